@@ -1,0 +1,176 @@
+//! Who owns which block: a bitmap of claims that all workers share, and a second one of blocks claimed twice.
+//!
+//! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks
+//! are claimed. Claims are set a word at a time with one atomic operation; nothing is locked.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const WORDS_PER_PAGE: usize = 512;
+const BITS_PER_PAGE: u64 = WORDS_PER_PAGE as u64 * 64;
+
+type Page = Box<[AtomicU64; WORDS_PER_PAGE]>;
+
+/// A bitmap that many threads set at once.
+pub struct SharedBitmap {
+    pages: Vec<OnceLock<Page>>,
+    len: u64,
+}
+
+impl SharedBitmap {
+    /// `len` clear bits.
+    pub fn new(len: u64) -> Self {
+        let pages = usize::try_from(len.div_ceil(BITS_PER_PAGE)).unwrap_or(usize::MAX);
+        SharedBitmap { pages: std::iter::repeat_with(OnceLock::new).take(pages).collect(), len }
+    }
+
+    /// Number of bits.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the bitmap has no bits at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn word(&self, index: u64) -> &AtomicU64 {
+        let page = self.pages[(index / WORDS_PER_PAGE as u64) as usize]
+            .get_or_init(|| Box::new([const { AtomicU64::new(0) }; WORDS_PER_PAGE]));
+        &page[(index % WORDS_PER_PAGE as u64) as usize]
+    }
+
+    /// The `index`th word of 64 bits; words of untouched pages are 0 and stay unallocated.
+    #[inline]
+    pub fn load_word(&self, index: u64) -> u64 {
+        match self.pages.get((index / WORDS_PER_PAGE as u64) as usize).and_then(OnceLock::get) {
+            Some(page) => page[(index % WORDS_PER_PAGE as u64) as usize].load(Relaxed),
+            None => 0,
+        }
+    }
+
+    /// Sets `mask` in word `index` and returns what was set before.
+    #[inline]
+    pub fn set_word(&self, index: u64, mask: u64) -> u64 {
+        self.word(index).fetch_or(mask, Relaxed)
+    }
+
+    /// Clears `mask` in word `index`.
+    pub fn clear_word(&self, index: u64, mask: u64) {
+        if self.load_word(index) & mask != 0 {
+            self.word(index).fetch_and(!mask, Relaxed);
+        }
+    }
+
+    /// Whether `bit` is set; bits beyond the end are clear.
+    pub fn get(&self, bit: u64) -> bool {
+        bit < self.len && self.load_word(bit / 64) >> (bit % 64) & 1 == 1
+    }
+
+    /// Whether any bit of `start..start + count` is set.
+    pub fn any(&self, start: u64, count: u64) -> bool {
+        words_of(start, count, self.len).any(|(index, mask)| self.load_word(index) & mask != 0)
+    }
+
+    /// Number of set bits.
+    pub fn count(&self) -> u64 {
+        let pages = self.pages.iter().filter_map(OnceLock::get);
+        pages.flat_map(|page| page.iter()).map(|word| u64::from(word.load(Relaxed).count_ones())).sum()
+    }
+
+    /// The set bits in ascending order.
+    pub fn ones(&self) -> impl Iterator<Item = u64> + '_ {
+        let pages = self.pages.iter().enumerate().filter_map(|(number, page)| Some((number, page.get()?)));
+        pages.flat_map(|(number, page)| {
+            page.iter().enumerate().flat_map(move |(index, word)| {
+                let word = word.load(Relaxed);
+                let base = number as u64 * BITS_PER_PAGE + index as u64 * 64;
+                (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| base + bit)
+            })
+        })
+    }
+}
+
+/// The words that `start..start + count` touches, cut at `len`, each with the mask of its bits.
+fn words_of(start: u64, count: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = start.saturating_add(count).min(len);
+    let first = start / 64;
+    let last = end.div_ceil(64).max(first);
+    (first..if start < end { last } else { first }).map(move |index| {
+        let low = start.saturating_sub(index * 64).min(63);
+        let high = (end - index * 64).min(64);
+        let mask = (u64::MAX << low) & (u64::MAX >> (64 - high));
+        (index, mask)
+    })
+}
+
+/// All claims of a run.
+pub struct Claims {
+    claimed: SharedBitmap,
+    contested: SharedBitmap,
+}
+
+impl Claims {
+    /// No claims yet on `units` blocks (or clusters, whatever the format allocates).
+    pub fn new(units: u64) -> Self {
+        Claims { claimed: SharedBitmap::new(units), contested: SharedBitmap::new(units) }
+    }
+
+    /// Claims `count` units from `start`; returns whether any of them was claimed before (those are then contested).
+    /// Units beyond the end are ignored.
+    #[inline]
+    pub fn claim(&self, start: u64, count: u64) -> bool {
+        let mut contested = false;
+        for (index, mask) in words_of(start, count, self.claimed.len) {
+            contested |= self.claim_word(index, mask);
+        }
+        contested
+    }
+
+    /// Claims the units of `mask` in word `index` (64 units); see [`claim`](Self::claim).
+    #[inline]
+    pub fn claim_word(&self, index: u64, mask: u64) -> bool {
+        let before = self.claimed.set_word(index, mask) & mask;
+        if before != 0 {
+            self.contested.set_word(index, before);
+        }
+        before != 0
+    }
+
+    /// Takes a claim back. Contested units stay claimed: who still owns them is settled when owners are looked up.
+    pub fn withdraw(&self, start: u64, count: u64) {
+        for (index, mask) in words_of(start, count, self.claimed.len) {
+            self.claimed.clear_word(index, mask & !self.contested.load_word(index));
+        }
+    }
+
+    /// What has been claimed.
+    pub fn claimed(&self) -> &SharedBitmap {
+        &self.claimed
+    }
+
+    /// What has been claimed more than once.
+    pub fn contested(&self) -> &SharedBitmap {
+        &self.contested
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_across_words_and_pages() {
+        let claims = Claims::new(100_000);
+        assert!(!claims.claim(60, 70_000));
+        assert_eq!(claims.claimed().count(), 70_000);
+        assert!(!claims.claimed().get(59) && claims.claimed().get(60) && claims.claimed().get(70_059));
+        assert!(!claims.claimed().get(70_060));
+        assert!(claims.claim(70_059, 2));
+        assert_eq!(claims.contested().ones().collect::<Vec<_>>(), [70_059]);
+        assert!(!claims.claim(99_999, u64::MAX), "the end is respected");
+        assert!(!claims.claim(500_000, 5));
+        claims.withdraw(60, 70_000);
+        assert_eq!(claims.claimed().ones().collect::<Vec<_>>(), [70_059, 70_060, 99_999]);
+    }
+}

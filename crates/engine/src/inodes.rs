@@ -1,0 +1,338 @@
+//! What is known of every inode: a few bytes each, published chunk by chunk.
+//!
+//! A chunk is the format's unit of inode scanning (an ext group's inode table). A worker scans a chunk, then
+//! publishes its [`ChunkFacts`] at once; until then every question about its inodes is answered by `None`, and the
+//! asker has to certify later (pFSCK §5.2.2). Published kinds and link counts may still be changed, atomically, by
+//! the inspection of suspects; what the chunk covers may not.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use fsmend_base::InodeNo;
+
+/// What an inode is, by its own record (as it will be after repair).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Kind {
+    /// Not in use (or to be cleared).
+    #[default]
+    Unused = 0,
+    /// Regular file.
+    Regular = 1,
+    /// Directory.
+    Directory = 2,
+    /// Character device.
+    CharDevice = 3,
+    /// Block device.
+    BlockDevice = 4,
+    /// Named pipe.
+    Fifo = 5,
+    /// Socket.
+    Socket = 6,
+    /// Symbolic link.
+    Symlink = 7,
+    /// In use, but of a type that no name may lead to.
+    Unknown = 8,
+}
+
+impl Kind {
+    /// The kind with this number; numbers without a kind give `Unknown`.
+    pub fn from_number(number: u8) -> Kind {
+        match number {
+            0 => Kind::Unused,
+            1 => Kind::Regular,
+            2 => Kind::Directory,
+            3 => Kind::CharDevice,
+            4 => Kind::BlockDevice,
+            5 => Kind::Fifo,
+            6 => Kind::Socket,
+            7 => Kind::Symlink,
+            _ => Kind::Unknown,
+        }
+    }
+}
+
+/// Marks that a format may put on an inode, kept beside its kind.
+pub mod mark {
+    /// Holds an attribute value; no name may lead to it.
+    pub const VALUE_HOLDER: u8 = 0x10;
+    /// Encrypted.
+    pub const ENCRYPTED: u8 = 0x20;
+    /// Reserved by the format: used without being reachable by a name.
+    pub const RESERVED: u8 = 0x40;
+    /// Something about it is unusual; the fast paths leave everything that touches it to inspection.
+    pub const SUSPECT: u8 = 0x80;
+}
+
+/// One byte of fact: kind and marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InodeFact(pub u8);
+
+impl InodeFact {
+    /// The fact for `kind` with `marks`.
+    pub fn new(kind: Kind, marks: u8) -> Self {
+        InodeFact(kind as u8 | (marks & 0xF0))
+    }
+
+    /// The kind.
+    pub fn kind(self) -> Kind {
+        Kind::from_number(self.0 & 0x0F)
+    }
+
+    /// Whether all of `marks` are set.
+    pub fn has(self, marks: u8) -> bool {
+        self.0 & marks == marks
+    }
+}
+
+/// What is known of one directory.
+#[derive(Debug, Default)]
+pub struct DirectoryFact {
+    /// The directory.
+    pub inode: u32,
+    /// The directory that holds its name; 0 while none is known. When several do, the first to say so (the
+    /// directory is then in [`InodeTable::contested`]).
+    pub parent: AtomicU32,
+    /// The directory that its own parent entry names; 0 while unknown.
+    pub parent_entry: AtomicU32,
+}
+
+/// The facts of one chunk, private to the worker that scans it until they are published.
+#[derive(Debug, Default)]
+pub struct ChunkFacts {
+    facts: Vec<AtomicU8>,
+    stored_links: Vec<AtomicU16>,
+    observed_links: Vec<AtomicU32>,
+    directories: Vec<DirectoryFact>,
+}
+
+impl ChunkFacts {
+    /// Facts for the first `scanned` inodes of the chunk whose first inode is `first`: all unused at first.
+    /// Inodes of the chunk behind `scanned` are never-used and cost nothing.
+    pub fn new(scanned: usize) -> Self {
+        ChunkFacts {
+            facts: zeroed(scanned),
+            stored_links: zeroed(scanned),
+            observed_links: zeroed(scanned),
+            directories: Vec::new(),
+        }
+    }
+
+    /// Records an inode in use at `index`. Directories have to be recorded in ascending order of `index`.
+    pub fn record(&mut self, index: usize, inode: InodeNo, fact: InodeFact, stored_links: u16) {
+        *self.facts[index].get_mut() = fact.0;
+        *self.stored_links[index].get_mut() = stored_links;
+        if fact.kind() == Kind::Directory {
+            self.directories.push(DirectoryFact { inode: inode.0, ..DirectoryFact::default() });
+        }
+    }
+}
+
+fn zeroed<T: Default>(len: usize) -> Vec<T> {
+    std::iter::repeat_with(T::default).take(len).collect()
+}
+
+/// The facts of all inodes. Inode numbers start at 1; chunk `c` covers `c * per_chunk + 1 ..= (c + 1) * per_chunk`.
+#[derive(Debug)]
+pub struct InodeTable {
+    per_chunk: u32,
+    inodes_count: u32,
+    chunks: Vec<OnceLock<ChunkFacts>>,
+    /// Directories that became known after their chunk was published.
+    late: Mutex<BTreeMap<u32, &'static DirectoryFact>>,
+    contested: Mutex<Vec<InodeNo>>,
+}
+
+impl InodeTable {
+    /// A table for inodes `1..=inodes_count` in chunks of `per_chunk` (at least 1).
+    pub fn new(inodes_count: u32, per_chunk: u32) -> Self {
+        let per_chunk = per_chunk.max(1);
+        let chunks = zeroed(inodes_count.div_ceil(per_chunk) as usize);
+        InodeTable { per_chunk, inodes_count, chunks, late: Mutex::default(), contested: Mutex::default() }
+    }
+
+    /// Number of inodes.
+    pub fn inodes_count(&self) -> u32 {
+        self.inodes_count
+    }
+
+    /// Number of inodes in a chunk.
+    pub fn per_chunk(&self) -> u32 {
+        self.per_chunk
+    }
+
+    /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
+    pub fn publish(&self, chunk: u32, facts: ChunkFacts) {
+        if let Some(slot) = self.chunks.get(chunk as usize) {
+            let _ = slot.set(facts);
+        }
+    }
+
+    /// Puts other facts in the place of a chunk, in a phase when nobody else looks.
+    pub fn replace(&mut self, chunk: u32, facts: ChunkFacts) {
+        if let Some(slot) = self.chunks.get_mut(chunk as usize) {
+            *slot = OnceLock::from(facts);
+        }
+    }
+
+    fn place(&self, inode: InodeNo) -> Option<(&ChunkFacts, usize)> {
+        let index = inode.0.checked_sub(1)?;
+        let chunk = self.chunks.get((index / self.per_chunk) as usize)?.get()?;
+        Some((chunk, (index % self.per_chunk) as usize))
+    }
+
+    /// What `inode` is: `None` while its chunk has not been scanned; unused for numbers that no inode has.
+    #[inline]
+    pub fn fact(&self, inode: InodeNo) -> Option<InodeFact> {
+        if inode.0 == 0 || inode.0 > self.inodes_count {
+            return Some(InodeFact::default());
+        }
+        let (chunk, index) = self.place(inode)?;
+        Some(chunk.facts.get(index).map_or_else(InodeFact::default, |fact| InodeFact(fact.load(Relaxed))))
+    }
+
+    /// The kind of `inode`; unused where nothing is known.
+    pub fn kind(&self, inode: InodeNo) -> Kind {
+        self.fact(inode).unwrap_or_default().kind()
+    }
+
+    /// Whether `inode` lies in the part of its chunk that has been scanned (not in a never-used tail).
+    pub fn is_scanned(&self, inode: InodeNo) -> bool {
+        self.place(inode).is_some_and(|(chunk, index)| index < chunk.facts.len())
+    }
+
+    /// Changes what is known of an inode in a scanned part of a published chunk (inspection of suspects).
+    pub fn revise(&self, inode: InodeNo, fact: InodeFact, stored_links: u16) {
+        let Some((chunk, index)) = self.place(inode) else { return };
+        if let (Some(slot), Some(links)) = (chunk.facts.get(index), chunk.stored_links.get(index)) {
+            slot.store(fact.0, Relaxed);
+            links.store(stored_links, Relaxed);
+            if fact.kind() == Kind::Directory && self.directory(inode).is_none() {
+                let late = Box::leak(Box::new(DirectoryFact { inode: inode.0, ..DirectoryFact::default() }));
+                self.late.lock().unwrap_or_else(PoisonError::into_inner).insert(inode.0, late);
+            }
+        }
+    }
+
+    /// Counts one name (or `.`, or `..`) that leads to `inode`; numbers that no scanned inode has are ignored.
+    #[inline]
+    pub fn observe_link(&self, inode: InodeNo) {
+        if let Some((chunk, index)) = self.place(inode)
+            && let Some(links) = chunk.observed_links.get(index)
+        {
+            links.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Takes back one [`observe_link`](Self::observe_link).
+    pub fn withdraw_link(&self, inode: InodeNo) {
+        if let Some((chunk, index)) = self.place(inode)
+            && let Some(links) = chunk.observed_links.get(index)
+        {
+            links.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The link count that the inode stores and the number of names that were seen.
+    pub fn links(&self, inode: InodeNo) -> (u16, u32) {
+        self.place(inode)
+            .and_then(|(chunk, index)| {
+                Some((chunk.stored_links.get(index)?.load(Relaxed), chunk.observed_links.get(index)?.load(Relaxed)))
+            })
+            .unwrap_or_default()
+    }
+
+    /// What is known of directory `inode`, if it is one.
+    pub fn directory(&self, inode: InodeNo) -> Option<&DirectoryFact> {
+        let (chunk, _) = self.place(inode)?;
+        match chunk.directories.binary_search_by_key(&inode.0, |directory| directory.inode) {
+            Ok(index) => Some(&chunk.directories[index]),
+            Err(_) => self.late.lock().unwrap_or_else(PoisonError::into_inner).get(&inode.0).copied(),
+        }
+    }
+
+    /// Records that directory `child` has a name in `parent`. A second name puts it on the list of contested ones.
+    pub fn set_parent(&self, child: InodeNo, parent: InodeNo) {
+        if let Some(directory) = self.directory(child)
+            && let Err(_other) = directory.parent.compare_exchange(0, parent.0, Relaxed, Relaxed)
+        {
+            self.contested.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        }
+    }
+
+    /// Directories with more than one name, sorted.
+    pub fn contested(&self) -> Vec<InodeNo> {
+        let mut list = self.contested.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        list.sort();
+        list.dedup();
+        list
+    }
+
+    /// All directories in ascending order (kinds as they are now; slots of inodes that turned out otherwise are left out).
+    pub fn directories(&self) -> Vec<&DirectoryFact> {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<&DirectoryFact> = self
+            .chunks
+            .iter()
+            .filter_map(OnceLock::get)
+            .flat_map(|chunk| chunk.directories.iter())
+            .chain(late.values().copied())
+            .filter(|directory| self.kind(InodeNo(directory.inode)) == Kind::Directory)
+            .collect();
+        all.sort_by_key(|directory| directory.inode);
+        all
+    }
+
+    /// Calls `visit(inode, fact, stored_links, observed_links)` for every scanned inode of `chunk` that is in use or
+    /// has names, in ascending order.
+    pub fn visit_chunk(&self, chunk: u32, mut visit: impl FnMut(InodeNo, InodeFact, u16, u32)) {
+        let Some(facts) = self.chunks.get(chunk as usize).and_then(OnceLock::get) else { return };
+        let first = chunk * self.per_chunk + 1;
+        let columns = facts.facts.iter().zip(&facts.stored_links).zip(&facts.observed_links);
+        for (index, ((fact, stored), observed)) in columns.enumerate() {
+            let (fact, observed) = (InodeFact(fact.load(Relaxed)), observed.load(Relaxed));
+            if fact.kind() != Kind::Unused || observed != 0 {
+                visit(InodeNo(first + index as u32), fact, stored.load(Relaxed), observed);
+            }
+        }
+    }
+
+    /// Number of chunks.
+    pub fn chunk_count(&self) -> u32 {
+        self.chunks.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unscanned_is_not_unused() {
+        let table = InodeTable::new(20, 10);
+        assert_eq!(table.fact(InodeNo(5)), None);
+        let mut facts = ChunkFacts::new(6);
+        facts.record(4, InodeNo(5), InodeFact::new(Kind::Directory, 0), 2);
+        table.publish(0, facts);
+        assert_eq!(table.kind(InodeNo(5)), Kind::Directory);
+        assert_eq!(table.fact(InodeNo(9)), Some(InodeFact::default()), "behind the high-water mark");
+        assert!(!table.is_scanned(InodeNo(9)) && table.is_scanned(InodeNo(6)));
+        assert_eq!(table.fact(InodeNo(11)), None);
+        assert_eq!(table.fact(InodeNo(21)), Some(InodeFact::default()));
+    }
+
+    #[test]
+    fn a_second_name_makes_a_directory_contested() {
+        let table = InodeTable::new(10, 10);
+        let mut facts = ChunkFacts::new(10);
+        facts.record(4, InodeNo(5), InodeFact::new(Kind::Directory, 0), 2);
+        table.publish(0, facts);
+        table.set_parent(InodeNo(5), InodeNo(2));
+        assert!(table.contested().is_empty());
+        table.set_parent(InodeNo(5), InodeNo(3));
+        assert_eq!(table.contested(), [InodeNo(5)]);
+        table.revise(InodeNo(7), InodeFact::new(Kind::Directory, 0), 1);
+        assert_eq!(table.directories().iter().map(|d| d.inode).collect::<Vec<_>>(), [5, 7]);
+    }
+}

@@ -1,0 +1,9 @@
+//! Format-independent checking. Formats turn bytes into facts; this crate keeps the facts (inodes, claims,
+//! directories), compares them, schedules the work and collects the problems. It names no file system.
+
+pub mod claims;
+pub mod inodes;
+pub mod problem;
+pub mod tree;
+
+pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};

@@ -1,0 +1,470 @@
+//! Problems and the catalogue they come from.
+//!
+//! A [`Row`] is one kind of problem: stable code, severity, texts. A [`Problem`] is one row found at one place.
+//! Rows are written next to the check that raises them with [`problem_rows!`](crate::problem_rows); messages,
+//! JSON, `explain` and the documentation are all generated from them.
+
+use std::collections::BTreeMap;
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+
+/// How bad a kind of problem is, mildest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// Worth saying, but the file system is sound with it: does not count for the verdict.
+    Note,
+    /// Bookkeeping is wrong (counts, bitmaps, checksums of intact contents); no file is affected by it or by its repair.
+    Minor,
+    /// A file, directory or structure is wrong; the repair may change what users see.
+    Major,
+    /// Much of the file system hangs on it.
+    Critical,
+}
+
+impl Severity {
+    /// The word used in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Minor => "minor",
+            Severity::Major => "major",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
+/// What proves a problem (ffsck §4.3.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Evidence {
+    /// One record proves it by itself: a self-check.
+    Local,
+    /// It takes several records: a cross-check.
+    Cross,
+}
+
+impl Evidence {
+    /// The word used in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Evidence::Local => "self-check",
+            Evidence::Cross => "cross-check",
+        }
+    }
+}
+
+/// One kind of problem: a row of the catalogue. All texts are plain sentences for the person at the console.
+#[derive(Debug)]
+pub struct Row {
+    /// Stable code, `family.object.what`, e.g. `ext.inode.links-mismatch`. Never reused, never renamed.
+    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What proves it.
+    pub evidence: Evidence,
+    /// Whether an unattended repair (`-p`) may fix it.
+    pub preen: bool,
+    /// One-line message. `{inode}`, `{block}`, `{group}`, `{name}`, `{stored}`, `{observed}` and any detail name in
+    /// braces are replaced by the problem's operands; see [`Problem::message`].
+    pub message: &'static str,
+    /// What it means and how it comes about.
+    pub meaning: &'static str,
+    /// What a repair does about it.
+    pub repair: &'static str,
+    /// What may be lost by that repair ("Nothing." where nothing is).
+    pub loss: &'static str,
+    /// Code numbers of the equivalents in the established checker of the family (for ext: e2fsck), if any.
+    pub peers: &'static [u32],
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code
+    }
+}
+
+impl Eq for Row {}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.code.cmp(other.code)
+    }
+}
+
+/// Declares catalogue rows as statics, and a slice `ROWS` of all of them. Every field is required.
+///
+/// ```
+/// fsmend_engine::problem_rows! {
+///     /// A count that is off.
+///     COUNT_WRONG = "demo.count.wrong" {
+///         severity: Minor, evidence: Cross, preen: true,
+///         message: "group {group} says it has {stored} free blocks, but {observed} are free",
+///         meaning: "The count was not updated before the system stopped.",
+///         repair: "The count is set to what was counted.",
+///         loss: "Nothing.",
+///         peers: [0x05000E],
+///     }
+/// }
+/// # fn main() { assert_eq!(ROWS.len(), 1); }
+/// ```
+#[macro_export]
+macro_rules! problem_rows {
+    ($( $(#[$doc:meta])* $name:ident = $code:literal {
+        severity: $severity:ident, evidence: $evidence:ident, preen: $preen:literal,
+        message: $message:literal,
+        meaning: $meaning:literal,
+        repair: $repair:literal,
+        loss: $loss:literal,
+        peers: [$($peer:literal),* $(,)?] $(,)?
+    } )*) => {
+        $( $(#[$doc])* pub static $name: $crate::problem::Row = $crate::problem::Row {
+            code: $code,
+            severity: $crate::problem::Severity::$severity,
+            evidence: $crate::problem::Evidence::$evidence,
+            preen: $preen,
+            message: $message,
+            meaning: $meaning,
+            repair: $repair,
+            loss: $loss,
+            peers: &[$($peer),*],
+        }; )*
+        /// All rows of this module, in the order in which they stand here.
+        pub static ROWS: &[&$crate::problem::Row] = &[$(&$name),*];
+    };
+}
+
+/// An operand of a problem: a number or a piece of text as it stands on the disk.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Value {
+    /// A number, printed in decimal.
+    Number(u64),
+    /// A bit pattern or checksum, printed in hexadecimal.
+    Hex(u64),
+    /// Text; bytes that are not UTF-8 were escaped by whoever made it (see [`Value::name`]).
+    Text(String),
+}
+
+impl Value {
+    /// A file name as text: printable UTF-8 stays, everything else becomes `\xNN`.
+    pub fn name(bytes: &[u8]) -> Value {
+        Value::Text(escape_name(bytes))
+    }
+}
+
+/// Makes a file name printable: control characters, backslashes and bytes that are not UTF-8 become `\xNN`.
+pub fn escape_name(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || character == '\\' {
+                let mut utf8 = [0; 4];
+                for byte in character.encode_utf8(&mut utf8).bytes() {
+                    text.push_str(&format!("\\x{byte:02x}"));
+                }
+            } else {
+                text.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Hex(number) => write!(f, "{number:#x}"),
+            Value::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Value::Number(number)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Value::Number(u64::from(number))
+    }
+}
+
+impl From<u16> for Value {
+    fn from(number: u16) -> Self {
+        Value::Number(u64::from(number))
+    }
+}
+
+impl From<u8> for Value {
+    fn from(number: u8) -> Self {
+        Value::Number(u64::from(number))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text)
+    }
+}
+
+/// What a problem is about; whatever applies is filled in.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Object {
+    /// The group.
+    pub group: Option<GroupNo>,
+    /// The inode (for problems in a directory: the directory).
+    pub inode: Option<InodeNo>,
+    /// The block, as a device block number.
+    pub block: Option<BlockNo>,
+    /// How many blocks, when it is about a run that starts at `block`.
+    pub block_count: Option<u64>,
+    /// A path to the inode, filled in at the end of the run when one is known.
+    pub path: Option<String>,
+}
+
+/// One row found at one place. The derived order (row, object, operands) is the order of the report.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Problem {
+    /// What kind of problem.
+    pub row: &'static Row,
+    /// Where.
+    pub object: Object,
+    /// What the disk says.
+    pub stored: Option<Value>,
+    /// What we found, or what it has to be.
+    pub observed: Option<Value>,
+    /// More operands by name, in the order in which they were given.
+    pub details: Vec<(&'static str, Value)>,
+}
+
+impl Problem {
+    /// A problem of kind `row`, with nothing said about the place yet.
+    pub fn new(row: &'static Row) -> Self {
+        Problem { row, object: Object::default(), stored: None, observed: None, details: Vec::new() }
+    }
+
+    /// Names the inode.
+    pub fn inode(mut self, inode: InodeNo) -> Self {
+        self.object.inode = Some(inode);
+        self
+    }
+
+    /// Names the block.
+    pub fn block(mut self, block: BlockNo) -> Self {
+        self.object.block = Some(block);
+        self
+    }
+
+    /// Names a run of blocks.
+    pub fn blocks(mut self, start: BlockNo, count: u64) -> Self {
+        self.object.block = Some(start);
+        self.object.block_count = Some(count);
+        self
+    }
+
+    /// Names the group.
+    pub fn group(mut self, group: GroupNo) -> Self {
+        self.object.group = Some(group);
+        self
+    }
+
+    /// Says what the disk says.
+    pub fn stored(mut self, value: impl Into<Value>) -> Self {
+        self.stored = Some(value.into());
+        self
+    }
+
+    /// Says what was found or expected.
+    pub fn observed(mut self, value: impl Into<Value>) -> Self {
+        self.observed = Some(value.into());
+        self
+    }
+
+    /// Adds a named operand.
+    pub fn detail(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "inode 12 (/path)" when the
+    /// path is known; `{block}` becomes "block 7" or "blocks 7 to 9"; `{group}` becomes "group 3".
+    pub fn message(&self) -> String {
+        let mut text = String::new();
+        let mut rest = self.row.message;
+        while let Some(open) = rest.find('{') {
+            text.push_str(&rest[..open]);
+            rest = &rest[open + 1..];
+            let close = rest.find('}').unwrap_or(rest.len());
+            text.push_str(&self.operand(&rest[..close]));
+            rest = rest.get(close + 1..).unwrap_or("");
+        }
+        text.push_str(rest);
+        text
+    }
+
+    fn operand(&self, name: &str) -> String {
+        let known = match name {
+            "inode" => self.object.inode.map(|inode| match &self.object.path {
+                Some(path) => format!("inode {inode} ({path})"),
+                None => format!("inode {inode}"),
+            }),
+            "block" => self.object.block.map(|block| match self.object.block_count {
+                Some(count) if count > 1 => {
+                    format!("blocks {block} to {}", block.0.saturating_add(count - 1))
+                }
+                _ => format!("block {block}"),
+            }),
+            "group" => self.object.group.map(|group| format!("group {group}")),
+            "stored" => self.stored.as_ref().map(Value::to_string),
+            "observed" => self.observed.as_ref().map(Value::to_string),
+            _ => self.details.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string()),
+        };
+        known.unwrap_or_else(|| "?".to_owned())
+    }
+}
+
+/// How many problems of one row are kept; further ones are only counted. Which ones are kept depends on the
+/// order of problems, not on the order of discovery, so reports stay the same at any thread count.
+pub const KEPT_PER_ROW: usize = 20_000;
+
+/// A growing set of problems, private to one worker until it is merged.
+#[derive(Default, Debug)]
+pub struct Findings {
+    rows: BTreeMap<&'static str, RowFindings>,
+}
+
+#[derive(Default, Debug)]
+struct RowFindings {
+    count: u64,
+    kept: Vec<Problem>,
+}
+
+impl Findings {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a problem.
+    pub fn raise(&mut self, problem: Problem) {
+        let row = self.rows.entry(problem.row.code).or_default();
+        row.count += 1;
+        row.kept.push(problem);
+        row.trim(2 * KEPT_PER_ROW);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Findings) {
+        for (code, mut found) in other.rows {
+            let row = self.rows.entry(code).or_default();
+            row.count += found.count;
+            row.kept.append(&mut found.kept);
+            row.trim(2 * KEPT_PER_ROW);
+        }
+    }
+
+    /// Whether nothing was raised.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether something was raised that counts for the verdict (anything above a note).
+    pub fn is_damaged(&self) -> bool {
+        self.rows.values().any(|row| row.kept.iter().any(|problem| problem.row.severity > Severity::Note))
+    }
+
+    /// Whether a problem of this row was raised.
+    pub fn has(&self, row: &Row) -> bool {
+        self.rows.contains_key(row.code)
+    }
+
+    /// The number of problems of each row, by code.
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.rows.iter().map(|(code, row)| (*code, row.count)).collect()
+    }
+
+    /// The kept problems in report order: worst severity first, then by row, object and operands.
+    pub fn into_sorted(mut self) -> Vec<Problem> {
+        let mut all = Vec::new();
+        for row in self.rows.values_mut() {
+            row.trim(KEPT_PER_ROW);
+            row.kept.sort();
+            all.append(&mut row.kept);
+        }
+        all.sort_by(|a, b| b.row.severity.cmp(&a.row.severity).then_with(|| a.cmp(b)));
+        all
+    }
+
+    /// The kept problems, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.rows.values().flat_map(|row| row.kept.iter())
+    }
+}
+
+impl RowFindings {
+    /// Cuts the kept problems to the `KEPT_PER_ROW` smallest once more than `limit` have gathered.
+    fn trim(&mut self, limit: usize) {
+        if self.kept.len() > limit {
+            self.kept.sort();
+            self.kept.truncate(KEPT_PER_ROW);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::problem_rows! {
+        /// For the tests below.
+        DEMO = "demo.thing.wrong" {
+            severity: Minor, evidence: Local, preen: true,
+            message: "{inode} of {group} stores {stored}, not {observed}, at {block} ({why})",
+            meaning: "m", repair: "r", loss: "Nothing.", peers: [0x010007],
+        }
+    }
+
+    #[test]
+    fn messages_carry_their_operands() {
+        let problem = Problem::new(&DEMO)
+            .inode(InodeNo(12))
+            .group(GroupNo(3))
+            .blocks(BlockNo(7), 3)
+            .stored(1u32)
+            .observed(Value::Hex(16))
+            .detail("why", "because");
+        assert_eq!(problem.message(), "inode 12 of group 3 stores 1, not 0x10, at blocks 7 to 9 (because)");
+    }
+
+    #[test]
+    fn what_is_kept_does_not_depend_on_the_order_of_discovery() {
+        let raise = |order: &mut dyn Iterator<Item = u32>| {
+            let mut findings = Findings::new();
+            order.for_each(|inode| findings.raise(Problem::new(&DEMO).inode(InodeNo(inode))));
+            assert_eq!(findings.counts()["demo.thing.wrong"], 100_000);
+            findings.into_sorted()
+        };
+        assert_eq!(raise(&mut (0..100_000)), raise(&mut (0..100_000).rev()));
+    }
+
+    #[test]
+    fn names_are_printable() {
+        assert_eq!(escape_name(b"a\xffb\n\\"), "a\\xffb\\x0a\\x5c");
+    }
+}

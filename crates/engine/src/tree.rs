@@ -1,0 +1,125 @@
+//! Connectivity: does every directory hang on the root, once, and does its parent entry agree?
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fsmend_base::InodeNo;
+
+use crate::inodes::InodeTable;
+
+/// What the tree check finds about one directory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TreeFinding {
+    /// No name leads to the directory.
+    Unconnected(InodeNo),
+    /// The directory is its own ancestor: following parents from it comes back to it. Named once per loop, by its
+    /// smallest member.
+    Looped(InodeNo),
+    /// The parent entry names another directory than the one that holds the name.
+    ParentEntryWrong {
+        /// The directory.
+        inode: InodeNo,
+        /// What its parent entry says.
+        stored: InodeNo,
+        /// The directory that holds its name.
+        observed: InodeNo,
+    },
+}
+
+/// Checks the tree below `root` once all directories have been scanned. The findings come in ascending order of
+/// the directory. The root's parent is the root.
+pub fn check(inodes: &InodeTable, root: InodeNo) -> Vec<TreeFinding> {
+    let directories = inodes.directories();
+    let index: BTreeMap<u32, usize> = directories.iter().enumerate().map(|(at, d)| (d.inode, at)).collect();
+    let mut findings = Vec::new();
+    // 0: not visited; otherwise the number of the walk that visited it first.
+    let mut visited = vec![0u32; directories.len()];
+    for (start, directory) in directories.iter().enumerate() {
+        let inode = InodeNo(directory.inode);
+        let parent = if inode == root { root } else { InodeNo(directory.parent.load(Relaxed)) };
+        if parent.0 == 0 {
+            findings.push(TreeFinding::Unconnected(inode));
+        }
+        let stored = InodeNo(directory.parent_entry.load(Relaxed));
+        if parent.0 != 0 && stored.0 != 0 && stored != parent {
+            findings.push(TreeFinding::ParentEntryWrong { inode, stored, observed: parent });
+        }
+        let walk = start as u32 + 1;
+        let mut at = start;
+        loop {
+            if visited[at] != 0 {
+                if visited[at] == walk && directories[at].inode != root.0 {
+                    findings.push(TreeFinding::Looped(smallest_of_loop(&directories, &index, at)));
+                }
+                break;
+            }
+            visited[at] = walk;
+            let here = directories[at].inode;
+            if here == root.0 {
+                break;
+            }
+            match index.get(&directories[at].parent.load(Relaxed)) {
+                Some(next) => at = *next,
+                None => break,
+            }
+        }
+    }
+    findings.sort();
+    findings
+}
+
+fn smallest_of_loop(
+    directories: &[&crate::inodes::DirectoryFact],
+    index: &BTreeMap<u32, usize>,
+    start: usize,
+) -> InodeNo {
+    let (mut at, mut smallest) = (start, directories[start].inode);
+    while let Some(next) = index.get(&directories[at].parent.load(Relaxed)) {
+        at = *next;
+        smallest = smallest.min(directories[at].inode);
+        if at == start {
+            break;
+        }
+    }
+    InodeNo(smallest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inodes::{ChunkFacts, InodeFact, Kind};
+
+    fn tree(parents: &[(u32, u32, u32)]) -> Vec<TreeFinding> {
+        let inodes = InodeTable::new(100, 100);
+        let mut facts = ChunkFacts::new(100);
+        for (inode, _, _) in parents {
+            facts.record(*inode as usize - 1, InodeNo(*inode), InodeFact::new(Kind::Directory, 0), 2);
+        }
+        inodes.publish(0, facts);
+        for (inode, parent, entry) in parents {
+            if *parent != 0 {
+                inodes.set_parent(InodeNo(*inode), InodeNo(*parent));
+            }
+            inodes.directory(InodeNo(*inode)).map(|d| d.parent_entry.store(*entry, Relaxed));
+        }
+        check(&inodes, InodeNo(2))
+    }
+
+    #[test]
+    fn a_sound_tree_has_no_findings() {
+        assert_eq!(tree(&[(2, 0, 2), (11, 2, 2), (12, 11, 11)]), []);
+    }
+
+    #[test]
+    fn unconnected_looped_and_wrong_parent_entry() {
+        let findings = tree(&[(2, 0, 2), (11, 0, 2), (12, 11, 2), (20, 22, 22), (21, 20, 20), (22, 21, 21)]);
+        assert_eq!(
+            findings,
+            [
+                TreeFinding::Unconnected(InodeNo(11)),
+                TreeFinding::Looped(InodeNo(20)),
+                TreeFinding::ParentEntryWrong { inode: InodeNo(12), stored: InodeNo(2), observed: InodeNo(11) },
+            ]
+        );
+    }
+}

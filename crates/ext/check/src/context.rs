@@ -1,0 +1,97 @@
+//! What every check of one file system works with: the device, the settled geometry, the groups.
+
+use std::fmt;
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_device::{Device, ReadError};
+use fsmend_engine::claims::SharedBitmap;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::group::GroupDesc;
+use fsmend_ext_format::superblock::RawSuperblock;
+
+/// One file system under check. Immutable while stages run; shared by all workers.
+pub struct Fs<'d> {
+    /// The device, with the journal's replay laid over it when there was one.
+    pub device: &'d dyn Device,
+    /// The superblock as it will be after repair.
+    pub superblock: RawSuperblock,
+    /// Its numbers, settled.
+    pub geometry: Geometry,
+    /// The groups as they will be after repair.
+    pub groups: Vec<Group>,
+    /// Blocks (not clusters) that hold the file system's static metadata: superblocks, descriptors, reserved
+    /// descriptors, bitmaps, inode tables, the MMP block.
+    pub metadata: SharedBitmap,
+    /// Seconds since the epoch, passed in: checks never look at a clock.
+    pub now: u64,
+}
+
+/// One block group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Group {
+    /// The descriptor as it will be after repair. Places that cannot be believed are 0.
+    pub desc: GroupDesc,
+    /// How many inodes of the table have to be scanned: 0 for an uninitialised one, up to the high-water mark else.
+    pub scan_inodes: u32,
+}
+
+impl Fs<'_> {
+    /// Byte offset of `block` on the device.
+    pub fn block_offset(&self, block: BlockNo) -> u64 {
+        block.0.saturating_mul(u64::from(self.geometry.block_size))
+    }
+
+    /// Whether `block` can hold file data or metadata at all: inside the file system, not before its first block.
+    pub fn is_valid_block(&self, block: BlockNo) -> bool {
+        block.0 >= u64::from(self.geometry.first_data_block) && block.0 != 0 && block.0 < self.geometry.blocks_count
+    }
+
+    /// Reads one block.
+    pub fn read_block(&self, block: BlockNo) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; self.geometry.block_size as usize];
+        self.device.read_at(self.block_offset(block), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Byte offset of the record of `inode` on the device; `None` for numbers that no inode has and for groups whose
+    /// inode table is lost.
+    pub fn inode_offset(&self, inode: InodeNo) -> Option<u64> {
+        let (group, index) = self.geometry.inode_place(inode)?;
+        let table = self.groups.get(group.0 as usize)?.desc.inode_table;
+        if table == 0 {
+            return None;
+        }
+        Some(self.block_offset(BlockNo(table)) + u64::from(index) * u64::from(self.geometry.inode_size))
+    }
+
+    /// Reads the whole record of `inode` (`inode_size` bytes); `None` as for [`inode_offset`](Self::inode_offset).
+    pub fn read_inode(&self, inode: InodeNo) -> Option<Result<Vec<u8>, ReadError>> {
+        let offset = self.inode_offset(inode)?;
+        let mut record = vec![0; self.geometry.inode_size as usize];
+        Some(self.device.read_at(offset, &mut record).map(|()| record))
+    }
+
+    /// The group's state.
+    pub fn group(&self, group: GroupNo) -> Option<&Group> {
+        self.groups.get(group.0 as usize)
+    }
+}
+
+/// Why a target cannot be checked at all (exit code 8). Every text says what was expected and names a way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A stable word for programs, e.g. `not-ext`, `unknown-feature`, `external-journal-missing`.
+    pub code: &'static str,
+    /// What is the matter, in a sentence.
+    pub message: String,
+    /// What can be done, in a sentence.
+    pub way_out: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. {}", self.message, self.way_out)
+    }
+}
+
+impl std::error::Error for Refusal {}

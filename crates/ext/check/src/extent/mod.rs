@@ -1,0 +1,3 @@
+//! Extent trees: inspection of one inode's map.
+
+pub mod problems;

@@ -1,0 +1,5 @@
+//! Catalogue rows of `extent`.
+
+use fsmend_engine::problem_rows;
+
+problem_rows! {}

@@ -1,0 +1,3 @@
+//! Indirect block maps: inspection of one inode's map.
+
+pub mod problems;

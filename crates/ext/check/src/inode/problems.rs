@@ -1,0 +1,5 @@
+//! Catalogue rows of `inode`.
+
+use fsmend_engine::problem_rows;
+
+problem_rows! {}

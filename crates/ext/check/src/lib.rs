@@ -1,0 +1,22 @@
+//! The checks of ext2, ext3 and ext4: superblock, groups, inodes, block maps, attributes, directories, journal,
+//! orphans, quota; each beside the catalogue rows that it raises.
+//!
+//! Two ways lead through a record (see ARCHITECTURE.md, "Innocence and inspection"): the fast path proves that
+//! nothing at all is unusual about it; whatever it cannot prove innocent is *inspected* in full, on a private copy
+//! that is mended on the way, so that later checks see the file system as it will be after repair.
+
+pub mod context;
+pub mod directory;
+pub mod extent;
+pub mod group;
+pub mod indirect;
+pub mod inline_data;
+pub mod inode;
+pub mod journal;
+pub mod mmp;
+pub mod orphan;
+pub mod quota;
+pub mod superblock;
+pub mod xattr;
+
+pub use context::{Fs, Group, Refusal};

@@ -1,0 +1,5 @@
+//! Catalogue rows of `mmp`.
+
+use fsmend_engine::problem_rows;
+
+problem_rows! {}

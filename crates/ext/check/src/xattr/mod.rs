@@ -1,0 +1,3 @@
+//! Extended attributes: in the inode, in an attribute block, in inodes of their own.
+
+pub mod problems;

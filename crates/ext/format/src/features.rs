@@ -1,0 +1,177 @@
+//! Feature bits of the superblock (`s_feature_compat`, `s_feature_incompat`, `s_feature_ro_compat`).
+//!
+//! Source: "ext4 Data Structures and Algorithms", super block, feature tables.
+
+/// Compatible features: an implementation that does not know the bit may still read and write.
+pub mod compat {
+    /// Directory preallocation.
+    pub const DIR_PREALLOC: u32 = 0x1;
+    /// AFS "imagic" inodes.
+    pub const IMAGIC_INODES: u32 = 0x2;
+    /// The file system has a journal.
+    pub const HAS_JOURNAL: u32 = 0x4;
+    /// Extended attributes.
+    pub const EXT_ATTR: u32 = 0x8;
+    /// Reserved descriptor blocks in inode 7.
+    pub const RESIZE_INODE: u32 = 0x10;
+    /// Hashed directory indexes.
+    pub const DIR_INDEX: u32 = 0x20;
+    /// Lazy block groups (never shipped).
+    pub const LAZY_BG: u32 = 0x40;
+    /// Exclude inode (snapshots, never shipped upstream).
+    pub const EXCLUDE_INODE: u32 = 0x80;
+    /// Exclude bitmap (snapshots, never shipped upstream).
+    pub const EXCLUDE_BITMAP: u32 = 0x100;
+    /// Superblock backups in at most two groups.
+    pub const SPARSE_SUPER2: u32 = 0x200;
+    /// Fast commits in the journal.
+    pub const FAST_COMMIT: u32 = 0x400;
+    /// Inode numbers and UUID never change (inline-crypt friendly).
+    pub const STABLE_INODES: u32 = 0x800;
+    /// Orphans are recorded in a file.
+    pub const ORPHAN_FILE: u32 = 0x1000;
+    /// All bits that we know.
+    pub const KNOWN: u32 = 0x1FFF;
+}
+
+/// Incompatible features: an implementation that does not know the bit must refuse the file system.
+pub mod incompat {
+    /// Compressed files (never shipped).
+    pub const COMPRESSION: u32 = 0x1;
+    /// Directory entries carry a file type.
+    pub const FILETYPE: u32 = 0x2;
+    /// The journal has to be replayed.
+    pub const RECOVER: u32 = 0x4;
+    /// This is an external journal device.
+    pub const JOURNAL_DEV: u32 = 0x8;
+    /// Descriptors live in meta block groups.
+    pub const META_BG: u32 = 0x10;
+    /// Files may be mapped by extents.
+    pub const EXTENTS: u32 = 0x40;
+    /// 64-bit block numbers, larger descriptors.
+    pub const BIT64: u32 = 0x80;
+    /// Multiple-mount protection.
+    pub const MMP: u32 = 0x100;
+    /// Group metadata may lie in other groups.
+    pub const FLEX_BG: u32 = 0x200;
+    /// Large attribute values in inodes of their own.
+    pub const EA_INODE: u32 = 0x400;
+    /// Data in directory entries (never shipped).
+    pub const DIRDATA: u32 = 0x1000;
+    /// The checksum seed is stored in the superblock.
+    pub const CSUM_SEED: u32 = 0x2000;
+    /// Directories over 2 GiB or three-level indexes.
+    pub const LARGEDIR: u32 = 0x4000;
+    /// Small files live in their inode.
+    pub const INLINE_DATA: u32 = 0x8000;
+    /// Encrypted files.
+    pub const ENCRYPT: u32 = 0x1_0000;
+    /// Case-insensitive directories.
+    pub const CASEFOLD: u32 = 0x2_0000;
+    /// All bits that we check; any other bit is refused by name.
+    pub const SUPPORTED: u32 = FILETYPE
+        | RECOVER
+        | JOURNAL_DEV
+        | META_BG
+        | EXTENTS
+        | BIT64
+        | MMP
+        | FLEX_BG
+        | EA_INODE
+        | CSUM_SEED
+        | LARGEDIR
+        | INLINE_DATA
+        | ENCRYPT
+        | CASEFOLD;
+}
+
+/// Read-only compatible features: an implementation that does not know the bit may only read.
+pub mod ro_compat {
+    /// Superblock backups in groups 0, 1 and powers of 3, 5 and 7.
+    pub const SPARSE_SUPER: u32 = 0x1;
+    /// Files over 2 GiB.
+    pub const LARGE_FILE: u32 = 0x2;
+    /// B-tree directories (never shipped).
+    pub const BTREE_DIR: u32 = 0x4;
+    /// `i_blocks` has 48 bits and may count file-system blocks.
+    pub const HUGE_FILE: u32 = 0x8;
+    /// Descriptor checksums and uninitialised groups.
+    pub const GDT_CSUM: u32 = 0x10;
+    /// Directories may have more than 65 000 subdirectories.
+    pub const DIR_NLINK: u32 = 0x20;
+    /// Inodes have at least `s_min_extra_isize` extra bytes.
+    pub const EXTRA_ISIZE: u32 = 0x40;
+    /// Snapshots (never shipped upstream).
+    pub const HAS_SNAPSHOT: u32 = 0x80;
+    /// Quota files are hidden inodes.
+    pub const QUOTA: u32 = 0x100;
+    /// Allocation in clusters.
+    pub const BIGALLOC: u32 = 0x200;
+    /// Checksums on all metadata.
+    pub const METADATA_CSUM: u32 = 0x400;
+    /// Replicas (never shipped).
+    pub const REPLICA: u32 = 0x800;
+    /// The file system is never written.
+    pub const READONLY: u32 = 0x1000;
+    /// Project quota.
+    pub const PROJECT: u32 = 0x2000;
+    /// Blocks may be shared between files; read-only.
+    pub const SHARED_BLOCKS: u32 = 0x4000;
+    /// fs-verity files.
+    pub const VERITY: u32 = 0x8000;
+    /// The orphan file holds entries.
+    pub const ORPHAN_PRESENT: u32 = 0x1_0000;
+    /// All bits that we check.
+    pub const SUPPORTED: u32 = SPARSE_SUPER
+        | LARGE_FILE
+        | HUGE_FILE
+        | GDT_CSUM
+        | DIR_NLINK
+        | EXTRA_ISIZE
+        | QUOTA
+        | BIGALLOC
+        | METADATA_CSUM
+        | READONLY
+        | PROJECT
+        | SHARED_BLOCKS
+        | VERITY
+        | ORPHAN_PRESENT;
+}
+
+/// The three feature words of one superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// `s_feature_compat`.
+    pub compat: u32,
+    /// `s_feature_incompat`.
+    pub incompat: u32,
+    /// `s_feature_ro_compat`.
+    pub ro_compat: u32,
+}
+
+impl Features {
+    /// Whether all bits of `mask` are set in the compatible word.
+    pub fn has_compat(self, mask: u32) -> bool {
+        self.compat & mask == mask
+    }
+
+    /// Whether all bits of `mask` are set in the incompatible word.
+    pub fn has_incompat(self, mask: u32) -> bool {
+        self.incompat & mask == mask
+    }
+
+    /// Whether all bits of `mask` are set in the read-only compatible word.
+    pub fn has_ro_compat(self, mask: u32) -> bool {
+        self.ro_compat & mask == mask
+    }
+
+    /// Whether all metadata carries CRC32C checksums.
+    pub fn metadata_csum(self) -> bool {
+        self.has_ro_compat(ro_compat::METADATA_CSUM)
+    }
+
+    /// Whether group descriptors carry a checksum of either kind, which is what makes uninitialised groups legal.
+    pub fn group_csum(self) -> bool {
+        self.ro_compat & (ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) != 0
+    }
+}

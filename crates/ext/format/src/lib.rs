@@ -1,0 +1,10 @@
+//! The bytes of ext2, ext3 and ext4: raw structures in disk order, what they mean, their checksums.
+//!
+//! This crate does no I/O and starts no thread. Raw structs keep the names of the format's documentation
+//! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
+
+pub mod features;
+pub mod geometry;
+pub mod group;
+pub mod inode;
+pub mod superblock;
