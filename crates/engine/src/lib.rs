@@ -4,6 +4,9 @@
 pub mod claims;
 pub mod inodes;
 pub mod problem;
+pub mod progress;
+pub mod report;
 pub mod tree;
 
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};
+pub use progress::Progress;
