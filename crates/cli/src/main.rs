@@ -1,1 +1,49 @@
-fn main() {}
+//! The binary `fsmend`: reads the command line, opens targets, runs the checks, tells what they found.
+//!
+//! This is the only crate that prints, that looks at clocks, and that knows about terminals and signals.
+
+// Printing is what this crate is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod check;
+mod exit;
+mod explain;
+mod json;
+mod machine;
+mod numbers;
+mod outcome;
+mod output;
+mod style;
+mod target;
+mod text;
+mod ticker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let code = match &cli.command {
+        Command::Check(arguments) => check::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+    };
+    ExitCode::from(code)
+}
+
+/// Prints what the command-line parser has to say: help and version are no errors, everything else is.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing better can be done about a closed standard error than to keep the exit code right.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::from(exit::CLEAN),
+        _ => ExitCode::from(exit::USAGE),
+    }
+}

@@ -1,0 +1,146 @@
+//! The command line. Help texts are the doc comments here.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+/// Checks ext2, ext3 and ext4 file systems, fast and without writing a byte.
+#[derive(Parser, Debug)]
+#[command(name = "fsmend", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes (bits, or'ed over all targets): 0 sound, 4 problems found, 8 could not be checked, \
+                          16 usage error, 32 cancelled.";
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Check file systems and say exactly what is wrong. Never writes
+    Check(CheckArgs),
+    /// Explain a kind of problem: what it means, what a repair does, what may be lost
+    Explain(ExplainArgs),
+}
+
+/// `fsmend check`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct CheckArgs {
+    /// Image file (raw or qcow2), block device, or whole disk with partitions
+    #[arg(required = true, value_name = "TARGET")]
+    pub targets: Vec<PathBuf>,
+
+    /// Worker threads, shared by all targets [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+
+    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
+    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
+    pub memory: Option<u64>,
+
+    /// How to tell the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+
+    /// List every problem, not only the first few of a kind
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print only the headline of each target
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Add what each stage cost: time, processor time, memory, bytes read, rate
+    #[arg(long)]
+    pub stats: bool,
+
+    /// Do not check; say how long a check would take
+    #[arg(long)]
+    pub estimate: bool,
+
+    /// Check what is on the disk even if its journal waits to be replayed (the default is to replay it in memory)
+    #[arg(long)]
+    pub no_replay: bool,
+
+    /// Check only this partition of a whole disk (numbered as the kernel does)
+    #[arg(long, value_name = "N", conflicts_with = "offset")]
+    pub partition: Option<u32>,
+
+    /// The file system starts at this byte of the target, e.g. 1M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
+    pub offset: Option<u64>,
+
+    /// The device or image that holds the external journal
+    #[arg(short, long, value_name = "DEVICE")]
+    pub journal: Option<PathBuf>,
+
+    /// Use the superblock in this block instead of the primary one
+    #[arg(short = 'b', long, value_name = "BLOCK")]
+    pub superblock: Option<u64>,
+
+    /// Block size that goes with --superblock [default: all are tried]
+    #[arg(short = 'B', long, value_name = "BYTES", requires = "superblock", value_parser = crate::numbers::parse_block_size)]
+    pub block_size: Option<u32>,
+
+    /// How to read
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+
+    /// Colours in the text report
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    pub color: When,
+
+    /// Progress on standard error (auto: on a terminal, once a run takes over a second)
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    pub progress: When,
+}
+
+/// `fsmend explain`.
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// A problem's code (ext.inode.links-mismatch), the beginning of some (ext.inode), or a number of e2fsck (0x010007)
+    #[arg(required_unless_present = "list", value_name = "CODE", action = ArgAction::Append)]
+    pub codes: Vec<String>,
+
+    /// List all codes
+    #[arg(long)]
+    pub list: bool,
+
+    /// Colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    pub color: When,
+}
+
+/// Forms of a report.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For people
+    Text,
+    /// For programs: one JSON document (docs/json-schema.md)
+    Json,
+}
+
+/// When to do something that suits a terminal.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// On a terminal
+    Auto,
+    /// Also elsewhere
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// Ways to read.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    /// io_uring where it is allowed, else plain reads
+    Auto,
+    /// io_uring
+    Uring,
+    /// Plain reads
+    Pread,
+}

@@ -1,0 +1,12 @@
+//! Exit codes: the bits that every fsck uses. Several targets give the bits of all of them.
+
+/// Nothing is wrong.
+pub const CLEAN: u8 = 0;
+/// Problems were found (and left as they are).
+pub const PROBLEMS: u8 = 4;
+/// The target could not be checked.
+pub const OPERATIONAL: u8 = 8;
+/// The command line makes no sense.
+pub const USAGE: u8 = 16;
+/// Stopped by SIGINT or SIGTERM.
+pub const CANCELLED: u8 = 32;

@@ -1,0 +1,175 @@
+//! `fsmend explain`: the catalogue, for people.
+
+use std::io::Write;
+
+use fsmend_engine::{Evidence, Row, Severity};
+use fsmend_ext_check::catalogue;
+
+use crate::args::ExplainArgs;
+use crate::exit;
+use crate::style::{Paint, Style, printable};
+
+/// How many similar codes are offered for an unknown one.
+const OFFERED: usize = 5;
+
+/// Runs the command and returns the exit code.
+pub fn run(arguments: &ExplainArgs) -> u8 {
+    let style = Style::for_stdout(arguments.color);
+    let mut text = if arguments.list { list(&catalogue::all(), style) } else { String::new() };
+    let mut code = exit::CLEAN;
+    for wanted in &arguments.codes {
+        match explain(wanted, style) {
+            Ok(explained) => {
+                let gap = if text.is_empty() { "" } else { "\n" };
+                text.push_str(gap);
+                text.push_str(&explained);
+            }
+            Err(complaint) => {
+                eprintln!("fsmend: {complaint}");
+                code = exit::USAGE;
+            }
+        }
+    }
+    // A reader that has seen enough closes the pipe; that is no error.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    code
+}
+
+/// Explains one code, or lists the codes that begin like it or stand for that number of e2fsck.
+fn explain(wanted: &str, style: Style) -> Result<String, String> {
+    if let Some(number) = peer_number(wanted) {
+        let rows = catalogue::find_peer(number);
+        return match rows[..] {
+            [] => Err(format!(
+                "no kind of problem stands for e2fsck's 0x{number:06x}; `fsmend explain --list` lists all codes"
+            )),
+            [row] => Ok(page(row, style)),
+            _ => Ok(list(&rows, style)),
+        };
+    }
+    if let Some(row) = catalogue::find(wanted) {
+        return Ok(page(row, style));
+    }
+    let prefix = format!("{}.", wanted.trim_end_matches(['.', '*']));
+    let rows: Vec<&Row> = catalogue::all().into_iter().filter(|row| row.code.starts_with(&prefix)).collect();
+    if rows.is_empty() { Err(unknown(wanted)) } else { Ok(list(&rows, style)) }
+}
+
+/// `0x010007`, as e2fsck's sources number its problems.
+fn peer_number(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+fn unknown(wanted: &str) -> String {
+    let mut text = format!("there is no code {:?}. The nearest ones:\n", printable(wanted));
+    for row in nearest(wanted, catalogue::all()) {
+        text.push_str(&format!("  {}\n", row.code));
+    }
+    text.push_str("`fsmend explain --list` lists all.");
+    text
+}
+
+fn nearest(wanted: &str, mut rows: Vec<&'static Row>) -> Vec<&'static Row> {
+    let wanted: String = wanted.chars().take(100).collect();
+    rows.sort_by_cached_key(|row| {
+        let last = row.code.rsplit('.').next().unwrap_or(row.code);
+        let inside = wanted.len() >= 3 && row.code.contains(&wanted);
+        (!inside, distance(&wanted, row.code).min(distance(&wanted, last)))
+    });
+    rows.truncate(OFFERED);
+    rows
+}
+
+/// How many characters have to be added, dropped or changed to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let change = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn list(rows: &[&Row], style: Style) -> String {
+    let width = rows.iter().map(|row| row.code.len()).max().unwrap_or(0);
+    let line = |row: &&Row| {
+        let severity = style.paint(Paint::Severity(row.severity), &format!("{:8}", row.severity.word()));
+        format!("{:width$}  {severity}  {}\n", row.code, peers(row)).replace("  \n", "\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+fn page(row: &Row, style: Style) -> String {
+    let mut text = format!("{}\n\n", style.paint(Paint::Bold, row.code));
+    for (name, what) in [("Meaning", row.meaning), ("Repair", row.repair), ("Lost", row.loss)] {
+        text.push_str(&style.wrap(&format!("  {name:9}"), what));
+    }
+    text.push('\n');
+    text.push_str(&style.wrap("  Says     ", &format!("\u{201c}{}\u{201d}", row.message)));
+    text.push_str(&style.wrap("  Severity ", severity_meaning(row.severity)));
+    text.push_str(&style.wrap("  Evidence ", evidence_meaning(row.evidence)));
+    let preen = if row.preen { "May be repaired without asking (-p)." } else { "Somebody has to decide." };
+    text.push_str(&style.wrap("  Preen    ", preen));
+    if !row.peers.is_empty() {
+        text.push_str(&style.wrap("  e2fsck   ", &peers(row)));
+    }
+    text
+}
+
+fn peers(row: &Row) -> String {
+    row.peers.iter().map(|number| format!("0x{number:06x}")).collect::<Vec<_>>().join(" ")
+}
+
+fn severity_meaning(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note: worth saying; the file system is sound with it.",
+        Severity::Minor => "minor: bookkeeping is wrong; no file is affected.",
+        Severity::Major => "major: a file, a directory or a structure is wrong; users may see it.",
+        Severity::Critical => "critical: much of the file system hangs on it.",
+    }
+}
+
+fn evidence_meaning(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Local => "self-check: the record proves it by itself.",
+        Evidence::Cross => "cross-check: it takes several records to see it.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!((distance("", "abc"), distance("abc", ""), distance("", "")), (3, 3, 0));
+    }
+
+    #[test]
+    fn every_row_can_be_explained() {
+        let style = Style { color: false, width: 80 };
+        for row in catalogue::all() {
+            let page = explain(row.code, style).unwrap_or_default();
+            assert!(page.contains("Meaning") && page.contains("Lost"), "{}: {page}", row.code);
+            for peer in row.peers {
+                let found = explain(&format!("0x{peer:06x}"), style).unwrap_or_default();
+                assert!(found.contains(row.code), "{}: not found as {peer:#08x}", row.code);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_codes_are_complained_about() {
+        let style = Style { color: false, width: 80 };
+        assert!(explain("ext.nothing.like-this", style).is_err());
+        assert!(explain("0xffffff", style).is_err());
+        assert!(explain("", style).is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Numbers for people: sizes with suffixes in, thousands separators and units out.
+
+use std::time::Duration;
+
+use fsmend_base::ByteLen;
+
+/// Parses a size: a number with an optional suffix K, M, G, T, P or E (powers of 1024; `KiB`, `KB` and lower case
+/// mean the same).
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| "expected a size such as 4096, 512M or 4G".to_owned())?;
+    let shift = match suffix.to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        "p" => 50,
+        "e" => 60,
+        _ => return Err(format!("unknown unit {suffix:?}: use K, M, G or T")),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| "that is more than 16 EiB".to_owned())
+}
+
+/// Parses a block size: a power of two from 1 KiB to 64 KiB.
+pub fn parse_block_size(text: &str) -> Result<u32, String> {
+    let size = parse_size(text)?;
+    match u32::try_from(size) {
+        Ok(size) if size.is_power_of_two() && (1024..=65536).contains(&size) => Ok(size),
+        _ => Err("a block size is a power of two from 1024 to 65536".to_owned()),
+    }
+}
+
+/// A number with its thousands set apart: `1,000,026`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 problem`, `2 problems`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// A number of bytes: `4 KiB`, `1.5 GiB`.
+pub fn bytes(number: u64) -> String {
+    ByteLen(number).to_string().replace(".0 ", " ")
+}
+
+/// A span of time in the unit that suits it: `13 ms`, `1.25 s`, `2 min 5 s`, `3 h 12 min`.
+pub fn duration(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 if span.as_micros() < 1000 => format!("{} µs", span.as_micros()),
+        0 => format!("{} ms", span.as_millis()),
+        1..10 => format!("{:.2} s", span.as_secs_f64()),
+        10..60 => format!("{:.1} s", span.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", thousands(seconds / 3600), seconds / 60 % 60),
+    }
+}
+
+/// Seconds as a span of time; nonsense (negative, infinite, not a number) is none.
+pub fn seconds(number: f64) -> Duration {
+    Duration::try_from_secs_f64(number).unwrap_or_default()
+}
+
+/// Bytes per second over `span`; nothing for an empty span.
+pub fn rate(number: u64, span: Duration) -> String {
+    if span.is_zero() {
+        return "-".to_owned();
+    }
+    format!("{}/s", bytes((number as f64 / span.as_secs_f64()) as u64))
+}
+
+/// What share of `whole` a part is, in percent with one digit after the point.
+pub fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1}%", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_understood() {
+        for (text, size) in [("0", 0), ("4096", 4096), ("512M", 512 << 20), ("4g", 4 << 30), ("1KiB", 1024)] {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+        for text in ["", "M", "-1", "1.5G", "5X", "99999999999T", "1 G"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_block_size("4K"), Ok(4096));
+        assert!(parse_block_size("3K").is_err() && parse_block_size("128K").is_err());
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        let written: Vec<_> = [0, 999, 1000, 1_000_026, u64::MAX].into_iter().map(thousands).collect();
+        assert_eq!(written, ["0", "999", "1,000", "1,000,026", "18,446,744,073,709,551,615"]);
+        assert_eq!(bytes(4096), "4 KiB");
+        assert_eq!(counted(1, "problem", "problems"), "1 problem");
+        assert_eq!(percent(1, 0), "0.0%");
+    }
+
+    #[test]
+    fn times_read_well() {
+        let written: Vec<_> =
+            [0.0004, 0.013, 1.25, 42.04, 125.0, 11_520.0].into_iter().map(seconds).map(duration).collect();
+        assert_eq!(written, ["400 µs", "13 ms", "1.25 s", "42.0 s", "2 min 5 s", "3 h 12 min"]);
+        assert_eq!(seconds(f64::NAN), Duration::ZERO);
+        assert_eq!(rate(2 << 20, Duration::from_secs(2)), "1 MiB/s");
+    }
+}

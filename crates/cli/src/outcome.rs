@@ -1,0 +1,87 @@
+//! What became of one target, before anything is said about it.
+
+use std::time::Duration;
+
+use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::run::{CheckReport, Estimate};
+
+use crate::exit;
+
+/// The code that a run refuses with when it was told to stop.
+pub const CANCELLED_CODE: &str = "cancelled";
+
+/// One file system and what became of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The target as the user named it.
+    pub target: String,
+    /// The partition of the target, when it is one.
+    pub partition: Option<u32>,
+    /// Things the user should know about how the target was used, in sentences.
+    pub warnings: Vec<String>,
+    /// How long it took.
+    pub wall: Duration,
+    /// What came of it.
+    pub result: Result<Answer, Refusal>,
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub enum Answer {
+    /// The file system was checked.
+    Checked(Box<Checked>),
+    /// It was only looked at.
+    Estimated(Estimate),
+}
+
+/// The result of a check.
+#[derive(Debug)]
+pub struct Checked {
+    /// The problems.
+    pub report: Report,
+    /// The file system.
+    pub summary: Summary,
+    /// What the stages cost.
+    pub stats: Vec<StageStats>,
+    /// What was left out for want of memory, in sentences.
+    pub degraded: Vec<String>,
+}
+
+impl From<CheckReport> for Checked {
+    fn from(check: CheckReport) -> Self {
+        let CheckReport { findings, summary, stats, degraded, .. } = check;
+        Checked { report: Report::new(findings), summary, stats, degraded }
+    }
+}
+
+impl Outcome {
+    /// What to call the target in text.
+    pub fn name(&self) -> String {
+        match self.partition {
+            Some(number) => format!("{}, partition {number}", self.target),
+            None => self.target.clone(),
+        }
+    }
+
+    /// One word for programs.
+    pub fn verdict(&self) -> &'static str {
+        match &self.result {
+            Ok(Answer::Checked(checked)) if checked.report.is_damaged() => "damaged",
+            Ok(Answer::Checked(_)) => "sound",
+            Ok(Answer::Estimated(_)) => "estimated",
+            Err(refusal) if refusal.code == CANCELLED_CODE => "cancelled",
+            Err(_) => "refused",
+        }
+    }
+
+    /// The bits of the exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self.verdict() {
+            "damaged" => exit::PROBLEMS,
+            "cancelled" => exit::CANCELLED,
+            "refused" => exit::OPERATIONAL,
+            _ => exit::CLEAN,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Where reports go: text or JSON to standard output, warnings and refusals to standard error.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::args::{CheckArgs, Format};
+use crate::outcome::{CANCELLED_CODE, Outcome};
+use crate::style::{Style, printable};
+use crate::target::Volume;
+use crate::{json, text};
+
+/// Prints what the user should know before the check begins.
+pub fn warn(volumes: &[Volume]) {
+    for volume in volumes {
+        for warning in &volume.warnings {
+            eprintln!("fsmend: {}: {}", printable(&volume.target), printable(warning));
+        }
+    }
+}
+
+/// Prints the report. A reader that has seen enough (a closed pipe) is no error.
+pub fn print(arguments: &CheckArgs, outcomes: &[Outcome], wall: Duration) -> io::Result<()> {
+    let report = match arguments.format {
+        Format::Json => json::document(outcomes, arguments.stats.then_some(wall)),
+        Format::Text => {
+            refusals(outcomes);
+            let style = Style::for_stdout(arguments.color);
+            let layout =
+                text::Layout { style, all: arguments.all, quiet: arguments.quiet, stats: arguments.stats };
+            text::report(outcomes, layout)
+        }
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(report.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn refusals(outcomes: &[Outcome]) {
+    for outcome in outcomes {
+        if let Err(refusal) = &outcome.result {
+            let stop = if refusal.code == CANCELLED_CODE { "cancelled" } else { "not checked" };
+            let text = printable(&refusal.to_string());
+            eprintln!("fsmend: {}: {stop}: {}.", printable(&outcome.name()), text.trim_end_matches('.'));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The report for people: the headline first, then the problems in groups, worst first, then what the file system
+//! is and how full it is.
+
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use fsmend_engine::report::{JournalUse, ProblemGroup, Summary};
+use fsmend_engine::{Problem, Severity};
+use fsmend_ext_check::run::Estimate;
+
+use crate::numbers::{bytes, counted, duration, percent, seconds, thousands};
+use crate::outcome::{Answer, Checked, Outcome};
+use crate::style::{Paint, Style, printable};
+
+/// How many problems of a kind are listed unless all are wanted.
+const LISTED: usize = 5;
+
+/// What to show, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Colours and width.
+    pub style: Style,
+    /// Whether every problem is listed.
+    pub all: bool,
+    /// Whether only headlines are wanted.
+    pub quiet: bool,
+    /// Whether costs are wanted.
+    pub stats: bool,
+}
+
+/// The report on all targets. Refused ones are left to standard error.
+pub fn report(outcomes: &[Outcome], layout: Layout) -> String {
+    let parts: Vec<String> = outcomes.iter().filter_map(|outcome| one(outcome, layout)).collect();
+    let mut text = parts.join(if layout.quiet { "" } else { "\n" });
+    let damaged = outcomes.iter().find_map(worst_code);
+    if let Some(code) = damaged.filter(|_| !layout.quiet) {
+        text.push_str(&format!("\nMore about a kind of problem: fsmend explain {code}\n"));
+    }
+    text
+}
+
+fn worst_code(outcome: &Outcome) -> Option<&'static str> {
+    let Ok(Answer::Checked(checked)) = &outcome.result else { return None };
+    checked.report.groups.first().map(|group| group.row.code)
+}
+
+fn one(outcome: &Outcome, layout: Layout) -> Option<String> {
+    match outcome.result.as_ref().ok()? {
+        Answer::Checked(checked) => Some(checked_text(outcome, checked, layout)),
+        Answer::Estimated(estimate) => Some(estimate_text(outcome, estimate, layout.style)),
+    }
+}
+
+fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
+    let mut text = headline(outcome, checked, layout);
+    if layout.quiet {
+        return text;
+    }
+    for group in checked.report.damage() {
+        text.push('\n');
+        text.push_str(&group_text(group, layout));
+    }
+    let mut notes = checked.report.notes().peekable();
+    if notes.peek().is_some() {
+        text.push_str("\nWorth knowing; the file system is sound with it:\n");
+    }
+    for group in notes {
+        text.push_str(&group_text(group, layout));
+    }
+    text.push('\n');
+    text.push_str(&layout.style.wrap("", &summary(&checked.summary)));
+    for sentence in &checked.degraded {
+        text.push_str(&layout.style.wrap("", sentence));
+    }
+    if layout.stats {
+        text.push('\n');
+        text.push_str(&stats::table(&checked.stats, outcome.wall, layout.style));
+    }
+    text
+}
+
+fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
+    let style = layout.style;
+    let name = printable(&outcome.name());
+    let took = duration(outcome.wall);
+    let report = &checked.report;
+    let (verdict, paint, rest) = if report.is_damaged() {
+        let worst = report.damage().map(|group| group.row.severity).max().unwrap_or(Severity::Minor);
+        let problems = counted(report.problem_count(), "problem", "problems");
+        let rest = format!("{problems} ({}), found in {took}.", by_severity(checked));
+        ("damaged", Paint::Severity(worst.max(Severity::Major)), rest)
+    } else {
+        let files = counted(checked.summary.files_used, "inode", "inodes");
+        ("sound", Paint::Good, format!("{files} checked in {took}."))
+    };
+    let plain = format!("{name}: {verdict}. {rest}");
+    // Scripts read one line per target; people read lines that fit.
+    let text = if layout.quiet { format!("{plain}\n") } else { style.wrap("", &plain) };
+    text.replacen(&format!(": {verdict}."), &format!(": {}.", style.paint(paint, verdict)), 1)
+}
+
+/// `1 critical, 12 minor`.
+fn by_severity(checked: &Checked) -> String {
+    let severities = [Severity::Critical, Severity::Major, Severity::Minor];
+    let counts = severities.map(|severity| (checked.report.count(severity), severity.word()));
+    let named = counts.into_iter().filter(|(count, _)| *count > 0);
+    named.map(|(count, word)| format!("{} {word}", thousands(count))).collect::<Vec<_>>().join(", ")
+}
+
+fn group_text(group: &ProblemGroup, layout: Layout) -> String {
+    let style = layout.style;
+    let row = group.row;
+    let severity = style.paint(Paint::Severity(row.severity), row.severity.word());
+    let mut text = format!("{severity}  {}", style.paint(Paint::Bold, row.code));
+    if group.total > 1 {
+        text.push_str(&format!("  ({})", thousands(group.total)));
+    }
+    text.push('\n');
+    let listed = if layout.all { group.problems.len() } else { LISTED };
+    for problem in group.problems.iter().take(listed) {
+        text.push_str(&problem_text(problem, style));
+    }
+    text.push_str(&more(group, layout.all, listed));
+    if row.severity > Severity::Note {
+        text.push_str(&remedy(row.repair, row.loss, style));
+    }
+    text
+}
+
+fn problem_text(problem: &Problem, style: Style) -> String {
+    style.wrap("  - ", &printable(&problem.message()))
+}
+
+/// The line that stands for problems that are not listed.
+fn more(group: &ProblemGroup, all: bool, listed: usize) -> String {
+    let rest = group.total.saturating_sub(listed as u64);
+    match (rest, all) {
+        (0, _) => String::new(),
+        (_, false) => format!("    and {} more (--all lists them)\n", thousands(rest)),
+        (_, true) => format!("    and {} more, which were counted but not kept\n", thousands(rest)),
+    }
+}
+
+fn remedy(repair: &str, loss: &str, style: Style) -> String {
+    let lost =
+        if loss == "Nothing." { "Nothing is lost.".to_owned() } else { format!("May be lost: {loss}") };
+    let text = style.wrap("    ", &format!("Repair: {repair} {lost}"));
+    // Escape codes may not be wrapped over: the colour goes round every line.
+    text.lines().map(|line| format!("{}\n", style.paint(Paint::Dim, line))).collect()
+}
+
+fn summary(summary: &Summary) -> String {
+    let label =
+        if summary.label.is_empty() { String::new() } else { format!(" \"{}\"", printable(&summary.label)) };
+    let mut text = format!(
+        "{}{label}: {} of {} inodes in use, {} directories, {} non-contiguous; {} of {} blocks of {} in use",
+        summary.kind,
+        thousands(summary.files_used),
+        thousands(summary.files_total),
+        thousands(summary.directories),
+        percent(summary.non_contiguous, summary.files_used),
+        thousands(summary.blocks_used),
+        thousands(summary.blocks_total),
+        bytes(summary.block_size),
+    );
+    match summary.journal {
+        JournalUse::None => {}
+        JournalUse::Clean => text.push_str("; journal clean"),
+        JournalUse::Replayed => text.push_str("; journal replayed in memory before the check"),
+        JournalUse::NotReplayed => {
+            text.push_str("; journal not replayed, so that some problems may not be real")
+        }
+    }
+    if summary.superblock_is_backup {
+        text.push_str(&format!(
+            "; the backup superblock in block {} was used",
+            thousands(summary.superblock)
+        ));
+    }
+    text.push('.');
+    text
+}
+
+fn estimate_text(outcome: &Outcome, estimate: &Estimate, style: Style) -> String {
+    let name = printable(&outcome.name());
+    let (low, high) = (duration(seconds(estimate.seconds_low)), duration(seconds(estimate.seconds_high)));
+    let time = if low == high { format!("about {low}") } else { format!("{low} to {high}") };
+    let mut text = style.wrap(
+        "",
+        &format!(
+            "{name}: a check would take {time} and read {} in {}.",
+            bytes(estimate.bytes),
+            counted(estimate.requests, "request", "requests"),
+        ),
+    );
+    text.push_str(&style.wrap("  Basis: ", &printable(&estimate.basis)));
+    text
+}

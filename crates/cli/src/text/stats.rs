@@ -1,0 +1,65 @@
+//! The table of `--stats`: what each stage cost.
+
+use std::time::Duration;
+
+use fsmend_engine::report::StageStats;
+
+use crate::numbers::{bytes, duration, rate, thousands};
+use crate::style::{Paint, Style};
+
+const COLUMNS: [&str; 8] = ["stage", "time", "cpu", "memory", "read", "rate", "requests", "items"];
+
+/// A row for each stage and one for the whole.
+pub fn table(stages: &[StageStats], wall: Duration, style: Style) -> String {
+    let mut rows: Vec<[String; 8]> = vec![COLUMNS.map(str::to_owned)];
+    rows.extend(stages.iter().map(cells));
+    rows.push(cells(&total(stages, wall)));
+    let widths: [usize; 8] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let line = line(row, &widths);
+        text.push_str(&if number == 0 { style.paint(Paint::Bold, &line) } else { line });
+        text.push('\n');
+    }
+    text
+}
+
+/// The first column to the left, the others to the right.
+fn line(row: &[String; 8], widths: &[usize; 8]) -> String {
+    let cell = |(column, (text, width)): (usize, (&String, &usize))| {
+        if column == 0 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+    };
+    row.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>().join("  ")
+}
+
+fn cells(stage: &StageStats) -> [String; 8] {
+    let wall = Duration::from_nanos(stage.wall_ns);
+    [
+        stage.name.to_owned(),
+        duration(wall),
+        duration(Duration::from_nanos(stage.cpu_ns)),
+        bytes(stage.peak_memory),
+        bytes(stage.bytes_read),
+        if stage.bytes_read == 0 { "-".to_owned() } else { rate(stage.bytes_read, wall) },
+        thousands(stage.requests),
+        thousands(stage.items),
+    ]
+}
+
+/// Stages overlap, so their times do not add up to the whole; memory is the most that any of them saw.
+fn total(stages: &[StageStats], wall: Duration) -> StageStats {
+    let start = StageStats {
+        name: "all",
+        wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+        ..StageStats::default()
+    };
+    stages.iter().fold(start, |sum, stage| StageStats {
+        cpu_ns: sum.cpu_ns.saturating_add(stage.cpu_ns),
+        peak_memory: sum.peak_memory.max(stage.peak_memory),
+        bytes_read: sum.bytes_read.saturating_add(stage.bytes_read),
+        requests: sum.requests.saturating_add(stage.requests),
+        items: sum.items.saturating_add(stage.items),
+        ..sum
+    })
+}
