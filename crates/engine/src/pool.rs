@@ -161,17 +161,29 @@ mod tests {
         let cancel = AtomicBool::new(false);
         let queues = Queues::new(1, &cancel);
         (0..1000u64).for_each(|item| queues.push(0, 1, item));
-        let states = run(2, &queues, |_| 0u64, |count, _, _| {
-            *count += 1;
-            cancel.store(true, Relaxed);
-        });
+        let states = run(
+            2,
+            &queues,
+            |_| 0u64,
+            |count, _, _| {
+                *count += 1;
+                cancel.store(true, Relaxed);
+            },
+        );
         assert!(states.iter().sum::<u64>() <= 2);
     }
 
     #[test]
     fn slices_cover_everything_once() {
         let items: Vec<u64> = (0..1001).collect();
-        let sums = run_slices(3, &items, 10, &AtomicBool::new(false), |_| 0, |sum, part| *sum += part.iter().sum::<u64>());
+        let sums = run_slices(
+            3,
+            &items,
+            10,
+            &AtomicBool::new(false),
+            |_| 0,
+            |sum, part| *sum += part.iter().sum::<u64>(),
+        );
         assert_eq!(sums.iter().sum::<u64>(), 500_500);
     }
 }
