@@ -35,6 +35,18 @@ pub trait Device: Send + Sync {
     fn patch(&self, _offset: u64, _buf: &mut [u8]) {}
 }
 
+/// How reads are given to the operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReadBackend {
+    /// io_uring where it is allowed, plain preads else.
+    #[default]
+    Auto,
+    /// io_uring.
+    Uring,
+    /// Plain preads.
+    Pread,
+}
+
 /// Where the bytes of a device lie in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direct {

@@ -5,6 +5,9 @@ pub mod claims;
 pub mod inodes;
 pub mod pool;
 pub mod problem;
+pub mod progress;
+pub mod report;
 pub mod tree;
 
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};
+pub use progress::Progress;

@@ -5,6 +5,7 @@
 //! nothing at all is unusual about it; whatever it cannot prove innocent is *inspected* in full, on a private copy
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
+pub mod catalogue;
 pub mod context;
 pub mod directory;
 pub mod extent;
@@ -16,6 +17,7 @@ pub mod journal;
 pub mod mmp;
 pub mod orphan;
 pub mod quota;
+pub mod run;
 pub mod superblock;
 pub mod xattr;
 
