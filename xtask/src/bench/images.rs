@@ -51,11 +51,11 @@ pub fn all() -> Vec<Image> {
         tree("dirs50", "1 000 026 inodes in use, 50 % directories, ext4 defaults, 40 GB", &[100, 50, 99]),
         Image {
             name: "fragmented",
-            what: "ext3, 4 KiB blocks, 160 GB, fragmented files with more than 100 000 indirect blocks",
-            size: 160 << 30,
+            what: "ext3, 4 KiB blocks, 320 GB, fragmented files with more than 100 000 indirect blocks",
+            size: 320 << 30,
             kind: "ext3",
             inode_ratio: 1 << 20,
-            fill: Fill::Fragmented(fragmented::Plan { files: 50_000, seed: 3 }),
+            fill: Fill::Fragmented(fragmented::Plan { files: 64_000, seed: 3 }),
         },
     ]
 }
