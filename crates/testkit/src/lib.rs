@@ -1,1 +1,3 @@
-//! stub
+//! What the tests need and no user does: image builders, seeded damage, oracles, hostile images, bodies of fuzz targets.
+
+pub mod host;
