@@ -44,8 +44,6 @@ pub enum Content {
     Acls,
     /// Files of several owners, for quota.
     Owners,
-    /// Files and a directory with a project id.
-    Projects,
     /// Files small enough to lie in the inode.
     Tiny,
     /// Much is written and removed again, so that what lies free is not zero.
@@ -95,7 +93,6 @@ fn put(root: &Path, content: Content) -> io::Result<()> {
         Content::HugeAttributes => special::huge_attributes(&root.join("huge-attributes")),
         Content::Acls => special::acls(&root.join("acls")),
         Content::Owners => special::owners(&root.join("owners")),
-        Content::Projects => special::projects(&root.join("projects")),
         Content::Tiny => files::tiny(&root.join("tiny")),
         Content::Reuse => files::reuse(&root.join("reuse")),
         Content::Encrypted => special::encrypted(root, &root.join("encrypted")),

@@ -128,18 +128,6 @@ pub fn owners(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A directory whose project id is inherited, and files with others.
-pub fn projects(folder: &Path) -> io::Result<()> {
-    fs::create_dir(folder)?;
-    run("chattr", ["-p".as_ref(), "77".as_ref(), "+P".as_ref(), folder.as_os_str()])?;
-    for number in 0..5 {
-        fs::write(folder.join(format!("inherits-{number}")), vec![b'p'; number * 3000])?;
-    }
-    let path = folder.join("other");
-    fs::write(&path, vec![b'p'; 9000])?;
-    run("chattr", ["-p".as_ref(), "4000000".as_ref(), path.as_os_str()]).map(|_| ())
-}
-
 /// A directory under a policy of the kernel's, with files, long names, links and subdirectories.
 pub fn encrypted(root: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir(folder)?;

@@ -29,7 +29,7 @@ fn ordinary(name: &'static str, size_mib: u64, mke2fs: &'static str) -> Recipe {
 fn generations() -> Vec<Recipe> {
     vec![
         ordinary("ext2-defaults", 32, "-t ext2"),
-        ordinary("ext3-defaults", 32, "-t ext3"),
+        ordinary("ext3-4k", 32, "-t ext3 -b 4096"),
         ordinary("ext4-defaults", 64, "-t ext4"),
         ordinary("revision-0", 32, "-t ext2 -r 0"),
         Recipe::new("hurd", 32, "-t ext2 -o hurd").mounted(&[
@@ -91,15 +91,18 @@ fn inode_sizes() -> Vec<Recipe> {
         ordinary("inodes-128", 32, "-t ext4 -I 128"),
         ordinary("inodes-512", 32, "-t ext4 -I 512"),
         ordinary("inodes-1024", 32, "-t ext4 -I 1024 -b 1024"),
-        ordinary("inodes-4096", 64, "-t ext4 -I 4096"),
+        ordinary("inodes-4096", 64, "-t ext4 -b 4096 -I 4096 -N 2048"),
         ordinary("many-inodes", 32, "-t ext4 -i 1024 -b 1024"),
         ordinary("few-inodes", 64, "-t ext4 -N 3000"),
     ]
 }
 
+/// More than 2^32 blocks, with as little metadata as can be.
+const BEYOND_32_BITS: &str = "-t ext4 -b 2048 -O sparse_super2,^resize_inode -i 67108864 -J size=4 -E packed_meta_blocks=1,num_backup_sb=1";
+
 fn groups() -> Vec<Recipe> {
     vec![
-        ordinary("no-sparse-super", 64, "-t ext4 -b 1024 -O ^sparse_super"),
+        ordinary("no-sparse-super", 64, "-t ext4 -b 1024 -O ^sparse_super,^resize_inode"),
         ordinary("sparse-super2", 64, "-t ext4 -b 1024 -O sparse_super2,^resize_inode"),
         ordinary(
             "sparse-super2-one",
@@ -122,12 +125,11 @@ fn groups() -> Vec<Recipe> {
         ordinary("many-groups", 64, "-t ext4 -b 1024 -g 512 -O ^resize_inode"),
         ordinary("lazy-itable-init", 256, "-t ext4 -b 1024 -E lazy_itable_init=1"),
         ordinary("eager-itable-init", 128, "-t ext4 -b 1024 -E lazy_itable_init=0"),
-        Recipe { size: 200 << 30, ..ordinary("large-and-empty", 0, "-t ext4") },
         Recipe {
-            size: 17 << 40,
-            ..Recipe::new("beyond-32-bits", 0, "-t ext4 -O ^resize_inode -i 67108864 -J size=4")
-                .mounted(&[Content::Basic])
+            size: 9 << 40,
+            ..Recipe::new("beyond-32-bits", 0, BEYOND_32_BITS).copied(&[Content::Basic])
         },
+        Recipe { size: 200 << 30, ..ordinary("large-and-empty", 0, "-t ext4") },
     ]
 }
 
@@ -137,10 +139,11 @@ fn checksums() -> Vec<Recipe> {
         ordinary("no-checksums", 64, "-t ext4 -b 1024 -O ^metadata_csum,^uninit_bg"),
         ordinary("metadata-csum-32bit", 64, "-t ext4 -b 1024 -O metadata_csum,^64bit"),
         ordinary("metadata-csum-ext2", 32, "-t ext2 -O metadata_csum"),
-        ordinary("metadata-csum-seed", 32, "-t ext4 -O metadata_csum_seed")
+        ordinary("metadata-csum-seed", 32, "-t ext4 -b 4096 -O metadata_csum_seed")
             .after(After::Tune2fs("-U 01234567-89ab-cdef-0123-456789abcdef")),
         ordinary("metadata-csum-later", 32, "-t ext4 -O ^metadata_csum")
-            .after(After::Tune2fs("-O metadata_csum")),
+            .after(After::Tune2fs("-O metadata_csum"))
+            .after(After::Optimise),
     ]
 }
 
@@ -151,34 +154,33 @@ fn clusters() -> Vec<Recipe> {
         Recipe::new(name, size_mib, mke2fs).mounted(&contents)
     };
     vec![
-        bigalloc("bigalloc-16k", 128, "-t ext4 -O bigalloc -C 16384"),
-        bigalloc("bigalloc-64k", 512, "-t ext4 -O bigalloc -C 65536"),
+        bigalloc("bigalloc-16k", 128, "-t ext4 -b 4096 -O bigalloc -C 16384"),
+        bigalloc("bigalloc-64k", 512, "-t ext4 -b 4096 -O bigalloc -C 65536"),
         bigalloc("bigalloc-1k-blocks", 128, "-t ext4 -b 1024 -O bigalloc -C 8192"),
-        bigalloc("bigalloc-quota", 128, "-t ext4 -O bigalloc,quota -C 16384"),
+        bigalloc("bigalloc-quota", 128, "-t ext4 -O bigalloc -C 16384").after(After::Tune2fs("-O quota")),
     ]
 }
 
 fn in_inode() -> Vec<Recipe> {
     vec![
-        ordinary("inline-data", 32, "-t ext4 -O inline_data"),
+        ordinary("inline-data", 32, "-t ext4 -b 4096 -O inline_data"),
         ordinary("inline-data-1k", 32, "-t ext4 -O inline_data -I 1024 -b 1024"),
         ordinary("inline-data-512", 32, "-t ext4 -O inline_data -I 512 -b 2048"),
-        Recipe::new("ea-inode", 32, "-t ext4 -O ea_inode").mounted(&[
+        Recipe::new("ea-inode", 32, "-t ext4 -b 4096 -O ea_inode").mounted(&[
             Content::Attributes,
             Content::HugeAttributes,
             Content::Acls,
         ]),
-        Recipe::new("ea-inode-quota", 32, "-t ext4 -O ea_inode,quota -I 512").mounted(&[
-            Content::Attributes,
-            Content::HugeAttributes,
-            Content::Owners,
-        ]),
+        Recipe::new("ea-inode-quota", 32, "-t ext4 -b 1024 -O ea_inode -I 512")
+            .mounted(&[Content::Attributes, Content::HugeAttributes, Content::Owners])
+            .after(After::Tune2fs("-O quota"))
+            .after(After::Optimise),
     ]
 }
 
 fn directories() -> Vec<Recipe> {
     vec![
-        Recipe::new("hundred-thousand-entries", 128, "-t ext4 -N 120000")
+        Recipe::new("hundred-thousand-entries", 128, "-t ext4 -b 4096 -N 120000")
             .mounted(&[Content::Entries(100_000)]),
         Recipe::new("deep-htree-1k", 64, "-t ext4 -b 1024 -N 30000")
             .mounted(&[Content::Entries(20_000), Content::LongNames(4_000)]),
@@ -223,30 +225,40 @@ fn maps() -> Vec<Recipe> {
     vec![
         Recipe::new("extents-deep-1k", 64, "-t ext4 -b 1024").mounted(wanted),
         Recipe::new("extents-deep-1k-no-checksums", 64, "-t ext4 -b 1024 -O ^metadata_csum").mounted(wanted),
-        Recipe::new("extents-4k", 128, "-t ext4").mounted(wanted),
+        Recipe::new("extents-4k", 128, "-t ext4 -b 4096").mounted(wanted),
         Recipe::new("indirect-1k", 64, "-t ext3 -b 1024").mounted(&[
             Content::Fragmented,
             Content::Sparse,
             Content::Reuse,
         ]),
-        Recipe::new("indirect-4k", 64, "-t ext3").mounted(&[
+        Recipe::new("indirect-4k", 64, "-t ext3 -b 4096").mounted(&[
             Content::Fragmented,
             Content::Sparse,
             Content::Reuse,
         ]),
-        ordinary("extents-and-indirect", 64, "-t ext4 -O ^extents").after(After::Tune2fs("-O extents")),
+        ordinary("extents-and-indirect", 64, "-t ext4 -O ^extents,^64bit")
+            .after(After::Tune2fs("-O extents")),
     ]
 }
 
+/// Kernels without quota refuse the feature, so the ids are set by debugfs.
+const PROJECT_IDS: &str =
+    "sif /owners projid 77\nsif /owners/of-1000 projid 77\nsif /owners/of-1001 projid 4000000\n";
+
 fn protection() -> Vec<Recipe> {
     let owned = [ORDINARY, &[Content::Owners]].concat();
-    let projects = [ORDINARY, &[Content::Owners, Content::Projects]].concat();
     vec![
-        Recipe::new("quota", 32, "-t ext4 -O quota").mounted(&owned),
-        Recipe::new("quota-1k", 32, "-t ext4 -b 1024 -O quota").mounted(&owned),
-        Recipe::new("quota-project", 32, "-t ext4 -O quota,project").mounted_with("prjquota", &projects),
+        Recipe::new("quota", 32, "-t ext4 -b 4096").mounted(&owned).after(After::Tune2fs("-O quota")),
+        Recipe::new("quota-1k", 32, "-t ext4 -b 1024").mounted(&owned).after(After::Tune2fs("-O quota")),
+        Recipe::new("quota-project", 32, "-t ext4 -b 4096")
+            .mounted(&owned)
+            .after(After::Tune2fs("-O project"))
+            .after(After::Debugfs(PROJECT_IDS.to_owned()))
+            .after(After::Tune2fs("-O quota -Q usrquota,grpquota,prjquota")),
+        Recipe::new("quota-empty", 32, "-t ext4 -O quota"),
         ordinary("mmp", 32, "-t ext4 -O mmp -E mmp_update_interval=1"),
-        Recipe::new("encrypt", 32, "-t ext4 -O encrypt").mounted(&[Content::Encrypted, Content::Basic]),
+        Recipe::new("encrypt", 32, "-t ext4 -b 4096 -O encrypt")
+            .mounted(&[Content::Encrypted, Content::Basic]),
         Recipe::new("encrypt-1k-inline", 32, "-t ext4 -b 1024 -O encrypt,inline_data")
             .mounted(&[Content::Encrypted, Content::Tiny]),
         ordinary("verity", 32, "-t ext4 -O verity"),
@@ -260,8 +272,8 @@ fn journals() -> Vec<Recipe> {
         ordinary("journal-old-checksum", 32, "-t ext4 -O ^metadata_csum")
             .mounted_with("journal_checksum", ORDINARY),
         ordinary("journal-data", 32, "-t ext4").mounted_with("data=journal", ORDINARY),
-        ordinary("fast-commit", 32, "-t ext4 -O fast_commit"),
-        ordinary("orphan-file", 32, "-t ext4 -O orphan_file"),
+        ordinary("fast-commit", 32, "-t ext4 -b 4096 -O fast_commit"),
+        ordinary("orphan-file", 32, "-t ext4 -b 4096 -O orphan_file"),
         ordinary("orphan-file-1k", 32, "-t ext4 -b 1024 -O orphan_file,metadata_csum"),
     ]
 }
