@@ -1,1 +1,47 @@
-fn main() {}
+//! `cargo xtask`: the tooling of the workspace.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the console")]
+
+mod bench;
+mod packages;
+mod test;
+mod tidy;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  test           install what the tests need, then formatting, lints, tidy and all tests
+  ci             what the continuous integration runs (the same as test)
+  tidy           house rules: crate edges, file headers and lengths, printing, links of the documentation
+  bench images   make the benchmark images
+  bench check    measure `fsmend check` against the installed e2fsck and the floor
+                 (--cache FOLDER says where the images are, --runs N how often to measure)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["test" | "ci"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", rest @ ..] => bench::run(rest),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(16);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder that holds the workspace.
+fn workspace() -> io::Result<PathBuf> {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(PathBuf::from).ok_or_else(|| io::Error::other("xtask has no folder above it"))
+}

@@ -140,8 +140,13 @@ impl Claims {
     /// Takes a claim back. Contested units stay claimed: who still owns them is settled when owners are looked up.
     pub fn withdraw(&self, start: u64, count: u64) {
         for (index, mask) in words_of(start, count, self.claimed.len) {
-            self.claimed.clear_word(index, mask & !self.contested.load_word(index));
+            self.withdraw_word(index, mask);
         }
+    }
+
+    /// Takes back the claims of `mask` in word `index`; see [`withdraw`](Self::withdraw).
+    pub fn withdraw_word(&self, index: u64, mask: u64) {
+        self.claimed.clear_word(index, mask & !self.contested.load_word(index));
     }
 
     /// What has been claimed.

@@ -119,7 +119,7 @@ impl ChunkFacts {
         }
     }
 
-    /// Records an inode in use at `index`. Directories have to be recorded in ascending order of `index`.
+    /// Records an inode in use at `index`, in any order.
     pub fn record(&mut self, index: usize, inode: InodeNo, fact: InodeFact, stored_links: u16) {
         *self.facts[index].get_mut() = fact.0;
         *self.stored_links[index].get_mut() = stored_links;
@@ -163,14 +163,16 @@ impl InodeTable {
     }
 
     /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
-    pub fn publish(&self, chunk: u32, facts: ChunkFacts) {
+    pub fn publish(&self, chunk: u32, mut facts: ChunkFacts) {
+        facts.directories.sort_unstable_by_key(|directory| directory.inode);
         if let Some(slot) = self.chunks.get(chunk as usize) {
             let _ = slot.set(facts);
         }
     }
 
     /// Puts other facts in the place of a chunk, in a phase when nobody else looks.
-    pub fn replace(&mut self, chunk: u32, facts: ChunkFacts) {
+    pub fn replace(&mut self, chunk: u32, mut facts: ChunkFacts) {
+        facts.directories.sort_unstable_by_key(|directory| directory.inode);
         if let Some(slot) = self.chunks.get_mut(chunk as usize) {
             *slot = OnceLock::from(facts);
         }

@@ -3,6 +3,7 @@
 
 pub mod claims;
 pub mod inodes;
+pub mod pool;
 pub mod problem;
 pub mod progress;
 pub mod report;

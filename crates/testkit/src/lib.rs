@@ -1,1 +1,18 @@
-//! stub
+//! What the tests need and no user does: image builders, seeded damage, oracles, hostile images, bodies of fuzz targets.
+
+pub mod contents;
+pub mod fsmend;
+pub mod host;
+pub mod image;
+pub mod oracle;
+pub mod process;
+
+use std::path::PathBuf;
+
+/// Cargo's target folder of this workspace.
+pub fn target_folder() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+    }
+}

@@ -1,0 +1,189 @@
+//! Stages and workers: batches wait in one queue per stage, every worker can do every stage and takes from the stage
+//! that has the most weighted work outstanding (pFSCK §5.3, equations (1) and (2)).
+//!
+//! The queues are locked once per batch, never per item. Workers own private state which is handed back at the end.
+//! Within a stage, batches are taken in the order in which they were pushed, so that work pushed in address order is
+//! read in address order.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Index of a stage, counted from 0 in the order in which data flow.
+pub type StageIndex = usize;
+
+struct Waiting<B> {
+    queues: Vec<VecDeque<(u64, B)>>,
+    weights: Vec<u64>,
+    active: usize,
+}
+
+/// The queues of all stages; workers push batches of later stages while they process earlier ones.
+pub struct Queues<'c, B> {
+    waiting: Mutex<Waiting<B>>,
+    changed: Condvar,
+    cancel: &'c AtomicBool,
+}
+
+impl<'c, B> Queues<'c, B> {
+    /// Empty queues for `stages` stages. Once `cancel` is set, no further batch is handed out.
+    pub fn new(stages: usize, cancel: &'c AtomicBool) -> Self {
+        let waiting = Waiting {
+            queues: std::iter::repeat_with(VecDeque::new).take(stages).collect(),
+            weights: vec![0; stages],
+            active: 0,
+        };
+        Queues { waiting: Mutex::new(waiting), changed: Condvar::new(), cancel }
+    }
+
+    /// Adds a batch with its weight (estimated cost in any unit that is the same for all stages, at least 1).
+    pub fn push(&self, stage: StageIndex, weight: u64, batch: B) {
+        let mut waiting = self.lock();
+        waiting.queues[stage].push_back((weight.max(1), batch));
+        waiting.weights[stage] += weight.max(1);
+        drop(waiting);
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<B>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next batch, waiting while others might still push some; `None` when all work is done or cancelled.
+    fn take(&self, finished_one: bool) -> Option<(StageIndex, B)> {
+        let mut waiting = self.lock();
+        if finished_one {
+            waiting.active -= 1;
+        }
+        loop {
+            if self.cancel.load(Relaxed) {
+                self.changed.notify_all();
+                return None;
+            }
+            let heaviest = (0..waiting.queues.len())
+                .filter(|stage| !waiting.queues[*stage].is_empty())
+                .max_by_key(|stage| (waiting.weights[*stage], std::cmp::Reverse(*stage)));
+            if let Some(stage) = heaviest
+                && let Some((weight, batch)) = waiting.queues[stage].pop_front()
+            {
+                waiting.weights[stage] -= weight;
+                waiting.active += 1;
+                return Some((stage, batch));
+            }
+            if waiting.active == 0 {
+                self.changed.notify_all();
+                return None;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Runs `workers` workers (at least 1) until all queues are empty and nobody is at work, or until cancelled.
+/// Each worker gets its own state from `start` and hands it back. Returns the states in worker order.
+pub fn run<B: Send, W: Send>(
+    workers: usize,
+    queues: &Queues<'_, B>,
+    start: impl Fn(usize) -> W + Sync,
+    process: impl Fn(&mut W, StageIndex, B) + Sync,
+) -> Vec<W> {
+    let work = |worker: usize| {
+        let mut state = start(worker);
+        let mut finished_one = false;
+        while let Some((stage, batch)) = queues.take(finished_one) {
+            process(&mut state, stage, batch);
+            finished_one = true;
+        }
+        state
+    };
+    if workers <= 1 {
+        return vec![work(0)];
+    }
+    std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (1..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        let mut states = vec![work(0)];
+        for handle in handles {
+            match handle.join() {
+                Ok(state) => states.push(state),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        states
+    })
+}
+
+/// Runs `process` over `items` in parallel, in slices of `slice` items handed out in order, and returns the workers'
+/// states. For phases that have one kind of work and know all of it from the start.
+pub fn run_slices<T: Sync, W: Send>(
+    workers: usize,
+    items: &[T],
+    slice: usize,
+    cancel: &AtomicBool,
+    start: impl Fn(usize) -> W + Sync,
+    process: impl Fn(&mut W, &[T]) + Sync,
+) -> Vec<W> {
+    let queues = Queues::new(1, cancel);
+    for part in items.chunks(slice.max(1)) {
+        queues.push(0, 1, part);
+    }
+    let useful = workers.min(items.len().div_ceil(slice.max(1))).max(1);
+    run(useful, &queues, start, |state, _stage, part: &[T]| process(state, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_makes_work_is_all_done_at_any_worker_count() {
+        for workers in [1, 2, 7, 64] {
+            let cancel = AtomicBool::new(false);
+            let queues = Queues::new(3, &cancel);
+            (0..100u64).for_each(|item| queues.push(0, 1, item));
+            let states = run(
+                workers,
+                &queues,
+                |_| 0u64,
+                |sum, stage, item| {
+                    *sum += item;
+                    if stage < 2 {
+                        queues.push(stage + 1, item, item);
+                    }
+                },
+            );
+            assert_eq!(states.iter().sum::<u64>(), 3 * 4950);
+        }
+    }
+
+    #[test]
+    fn cancelling_stops_the_hand_out() {
+        let cancel = AtomicBool::new(false);
+        let queues = Queues::new(1, &cancel);
+        (0..1000u64).for_each(|item| queues.push(0, 1, item));
+        let states = run(
+            2,
+            &queues,
+            |_| 0u64,
+            |count, _, _| {
+                *count += 1;
+                cancel.store(true, Relaxed);
+            },
+        );
+        assert!(states.iter().sum::<u64>() <= 2);
+    }
+
+    #[test]
+    fn slices_cover_everything_once() {
+        let items: Vec<u64> = (0..1001).collect();
+        let sums = run_slices(
+            3,
+            &items,
+            10,
+            &AtomicBool::new(false),
+            |_| 0,
+            |sum, part| *sum += part.iter().sum::<u64>(),
+        );
+        assert_eq!(sums.iter().sum::<u64>(), 500_500);
+    }
+}

@@ -1,0 +1,257 @@
+//! The proof for the blocks of one directory: structure, names, checksum, and what each entry leads to.
+//!
+//! Structure is proved first, into a list of [`Target`]s; nothing is counted before all of it is proved. Targets in
+//! chunks that have not been scanned yet are certified later (pFSCK §5.2.2).
+
+use fsmend_base::InodeNo;
+use fsmend_engine::inodes::{InodeTable, Kind, mark};
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::geometry::Geometry;
+
+/// Smallest record: 8 bytes of header and a name of up to 4 bytes.
+const RECORD_MIN: usize = 12;
+const TAIL_LEN: usize = 12;
+
+/// What one entry leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The inode.
+    pub inode: InodeNo,
+    /// The kind that the entry says it is; `Unused` where entries carry no type.
+    pub kind: Kind,
+}
+
+/// How the inode facts bear an entry out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Certainty {
+    /// They do.
+    Right,
+    /// They contradict it, or it takes inspection to tell.
+    Suspect,
+    /// They are not there yet.
+    Later,
+}
+
+/// What has been gathered from one directory; a buffer that is used again for each.
+#[derive(Default, Debug)]
+pub struct DirectoryProof {
+    /// Where its `..` leads to.
+    pub parent_entry: InodeNo,
+    /// Its other entries.
+    pub targets: Vec<Target>,
+    name_hashes: Vec<u64>,
+    seen: Vec<u64>,
+}
+
+impl DirectoryProof {
+    /// Forgets the last directory.
+    pub fn clear(&mut self) {
+        self.parent_entry = InodeNo(0);
+        self.targets.clear();
+        self.name_hashes.clear();
+    }
+
+    /// Whether all names gathered since [`clear`](Self::clear) differ. (Names are compared by 64-bit hashes: two that
+    /// collide by chance make the directory a suspect, which is harmless.)
+    pub fn names_are_unique(&mut self) -> bool {
+        let size = (self.name_hashes.len() * 2).next_power_of_two().max(8);
+        self.seen.clear();
+        self.seen.resize(size, 0);
+        self.name_hashes.iter().all(|hash| {
+            let mut slot = (*hash >> 20) as usize & (size - 1);
+            while self.seen[slot] != 0 {
+                if self.seen[slot] == *hash {
+                    return false;
+                }
+                slot = (slot + 1) & (size - 1);
+            }
+            self.seen[slot] = *hash;
+            true
+        })
+    }
+}
+
+/// What the proof of every directory of one file system needs.
+pub struct DirectoryProver<'f> {
+    geometry: &'f Geometry,
+    inodes: &'f InodeTable,
+    checksums: bool,
+    filetype: bool,
+}
+
+impl<'f> DirectoryProver<'f> {
+    /// The prover for a file system with this geometry.
+    pub fn new(geometry: &'f Geometry, inodes: &'f InodeTable) -> Self {
+        DirectoryProver {
+            geometry,
+            inodes,
+            checksums: geometry.features.metadata_csum(),
+            filetype: geometry.features.has_incompat(incompat::FILETYPE),
+        }
+    }
+
+    /// Tries to prove a block of entries (no index block). `first` says that it is the directory's first block, which
+    /// begins with `.` and `..`. Adds its entries to `proof`.
+    pub fn prove_block(
+        &self,
+        directory: InodeNo,
+        generation: u32,
+        block: &[u8],
+        first: bool,
+        proof: &mut DirectoryProof,
+    ) -> Option<()> {
+        let mut end = block.len();
+        if self.checksums {
+            let seed = checksum::inode_seed(self.geometry.checksum_seed, directory, generation);
+            let sound = checksum::has_leaf_tail(block)
+                && checksum::directory_leaf(seed, block).is_some_and(|checked| checked.is_right());
+            end = end.checked_sub(TAIL_LEN).filter(|_| sound)?;
+        }
+        let mut at = 0;
+        if first {
+            at = self.prove_dots(directory, &block[..end], proof)?;
+        }
+        while at < end {
+            let record = &block[at..end];
+            let header: &[u8; 8] = record.first_chunk()?;
+            let len = self.record_len(header);
+            let name_len = self.name_len(header);
+            if len < RECORD_MIN || len % 4 != 0 || len > record.len() || name_len + 8 > len {
+                return None;
+            }
+            let inode = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+            if inode != 0 {
+                let hash = hash_name(record, name_len)?;
+                proof.name_hashes.push(hash);
+                proof.targets.push(self.target(inode, header[7], directory)?);
+            }
+            at += len;
+        }
+        (at == end).then_some(())
+    }
+
+    /// `.` with a record of 12 bytes leading to the directory itself, then `..`. Returns where the next record begins.
+    fn prove_dots(&self, directory: InodeNo, block: &[u8], proof: &mut DirectoryProof) -> Option<usize> {
+        let dots: &[u8; 24] = block.first_chunk()?;
+        let word = |at: usize| u32::from_le_bytes([dots[at], dots[at + 1], dots[at + 2], dots[at + 3]]);
+        let kind = if self.filetype { 2 } else { 0 };
+        let second: &[u8; 8] = dots[12..].first_chunk()?;
+        let second_len = self.record_len(second);
+        let dot = word(0) == directory.0 && dots[4..8] == [12, 0, 1, kind] && dots[8..10] == *b".\0";
+        let dot_dot = second[6..8] == [2, kind] && dots[20..23] == *b"..\0";
+        let parent = word(12);
+        let in_range = parent != 0 && parent <= self.geometry.inodes_count;
+        if !dot || !dot_dot || !in_range || second_len < RECORD_MIN || second_len % 4 != 0 || second_len > block.len() - 12 {
+            return None;
+        }
+        proof.parent_entry = InodeNo(parent);
+        Some(12 + second_len)
+    }
+
+    fn record_len(&self, header: &[u8; 8]) -> usize {
+        let stored = usize::from(u16::from_le_bytes([header[4], header[5]]));
+        if self.geometry.block_size < 65536 {
+            stored
+        } else if stored == 65535 || stored == 0 {
+            65536
+        } else {
+            (stored & 65532) | (stored & 3) << 16
+        }
+    }
+
+    fn name_len(&self, header: &[u8; 8]) -> usize {
+        if self.filetype { usize::from(header[6]) } else { usize::from(u16::from_le_bytes([header[6], header[7]])) }
+    }
+
+    fn target(&self, inode: u32, file_type: u8, directory: InodeNo) -> Option<Target> {
+        let ordinary = inode >= self.geometry.first_inode && inode <= self.geometry.inodes_count && inode != directory.0;
+        let kind = if self.filetype { Kind::from_number(file_type) } else { Kind::Unused };
+        let typed = !self.filetype || (1..=7).contains(&file_type);
+        (ordinary && typed).then_some(Target { inode: InodeNo(inode), kind })
+    }
+
+    /// Whether what is known of the target bears the entry out.
+    #[inline]
+    pub fn certify(&self, target: Target) -> Certainty {
+        match self.inodes.fact(target.inode) {
+            None => Certainty::Later,
+            Some(fact) => {
+                let kind = fact.kind();
+                let as_said = if self.filetype { kind == target.kind } else { kind != Kind::Unused };
+                let plain = kind != Kind::Unknown && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
+                if as_said && plain { Certainty::Right } else { Certainty::Suspect }
+            }
+        }
+    }
+}
+
+/// A hash of the first `len` bytes behind the record's header, never 0; `None` for an empty name, a name of more than
+/// 255 bytes and names with a slash or a zero byte, and for `.` and `..`.
+fn hash_name(record: &[u8], len: usize) -> Option<u64> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let name = record.get(8..8 + len).filter(|name| !name.is_empty() && name.len() <= 255)?;
+    if name[0] == b'.' && (name.len() == 1 || name == b"..") {
+        return None;
+    }
+    let has_zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGH != 0;
+    let mut hash = len as u64;
+    let (words, rest) = name.as_chunks::<8>();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        if has_zero_byte(word) || has_zero_byte(word ^ (ONES * u64::from(b'/'))) {
+            return None;
+        }
+        hash = mix(hash ^ word);
+    }
+    if !rest.is_empty() {
+        let mut last = [b'_'; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let word = u64::from_le_bytes(last);
+        if has_zero_byte(word) || has_zero_byte(word ^ (ONES * u64::from(b'/'))) {
+            return None;
+        }
+        hash = mix(hash ^ word);
+    }
+    Some(hash.max(1))
+}
+
+fn mix(word: u64) -> u64 {
+    let product = u128::from(word ^ 0x9E37_79B9_7F4A_7C15) * u128::from(0xD6E8_FEB8_6659_FD93u64);
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn record(name: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 8];
+        bytes.extend_from_slice(name);
+        bytes.resize(300, 0);
+        bytes
+    }
+
+    #[test]
+    fn names_that_no_directory_may_hold_are_not_hashed() {
+        for name in [&b"."[..], b"..", b"a/b", b"0123456/", b"01234567/", b"a\0b", b"01234567\0", b""] {
+            assert_eq!(hash_name(&record(name), name.len()), None, "{name:?}");
+        }
+        assert_eq!(hash_name(&record(&[b'x'; 256]), 256), None);
+        for name in [&b"..."[..], b".a", b"0123456", b"01234567", b"012345678", &[0xFF; 255]] {
+            assert!(hash_name(&record(name), name.len()).is_some(), "{name:?}");
+        }
+        assert_ne!(hash_name(&record(b"a_"), 1), hash_name(&record(b"a_"), 2), "the length counts");
+    }
+
+    #[test]
+    fn duplicates_are_noticed() {
+        let mut proof = DirectoryProof::default();
+        proof.name_hashes.extend((1..1000u64).map(mix));
+        assert!(proof.names_are_unique());
+        proof.name_hashes.push(mix(77));
+        assert!(!proof.names_are_unique());
+    }
+}

@@ -1,0 +1,299 @@
+//! The proof for one inode record.
+
+use fsmend_base::InodeNo;
+use fsmend_engine::claims::SharedBitmap;
+use fsmend_engine::inodes::Kind;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode};
+
+use crate::Fs;
+use crate::inode::MapRun;
+
+/// Flags that change nothing about how an inode is checked: secure deletion, undelete, compression request, sync,
+/// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
+const BENIGN_FLAGS: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
+const EXTENT_MAGIC: u16 = 0xF30A;
+/// Extents of more blocks than this are unwritten ones, this much shorter.
+const EXTENT_WRITTEN_MAX: u16 = 32768;
+/// Attribute area magic behind the extra fields.
+const IN_INODE_ATTRIBUTES_MAGIC: u32 = 0xEA02_0000;
+
+/// What the proof says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Not in use, and in order.
+    Free,
+    /// In use, and in order; its facts are in the [`Proof`]. Where `needs_walk` is set, its map still has to be walked.
+    Innocent,
+    /// To be inspected.
+    Suspect,
+}
+
+/// The facts of an innocent inode; a buffer that is filled anew for each record.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// What it is.
+    pub kind: Kind,
+    /// Stored link count.
+    pub links: u16,
+    /// Generation, which seeds the checksums of its blocks.
+    pub generation: u32,
+    /// `i_flags`.
+    pub flags: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Blocks that `i_blocks` stands for, the attribute block included.
+    pub charged_blocks: u64,
+    /// Its attribute block, 0 without one.
+    pub xattr_block: u64,
+    /// Whether the map continues outside the inode.
+    pub needs_walk: bool,
+    /// The map, when it lies in the inode.
+    pub runs: Vec<MapRun>,
+}
+
+impl Default for Proof {
+    fn default() -> Self {
+        Proof {
+            kind: Kind::Unused,
+            links: 0,
+            generation: 0,
+            flags: 0,
+            size: 0,
+            charged_blocks: 0,
+            xattr_block: 0,
+            needs_walk: false,
+            runs: Vec::with_capacity(12),
+        }
+    }
+}
+
+/// What the proof of every inode of one file system needs, taken out of the geometry once.
+pub struct InodeProver<'f> {
+    geometry: &'f Geometry,
+    metadata: &'f SharedBitmap,
+    checksums: bool,
+    /// No inode can be proved innocent (Hurd, bigalloc): all go to inspection.
+    everything_suspect: bool,
+    sectors_per_block: u64,
+    extents: bool,
+    huge_file: bool,
+    large_file: bool,
+    dir_index: bool,
+    bit64: bool,
+    ext_attr: bool,
+}
+
+impl<'f> InodeProver<'f> {
+    /// The prover for `fs`.
+    pub fn new(fs: &'f Fs<'_>) -> Self {
+        let geometry = &fs.geometry;
+        let features = geometry.features;
+        InodeProver {
+            geometry,
+            metadata: &fs.metadata,
+            checksums: features.metadata_csum(),
+            everything_suspect: geometry.hurd || geometry.bigalloc() || geometry.revision == 0,
+            sectors_per_block: u64::from(geometry.block_size / 512),
+            extents: features.has_incompat(incompat::EXTENTS),
+            huge_file: features.has_ro_compat(ro_compat::HUGE_FILE),
+            large_file: features.has_ro_compat(ro_compat::LARGE_FILE),
+            dir_index: features.has_compat(compat::DIR_INDEX),
+            bit64: features.has_incompat(incompat::BIT64),
+            ext_attr: features.has_compat(compat::EXT_ATTR),
+        }
+    }
+
+    /// Tries to prove `record`, the record of inode `inode`, innocent; fills `proof` if it is.
+    pub fn prove(&self, inode: InodeNo, record: &[u8], proof: &mut Proof) -> Verdict {
+        if is_zero(record) && inode.0 >= self.geometry.first_inode {
+            return Verdict::Free;
+        }
+        let raw = RawInode::from_record(record);
+        let dtime = raw.i_dtime.get();
+        if self.everything_suspect
+            || inode.0 < self.geometry.first_inode
+            || (dtime != 0 && dtime <= self.geometry.inodes_count)
+            || (self.checksums && !self.checksum_is_right(inode, record))
+        {
+            return Verdict::Suspect;
+        }
+        if raw.i_links_count.get() == 0 {
+            let deleted = dtime != 0 || raw.i_mode.get() == 0;
+            return if deleted { Verdict::Free } else { Verdict::Suspect };
+        }
+        match self.prove_in_use(&raw, record, proof) {
+            Some(()) => Verdict::Innocent,
+            None => Verdict::Suspect,
+        }
+    }
+
+    fn checksum_is_right(&self, inode: InodeNo, record: &[u8]) -> bool {
+        checksum::inode(self.geometry.checksum_seed, inode, record).is_some_and(|checked| checked.is_right())
+    }
+
+    fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
+        let flags_word = raw.i_flags.get();
+        let unusual = flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
+        let kind = match raw.file_type() {
+            mode::REGULAR if flags_word & flags::INDEX == 0 => Kind::Regular,
+            mode::DIRECTORY if flags_word & flags::INDEX == 0 || self.dir_index => Kind::Directory,
+            mode::SYMLINK if flags_word & (flags::INDEX | flags::EXTENTS) == 0 => Kind::Symlink,
+            _ => return None,
+        };
+        let ordinary = unusual == 0
+            && raw.i_dtime.get() == 0
+            && raw.i_faddr.get() == 0
+            && (self.huge_file || raw.i_blocks_high.get() == 0)
+            && (self.bit64 || raw.i_file_acl_high.get() == 0)
+            && (self.extents || flags_word & flags::EXTENTS == 0)
+            && self.extra_fields_are_ordinary(raw, record);
+        let sectors = u64::from(raw.i_blocks_high.get()) << 32 | u64::from(raw.i_blocks_lo.get());
+        if !ordinary || sectors % self.sectors_per_block != 0 {
+            return None;
+        }
+        proof.kind = kind;
+        proof.links = raw.i_links_count.get();
+        proof.generation = raw.i_generation.get();
+        proof.flags = flags_word;
+        proof.size = raw.size();
+        proof.charged_blocks = sectors / self.sectors_per_block;
+        proof.xattr_block = u64::from(raw.i_file_acl_high.get()) << 32 | u64::from(raw.i_file_acl_lo.get());
+        proof.needs_walk = false;
+        proof.runs.clear();
+        if proof.xattr_block != 0 && !(self.ext_attr && self.is_free_for_files(proof.xattr_block, 1)) {
+            return None;
+        }
+        if kind == Kind::Symlink { self.prove_fast_symlink(raw, proof) } else { self.prove_map(raw, proof) }
+    }
+
+    /// Extra fields and timestamps need no second look, and there is no attribute behind them.
+    fn extra_fields_are_ordinary(&self, raw: &RawInode, record: &[u8]) -> bool {
+        if record.len() <= BASE_INODE_SIZE {
+            return true;
+        }
+        let extra = usize::from(raw.i_extra_isize.get());
+        let epochs = raw.i_ctime_extra.get() | raw.i_mtime_extra.get() | raw.i_atime_extra.get();
+        let attributes = BASE_INODE_SIZE + extra;
+        extra >= 4
+            && extra % 4 == 0
+            && attributes <= record.len()
+            && (extra < 28 || epochs & 3 == 0)
+            && record.get(attributes..attributes + 4).is_none_or(|magic| magic != IN_INODE_ATTRIBUTES_MAGIC.to_le_bytes())
+    }
+
+    fn prove_fast_symlink(&self, raw: &RawInode, proof: &Proof) -> Option<()> {
+        let len = raw.i_block.iter().position(|byte| *byte == 0)?;
+        let only_attributes = proof.charged_blocks == u64::from(proof.xattr_block != 0);
+        (len > 0 && len as u64 == proof.size && only_attributes).then_some(())
+    }
+
+    fn prove_map(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
+        let by_extents = proof.flags & flags::EXTENTS != 0;
+        if by_extents { self.prove_extent_root(raw, proof)? } else { self.prove_direct_blocks(raw, proof)? }
+        if proof.needs_walk {
+            return Some(());
+        }
+        let mapped: u64 = proof.runs.iter().map(|run| u64::from(run.count)).sum();
+        let end = proof.runs.iter().filter(|run| !run.unwritten).map(|run| run.logical + u64::from(run.count)).max();
+        let in_order = mapped + u64::from(proof.xattr_block != 0) == proof.charged_blocks
+            && self.size_fits(proof.kind, proof.size, end.unwrap_or(0), mapped, by_extents);
+        in_order.then_some(())
+    }
+
+    /// Whether a size of `size` bytes is right for a file whose last written block is `written_end - 1` and that has
+    /// `mapped` blocks. Directories have to be filled without holes.
+    pub fn size_fits(&self, kind: Kind, size: u64, written_end: u64, mapped: u64, by_extents: bool) -> bool {
+        let block_size = u64::from(self.geometry.block_size);
+        if kind == Kind::Directory {
+            return mapped > 0 && written_end == mapped && written_end.checked_mul(block_size) == Some(size) && size < 1 << 31;
+        }
+        let covers = written_end == 0 || size > (written_end - 1).saturating_mul(block_size);
+        let pointers = block_size / 4;
+        let limit = if by_extents { u64::from(u32::MAX) } else { 12 + pointers + pointers * pointers + pointers * pointers * pointers };
+        covers && size <= limit.saturating_mul(block_size) && (size < 1 << 31 || self.large_file)
+            && (by_extents || size < 1 << 41)
+    }
+
+    fn prove_extent_root(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
+        let root = &raw.i_block;
+        let word = |at: usize| u16::from_le_bytes([root[at], root[at + 1]]);
+        let (magic, entries, max, depth) = (word(0), word(2), word(4), word(6));
+        if magic != EXTENT_MAGIC || max != 4 || entries > max {
+            return None;
+        }
+        if depth > 0 {
+            proof.needs_walk = depth <= 5 && entries > 0;
+            return proof.needs_walk.then_some(());
+        }
+        let mut next_logical = 0u64;
+        for entry in root[12..12 + usize::from(entries) * 12].chunks_exact(12) {
+            let run = extent_of(entry)?;
+            if run.logical < next_logical || !self.is_free_for_files(run.physical, u64::from(run.count)) {
+                return None;
+            }
+            if run.unwritten && proof.kind == Kind::Directory {
+                return None;
+            }
+            next_logical = run.logical + u64::from(run.count);
+            proof.runs.push(run);
+        }
+        (next_logical <= u64::from(u32::MAX)).then_some(())
+    }
+
+    fn prove_direct_blocks(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
+        proof.needs_walk = (12..15).any(|index| raw.block_word(index) != 0);
+        for index in 0..12 {
+            let block = u64::from(raw.block_word(index));
+            if block == 0 {
+                continue;
+            }
+            if !self.is_free_for_files(block, 1) {
+                return None;
+            }
+            push_block(&mut proof.runs, index as u64, block);
+        }
+        Some(())
+    }
+
+    /// Whether a file may own these blocks: inside the file system, none of them static metadata.
+    pub fn is_free_for_files(&self, start: u64, count: u64) -> bool {
+        start >= u64::from(self.geometry.first_data_block)
+            && start != 0
+            && start.checked_add(count).is_some_and(|end| end <= self.geometry.blocks_count)
+            && !self.metadata.any(start, count)
+    }
+}
+
+/// Reads a leaf entry; `None` for an empty one. Physical addresses are 48 bits.
+pub fn extent_of(entry: &[u8]) -> Option<MapRun> {
+    let entry: &[u8; 12] = entry.first_chunk()?;
+    let len = u16::from_le_bytes([entry[4], entry[5]]);
+    let unwritten = len > EXTENT_WRITTEN_MAX;
+    let count = u32::from(if unwritten { len - EXTENT_WRITTEN_MAX } else { len });
+    let high = u64::from(u16::from_le_bytes([entry[6], entry[7]]));
+    let low = u64::from(u32::from_le_bytes([entry[8], entry[9], entry[10], entry[11]]));
+    let logical = u64::from(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]));
+    (count > 0).then_some(MapRun { logical, physical: high << 32 | low, count, unwritten })
+}
+
+/// Adds one block to a list of runs, lengthening the last run where it continues it.
+pub fn push_block(runs: &mut Vec<MapRun>, logical: u64, physical: u64) {
+    match runs.last_mut() {
+        Some(last)
+            if last.logical + u64::from(last.count) == logical
+                && last.physical + u64::from(last.count) == physical
+                && last.count < u32::MAX =>
+        {
+            last.count += 1;
+        }
+        _ => runs.push(MapRun { logical, physical, count: 1, unwritten: false }),
+    }
+}
+
+fn is_zero(record: &[u8]) -> bool {
+    let (words, rest) = record.as_chunks::<8>();
+    words.iter().all(|word| *word == [0; 8]) && rest.iter().all(|byte| *byte == 0)
+}

@@ -1,0 +1,393 @@
+//! The proof for maps that continue outside the inode: extent trees and indirect blocks, walked level by level for
+//! a batch of inodes at once, so that their blocks can be read in disk order.
+//!
+//! Claims are made while walking. The walk does not stop at what it finds suspicious: it leaves that piece out, marks
+//! the inode as suspect and goes on. So a second walk of the same inode visits exactly the same pieces, and takes the
+//! claims back ([`WalkMode::Withdraw`]).
+
+use fsmend_base::InodeNo;
+use fsmend_engine::claims::{Claims, SharedBitmap};
+use fsmend_engine::inodes::Kind;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+
+use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
+use crate::inode::MapRun;
+
+/// An inode whose map is walked.
+#[derive(Clone, Debug)]
+pub struct WalkItem {
+    /// The inode.
+    pub inode: InodeNo,
+    /// What it is.
+    pub kind: Kind,
+    /// `i_flags`.
+    pub flags: u32,
+    /// Generation.
+    pub generation: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Blocks that `i_blocks` stands for.
+    pub charged_blocks: u64,
+    /// Attribute block, 0 without one.
+    pub xattr_block: u64,
+    /// `i_block`.
+    pub root: [u8; I_BLOCK_LEN],
+}
+
+impl WalkItem {
+    /// The item for an innocent inode whose `i_block` is `root`.
+    pub fn new(inode: InodeNo, proof: &Proof, root: [u8; I_BLOCK_LEN]) -> Self {
+        WalkItem {
+            inode,
+            kind: proof.kind,
+            flags: proof.flags,
+            generation: proof.generation,
+            size: proof.size,
+            charged_blocks: proof.charged_blocks,
+            xattr_block: proof.xattr_block,
+            root,
+        }
+    }
+
+    fn by_extents(&self) -> bool {
+        self.flags & flags::EXTENTS != 0
+    }
+}
+
+/// What a walk does with the blocks that it meets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WalkMode {
+    /// Claim them.
+    Claim,
+    /// Take the claims back.
+    Withdraw,
+}
+
+/// A block of a map that has to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    /// Index of the item that it belongs to.
+    pub item: u32,
+    /// Where it lies.
+    pub block: u64,
+    /// 0 for a leaf (extents) or a block of data pointers (indirect), more above.
+    level: u8,
+    /// First block of the file that it maps.
+    first: u64,
+    /// The block of the file that it must not reach.
+    end: u64,
+}
+
+/// What the walk of one inode has gathered.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    blocks: u64,
+    data_blocks: u64,
+    written_end: u64,
+    suspect: bool,
+    /// The map in pieces, kept for directories only.
+    pub runs: Vec<MapRun>,
+}
+
+/// A walk over the maps of a batch of inodes.
+pub struct Walk<'a> {
+    items: &'a [WalkItem],
+    tallies: Vec<Tally>,
+    mode: WalkMode,
+    geometry: &'a Geometry,
+    prover: &'a InodeProver<'a>,
+    metadata: &'a SharedBitmap,
+    claims: &'a Claims,
+    checksums: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// Starts a walk. Returns it with the first blocks to be read.
+    pub fn start(
+        items: &'a [WalkItem],
+        mode: WalkMode,
+        geometry: &'a Geometry,
+        prover: &'a InodeProver<'a>,
+        metadata: &'a SharedBitmap,
+        claims: &'a Claims,
+    ) -> (Self, Vec<Node>) {
+        let mut walk = Walk {
+            items,
+            tallies: vec![Tally::default(); items.len()],
+            mode,
+            geometry,
+            prover,
+            metadata,
+            claims,
+            checksums: geometry.features.metadata_csum(),
+        };
+        let mut nodes = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            if item.by_extents() {
+                walk.extent_root(index, item, &mut nodes);
+            } else {
+                walk.indirect_root(index, item, &mut nodes);
+            }
+        }
+        (walk, nodes)
+    }
+
+    /// Takes in the contents of one block and adds the blocks below it to `nodes`.
+    pub fn visit(&mut self, node: Node, contents: &[u8], nodes: &mut Vec<Node>) {
+        let item = &self.items[node.item as usize];
+        if item.by_extents() {
+            self.extent_node(node, item, contents, nodes);
+        } else if node.level == 0 {
+            self.data_pointers(node, item, contents);
+        } else {
+            self.pointer_block(node, contents, nodes);
+        }
+    }
+
+    /// Notes that a block could not be read.
+    pub fn unreadable(&mut self, node: Node) {
+        self.tallies[node.item as usize].suspect = true;
+    }
+
+    /// Ends the walk: for each item whether it is innocent, with its runs if it is a directory.
+    pub fn finish(self) -> Vec<(bool, Vec<MapRun>)> {
+        let Walk { items, tallies, prover, .. } = self;
+        let verdict = |(item, mut tally): (&WalkItem, Tally)| {
+            tally.runs.sort_unstable_by_key(|run| run.logical);
+            let innocent = !tally.suspect
+                && tally.blocks + u64::from(item.xattr_block != 0) == item.charged_blocks
+                && prover.size_fits(item.kind, item.size, tally.written_end, tally.data_blocks, item.by_extents());
+            (innocent, tally.runs)
+        };
+        items.iter().zip(tallies).map(verdict).collect()
+    }
+
+    fn extent_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
+        let entries = usize::from(u16::from_le_bytes([item.root[2], item.root[3]]));
+        let depth = item.root[6];
+        let first = u64::from(u32::from_le_bytes([item.root[12], item.root[13], item.root[14], item.root[15]]));
+        let node = Node { item: index as u32, block: 0, level: depth, first, end: 1 << 32 };
+        self.index_entries(node, &item.root[12..12 + entries.min(4) * 12], nodes);
+    }
+
+    fn extent_node(&mut self, node: Node, item: &WalkItem, contents: &[u8], nodes: &mut Vec<Node>) {
+        let word = |at: usize| u16::from_le_bytes([contents[at], contents[at + 1]]);
+        let (magic, entries, max, depth) = (word(0), usize::from(word(2)), usize::from(word(4)), word(6));
+        let room = (contents.len() - 12) / 12;
+        let sound = magic == 0xF30A
+            && depth == u16::from(node.level)
+            && max == room
+            && entries <= max
+            && entries > 0
+            && (!self.checksums || self.extent_checksum_is_right(item, contents));
+        if !sound {
+            self.tallies[node.item as usize].suspect = true;
+            return;
+        }
+        let entries = &contents[12..12 + entries * 12];
+        if u64::from(u32::from_le_bytes([entries[0], entries[1], entries[2], entries[3]])) != node.first {
+            self.tallies[node.item as usize].suspect = true;
+        }
+        if node.level > 0 {
+            self.index_entries(node, entries, nodes);
+        } else {
+            self.leaf_entries(node, item, entries);
+        }
+    }
+
+    fn extent_checksum_is_right(&self, item: &WalkItem, contents: &[u8]) -> bool {
+        let seed = checksum::inode_seed(self.geometry.checksum_seed, item.inode, item.generation);
+        checksum::extent_block(seed, contents).is_some_and(|checked| checked.is_right())
+    }
+
+    fn index_entries(&mut self, node: Node, entries: &[u8], nodes: &mut Vec<Node>) {
+        let (entries, _) = entries.as_chunks::<12>();
+        let first_of = |entry: &[u8; 12]| u64::from(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]));
+        for (at, entry) in entries.iter().enumerate() {
+            let low = u64::from(u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]));
+            let block = u64::from(u16::from_le_bytes([entry[8], entry[9]])) << 32 | low;
+            let (first, end) = (first_of(entry), entries.get(at + 1).map_or(node.end, first_of));
+            if first >= end || end > node.end || !self.claim_map_block(node.item, block) {
+                self.tallies[node.item as usize].suspect = true;
+                continue;
+            }
+            nodes.push(Node { item: node.item, block, level: node.level - 1, first, end });
+        }
+    }
+
+    fn leaf_entries(&mut self, node: Node, item: &WalkItem, entries: &[u8]) {
+        let mut next_logical = node.first;
+        let directory = item.kind == Kind::Directory;
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let tally = &mut self.tallies[node.item as usize];
+        for entry in entries.chunks_exact(12) {
+            let Some(run) = extent_of(entry) else {
+                tally.suspect = true;
+                continue;
+            };
+            let end = run.logical + u64::from(run.count);
+            let in_range = run.physical != 0
+                && run.physical >= u64::from(self.geometry.first_data_block)
+                && run.physical + u64::from(run.count) <= self.geometry.blocks_count;
+            if run.logical < next_logical || end > node.end || !in_range || (run.unwritten && directory) {
+                tally.suspect = true;
+                continue;
+            }
+            next_logical = end;
+            claimer.claim(run.physical, u64::from(run.count));
+            tally.blocks += u64::from(run.count);
+            tally.data_blocks += u64::from(run.count);
+            if !run.unwritten {
+                tally.written_end = tally.written_end.max(end);
+            }
+            if directory {
+                tally.runs.push(run);
+            }
+        }
+        tally.suspect |= claimer.finish();
+    }
+
+    fn indirect_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
+        let word = |at: usize| {
+            let bytes = &item.root[at * 4..at * 4 + 4];
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        };
+        let pointers = u64::from(self.geometry.block_size / 4);
+        let direct = Node { item: index as u32, block: 0, level: 0, first: 0, end: 12 };
+        self.data_pointers(direct, item, &item.root[..48]);
+        let mut first = 12;
+        for (level, at) in (12..15).enumerate() {
+            let span = pointers.pow(level as u32 + 1);
+            let block = u64::from(word(at));
+            if block != 0 {
+                if self.claim_map_block(index as u32, block) {
+                    nodes.push(Node { item: index as u32, block, level: level as u8, first, end: first + span });
+                } else {
+                    self.tallies[index].suspect = true;
+                }
+            }
+            first += span;
+        }
+    }
+
+    fn pointer_block(&mut self, node: Node, contents: &[u8], nodes: &mut Vec<Node>) {
+        let span = (node.end - node.first) / u64::from(self.geometry.block_size / 4);
+        let (words, _) = contents.as_chunks::<4>();
+        for (at, word) in words.iter().enumerate() {
+            let block = u64::from(u32::from_le_bytes(*word));
+            if block == 0 {
+                continue;
+            }
+            let first = node.first + at as u64 * span;
+            if self.claim_map_block(node.item, block) {
+                nodes.push(Node { item: node.item, block, level: node.level - 1, first, end: first + span });
+            } else {
+                self.tallies[node.item as usize].suspect = true;
+            }
+        }
+    }
+
+    fn data_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
+        let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
+        let tally = &mut self.tallies[node.item as usize];
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let (words, _) = contents.as_chunks::<4>();
+        let (mut count, mut last, mut suspect) = (0u64, None, false);
+        for (at, word) in words.iter().enumerate() {
+            let block = u64::from(u32::from_le_bytes(*word));
+            if block == 0 {
+                continue;
+            }
+            if block < low || block >= high {
+                suspect = true;
+                continue;
+            }
+            claimer.claim_one(block);
+            count += 1;
+            last = Some(at);
+            if item.kind == Kind::Directory {
+                push_block(&mut tally.runs, node.first + at as u64, block);
+            }
+        }
+        tally.blocks += count;
+        tally.data_blocks += count;
+        if let Some(last) = last {
+            tally.written_end = tally.written_end.max(node.first + last as u64 + 1);
+        }
+        tally.suspect |= suspect | claimer.finish();
+    }
+
+    /// Claims a block of the map itself; refuses what cannot hold one. A block that somebody has claimed already is
+    /// followed all the same (who is first depends on timing, the answer must not); hostile trees that share their
+    /// nodes to grow without end are stopped by the scan, which counts all nodes of the file system.
+    fn claim_map_block(&mut self, item: u32, block: u64) -> bool {
+        if !self.prover.is_free_for_files(block, 1) {
+            return false;
+        }
+        self.tallies[item as usize].blocks += 1;
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        claimer.claim_one(block);
+        !claimer.finish()
+    }
+}
+
+/// Gathers claims on neighbouring blocks into one word, so that a fragmented map costs one atomic operation for up to
+/// 64 blocks.
+struct Claimer<'a> {
+    claims: &'a Claims,
+    metadata: &'a SharedBitmap,
+    mode: WalkMode,
+    word: u64,
+    mask: u64,
+    collision: bool,
+}
+
+impl<'a> Claimer<'a> {
+    fn new(claims: &'a Claims, metadata: &'a SharedBitmap, mode: WalkMode) -> Self {
+        Claimer { claims, metadata, mode, word: 0, mask: 0, collision: false }
+    }
+
+    fn claim_one(&mut self, block: u64) {
+        let (word, bit) = (block / 64, 1 << (block % 64));
+        if word != self.word || self.mask & bit != 0 {
+            self.flush();
+            self.word = word;
+        }
+        self.mask |= bit;
+    }
+
+    fn claim(&mut self, start: u64, count: u64) {
+        if count == 1 {
+            return self.claim_one(start);
+        }
+        self.collision |= self.metadata.any(start, count);
+        match self.mode {
+            WalkMode::Claim => {
+                self.claims.claim(start, count);
+            }
+            WalkMode::Withdraw => self.claims.withdraw(start, count),
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.mask == 0 {
+            return;
+        }
+        self.collision |= self.metadata.load_word(self.word) & self.mask != 0;
+        match self.mode {
+            WalkMode::Claim => {
+                self.claims.claim_word(self.word, self.mask);
+            }
+            WalkMode::Withdraw => self.claims.withdraw_word(self.word, self.mask),
+        }
+        self.mask = 0;
+    }
+
+    /// Whether static metadata was hit.
+    fn finish(mut self) -> bool {
+        self.flush();
+        self.collision
+    }
+}

@@ -1,0 +1,88 @@
+//! The machine that the tests run on: which programs it has, how they are run, what we may do on it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Whether we run as the superuser, and so may mount images.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Where `program` is, looking into the administrator's folders too (they are not on everybody's `PATH`).
+pub fn find_program(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let extra = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(extra).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// A command for `program`, in plain C locale and without a terminal to ask questions on.
+pub fn command(program: &str) -> Command {
+    let mut command = Command::new(find_program(program).unwrap_or_else(|| PathBuf::from(program)));
+    command.env("LC_ALL", "C").env("E2FSPROGS_LIBMAGIC_SUPPRESS", "1").stdin(Stdio::null());
+    command
+}
+
+/// Runs `program` to its end; an exit code other than 0 is an error that carries what it printed.
+pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S>) -> io::Result<Output> {
+    let mut command = command(program);
+    command.args(arguments);
+    let output = command.output().map_err(|error| io::Error::other(format!("{program}: {error}")))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let said = String::from_utf8_lossy(&said);
+    Err(io::Error::other(format!("{command:?}: {}: {}", output.status, said.trim())))
+}
+
+/// An image mounted through a loop device, unmounted when dropped.
+pub struct LoopMount {
+    point: PathBuf,
+    mounted: bool,
+}
+
+impl LoopMount {
+    /// Mounts `image` on `point` (made when missing) as file system `kind` with further mount `options`.
+    pub fn new(image: &Path, point: &Path, kind: &str, options: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(point)?;
+        let options = if options.is_empty() { "loop".to_owned() } else { format!("loop,{options}") };
+        let arguments: [&OsStr; 6] =
+            ["-t".as_ref(), kind.as_ref(), "-o".as_ref(), options.as_ref(), image.as_ref(), point.as_ref()];
+        run("mount", arguments)?;
+        Ok(LoopMount { point: point.to_owned(), mounted: true })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.point
+    }
+
+    /// Unmounts it and says whether that went well.
+    pub fn unmount(mut self) -> io::Result<()> {
+        self.mounted = false;
+        run("umount", [&self.point])?;
+        let _ = std::fs::remove_dir(&self.point);
+        Ok(())
+    }
+}
+
+impl Drop for LoopMount {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = run("umount", [&self.point]);
+        }
+    }
+}
+
+/// Environment variable that names the file in which skipped tests are noted for the summary of `cargo xtask test`.
+pub const SKIP_LOG: &str = "FSMEND_SKIP_LOG";
+
+/// Notes that `test` was skipped, and why. A skipped test passes, but never silently.
+pub fn skip(test: &str, why: &str) {
+    let Some(log) = std::env::var_os(SKIP_LOG) else { return };
+    if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(log) {
+        let _ = io::Write::write_all(&mut file, format!("{test}: {why}\n").as_bytes());
+    }
+}

@@ -1,0 +1,132 @@
+//! Images: a recipe says how one is made, `build` makes it once and keeps it under `target/testkit-images`.
+
+pub mod matrix;
+mod recipe;
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use recipe::{After, Fill, Recipe};
+
+use crate::contents;
+use crate::host::{LoopMount, command, find_program, is_root, run};
+
+/// Changes when the builders change in a way that recipes do not show; old cached images are then made anew.
+const GENERATION: u32 = 1;
+
+/// What became of a recipe.
+pub enum Built {
+    /// The image is here.
+    Image(PathBuf),
+    /// This machine cannot make it, for this reason.
+    Skipped(String),
+}
+
+/// Makes the image of `recipe`, or finds it where an earlier run left it.
+pub fn build(recipe: &Recipe) -> io::Result<Built> {
+    let folder = crate::target_folder().join("testkit-images");
+    fs::create_dir_all(&folder)?;
+    let stem = format!("{}-{:016x}", recipe.name, fingerprint(recipe));
+    let image = folder.join(format!("{stem}.img"));
+    if image.exists() {
+        return Ok(Built::Image(image));
+    }
+    if let Some(reason) = cannot_make(recipe) {
+        return Ok(Built::Skipped(reason));
+    }
+    let workshop = folder.join(format!("{stem}.{}.making", std::process::id()));
+    let _ = fs::remove_dir_all(&workshop);
+    fs::create_dir_all(&workshop)?;
+    let made = make(recipe, &workshop);
+    if made.is_ok() {
+        fs::rename(workshop.join("image"), &image)?;
+    }
+    let _ = fs::remove_dir_all(&workshop);
+    made.map(|()| Built::Image(image))
+}
+
+fn fingerprint(recipe: &Recipe) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (GENERATION, format!("{recipe:?}")).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn cannot_make(recipe: &Recipe) -> Option<String> {
+    let mut programs = vec!["mke2fs", "debugfs", "tune2fs", "resize2fs", "e2fsck"];
+    let through_kernel = matches!(recipe.fill, Fill::Mount { .. });
+    if through_kernel {
+        programs.extend(["mount", "umount"]);
+    }
+    if recipe.contents().contains(&contents::Content::Encrypted) {
+        programs.push("xfs_io");
+    }
+    match programs.into_iter().find(|program| find_program(program).is_none()) {
+        Some(program) => Some(format!("needs {program}")),
+        None if through_kernel && !is_root() => Some("needs a loop mount, and so the superuser".to_owned()),
+        None => None,
+    }
+}
+
+/// Makes the image as `workshop/image`.
+fn make(recipe: &Recipe, workshop: &Path) -> io::Result<()> {
+    let image = workshop.join("image");
+    File::create(&image)?.set_len(recipe.size)?;
+    let mut arguments: Vec<String> = ["-q", "-F"].map(str::to_owned).to_vec();
+    arguments.extend(recipe.mke2fs.split_whitespace().map(str::to_owned));
+    if let Fill::Copy(wanted) = &recipe.fill {
+        let staging = workshop.join("staging");
+        fs::create_dir_all(&staging)?;
+        contents::fill(&staging, wanted)?;
+        arguments.extend(["-d".to_owned(), staging.to_string_lossy().into_owned()]);
+    }
+    arguments.push(image.to_string_lossy().into_owned());
+    run("mke2fs", &arguments)?;
+    for step in &recipe.before {
+        apply(step, &image, workshop)?;
+    }
+    if let Fill::Mount { kind, options, contents: wanted } = &recipe.fill {
+        let mount = LoopMount::new(&image, &workshop.join("mount"), kind, options)?;
+        contents::fill(mount.path(), wanted)?;
+        mount.unmount()?;
+    }
+    recipe.after.iter().try_for_each(|step| apply(step, &image, workshop))
+}
+
+fn apply(step: &After, image: &Path, workshop: &Path) -> io::Result<()> {
+    let words = |text: &str| -> Vec<String> {
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        words.push(image.to_string_lossy().into_owned());
+        words
+    };
+    match step {
+        After::Tune2fs(arguments) => run("tune2fs", words(arguments)).map(|_| ()),
+        After::Resize(arguments, size) => {
+            let file = File::options().write(true).open(image)?;
+            file.set_len(file.metadata()?.len().max(*size))?;
+            run("e2fsck", words("-fp"))?;
+            let mut arguments = words(&format!("-f {arguments}"));
+            arguments.push(format!("{}K", size / 1024));
+            run("resize2fs", arguments)?;
+            File::options().write(true).open(image)?.set_len(*size)
+        }
+        After::Optimise => {
+            // Exit code 1 says that something was changed, which is what it is for.
+            let output = command("e2fsck").args(words("-fyD")).output()?;
+            let fine = output.status.code().is_some_and(|code| code <= 1);
+            if fine {
+                Ok(())
+            } else {
+                Err(io::Error::other(String::from_utf8_lossy(&output.stdout).into_owned()))
+            }
+        }
+        After::Debugfs(commands) => {
+            let script = workshop.join("debugfs");
+            fs::write(&script, commands)?;
+            let arguments = ["-w".as_ref(), "-f".as_ref(), script.as_os_str(), image.as_os_str()];
+            run("debugfs", arguments).map(|_| ())
+        }
+    }
+}

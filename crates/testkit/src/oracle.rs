@@ -1,0 +1,34 @@
+//! e2fsck as the differential oracle.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::host::command;
+use crate::process::{Ended, Limits, run_limited};
+
+/// What e2fsck makes of an image that it may not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Exit code 0.
+    Sound,
+    /// Exit code 4.
+    Damaged,
+    /// It gave up, crashed or hung: no oracle here.
+    None(String),
+}
+
+/// Runs `e2fsck -fn`; returns its verdict and what it printed.
+pub fn e2fsck(image: &Path, patience: Duration) -> io::Result<(Verdict, String)> {
+    let mut command = command("e2fsck");
+    command.arg("-fn").arg(image).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = run_limited(command, Limits { patience, ..Limits::default() })?;
+    let verdict = match run.ended {
+        Ended::Code(0) => Verdict::Sound,
+        Ended::Code(4) => Verdict::Damaged,
+        other => Verdict::None(format!("{other:?}")),
+    };
+    let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    Ok((verdict, said))
+}

@@ -1,0 +1,94 @@
+//! Running a program with a time limit and a memory limit.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+/// What a program may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Wall-clock time; it is killed after that.
+    pub patience: Duration,
+    /// Address space in bytes.
+    pub address_space: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { patience: Duration::from_secs(60), address_space: None }
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this exit code.
+    Code(i32),
+    /// By a signal.
+    Signal,
+    /// Killed when its time was over.
+    TimedOut,
+}
+
+/// What is left of a run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How it ended.
+    pub ended: Ended,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained about.
+    pub stderr: Vec<u8>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs `command` within `limits`.
+pub fn run_limited(mut command: Command, limits: Limits) -> io::Result<Run> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    if let Some(bytes) = limits.address_space {
+        // Set from outside just after the start: before any image is read, and without code between fork and exec.
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        let _ = prlimit(Pid::from_raw(child.id() as i32), Resource::As, limit);
+    }
+    let stdout = reader(child.stdout.take());
+    let stderr = reader(child.stderr.take());
+    let ended = wait(&mut child, start + limits.patience)?;
+    let took = start.elapsed();
+    Ok(Run {
+        ended,
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: stderr.join().unwrap_or_default(),
+        took,
+    })
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, deadline: Instant) -> io::Result<Ended> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code().map_or(Ended::Signal, Ended::Code));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::TimedOut);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
