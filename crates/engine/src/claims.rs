@@ -49,6 +49,14 @@ impl SharedBitmap {
         }
     }
 
+    /// The 64 bits from `bit` on, wherever in a word that is.
+    #[inline]
+    pub fn load_word_at(&self, bit: u64) -> u64 {
+        let (index, shift) = (bit / 64, bit % 64);
+        let low = self.load_word(index) >> shift;
+        if shift == 0 { low } else { low | self.load_word(index + 1) << (64 - shift) }
+    }
+
     /// Sets `mask` in word `index` and returns what was set before.
     #[inline]
     pub fn set_word(&self, index: u64, mask: u64) -> u64 {
@@ -147,6 +155,11 @@ impl Claims {
     /// Takes back the claims of `mask` in word `index`; see [`withdraw`](Self::withdraw).
     pub fn withdraw_word(&self, index: u64, mask: u64) {
         self.claimed.clear_word(index, mask & !self.contested.load_word(index));
+    }
+
+    /// Clears one unit that turned out to have no owner left.
+    pub fn forget(&self, unit: u64) {
+        self.claimed.clear_word(unit / 64, 1 << (unit % 64));
     }
 
     /// What has been claimed.

@@ -170,11 +170,14 @@ impl InodeTable {
         }
     }
 
-    /// Puts other facts in the place of a chunk, in a phase when nobody else looks.
-    pub fn replace(&mut self, chunk: u32, mut facts: ChunkFacts) {
-        facts.directories.sort_unstable_by_key(|directory| directory.inode);
-        if let Some(slot) = self.chunks.get_mut(chunk as usize) {
-            *slot = OnceLock::from(facts);
+    /// Makes a published chunk cover its first `scanned` inodes, the new ones unused at first; in a phase when nobody
+    /// else looks. A chunk never shrinks.
+    pub fn extend(&mut self, chunk: u32, scanned: usize) {
+        if let Some(facts) = self.chunks.get_mut(chunk as usize).and_then(OnceLock::get_mut) {
+            let scanned = scanned.max(facts.facts.len());
+            facts.facts.resize_with(scanned, AtomicU8::default);
+            facts.stored_links.resize_with(scanned, AtomicU16::default);
+            facts.observed_links.resize_with(scanned, AtomicU32::default);
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
+use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -71,6 +72,11 @@ impl Fs<'_> {
         let offset = self.inode_offset(inode)?;
         let mut record = vec![0; self.geometry.inode_size as usize];
         Some(self.device.read_at(offset, &mut record).map(|()| record))
+    }
+
+    /// Whether quota usage has to be added up.
+    pub fn counts_quota(&self) -> bool {
+        self.geometry.features.has_ro_compat(ro_compat::QUOTA)
     }
 
     /// The group's state.

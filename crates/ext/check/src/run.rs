@@ -1,14 +1,19 @@
-//! The order of things in a run. A stub for now: every target is refused.
+//! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_device::{Device, ReadBackend};
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_device::{Device, Overlay, ReadBackend};
+use fsmend_engine::claims::{Claims, SharedBitmap};
+use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Findings, Progress};
 
-use crate::Refusal;
-use crate::superblock::SuperblockOptions;
+use crate::crosscheck::CrossCheck;
+use crate::scan::{Scan, ScanOutcome};
+use crate::superblock::{self, Settled, SuperblockOptions};
+use crate::{Fs, Refusal, allocation, bad_blocks, group, journal, mmp, paths, resize_inode, summary};
 
 /// What the caller wants of a run.
 #[derive(Clone)]
@@ -29,6 +34,19 @@ pub struct CheckOptions {
     pub backend: ReadBackend,
     /// Whether every kept problem needs its path, or only the first few of each kind.
     pub want_all_paths: bool,
+    /// Reads the clocks; checks never do it themselves.
+    pub meter: fn() -> Meter,
+}
+
+/// The clocks of the process at one moment, all counted from any fixed point.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter {
+    /// Nanoseconds gone by.
+    pub wall_ns: u64,
+    /// Nanoseconds of processor time used by all threads.
+    pub cpu_ns: u64,
+    /// Most memory held so far, in bytes.
+    pub peak_memory: u64,
 }
 
 /// What a run found.
@@ -44,41 +62,202 @@ pub struct CheckReport {
     pub degraded: Vec<String>,
 }
 
-/// How long a run would take.
-#[derive(Clone, Debug, Default)]
-pub struct Estimate {
-    /// Bytes that would be read.
-    pub bytes: u64,
-    /// Read requests.
-    pub requests: u64,
-    /// The run would take at least this long.
-    pub seconds_low: f64,
-    /// The run would take at most this long.
-    pub seconds_high: f64,
-    /// What the estimate rests on, in a sentence.
-    pub basis: String,
-}
-
 /// Checks the file system on `device`. When `cancel` becomes true the run ends soon with a refusal whose code is
 /// `cancelled`.
 pub fn check(
     device: &Arc<dyn Device>,
-    _options: &CheckOptions,
-    _progress: &Progress,
-    _cancel: &AtomicBool,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
 ) -> Result<CheckReport, Refusal> {
-    Err(not_yet(device))
+    let mut laps = Laps::new(options.meter);
+    let mut findings = Findings::new();
+    let settled = superblock::settle(&**device, options.superblock, options.now, &mut findings)?;
+    let fs = open(&**device, settled.clone(), options.now, &mut findings);
+    let mut journal_findings = Findings::new();
+    let external = options.external_journal.as_deref();
+    let outcome = journal::examine(&fs, external, options.replay, &mut journal_findings)?;
+    let replayed = outcome.replayed;
+    let overlay = replay(device, &fs, outcome.writes)?;
+    drop(fs);
+    // What the journal brings up to date is judged as the journal leaves it.
+    let settled = if overlay.is_unchanged() {
+        settled
+    } else {
+        findings = Findings::new();
+        superblock::settle(&overlay, options.superblock, options.now, &mut findings)?
+    };
+    let fs = open(&overlay, settled.clone(), options.now, &mut if overlay.is_unchanged() { Findings::new() } else { std::mem::take(&mut findings) });
+    findings.merge(journal_findings);
+    laps.lap("superblock, groups, journal", 0, 0, 0);
+    let mut report = check_settled(&fs, options, progress, cancel, findings, &mut laps)?;
+    report.summary = summary::fill(report.summary, &fs, &settled, replayed);
+    Ok(report)
 }
 
-/// Estimates how long [`check`] would take, without scanning.
-pub fn estimate(device: &Arc<dyn Device>, _options: &CheckOptions) -> Result<Estimate, Refusal> {
-    Err(not_yet(device))
-}
-
-fn not_yet(device: &Arc<dyn Device>) -> Refusal {
-    Refusal {
-        code: "not-implemented",
-        message: format!("{}: the run is not put together yet", device.name()),
-        way_out: "Use a later build".to_owned(),
+/// Lays the journal's writes over the device.
+fn replay(
+    device: &Arc<dyn Device>,
+    fs: &Fs<'_>,
+    writes: std::collections::BTreeMap<u64, Box<[u8]>>,
+) -> Result<Overlay<Arc<dyn Device>>, Refusal> {
+    let mut overlay = Overlay::new(Arc::clone(device));
+    for (block, contents) in writes {
+        overlay.write(fs.block_offset(BlockNo(block)), &contents).map_err(|error| Refusal {
+            code: "journal-beyond-device",
+            message: format!("the journal holds a block that the device does not have: {error}"),
+            way_out: "Check without it (--no-replay)".to_owned(),
+        })?;
     }
+    Ok(overlay)
+}
+
+/// Loads the groups and marks the static metadata.
+fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &mut Findings) -> Fs<'d> {
+    let groups = group::load(device, &settled, findings);
+    let metadata = SharedBitmap::new(settled.geometry.blocks_count);
+    group::mark_metadata(&settled, &groups, &metadata, findings);
+    let Settled { superblock, geometry, .. } = settled;
+    Fs { device, superblock, geometry, groups, metadata, now }
+}
+
+fn check_settled(
+    fs: &Fs<'_>,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+    mut findings: Findings,
+    laps: &mut Laps,
+) -> Result<CheckReport, Refusal> {
+    mmp::check(fs, &mut findings);
+    let (inodes, claims, outcome) = scan(fs, options, progress, cancel, &mut findings);
+    stop_if(cancel)?;
+    let [tables, maps, directories] = outcome.costs;
+    laps.lap(
+        "inode tables, maps, directories",
+        tables.items,
+        tables.bytes + maps.bytes + directories.bytes,
+        tables.requests + maps.requests + directories.requests,
+    );
+    let non_contiguous = outcome.non_contiguous;
+    let mut cross = CrossCheck { fs, inodes, claims, outcome, workers: options.threads, cancel };
+    cross.directories();
+    let extra = cross.attributes();
+    cross.owners(&extra);
+    stop_if(cancel)?;
+    laps.lap("suspects and owners", 0, 0, 0);
+    cross.tree_and_links();
+    laps.lap("tree and links", u64::from(fs.geometry.inodes_count), 0, 0);
+    let workers = options.threads;
+    let totals =
+        allocation::check(fs, &cross.inodes, &cross.claims, workers, cancel, &mut cross.outcome.findings);
+    stop_if(cancel)?;
+    laps.lap("bitmaps and counts", u64::from(fs.geometry.group_count), 0, 0);
+    findings.merge(std::mem::take(&mut cross.outcome.findings));
+    let findings = paths::name_objects(&cross, findings, options.want_all_paths);
+    laps.lap("names", 0, 0, 0);
+    let summary = summary::counts(fs, &totals, non_contiguous);
+    Ok(CheckReport { findings, summary, stats: laps.take(), degraded: Vec::new() })
+}
+
+/// The parallel stages; once more without fast maps if trees turn out to share nodes.
+fn scan(
+    fs: &Fs<'_>,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+    findings: &mut Findings,
+) -> (InodeTable, Claims, ScanOutcome) {
+    let bad = bad_blocks::check(fs, findings);
+    let resize = resize_inode::check(fs, findings);
+    for fast_maps in [true, false] {
+        let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+        let claims = Claims::new(fs.geometry.clusters_count());
+        claim_static(fs, &claims);
+        for block in bad.blocks.iter().chain(&bad.map_blocks).chain(&resize.claims) {
+            claim_unless_metadata(fs, &claims, *block);
+        }
+        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, cancel, fast_maps).run(options.threads);
+        if let Some(outcome) = outcome {
+            return (inodes, claims, outcome);
+        }
+    }
+    let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+    (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())
+}
+
+/// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
+/// one cluster, which is legal: each is claimed once.
+fn claim_static(fs: &Fs<'_>, claims: &Claims) {
+    let words = fs.geometry.blocks_count.div_ceil(64);
+    if fs.geometry.cluster_blocks == 1 {
+        for index in 0..words {
+            match fs.metadata.load_word(index) {
+                0 => {}
+                mask => drop(claims.claim_word(index, mask)),
+            }
+        }
+        return;
+    }
+    let mut last = None;
+    for block in fs.metadata.ones() {
+        let cluster = fs.geometry.cluster_of(block);
+        if last != Some(cluster) {
+            claims.claim(cluster, 1);
+            last = Some(cluster);
+        }
+    }
+}
+
+fn claim_unless_metadata(fs: &Fs<'_>, claims: &Claims, block: u64) {
+    if !fs.metadata.get(block) {
+        claims.claim(fs.geometry.cluster_of(block), 1);
+    }
+}
+
+fn stop_if(cancel: &AtomicBool) -> Result<(), Refusal> {
+    if !cancel.load(Relaxed) {
+        return Ok(());
+    }
+    Err(Refusal {
+        code: "cancelled",
+        message: "The check was stopped before it was through".to_owned(),
+        way_out: "Run it again".to_owned(),
+    })
+}
+
+/// Statistics of consecutive stages.
+struct Laps {
+    meter: fn() -> Meter,
+    last: Meter,
+    stats: Vec<StageStats>,
+}
+
+impl Laps {
+    fn new(meter: fn() -> Meter) -> Self {
+        Laps { meter, last: meter(), stats: Vec::new() }
+    }
+
+    fn lap(&mut self, name: &'static str, items: u64, bytes_read: u64, requests: u64) {
+        let now = (self.meter)();
+        self.stats.push(StageStats {
+            name,
+            wall_ns: now.wall_ns.saturating_sub(self.last.wall_ns),
+            cpu_ns: now.cpu_ns.saturating_sub(self.last.cpu_ns),
+            peak_memory: now.peak_memory,
+            bytes_read,
+            requests,
+            items,
+        });
+        self.last = now;
+    }
+
+    fn take(&mut self) -> Vec<StageStats> {
+        std::mem::take(&mut self.stats)
+    }
+}
+
+/// Whether `inode` is one that a user could name.
+pub fn is_user_inode(fs: &Fs<'_>, inode: InodeNo) -> bool {
+    inode.0 >= fs.geometry.first_inode && inode.0 <= fs.geometry.inodes_count
 }

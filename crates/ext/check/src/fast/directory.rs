@@ -4,10 +4,15 @@
 //! chunks that have not been scanned yet are certified later (pFSCK §5.2.2).
 
 use fsmend_base::InodeNo;
+use fsmend_device::BatchReader;
 use fsmend_engine::inodes::{InodeTable, Kind, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
+
+use crate::Fs;
+use crate::inode::MapRun;
+use crate::reading::read_blocks;
 
 /// Smallest record: 8 bytes of header and a name of up to 4 bytes.
 const RECORD_MIN: usize = 12;
@@ -184,6 +189,47 @@ impl<'f> DirectoryProver<'f> {
             }
         }
     }
+}
+
+/// What came of the proof of a directory of several blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LargeProof {
+    /// Whether it is innocent.
+    pub proved: bool,
+    /// Blocks looked at.
+    pub blocks: u64,
+    /// Read requests.
+    pub requests: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+/// Tries to prove a directory of several blocks (`runs`, in the order of the file, without holes). Indexed directories
+/// are proved by their index; see [`htree`](crate::fast::htree).
+pub fn prove_large(
+    prover: &DirectoryProver<'_>,
+    fs: &Fs<'_>,
+    reader: &mut BatchReader<'_>,
+    (inode, generation, indexed): (InodeNo, u32, bool),
+    runs: &[MapRun],
+    proof: &mut DirectoryProof,
+) -> LargeProof {
+    if indexed {
+        return LargeProof::default();
+    }
+    let mut blocks: Vec<(u64, bool)> = runs
+        .iter()
+        .flat_map(|run| (0..u64::from(run.count)).map(|at| (run.physical + at, run.logical + at == 0)))
+        .collect();
+    blocks.sort_unstable();
+    let places: Vec<u64> = blocks.iter().map(|(block, _)| *block).collect();
+    let mut proved = true;
+    let reading = read_blocks(reader, fs, &places, &mut |index, result| {
+        proved = proved
+            && result.is_ok_and(|block| prover.prove_block(inode, generation, block, blocks[index].1, proof).is_some());
+    });
+    proved = proved && proof.names_are_unique();
+    LargeProof { proved, blocks: blocks.len() as u64, requests: reading.requests, bytes: reading.bytes }
 }
 
 /// A hash of the first `len` bytes behind the record's header, never 0; `None` for an empty name, a name of more than

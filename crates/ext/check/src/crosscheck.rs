@@ -1,0 +1,302 @@
+//! What follows the parallel stages: delayed certification, inspection of suspect directories, and the cross-checks
+//! that need all facts. Everything here works on sorted lists, so that the outcome does not depend on timing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::claims::Claims;
+use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::tree::{self, TreeFinding};
+use fsmend_engine::{Findings, pool};
+use fsmend_ext_format::inode::{RawInode, special};
+
+use crate::directory::{self, Directory};
+use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
+use crate::links::Adjustments;
+use crate::owners::{self, Owner};
+use crate::scan::{Pending, ScanOutcome};
+use crate::{Fs, inode, links, xattr};
+
+/// Directories that one worker takes at a time when all of them are searched for names.
+const DIRECTORIES_PER_SLICE: usize = 64;
+
+/// The facts after the scan, and what is still to be compared.
+pub struct CrossCheck<'a> {
+    /// The file system.
+    pub fs: &'a Fs<'a>,
+    /// Facts of all inodes.
+    pub inodes: InodeTable,
+    /// Claims on all blocks.
+    pub claims: Claims,
+    /// What the scan left.
+    pub outcome: ScanOutcome,
+    /// Workers to be used.
+    pub workers: usize,
+    /// Set when the user wants to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl CrossCheck<'_> {
+    /// Settles everything about directories: certifications, suspects, tails of inode tables that turn out to be used.
+    pub fn directories(&mut self) {
+        let mut guilty: BTreeSet<InodeNo> = self.certify_pending();
+        guilty.extend(self.holders_of_doubtful_names());
+        for directory in &guilty {
+            self.withdraw(*directory);
+        }
+        let mut suspects: BTreeSet<InodeNo> = std::mem::take(&mut self.outcome.suspect_directories).into_iter().collect();
+        suspects.extend(guilty);
+        suspects.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
+        self.open_tails(&mut suspects);
+        for inode in suspects {
+            if self.cancel.load(Relaxed) {
+                return;
+            }
+            let Some(directory) = self.directory(inode) else { continue };
+            directory::inspect(self.fs, &self.inodes, &directory, &mut self.outcome.findings);
+        }
+    }
+
+    /// Certifies what had to wait. Everything is counted, also what contradicts the facts: the directories returned are
+    /// to be withdrawn as a whole.
+    fn certify_pending(&mut self) -> BTreeSet<InodeNo> {
+        let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
+        let mut guilty = BTreeSet::new();
+        for Pending { directory, target, kind } in std::mem::take(&mut self.outcome.pending) {
+            let is_parent_entry = kind == Kind::Unused && self.inodes.directory(directory).is_some_and(|fact| {
+                fact.parent_entry.load(Relaxed) == target.0
+            });
+            let certainty = prover.certify(Target { inode: target, kind });
+            if certainty != Certainty::Right && !is_parent_entry {
+                guilty.insert(directory);
+            }
+            self.inodes.observe_link(target);
+            if !is_parent_entry && self.inodes.kind(target) == Kind::Directory {
+                self.inodes.set_parent(target, directory);
+            }
+        }
+        guilty
+    }
+
+    /// Directories that hold names of inodes whose facts changed after they may have been certified, or of directories
+    /// that have several names.
+    fn holders_of_doubtful_names(&self) -> BTreeSet<InodeNo> {
+        let mut doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
+        doubtful.extend(self.inodes.contested());
+        if doubtful.is_empty() {
+            return BTreeSet::new();
+        }
+        let found = self.search_names(&|inode| doubtful.contains(&inode));
+        found.into_iter().map(|(_, directory, _)| directory).collect()
+    }
+
+    /// All names of the inodes that `wanted` accepts, as (inode, directory, name), sorted.
+    pub fn search_names(&self, wanted: &(dyn Fn(InodeNo) -> bool + Sync)) -> Vec<(InodeNo, InodeNo, Vec<u8>)> {
+        let directories: Vec<InodeNo> = self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+        let found = pool::run_slices(
+            self.workers,
+            &directories,
+            DIRECTORIES_PER_SLICE,
+            self.cancel,
+            |_| Vec::new(),
+            |found, part| {
+                for inode in part {
+                    let Some(directory) = self.directory(*inode) else { continue };
+                    directory::paths::entries_of(self.fs, &directory, &mut |target, name| {
+                        if wanted(target) && name != b"." && name != b".." {
+                            found.push((target, *inode, name.to_vec()));
+                        }
+                    });
+                }
+            },
+        );
+        let mut all: Vec<_> = found.into_iter().flatten().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The directory `inode` as it will be after its inode's repair.
+    pub fn directory(&self, inode: InodeNo) -> Option<Directory> {
+        let record = self.fs.read_inode(inode)?.ok()?;
+        let inspection = inode::inspect(self.fs, inode, &record, &mut Findings::new());
+        let inline = inspection.inline;
+        Some(Directory { inode, record: inspection.record, runs: inspection.runs, inline })
+    }
+
+    /// Takes back everything that was counted for a directory that the fast path had called innocent.
+    fn withdraw(&self, inode: InodeNo) {
+        let Some(directory) = self.directory(inode) else { return };
+        let mut proof = DirectoryProof::default();
+        let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
+        let generation = RawInode::from_record(&directory.record).i_generation.get();
+        let blocks = directory.runs.iter().flat_map(|run| {
+            (0..u64::from(run.count)).map(|at| (run.logical + at, run.physical + at))
+        });
+        for (logical, physical) in blocks {
+            let Ok(block) = self.fs.read_block(BlockNo(physical)) else { continue };
+            // Index blocks are no proof of entries and leave nothing behind.
+            let _ = prover.prove_block(inode, generation, &block, logical == 0, &mut proof);
+        }
+        self.inodes.withdraw_link(inode);
+        self.inodes.withdraw_link(proof.parent_entry);
+        if let Some(fact) = self.inodes.directory(inode) {
+            fact.parent_entry.store(0, Relaxed);
+        }
+        for target in &proof.targets {
+            self.inodes.withdraw_link(target.inode);
+            if let Some(child) = self.inodes.directory(target.inode) {
+                let _ = child.parent.compare_exchange(inode.0, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+
+    /// Names in suspect directories may lead into the never-used tail of an inode table, or into a group flagged as
+    /// having no inodes. Those inodes are looked at after all; what is found in use there joins the facts, and
+    /// directories among it join the suspects.
+    fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
+        let mut searched = BTreeSet::new();
+        loop {
+            let mut groups = BTreeSet::new();
+            for inode in suspects.difference(&searched) {
+                let Some(directory) = self.directory(*inode) else { continue };
+                directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
+                    if let Some((group, _)) = self.fs.geometry.inode_place(target)
+                        && !self.inodes.is_scanned(target)
+                        && self.fs.groups[group.0 as usize].desc.inode_table != 0
+                    {
+                        groups.insert(group.0);
+                    }
+                });
+            }
+            searched.extend(suspects.iter().copied());
+            if groups.is_empty() {
+                return;
+            }
+            for group in groups {
+                self.open_tail(group, suspects);
+            }
+        }
+    }
+
+    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>) {
+        let per_group = self.fs.geometry.inodes_per_group;
+        let first = group * per_group + 1;
+        let scanned = (0..per_group).find(|at| !self.inodes.is_scanned(InodeNo(first + at))).unwrap_or(per_group);
+        self.inodes.extend(group, per_group as usize);
+        for inode in (first + scanned..=first + (per_group - 1)).map(InodeNo) {
+            let Some(Ok(record)) = self.fs.read_inode(inode) else { continue };
+            if record.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            let mut found = Findings::new();
+            let inspection = inode::inspect(self.fs, inode, &record, &mut found);
+            let fact = self.outcome.take_inspection(inode, &inspection, &self.claims, self.fs);
+            let links = RawInode::from_record(&inspection.record).i_links_count.get();
+            self.inodes.revise(inode, fact, links);
+            if fact.kind() == Kind::Directory {
+                suspects.insert(inode);
+            }
+            self.outcome.findings.merge(found);
+        }
+    }
+
+    /// Attribute blocks: contents once per block, references counted, value inodes judged.
+    pub fn attributes(&mut self) -> Vec<(u64, Owner)> {
+        let mut references = std::mem::take(&mut self.outcome.xattr_references);
+        references.sort_unstable();
+        let (mut counted, mut extra) = (Vec::new(), Vec::new());
+        for group in references.chunk_by(|a, b| a.0 == b.0) {
+            let (block, inode) = group[0];
+            let attributes =
+                xattr::read_and_inspect_block(self.fs, inode, BlockNo(block), &mut self.outcome.findings);
+            if !attributes.plausible {
+                continue;
+            }
+            let unit = self.fs.geometry.cluster_of(block);
+            self.claims.claim(unit, 1);
+            extra.push((unit, Owner::Inode(inode)));
+            counted.push(xattr::BlockReferences {
+                block: BlockNo(block),
+                stored: attributes.stored_refcount,
+                observed: group.len() as u32,
+            });
+            self.outcome.value_references.extend(attributes.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
+        }
+        xattr::check_refcounts(counted, &mut self.outcome.findings);
+        self.value_inodes();
+        extra
+    }
+
+    fn value_inodes(&mut self) {
+        let mut holders = Vec::new();
+        for chunk in 0..self.inodes.chunk_count() {
+            self.inodes.visit_chunk(chunk, |inode, fact, _, _| {
+                if fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused {
+                    holders.push(inode);
+                }
+            });
+        }
+        let mut references: BTreeMap<InodeNo, u64> = BTreeMap::new();
+        for (value, _, _) in &self.outcome.value_references {
+            *references.entry(*value).or_default() += 1;
+        }
+        let flagged: Vec<_> = holders
+            .into_iter()
+            .filter_map(|inode| {
+                let record = self.fs.read_inode(inode)?.ok()?;
+                let inspection = inode::inspect(self.fs, inode, &record, &mut Findings::new());
+                Some((inode, RawInode::from_record(&inspection.record)))
+            })
+            .collect();
+        let count = |inode| references.get(&inode).copied().unwrap_or(0);
+        for spurious in xattr::check_value_inodes(flagged, count, &mut self.outcome.findings) {
+            let (links, _) = self.inodes.links(spurious);
+            self.inodes.revise(spurious, InodeFact::new(Kind::Regular, 0), links);
+        }
+    }
+
+    /// Owners of contested blocks.
+    pub fn owners(&mut self, extra: &[(u64, Owner)]) {
+        let found = owners::find(self.fs, &self.inodes, &self.claims, extra, self.workers, self.cancel);
+        owners::report(self.fs, &found, &mut self.outcome.findings);
+    }
+
+    /// Root, tree, lost+found, link counts.
+    pub fn tree_and_links(&mut self) {
+        let root = InodeNo(special::ROOT);
+        let findings = &mut self.outcome.findings;
+        directory::tree::check_root(self.fs, &self.inodes, findings);
+        let tree_findings = tree::check(&self.inodes, root);
+        let adjustments = self.adjustments(&tree_findings);
+        let findings = &mut self.outcome.findings;
+        directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
+        let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
+        let reconnects = tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
+        let pending = unattached + reconnects.count() as u64;
+        directory::tree::check_lost_found(self.fs, &self.inodes, pending, findings);
+    }
+
+    /// How reconnecting directories changes the numbers of names.
+    fn adjustments(&self, findings: &[TreeFinding]) -> Adjustments {
+        let mut changes = Adjustments::new();
+        let mut change = |inode: InodeNo, by: i64| *changes.entry(inode).or_default() += by;
+        for finding in findings {
+            match *finding {
+                TreeFinding::Unconnected(inode) => {
+                    change(inode, 1);
+                    let stored = self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
+                    if stored != 0 {
+                        change(InodeNo(stored), -1);
+                    }
+                }
+                TreeFinding::ParentEntryWrong { stored, observed, .. } => {
+                    change(stored, -1);
+                    change(observed, 1);
+                }
+                TreeFinding::Looped(_) => {}
+            }
+        }
+        changes
+    }
+}

@@ -1,0 +1,84 @@
+//! Stored link counts against the names that were found: what e2fsck calls pass 4.
+
+pub mod problems;
+
+use std::collections::BTreeMap;
+
+use fsmend_base::InodeNo;
+use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, flags, special};
+
+use crate::Fs;
+
+/// The largest link count that an inode may store.
+const LINKS_MAX: u32 = 65_000;
+
+/// Changes to the numbers of names by repairs of the tree, e.g. a directory that is reconnected to lost+found.
+pub type Adjustments = BTreeMap<InodeNo, i64>;
+
+/// Compares the counts of all inodes in use. Returns how many inodes without a name have to go to lost+found.
+pub fn check(fs: &Fs<'_>, inodes: &InodeTable, adjustments: &Adjustments, findings: &mut Findings) -> u64 {
+    let mut unattached = 0;
+    for chunk in 0..inodes.chunk_count() {
+        let mut wrong = Vec::new();
+        inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
+            let change = if adjustments.is_empty() { 0 } else { adjustments.get(&inode).copied().unwrap_or(0) };
+            let observed = (i64::from(observed) + change).max(0) as u64;
+            if fact.kind() != Kind::Unused && u64::from(stored) != observed && has_names(fs, inode, fact) {
+                wrong.push((inode, fact, stored, observed));
+            }
+        });
+        for (inode, fact, stored, observed) in wrong {
+            unattached += u64::from(compare(fs, inode, fact, stored, observed, findings));
+        }
+    }
+    unattached
+}
+
+/// Whether names are expected to lead to the inode at all.
+fn has_names(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact) -> bool {
+    let reserved = inode.0 < fs.geometry.first_inode && inode.0 != special::ROOT;
+    !reserved && fact.0 & (mark::RESERVED | mark::VALUE_HOLDER) == 0
+}
+
+/// Raises what is wrong with one count; returns whether the inode has to be attached.
+fn compare(
+    fs: &Fs<'_>,
+    inode: InodeNo,
+    fact: InodeFact,
+    stored: u16,
+    mut observed: u64,
+    findings: &mut Findings,
+) -> bool {
+    let mut attach = false;
+    let record = fs.read_inode(inode).and_then(Result::ok).unwrap_or_default();
+    let raw = RawInode::from_record(&record);
+    if observed == 0 && inode.0 != special::ROOT && fact.kind() != Kind::Directory {
+        if is_empty(&raw) {
+            findings.raise(Problem::new(&problems::UNATTACHED_EMPTY).inode(inode));
+            return false;
+        }
+        findings.raise(Problem::new(&problems::UNATTACHED).inode(inode));
+        attach = true;
+        observed = 1;
+    }
+    if fact.kind() == Kind::Directory && observed > u64::from(LINKS_MAX) {
+        if !fs.geometry.features.has_ro_compat(ro_compat::DIR_NLINK) {
+            findings.raise(Problem::new(&problems::NLINK_FEATURE_MISSING).inode(inode).observed(observed));
+        }
+        observed = 1;
+    }
+    if u64::from(stored) != observed {
+        let saturated = fact.kind() == Kind::Directory && stored == 1 && observed > 1 && raw.has_flag(flags::INDEX);
+        let row = if saturated { &problems::SATURATED_WITHOUT_NEED } else { &problems::MISMATCH };
+        findings.raise(Problem::new(row).inode(inode).stored(stored).observed(observed));
+    }
+    attach
+}
+
+/// Nothing that could be kept: no size, no blocks, no inline data.
+fn is_empty(raw: &RawInode) -> bool {
+    raw.size() == 0 && raw.i_blocks_lo.get() == 0 && raw.i_blocks_high.get() == 0 && !raw.has_flag(flags::INLINE_DATA)
+}

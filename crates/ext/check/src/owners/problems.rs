@@ -1,0 +1,24 @@
+//! Catalogue rows of `owners`.
+
+use fsmend_engine::problem_rows;
+
+problem_rows! {
+    /// Blocks that several owners claim.
+    MULTIPLY_CLAIMED = "ext.block.multiply-claimed" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{block} of {inode} also claimed by {others}",
+        meaning: "Two owners say that the same block is theirs: one of the maps is wrong, or a block was given out twice. At most one of the owners has its right contents there.",
+        repair: "Every file gets a copy of the block of its own.",
+        loss: "Which of the files has the right contents cannot be told; the others hold foreign data in these blocks.",
+        peers: [0x011002, 0x011008],
+    }
+    /// An inode with blocks that others claim, too.
+    SHARES_BLOCKS = "ext.inode.shares-blocks" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{inode} shares {count} blocks with {others}",
+        meaning: "The file and other owners claim the same blocks. Whoever wrote last has the right contents there.",
+        repair: "The file gets copies of the shared blocks. On request (`--duplicates`) it is moved to lost+found, zeroed or deleted instead.",
+        loss: "The shared blocks may hold another file's data.",
+        peers: [0x013006, 0x013007],
+    }
+}

@@ -1,0 +1,56 @@
+//! Reading many single blocks at once, in disk order.
+
+use fsmend_base::BlockNo;
+use fsmend_device::{BatchReader, ReadError, Request, coalesce};
+
+use crate::Fs;
+
+/// Reads in flight per worker.
+pub const DEPTH: usize = 32;
+/// Neighbours with at most this many bytes between them are read in one request.
+const GAP_MAX: u32 = 16 * 1024;
+/// Largest merged request.
+const REQUEST_MAX: u32 = 256 * 1024;
+
+/// What some reading cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Requests after merging.
+    pub requests: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+}
+
+/// Reads `blocks`, which are in ascending order (the same block may stand there twice), and calls `visit` with the index of
+/// each block and its contents, in no particular order. A block that cannot be read does not take its neighbours along.
+pub fn read_blocks(
+    reader: &mut BatchReader<'_>,
+    fs: &Fs<'_>,
+    blocks: &[u64],
+    visit: &mut dyn FnMut(usize, Result<&[u8], ReadError>),
+) -> Reading {
+    let size = fs.geometry.block_size;
+    let singles: Vec<Request> =
+        blocks.iter().map(|block| Request { offset: fs.block_offset(BlockNo(*block)), len: size }).collect();
+    let merged = coalesce(&singles, GAP_MAX, REQUEST_MAX.max(size));
+    let requests: Vec<Request> = merged.iter().map(|part| part.request).collect();
+    reader.read(&requests, &mut |index, result| {
+        let part = &merged[index];
+        for member in part.members.clone() {
+            match &result {
+                Ok(bytes) => {
+                    let at = (singles[member].offset - part.request.offset) as usize;
+                    visit(member, Ok(&bytes[at..at + size as usize]));
+                }
+                Err(_) => match fs.read_block(BlockNo(blocks[member])) {
+                    Ok(bytes) => visit(member, Ok(&bytes)),
+                    Err(error) => visit(member, Err(error)),
+                },
+            }
+        }
+    });
+    Reading {
+        requests: requests.len() as u64,
+        bytes: requests.iter().map(|request| u64::from(request.len)).sum(),
+    }
+}

@@ -1,0 +1,602 @@
+//! The parallel stages: inode tables, maps, directories. Fast paths first, inspection for what they leave.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_device::{BatchReader, ReadBackend, Request};
+use fsmend_engine::claims::Claims;
+use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::pool::{self, Queues, StageIndex};
+use fsmend_engine::{Findings, Problem, Progress};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+
+use crate::Fs;
+use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
+use crate::fast::inode::{InodeProver, Proof, Verdict};
+use crate::fast::map::{Node, Walk, WalkItem, WalkMode};
+use crate::inode::{self, Inspection, MapRun};
+use crate::usage::Usage;
+use crate::reading::{DEPTH, read_blocks};
+
+/// Largest single read of an inode table.
+const TABLE_READ: u32 = 256 * 1024;
+/// Most nodes of maps that are read in one go; more wait on a stack.
+const NODES_IN_FLIGHT: usize = 4096;
+/// Most directories in a batch.
+const DIRECTORIES_PER_BATCH: usize = 512;
+/// Most inodes in a batch of maps.
+const WALKS_PER_BATCH: usize = 256;
+
+const INODE_TABLES: StageIndex = 0;
+const MAPS: StageIndex = 1;
+const DIRECTORIES: StageIndex = 2;
+const STAGE_NAMES: [&str; 3] = ["inode tables", "block maps", "directories"];
+
+/// A directory whose blocks are known and filled without holes.
+#[derive(Clone, Debug)]
+struct DirectoryJob {
+    inode: InodeNo,
+    generation: u32,
+    indexed: bool,
+    first_block: u64,
+    /// Empty when `first_block` is the only block.
+    runs: Vec<MapRun>,
+}
+
+enum Batch {
+    InodeTable(GroupNo),
+    Maps(Vec<WalkItem>),
+    Directories(Vec<DirectoryJob>),
+}
+
+/// A certification that waits for its other half.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Pending {
+    /// The directory that holds the entry.
+    pub directory: InodeNo,
+    /// What it leads to.
+    pub target: InodeNo,
+    /// What the entry says it is.
+    pub kind: Kind,
+}
+
+/// Everything that the stages leave behind beside the shared tables. Workers fill their own; merged at the end.
+#[derive(Default)]
+pub struct ScanOutcome {
+    /// Problems found by inspection.
+    pub findings: Findings,
+    /// Certifications that have to wait.
+    pub pending: Vec<Pending>,
+    /// Directories that have to be inspected; nothing was counted for them.
+    pub suspect_directories: Vec<InodeNo>,
+    /// Inodes whose facts changed after they had been published.
+    pub revised: Vec<InodeNo>,
+    /// References to attribute blocks: block and inode.
+    pub xattr_references: Vec<(u64, InodeNo)>,
+    /// References to value inodes: value inode, stored hash, referring inode.
+    pub value_references: Vec<(InodeNo, u32, InodeNo)>,
+    /// What the quota files should say.
+    pub quota: Usage,
+    /// Files whose blocks are not in one piece.
+    pub non_contiguous: u64,
+    /// Work and bytes per stage.
+    pub costs: [StageCost; 3],
+}
+
+/// What one stage cost one worker, or all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageCost {
+    /// Records or blocks looked at.
+    pub items: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Read requests.
+    pub requests: u64,
+}
+
+impl ScanOutcome {
+    fn absorb(&mut self, other: ScanOutcome) {
+        self.findings.merge(other.findings);
+        self.pending.extend(other.pending);
+        self.suspect_directories.extend(other.suspect_directories);
+        self.revised.extend(other.revised);
+        self.xattr_references.extend(other.xattr_references);
+        self.value_references.extend(other.value_references);
+        self.quota.merge(other.quota);
+        self.non_contiguous += other.non_contiguous;
+        for (mine, theirs) in self.costs.iter_mut().zip(other.costs) {
+            mine.items += theirs.items;
+            mine.bytes += theirs.bytes;
+            mine.requests += theirs.requests;
+        }
+    }
+
+    fn sort(&mut self) {
+        self.pending.sort_unstable();
+        self.suspect_directories.sort_unstable();
+        self.revised.sort_unstable();
+        self.xattr_references.sort_unstable();
+        self.value_references.sort_unstable();
+    }
+
+    /// Takes in what the inspection of an inode left, the claims included; returns its fact.
+    pub fn take_inspection(&mut self, inode: InodeNo, inspection: &Inspection, claims: &Claims, fs: &Fs<'_>) -> InodeFact {
+        if inspection.kind == Kind::Unused {
+            return InodeFact::default();
+        }
+        claim_inspection(fs, claims, inspection);
+        if let Some(block) = inspection.xattr_block {
+            self.xattr_references.push((block, inode));
+        }
+        self.value_references.extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
+        self.non_contiguous += u64::from(!is_contiguous(&inspection.runs));
+        self.quota.charge_record(fs, inode, &inspection.record);
+        InodeFact::new(inspection.kind, inspection.marks)
+    }
+}
+
+/// Claims the data and map blocks of an inspected inode. With clusters larger than blocks, a cluster that several
+/// runs of the inode touch is claimed once.
+fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inspection: &Inspection) {
+    for (start, count) in units_of(inspection, &fs.geometry) {
+        claims.claim(start, count);
+    }
+}
+
+/// The allocation units (blocks, or clusters with bigalloc) that an inspected inode owns by its map, each once as far
+/// as neighbouring runs share a cluster; in ascending order with bigalloc, in the order of the map else.
+pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)> {
+    let runs = inspection.runs.iter().map(|run| (run.physical, u64::from(run.count)));
+    let blocks = runs.chain(inspection.map_blocks.iter().map(|block| (*block, 1)));
+    if geometry.cluster_blocks == 1 {
+        return blocks.collect();
+    }
+    let mut units: Vec<(u64, u64)> = blocks
+        .map(|(start, count)| {
+            let first = geometry.cluster_of(start);
+            (first, geometry.cluster_of(start + count.max(1) - 1) - first + 1)
+        })
+        .collect();
+    units.sort_unstable();
+    units.dedup_by(|next, last| {
+        let touches = next.0 < last.0 + last.1;
+        if touches {
+            last.1 = last.1.max(next.0 + next.1 - last.0);
+        }
+        touches
+    });
+    units
+}
+
+fn is_contiguous(runs: &[MapRun]) -> bool {
+    runs.windows(2).all(|pair| pair[0].physical + u64::from(pair[0].count) == pair[1].physical)
+}
+
+/// The stages of one run.
+pub struct Scan<'a> {
+    fs: &'a Fs<'a>,
+    inodes: &'a InodeTable,
+    claims: &'a Claims,
+    inode_prover: InodeProver<'a>,
+    directory_prover: DirectoryProver<'a>,
+    queues: Queues<'a, Batch>,
+    progress: &'a Progress,
+    backend: ReadBackend,
+    /// Map nodes visited by the fast path. More of them than blocks in the file system means that trees share nodes.
+    nodes_visited: AtomicU64,
+    fast_maps: bool,
+}
+
+struct Worker<'a> {
+    reader: BatchReader<'a>,
+    proof: Proof,
+    directory: DirectoryProof,
+    outcome: ScanOutcome,
+}
+
+impl<'a> Scan<'a> {
+    /// Prepares the stages. Without `fast_maps`, maps outside the inode are all left to inspection.
+    pub fn new(
+        fs: &'a Fs<'a>,
+        inodes: &'a InodeTable,
+        claims: &'a Claims,
+        progress: &'a Progress,
+        backend: ReadBackend,
+        cancel: &'a std::sync::atomic::AtomicBool,
+        fast_maps: bool,
+    ) -> Self {
+        Scan {
+            fs,
+            inodes,
+            claims,
+            inode_prover: InodeProver::new(fs),
+            directory_prover: DirectoryProver::new(&fs.geometry, inodes),
+            queues: Queues::new(STAGE_NAMES.len(), cancel),
+            progress,
+            backend,
+            nodes_visited: AtomicU64::new(0),
+            fast_maps,
+        }
+    }
+
+    /// Runs all stages on `workers` workers. `None` when trees turned out to share nodes: claims and facts are then
+    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps`.
+    pub fn run(&self, workers: usize) -> Option<ScanOutcome> {
+        for (index, group) in self.fs.groups.iter().enumerate() {
+            if group.scan_inodes == 0 || group.desc.inode_table == 0 {
+                self.inodes.publish(index as u32, ChunkFacts::new(0));
+            } else {
+                self.push(INODE_TABLES, u64::from(group.scan_inodes), Batch::InodeTable(GroupNo(index as u32)));
+            }
+        }
+        let start = |_worker| Worker {
+            reader: BatchReader::new(self.fs.device, self.backend, DEPTH),
+            proof: Proof::default(),
+            directory: DirectoryProof::default(),
+            outcome: ScanOutcome::default(),
+        };
+        let workers = pool::run(workers, &self.queues, start, |worker, stage, batch| self.process(worker, stage, batch));
+        let mut outcome = ScanOutcome::default();
+        for worker in workers {
+            outcome.absorb(worker.outcome);
+        }
+        outcome.sort();
+        let shared = self.nodes_visited.load(Relaxed) > self.fs.geometry.blocks_count;
+        (!shared).then_some(outcome)
+    }
+
+    fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
+        self.progress.stage(STAGE_NAMES[stage]).expect(weight);
+        self.queues.push(stage, weight, batch);
+    }
+
+    fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) {
+        let before = worker.outcome.costs[stage];
+        let weight = match batch {
+            Batch::InodeTable(group) => self.inode_table(worker, group),
+            Batch::Maps(items) => self.maps(worker, &items),
+            Batch::Directories(jobs) => self.directories(worker, jobs),
+        };
+        let progress = self.progress.stage(STAGE_NAMES[stage]);
+        progress.finish(weight);
+        progress.read(worker.outcome.costs[stage].bytes - before.bytes);
+    }
+
+    fn inode_table(&self, worker: &mut Worker<'a>, group: GroupNo) -> u64 {
+        let fs = self.fs;
+        let state = fs.groups[group.0 as usize];
+        let inode_size = fs.geometry.inode_size as usize;
+        let mut work = ChunkWork::new(state.scan_inodes as usize);
+        let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
+        let Worker { reader, proof, outcome, .. } = worker;
+        let cost = &mut outcome.costs[INODE_TABLES];
+        cost.items += u64::from(state.scan_inodes);
+        cost.requests += requests.len() as u64;
+        cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
+        let per_request = TABLE_READ as usize / inode_size;
+        let (mut unreadable, mut charge) = (Vec::new(), Vec::new());
+        reader.read(&requests, &mut |index, result| match result {
+            Ok(bytes) => {
+                let first = index * per_request;
+                for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
+                    let inode = fs.geometry.inode_at(group, (first + at) as u32);
+                    self.prove_inode(inode, first + at, record, proof, &mut work, &mut charge);
+                }
+            }
+            Err(_) => unreadable.push(index),
+        });
+        outcome.non_contiguous += work.non_contiguous;
+        for (inode, record) in charge {
+            outcome.quota.charge_record(fs, inode, &record);
+        }
+        unreadable.sort_unstable();
+        for index in unreadable {
+            let block = requests[index].offset / u64::from(fs.geometry.block_size);
+            let count = u64::from(requests[index].len.div_ceil(fs.geometry.block_size));
+            outcome.findings.raise(
+                Problem::new(&inode::problems::TABLE_UNREADABLE).group(group).blocks(BlockNo(block), count),
+            );
+        }
+        self.inspect_suspects(outcome, &mut work);
+        outcome.xattr_references.append(&mut work.xattr_references);
+        let ChunkWork { facts, walks, mut directories, .. } = work;
+        self.inodes.publish(group.0, facts);
+        for items in walks.chunks(WALKS_PER_BATCH) {
+            let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
+            self.push(MAPS, weight, Batch::Maps(items.to_vec()));
+        }
+        directories.sort_unstable_by_key(|job| job.first_block);
+        self.push_directories(directories);
+        u64::from(state.scan_inodes)
+    }
+
+    fn prove_inode(
+        &self,
+        inode: InodeNo,
+        index: usize,
+        record: &[u8],
+        proof: &mut Proof,
+        work: &mut ChunkWork,
+        charge: &mut Vec<(InodeNo, Vec<u8>)>,
+    ) {
+        match self.inode_prover.prove(inode, record, proof) {
+            Verdict::Free => return,
+            Verdict::Suspect => return work.suspects.push((index, inode, record.to_vec())),
+            Verdict::Innocent if proof.needs_walk && !self.fast_maps => {
+                return work.suspects.push((index, inode, record.to_vec()));
+            }
+            Verdict::Innocent => {}
+        }
+        work.facts.record(index, inode, InodeFact::new(proof.kind, 0), proof.links);
+        if proof.xattr_block != 0 {
+            work.xattr_references.push((proof.xattr_block, inode));
+        }
+        if self.fs.counts_quota() {
+            charge.push((inode, record.to_vec()));
+        }
+        if proof.needs_walk {
+            let mut root = [0; I_BLOCK_LEN];
+            root.copy_from_slice(&record[0x28..0x28 + I_BLOCK_LEN]);
+            return work.walks.push(WalkItem::new(inode, proof, root));
+        }
+        for run in &proof.runs {
+            self.claims.claim(run.physical, u64::from(run.count));
+        }
+        work.non_contiguous += u64::from(!is_contiguous(&proof.runs));
+        if proof.kind == Kind::Directory {
+            work.directories.push(DirectoryJob::new(inode, proof.generation, proof.flags, &proof.runs));
+        }
+    }
+
+    fn inspect_suspects(&self, outcome: &mut ScanOutcome, work: &mut ChunkWork) {
+        for (index, inode, record) in std::mem::take(&mut work.suspects) {
+            let mut found = Findings::new();
+            let inspection = inode::inspect(self.fs, inode, &record, &mut found);
+            let fact = outcome.take_inspection(inode, &inspection, self.claims, self.fs);
+            if fact.kind() != Kind::Unused || fact.0 != 0 {
+                let links = RawInode::from_record(&inspection.record).i_links_count.get();
+                work.facts.record(index, inode, fact, links);
+            }
+            if fact.kind() == Kind::Directory {
+                match DirectoryJob::from_inspection(inode, &inspection).filter(|_| found.is_empty()) {
+                    Some(job) => work.directories.push(job),
+                    None => outcome.suspect_directories.push(inode),
+                }
+            }
+            outcome.findings.merge(found);
+        }
+    }
+
+    fn push_directories(&self, jobs: Vec<DirectoryJob>) {
+        let mut batch = Vec::new();
+        let mut weight = 0;
+        for job in jobs {
+            weight += 16 * job.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1);
+            batch.push(job);
+            if batch.len() == DIRECTORIES_PER_BATCH {
+                self.push(DIRECTORIES, weight, Batch::Directories(std::mem::take(&mut batch)));
+                weight = 0;
+            }
+        }
+        if !batch.is_empty() {
+            self.push(DIRECTORIES, weight, Batch::Directories(batch));
+        }
+    }
+
+    fn maps(&self, worker: &mut Worker<'a>, items: &[WalkItem]) -> u64 {
+        let verdicts = self.walk(worker, items, WalkMode::Claim);
+        let suspects: Vec<WalkItem> =
+            items.iter().zip(&verdicts).filter(|(_, (innocent, _))| !innocent).map(|(item, _)| item.clone()).collect();
+        let mut directories = Vec::new();
+        for (item, (innocent, runs)) in items.iter().zip(verdicts) {
+            worker.outcome.non_contiguous += u64::from(innocent);
+            if innocent && item.kind == Kind::Directory {
+                directories.push(DirectoryJob::new(item.inode, item.generation, item.flags, &runs));
+            }
+        }
+        if !suspects.is_empty() && self.nodes_visited.load(Relaxed) <= self.fs.geometry.blocks_count {
+            self.walk(worker, &suspects, WalkMode::Withdraw);
+            for item in &suspects {
+                self.inspect_published(worker, item, &mut directories);
+            }
+        }
+        self.push_directories(directories);
+        items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum()
+    }
+
+    /// Inspects an inode whose facts were published before its map was walked.
+    fn inspect_published(&self, worker: &mut Worker<'a>, item: &WalkItem, directories: &mut Vec<DirectoryJob>) {
+        let outcome = &mut worker.outcome;
+        let Some(Ok(record)) = self.fs.read_inode(item.inode) else { return };
+        let mut found = Findings::new();
+        let inspection = inode::inspect(self.fs, item.inode, &record, &mut found);
+        outcome.xattr_references.retain(|(_, inode)| *inode != item.inode);
+        outcome.quota.withdraw_record(self.fs, item.inode, &record);
+        let fact = outcome.take_inspection(item.inode, &inspection, self.claims, self.fs);
+        let links = RawInode::from_record(&inspection.record).i_links_count.get();
+        self.inodes.revise(item.inode, fact, links);
+        if fact != InodeFact::new(item.kind, 0) {
+            outcome.revised.push(item.inode);
+        }
+        if fact.kind() == Kind::Directory {
+            match DirectoryJob::from_inspection(item.inode, &inspection).filter(|_| found.is_empty()) {
+                Some(job) => directories.push(job),
+                None => outcome.suspect_directories.push(item.inode),
+            }
+        }
+        outcome.findings.merge(found);
+    }
+
+    fn walk(&self, worker: &mut Worker<'a>, items: &[WalkItem], mode: WalkMode) -> Vec<(bool, Vec<MapRun>)> {
+        let fs = self.fs;
+        let (mut walk, mut stack) =
+            Walk::start(items, mode, &fs.geometry, &self.inode_prover, &fs.metadata, self.claims);
+        let cost = &mut worker.outcome.costs[MAPS];
+        while !stack.is_empty() {
+            let mut wave = stack.split_off(stack.len().saturating_sub(NODES_IN_FLIGHT));
+            wave.sort_unstable_by_key(|node: &Node| node.block);
+            if mode == WalkMode::Claim {
+                let visited = self.nodes_visited.fetch_add(wave.len() as u64, Relaxed) + wave.len() as u64;
+                if visited > fs.geometry.blocks_count {
+                    break;
+                }
+            }
+            cost.items += wave.len() as u64;
+            let blocks: Vec<u64> = wave.iter().map(|node| node.block).collect();
+            let reading = read_blocks(&mut worker.reader, fs, &blocks, &mut |index, result| match result {
+                Ok(contents) => walk.visit(wave[index], contents, &mut stack),
+                Err(_) => walk.unreadable(wave[index]),
+            });
+            cost.requests += reading.requests;
+            cost.bytes += reading.bytes;
+        }
+        walk.finish()
+    }
+
+    fn directories(&self, worker: &mut Worker<'a>, jobs: Vec<DirectoryJob>) -> u64 {
+        let fs = self.fs;
+        let weight = jobs.iter().map(|job| 16 * job.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)).sum();
+        let (single, several): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.runs.is_empty());
+        let blocks: Vec<u64> = single.iter().map(|job| job.first_block).collect();
+        let Worker { reader, directory: proof, outcome, .. } = worker;
+        let reading = read_blocks(reader, fs, &blocks, &mut |index, result| {
+            let job = &single[index];
+            proof.clear();
+            let proved = result.ok().is_some_and(|block| {
+                !job.indexed
+                    && self.directory_prover.prove_block(job.inode, job.generation, block, true, proof).is_some()
+                    && proof.names_are_unique()
+            });
+            self.conclude(job.inode, proved, proof, &mut outcome.pending, &mut outcome.suspect_directories);
+        });
+        let cost = &mut outcome.costs[DIRECTORIES];
+        cost.items += single.len() as u64;
+        cost.requests += reading.requests;
+        cost.bytes += reading.bytes;
+        for job in several {
+            self.large_directory(worker, &job);
+        }
+        weight
+    }
+
+    /// A directory of several blocks: read in disk order, proved block by block.
+    fn large_directory(&self, worker: &mut Worker<'a>, job: &DirectoryJob) {
+        let Worker { reader, directory: proof, outcome, .. } = worker;
+        proof.clear();
+        let reading = crate::fast::directory::prove_large(
+            &self.directory_prover,
+            self.fs,
+            reader,
+            (job.inode, job.generation, job.indexed),
+            &job.runs,
+            proof,
+        );
+        let cost = &mut outcome.costs[DIRECTORIES];
+        cost.items += reading.blocks;
+        cost.requests += reading.requests;
+        cost.bytes += reading.bytes;
+        self.conclude(job.inode, reading.proved, proof, &mut outcome.pending, &mut outcome.suspect_directories);
+    }
+
+    /// Counts the entries of a proved directory, or hands it over as a suspect with nothing counted.
+    fn conclude(
+        &self,
+        directory: InodeNo,
+        proved: bool,
+        proof: &DirectoryProof,
+        pending: &mut Vec<Pending>,
+        suspects: &mut Vec<InodeNo>,
+    ) {
+        let certain = |target: &Target| self.directory_prover.certify(*target) != Certainty::Suspect;
+        if !proved || !proof.targets.iter().all(certain) {
+            return suspects.push(directory);
+        }
+        if let Some(fact) = self.inodes.directory(directory) {
+            fact.parent_entry.store(proof.parent_entry.0, Relaxed);
+        }
+        self.inodes.observe_link(directory);
+        match self.inodes.fact(proof.parent_entry) {
+            Some(_) => self.inodes.observe_link(proof.parent_entry),
+            None => pending.push(Pending { directory, target: proof.parent_entry, kind: Kind::Unused }),
+        }
+        for target in &proof.targets {
+            // Asked again: the answer may have become known meanwhile. A contradiction is settled with the pending ones.
+            match self.directory_prover.certify(*target) {
+                Certainty::Later | Certainty::Suspect => {
+                    pending.push(Pending { directory, target: target.inode, kind: target.kind });
+                }
+                Certainty::Right => {
+                    self.inodes.observe_link(target.inode);
+                    if target.kind == Kind::Directory || self.inodes.kind(target.inode) == Kind::Directory {
+                        self.inodes.set_parent(target.inode, directory);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl DirectoryJob {
+    fn new(inode: InodeNo, generation: u32, flags_word: u32, runs: &[MapRun]) -> Self {
+        let several = runs.len() > 1 || runs.first().is_some_and(|run| run.count > 1);
+        DirectoryJob {
+            inode,
+            generation,
+            indexed: flags_word & flags::INDEX != 0,
+            first_block: runs.first().map_or(0, |run| run.physical),
+            runs: if several { runs.to_vec() } else { Vec::new() },
+        }
+    }
+
+    /// The job for an inspected directory that has nothing unusual about it but its inode.
+    fn from_inspection(inode: InodeNo, inspection: &Inspection) -> Option<Self> {
+        let raw = RawInode::from_record(&inspection.record);
+        let unusual = flags::CASEFOLD | flags::ENCRYPT | flags::INLINE_DATA;
+        let mut next = 0;
+        let filled = inspection.runs.iter().all(|run| {
+            let follows = run.logical == next && !run.unwritten;
+            next = run.logical + u64::from(run.count);
+            follows
+        });
+        let plain = !inspection.inline && filled && next > 0 && raw.i_flags.get() & unusual == 0;
+        plain.then(|| DirectoryJob::new(inode, raw.i_generation.get(), raw.i_flags.get(), &inspection.runs))
+    }
+}
+
+/// What one worker gathers from one inode table before it is published.
+struct ChunkWork {
+    facts: ChunkFacts,
+    suspects: Vec<(usize, InodeNo, Vec<u8>)>,
+    walks: Vec<WalkItem>,
+    directories: Vec<DirectoryJob>,
+    xattr_references: Vec<(u64, InodeNo)>,
+    non_contiguous: u64,
+}
+
+impl ChunkWork {
+    fn new(inodes: usize) -> Self {
+        ChunkWork {
+            facts: ChunkFacts::new(inodes),
+            suspects: Vec::new(),
+            walks: Vec::new(),
+            directories: Vec::new(),
+            xattr_references: Vec::new(),
+            non_contiguous: 0,
+        }
+    }
+}
+
+fn table_requests(fs: &Fs<'_>, table: u64, inodes: u32) -> Vec<Request> {
+    let start = fs.block_offset(BlockNo(table));
+    let len = u64::from(inodes) * u64::from(fs.geometry.inode_size);
+    (0..len)
+        .step_by(TABLE_READ as usize)
+        .map(|at| Request { offset: start + at, len: (len - at).min(u64::from(TABLE_READ)) as u32 })
+        .collect()
+}
+
+/// Marks of inodes that belong to the file system itself: no name leads to them.
+pub fn is_hidden(fact: InodeFact) -> bool {
+    fact.has(mark::RESERVED)
+}
