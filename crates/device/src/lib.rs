@@ -3,11 +3,37 @@
 //! Everything above this crate takes a [`Device`]; what lies below (a file, a block device, a qcow2 image, a
 //! partition, memory, an overlay) is chosen once, when a target is opened.
 
+mod batch;
+mod content;
+mod file;
 mod memory;
+mod mounts;
+mod open;
+mod overlay;
+mod partition;
+mod qcow2;
+mod readahead;
+mod salvage;
+mod slice;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
+pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
+pub use content::{Content, recognise};
+pub use file::FileDevice;
 pub use memory::MemoryDevice;
+pub use mounts::{Usage, usage_of};
+pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
+pub use overlay::Overlay;
+pub use partition::{Partition, partitions};
+pub use qcow2::Qcow2Device;
+pub use readahead::readahead;
+pub use salvage::salvage;
+pub use slice::Slice;
 
 /// Something with a length from which bytes can be read at any offset, by many threads at once.
 pub trait Device: Send + Sync {
@@ -27,7 +53,7 @@ pub trait Device: Send + Sync {
 
     /// If all bytes of this device can be read from one file descriptor at a constant shift: that descriptor.
     /// After such a direct read the reader calls [`Device::patch`] on what it got.
-    fn direct(&self) -> Option<Direct> {
+    fn direct(&self) -> Option<Direct<'_>> {
         None
     }
 
@@ -35,23 +61,57 @@ pub trait Device: Send + Sync {
     fn patch(&self, _offset: u64, _buf: &mut [u8]) {}
 }
 
-/// How reads are given to the operating system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ReadBackend {
-    /// io_uring where it is allowed, plain preads else.
-    #[default]
-    Auto,
-    /// io_uring.
-    Uring,
-    /// Plain preads.
-    Pread,
+/// A borrowed device is a device.
+impl<T: Device + ?Sized> Device for &T {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        (**self).read_at(offset, buf)
+    }
+
+    fn direct(&self) -> Option<Direct<'_>> {
+        (**self).direct()
+    }
+
+    fn patch(&self, offset: u64, buf: &mut [u8]) {
+        (**self).patch(offset, buf);
+    }
+}
+
+/// A shared device is a device.
+impl<T: Device + ?Sized> Device for Arc<T> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        (**self).read_at(offset, buf)
+    }
+
+    fn direct(&self) -> Option<Direct<'_>> {
+        (**self).direct()
+    }
+
+    fn patch(&self, offset: u64, buf: &mut [u8]) {
+        (**self).patch(offset, buf);
+    }
 }
 
 /// Where the bytes of a device lie in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Direct {
-    /// Open file descriptor, valid as long as the device lives.
-    pub fd: std::os::fd::RawFd,
+#[derive(Clone, Copy, Debug)]
+pub struct Direct<'d> {
+    /// Open file descriptor, borrowed from the device.
+    pub fd: BorrowedFd<'d>,
     /// Byte of the file at which the device starts.
     pub shift: u64,
 }
@@ -65,6 +125,26 @@ pub struct ReadError {
     pub len: u64,
     /// Why it failed.
     pub kind: ReadErrorKind,
+}
+
+impl ReadError {
+    /// A request that reaches beyond the end.
+    pub fn beyond_end(offset: u64, len: u64) -> Self {
+        ReadError { offset, len, kind: ReadErrorKind::BeyondEnd }
+    }
+
+    /// A request that the operating system or the image format could not fulfil.
+    pub fn io(offset: u64, len: u64, why: impl fmt::Display) -> Self {
+        ReadError { offset, len, kind: ReadErrorKind::Io(why.to_string()) }
+    }
+}
+
+/// Whether `offset` and `len` name bytes within a device of `device_len` bytes.
+fn check_bounds(offset: u64, len: u64, device_len: u64) -> Result<(), ReadError> {
+    match offset.checked_add(len) {
+        Some(end) if end <= device_len => Ok(()),
+        _ => Err(ReadError::beyond_end(offset, len)),
+    }
 }
 
 /// Why a read failed.

@@ -1,0 +1,55 @@
+//! Page-aligned memory into which the kernel may write.
+//!
+//! Unsafe here: allocating with an alignment, and a slice over what was allocated. A `Vec<u8>` has no alignment, and a
+//! `Box<[u8]>` may not be written to behind its owner's back, which the ring needs.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// What the kernel and the copying loops of the processor like best.
+const ALIGNMENT: usize = 4096;
+
+/// Zeroed memory of a fixed size, at a page boundary. Pages nobody touches cost nothing.
+pub(super) struct AlignedBuffer {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the memory belongs to this value alone, like that of a Box<[u8]>.
+unsafe impl Send for AlignedBuffer {}
+
+impl AlignedBuffer {
+    /// `len` zeroed bytes, at least one page.
+    pub(super) fn new(len: usize) -> Self {
+        let layout = Layout::from_size_align(len.max(ALIGNMENT), ALIGNMENT)
+            .expect("no buffer is near the end of the address space");
+        // SAFETY: the layout has a size of at least one page.
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        AlignedBuffer { start, layout }
+    }
+
+    /// Length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// First byte. Who writes through it makes sure that no slice of this buffer is alive there.
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The bytes; only for buffers into which the kernel never writes by itself.
+    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: start and size are those of our own allocation, zeroed at first, and `self` is borrowed as a whole.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this very layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}

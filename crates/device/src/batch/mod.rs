@@ -1,0 +1,250 @@
+//! Batched reads in disk order, one reader per worker.
+//!
+//! Three ways lead to the bytes, tried in this order:
+//!
+//! 1. What the page cache holds is copied at once (`preadv2` with RWF_NOWAIT), always into the same buffer, which so
+//!    stays in the processor's cache. A warm run never sets up a ring.
+//! 2. What it does not hold goes to an io_uring, up to `depth` reads at a time; callbacks run while others are in flight.
+//! 3. Where neither is possible (devices without a file below, kernels or sandboxes without io_uring), and whenever a
+//!    read came back short or failed, the device's own `read_at` is asked, and then piece by piece.
+
+mod buffer;
+mod coalesce;
+mod ring;
+
+use std::io;
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use crate::{Device, Direct, ReadError, check_bounds, salvage};
+use buffer::AlignedBuffer;
+use ring::Ring;
+
+pub use coalesce::{Coalesced, coalesce};
+
+/// Requests longer than this do not go to the ring, whose memory would hold too few of them.
+const RING_REQUEST_BYTES_MAX: usize = ring::RING_BYTES / 4;
+
+/// Reads are made known to the kernel in groups of this size, or before a callback is run.
+const SUBMIT_GROUP: usize = 8;
+
+/// One read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+impl Request {
+    /// The byte after the last one, saturating at the end of the number space.
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(u64::from(self.len))
+    }
+}
+
+/// Which way reads go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadBackend {
+    /// The page cache first, then io_uring where it is allowed, else plain reads.
+    #[default]
+    Auto,
+    /// Everything through io_uring where it is allowed, else plain reads.
+    Uring,
+    /// Plain reads, one at a time.
+    Pread,
+}
+
+/// Reads batches of requests from one device. It keeps its buffers (at most [`BatchReader::BUFFER_BYTES`], and what the
+/// longest request takes) for life.
+pub struct BatchReader<'d> {
+    device: &'d dyn Device,
+    direct: Option<Direct<'d>>,
+    depth: usize,
+    /// Whether to look into the page cache first.
+    cache_first: bool,
+    ring: RingState,
+    /// For everything that is not read through the ring.
+    buffer: AlignedBuffer,
+}
+
+/// The ring is set up when the first read needs it.
+enum RingState {
+    NotYet,
+    Ready(Box<Ring>),
+    Unavailable,
+}
+
+/// Receives each request's index and its bytes.
+type OnDone<'c> = dyn FnMut(usize, Result<&mut [u8], ReadError>) + 'c;
+
+impl<'d> BatchReader<'d> {
+    /// Memory for reads in flight.
+    pub const BUFFER_BYTES: usize = ring::RING_BYTES;
+
+    /// Reads in flight when nothing else is said.
+    pub const DEPTH_DEFAULT: usize = 32;
+
+    /// A reader for `device` with up to `depth` reads in flight.
+    pub fn new(device: &'d dyn Device, backend: ReadBackend, depth: usize) -> Self {
+        let direct = if backend == ReadBackend::Pread { None } else { device.direct() };
+        BatchReader {
+            device,
+            direct,
+            depth: depth.clamp(1, 1024),
+            cache_first: backend == ReadBackend::Auto,
+            ring: RingState::NotYet,
+            buffer: AlignedBuffer::new(0),
+        }
+    }
+
+    /// Reads all `requests`, which should be sorted by offset, and calls `on_done` once for each, with its index, in
+    /// the order in which they are complete. The bytes may be changed by the callback. An error names the first
+    /// bytes that could not be read even in pieces of 4 KiB; [`salvage`] gets what lies around them.
+    pub fn read(&mut self, requests: &[Request], on_done: &mut OnDone<'_>) {
+        self.settle(requests);
+        for (index, request) in requests.iter().enumerate() {
+            if let Err(error) = check_bounds(request.offset, u64::from(request.len), self.device.len()) {
+                on_done(index, Err(error));
+            } else if !self.read_cached(index, *request, on_done) && !self.enqueue(index, requests, on_done) {
+                self.read_plainly(index, *request, on_done);
+            }
+        }
+        while let RingState::Ready(ring) = &self.ring
+            && !ring.is_idle()
+        {
+            self.take_done(true, requests, on_done);
+        }
+    }
+
+    /// Forgets what a batch that ended with a panic may have left in flight, and makes slots fit for this one.
+    fn settle(&mut self, requests: &[Request]) {
+        if let RingState::Ready(ring) = &mut self.ring
+            && ring.shape(slot_bytes(requests), self.depth).is_err()
+        {
+            self.ring = RingState::Unavailable;
+        }
+    }
+
+    /// Delivers the request if the page cache holds all of it.
+    fn read_cached(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) -> bool {
+        let (true, Some(direct)) = (self.cache_first, self.direct) else { return false };
+        let len = request.len as usize;
+        self.reserve(len);
+        let bytes = &mut self.buffer.as_mut_slice()[..len];
+        match read_without_waiting(direct, request.offset, bytes) {
+            Ok(count) if count == len => {}
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
+                self.cache_first = false;
+                return false;
+            }
+            Ok(_) | Err(_) => return false,
+        }
+        self.device.patch(request.offset, bytes);
+        // Before time goes into a callback, the disk gets to know what it has to do meanwhile.
+        submit_queued(&mut self.ring);
+        on_done(index, Ok(bytes));
+        true
+    }
+
+    /// Puts the request into the ring, taking completed ones out while there is no room. False if there is no ring.
+    fn enqueue(&mut self, index: usize, requests: &[Request], on_done: &mut OnDone<'_>) -> bool {
+        let request = requests[index];
+        let (Some(direct), true) = (self.direct, request.len as usize <= RING_REQUEST_BYTES_MAX) else {
+            return false;
+        };
+        let Some(start) = direct.shift.checked_add(request.offset) else { return false };
+        self.set_up_ring(requests);
+        while let RingState::Ready(ring) = &mut self.ring {
+            if ring.queue(direct.fd, start, request.len as usize, index) {
+                if ring.unsubmitted() >= SUBMIT_GROUP {
+                    submit_queued(&mut self.ring);
+                }
+                return true;
+            }
+            if ring.is_idle() {
+                return false;
+            }
+            self.take_done(true, requests, on_done);
+        }
+        false
+    }
+
+    fn set_up_ring(&mut self, requests: &[Request]) {
+        if let RingState::NotYet = self.ring {
+            let shaped = Ring::new(self.depth as u32)
+                .and_then(|mut ring| ring.shape(slot_bytes(requests), self.depth).map(|()| ring));
+            self.ring = match shaped {
+                Ok(ring) => RingState::Ready(Box::new(ring)),
+                Err(_) => RingState::Unavailable,
+            };
+        }
+    }
+
+    /// Delivers one completed read, waiting for it if `wait`. If the ring itself fails, what was in it is read plainly.
+    fn take_done(&mut self, wait: bool, requests: &[Request], on_done: &mut OnDone<'_>) {
+        let RingState::Ready(ring) = &mut self.ring else { return };
+        match ring.next_done(wait) {
+            Ok(Some(done)) if done.complete => {
+                self.device.patch(requests[done.tag].offset, done.bytes);
+                on_done(done.tag, Ok(done.bytes));
+            }
+            Ok(Some(done)) => {
+                let index = done.tag;
+                self.read_plainly(index, requests[index], on_done);
+            }
+            Ok(None) => {}
+            Err(_) => self.abandon_ring(requests, on_done),
+        }
+    }
+
+    fn abandon_ring(&mut self, requests: &[Request], on_done: &mut OnDone<'_>) {
+        let RingState::Ready(ring) = std::mem::replace(&mut self.ring, RingState::Unavailable) else {
+            return;
+        };
+        for index in ring.unfinished() {
+            self.read_plainly(index, requests[index], on_done);
+        }
+    }
+
+    /// Reads through the device itself, then in pieces.
+    fn read_plainly(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) {
+        submit_queued(&mut self.ring);
+        self.reserve(request.len as usize);
+        let bytes = &mut self.buffer.as_mut_slice()[..request.len as usize];
+        match salvage(self.device, request.offset, bytes).into_iter().next() {
+            None => on_done(index, Ok(bytes)),
+            Some(error) => on_done(index, Err(error)),
+        }
+    }
+
+    /// Makes the plain buffer hold at least `len` bytes.
+    fn reserve(&mut self, len: usize) {
+        if self.buffer.len() < len {
+            self.buffer = AlignedBuffer::new(len.next_power_of_two());
+        }
+    }
+}
+
+/// Tells the kernel of queued reads. An error shows again, and is handled, when completions are awaited.
+fn submit_queued(ring: &mut RingState) {
+    if let RingState::Ready(ring) = ring {
+        let _ = ring.submit();
+    }
+}
+
+/// Room for the longest of those requests that go to the ring.
+fn slot_bytes(requests: &[Request]) -> usize {
+    let lengths = requests.iter().map(|request| request.len as usize);
+    lengths.filter(|len| *len <= RING_REQUEST_BYTES_MAX).max().unwrap_or(0)
+}
+
+/// Copies from the page cache; fewer bytes than asked for, or EAGAIN, where it does not hold them.
+fn read_without_waiting(direct: Direct<'_>, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
+    let start = direct.shift.checked_add(offset).ok_or(Errno::OVERFLOW)?;
+    preadv2(direct.fd, &mut [io::IoSliceMut::new(bytes)], start, ReadWriteFlags::NOWAIT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Raw image files and block devices: opened for reading only, never locked, never written.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{FileType, SeekFrom, fstat, ioctl_blksszget, seek};
+use rustix::io::{Errno, pread};
+
+use crate::{Device, Direct, ReadError, ReadErrorKind, check_bounds};
+
+/// How often a read that the kernel asks to repeat is repeated before it counts as failed.
+const TRANSIENT_RETRIES_MAX: u32 = 16;
+
+/// How often a read that failed on the medium is tried again: some controllers succeed the second time.
+const MEDIUM_RETRIES_MAX: u32 = 1;
+
+/// A regular file or a block device.
+#[derive(Debug)]
+pub struct FileDevice {
+    name: String,
+    file: File,
+    len: u64,
+    sector_size: Option<u32>,
+}
+
+impl FileDevice {
+    /// Opens `path` with O_RDONLY. Anything but a regular file or a block device is refused before it is opened,
+    /// because opening a pipe would wait for a writer.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let kind = FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode);
+        refuse_other_kinds(kind)?;
+        FileDevice::from_file(path.display().to_string(), File::open(path)?)
+    }
+
+    fn from_file(name: String, file: File) -> io::Result<Self> {
+        let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
+        refuse_other_kinds(kind)?;
+        // Block devices have no length in their inode; the end to which one can seek is right for both kinds.
+        let len = seek(&file, SeekFrom::End(0))?;
+        let sector_size = if kind == FileType::BlockDevice { ioctl_blksszget(&file).ok() } else { None };
+        Ok(FileDevice { name, file, len, sector_size })
+    }
+
+    /// Logical sector size, if the operating system knows it (block devices).
+    pub fn sector_size(&self) -> Option<u32> {
+        self.sector_size
+    }
+}
+
+fn refuse_other_kinds(kind: FileType) -> io::Result<()> {
+    match kind {
+        FileType::RegularFile | FileType::BlockDevice => Ok(()),
+        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a regular file nor a block device")),
+    }
+}
+
+impl Device for FileDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        let len = buf.len() as u64;
+        check_bounds(offset, len, self.len)?;
+        read_fully(offset, buf, |at, rest| pread(&self.file, rest, at)).map_err(|kind| ReadError {
+            offset,
+            len,
+            kind,
+        })
+    }
+
+    fn direct(&self) -> Option<Direct<'_>> {
+        Some(Direct { fd: self.file.as_fd(), shift: 0 })
+    }
+}
+
+/// Fills `buf` from `offset` by calling `read` until all is there. Short reads go on, transient errors and failures
+/// of the medium are tried again a bounded number of times, other errors last.
+fn read_fully(
+    offset: u64,
+    buf: &mut [u8],
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Errno>,
+) -> Result<(), ReadErrorKind> {
+    let (mut done, mut transient, mut medium) = (0, 0, 0);
+    while done < buf.len() {
+        match read(offset + done as u64, &mut buf[done..]) {
+            // The file has become shorter since it was opened.
+            Ok(0) => return Err(ReadErrorKind::BeyondEnd),
+            Ok(count) => (done, transient, medium) = (done + count, 0, 0),
+            Err(Errno::INTR | Errno::AGAIN) if transient < TRANSIENT_RETRIES_MAX => transient += 1,
+            Err(Errno::IO) if medium < MEDIUM_RETRIES_MAX => medium += 1,
+            Err(error) => return Err(ReadErrorKind::Io(io::Error::from(error).to_string())),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use super::*;
+    use crate::testing::TempFile;
+
+    /// Answers one read: copies up to `usize` bytes of 7s, or fails.
+    fn scripted(answers: &[Result<usize, Errno>]) -> (Result<(), ReadErrorKind>, Vec<u8>, usize) {
+        let (mut buf, mut calls) = (vec![0; 10], 0);
+        let result = read_fully(100, &mut buf, |_, rest| {
+            let answer = answers.get(calls).copied().unwrap_or(Ok(usize::MAX));
+            calls += 1;
+            let count = answer?.min(rest.len());
+            rest[..count].fill(7);
+            Ok(count)
+        });
+        (result, buf, calls)
+    }
+
+    #[test]
+    fn short_reads_and_interruptions_go_on() {
+        let (result, buf, _) = scripted(&[Ok(3), Err(Errno::INTR), Ok(1), Err(Errno::AGAIN)]);
+        assert_eq!((result, buf), (Ok(()), vec![7; 10]));
+    }
+
+    #[test]
+    fn the_medium_gets_a_second_chance_and_no_third() {
+        assert_eq!(scripted(&[Err(Errno::IO)]).0, Ok(()));
+        let (result, _, calls) = scripted(&[Err(Errno::IO); 5]);
+        assert!(matches!(result, Err(ReadErrorKind::Io(_))));
+        assert_eq!(calls, 2);
+    }
+
+    #[test]
+    fn endless_interruptions_end() {
+        let (result, _, calls) = scripted(&[Err(Errno::INTR); 100]);
+        assert!(matches!(result, Err(ReadErrorKind::Io(_))));
+        assert_eq!(calls as u32, TRANSIENT_RETRIES_MAX + 1);
+    }
+
+    #[test]
+    fn a_file_that_shrinks_reads_as_beyond_the_end() {
+        assert_eq!(scripted(&[Ok(5), Ok(0)]).0, Err(ReadErrorKind::BeyondEnd));
+    }
+
+    #[test]
+    fn a_file_is_read_at_offsets_and_not_beyond_its_end() {
+        let file = TempFile::new("file", &(0..=255).collect::<Vec<u8>>());
+        let device = FileDevice::open(file.path()).unwrap();
+        assert_eq!((device.len(), device.sector_size()), (256, None));
+        let mut buf = [0; 4];
+        device.read_at(252, &mut buf).unwrap();
+        assert_eq!(buf, [252, 253, 254, 255]);
+        for offset in [253, 256, u64::MAX] {
+            assert_eq!(device.read_at(offset, &mut buf).unwrap_err().kind, ReadErrorKind::BeyondEnd);
+        }
+    }
+
+    #[test]
+    fn directories_and_character_devices_are_refused() {
+        assert_eq!(FileDevice::open(Path::new("/")).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(FileDevice::open(Path::new("/dev/null")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,201 @@
+//! The image as it will be: bytes in memory over a device that stays as it is.
+//!
+//! What was written is kept as runs of bytes that neither overlap nor are empty, in a map sorted by address, so that
+//! a lookup where nothing was written costs one search. Reading asks the device below only for what no run covers: an
+//! overlaid block hides a bad sector.
+
+use std::collections::BTreeMap;
+
+use crate::{Device, Direct, ReadError, check_bounds};
+
+/// Copy-on-write bytes over another device.
+pub struct Overlay<D> {
+    inner: D,
+    runs: BTreeMap<u64, Vec<u8>>,
+    bytes_held: u64,
+}
+
+impl<D: Device> Overlay<D> {
+    /// An overlay in which nothing has been written yet. `inner` may be borrowed (`&dyn Device`) or shared
+    /// (`Arc<dyn Device>`).
+    pub fn new(inner: D) -> Self {
+        Overlay { inner, runs: BTreeMap::new(), bytes_held: 0 }
+    }
+
+    /// The device below.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// Puts `bytes` at `offset`. Fails only where the device ends.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ReadError> {
+        check_bounds(offset, bytes.len() as u64, self.inner.len())?;
+        if bytes.is_empty() || self.write_in_place(offset, bytes) {
+            return Ok(());
+        }
+        self.cut(offset, offset + bytes.len() as u64);
+        self.runs.insert(offset, bytes.to_vec());
+        self.bytes_held += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Whether nothing has been written.
+    pub fn is_unchanged(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Number of bytes that lie over the device.
+    pub fn bytes_held(&self) -> u64 {
+        self.bytes_held
+    }
+
+    /// The overlaid runs, in address order; they do not overlap, but may touch.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.runs.iter().map(|(offset, bytes)| (*offset, bytes.as_slice()))
+    }
+
+    /// Overwrites within one run: the usual case when a block is written again.
+    fn write_in_place(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        let Some((start, run)) = self.runs.range_mut(..=offset).next_back() else { return false };
+        let within = usize::try_from(offset - start).unwrap_or(usize::MAX);
+        match within.checked_add(bytes.len()).and_then(|end| run.get_mut(within..end)) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes `start..end` from all runs; what a run has left and right of it stays.
+    fn cut(&mut self, start: u64, end: u64) {
+        let touched: Vec<u64> = self.overlapping(start, end).map(|(at, _)| at).collect();
+        for at in touched {
+            let Some(mut run) = self.runs.remove(&at) else { continue };
+            self.bytes_held -= run.len() as u64;
+            if at + run.len() as u64 > end {
+                let right = run.split_off((end - at) as usize);
+                self.bytes_held += right.len() as u64;
+                self.runs.insert(end, right);
+            }
+            if at < start {
+                run.truncate((start - at) as usize);
+                self.bytes_held += run.len() as u64;
+                self.runs.insert(at, run);
+            }
+        }
+    }
+
+    /// The runs that have bytes in `start..end`, in address order.
+    fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        let before = self.runs.range(..start).next_back().filter(|(at, run)| *at + run.len() as u64 > start);
+        let within = (start < end).then(|| self.runs.range(start..end)).into_iter().flatten();
+        before.into_iter().chain(within).map(|(at, run)| (*at, run.as_slice()))
+    }
+}
+
+impl<D: Device> Device for Overlay<D> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        check_bounds(offset, buf.len() as u64, self.len())?;
+        let end = offset + buf.len() as u64;
+        let mut done = offset;
+        for (at, run) in self.overlapping(offset, end) {
+            if done < at {
+                self.inner.read_at(done, &mut buf[(done - offset) as usize..(at - offset) as usize])?;
+            }
+            copy_run(at, run, offset, buf);
+            done = at + run.len() as u64;
+        }
+        if done < end { self.inner.read_at(done, &mut buf[(done - offset) as usize..]) } else { Ok(()) }
+    }
+
+    fn direct(&self) -> Option<Direct<'_>> {
+        self.inner.direct()
+    }
+
+    fn patch(&self, offset: u64, buf: &mut [u8]) {
+        self.inner.patch(offset, buf);
+        if self.runs.is_empty() {
+            return;
+        }
+        for (at, run) in self.overlapping(offset, offset.saturating_add(buf.len() as u64)) {
+            copy_run(at, run, offset, buf);
+        }
+    }
+}
+
+/// Copies what `run`, which starts at `at`, has of the bytes that `buf`, which starts at `offset`, shows.
+fn copy_run(at: u64, run: &[u8], offset: u64, buf: &mut [u8]) {
+    let skip = offset.saturating_sub(at) as usize;
+    let place = at.saturating_sub(offset) as usize;
+    let (Some(run), Some(buf)) = (run.get(skip..), buf.get_mut(place..)) else { return };
+    let count = run.len().min(buf.len());
+    buf[..count].copy_from_slice(&run[..count]);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::collection::vec;
+    use proptest::prelude::{any, proptest};
+
+    use super::*;
+    use crate::MemoryDevice;
+    use crate::testing::FaultyDevice;
+
+    proptest! {
+        #[test]
+        fn an_overlay_equals_a_plain_buffer(
+            writes in vec((0usize..520, vec(any::<u8>(), 0..80)), 0..40),
+            reads in vec((0usize..512, 0usize..512), 1..20),
+        ) {
+            let mut model: Vec<u8> = (0..512).map(|i| i as u8).collect();
+            let below = MemoryDevice::new("m", model.clone());
+            let mut overlay = Overlay::new(&below);
+            for (offset, bytes) in writes {
+                let fits = offset + bytes.len() <= model.len();
+                assert_eq!(overlay.write(offset as u64, &bytes).is_ok(), fits);
+                if fits {
+                    model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+            for (offset, len) in reads {
+                let expected = &model[offset..(offset + len).min(512)];
+                let mut buf = vec![0; expected.len()];
+                overlay.read_at(offset as u64, &mut buf).unwrap();
+                assert_eq!(buf, expected);
+                below.read_at(offset as u64, &mut buf).unwrap();
+                overlay.patch(offset as u64, &mut buf);
+                assert_eq!(buf, expected, "a direct read and a patch give the same");
+            }
+            let (mut last_end, mut held) = (0, 0);
+            for (at, run) in overlay.runs() {
+                assert!(at >= last_end && !run.is_empty(), "runs are sorted, apart and not empty");
+                assert_eq!(run, &model[at as usize..at as usize + run.len()]);
+                last_end = at + run.len() as u64;
+                held += run.len() as u64;
+            }
+            assert_eq!(held, overlay.bytes_held());
+        }
+    }
+
+    #[test]
+    fn an_overlaid_block_hides_a_bad_sector() {
+        let below = FaultyDevice::new(MemoryDevice::new("m", vec![1; 4096])).with_fault(1024..2048, None);
+        let mut overlay = Overlay::new(below);
+        let mut buf = [0; 4096];
+        overlay.read_at(0, &mut buf).unwrap_err();
+        overlay.write(1024, &[2; 1024]).unwrap();
+        overlay.read_at(0, &mut buf).unwrap();
+        assert_eq!((buf[1023], buf[1024], buf[2048]), (1, 2, 1));
+    }
+}

@@ -1,0 +1,63 @@
+//! qcow2 images, with their backing files, through the crate `imago`.
+//!
+//! What an image may make us do is bounded before `imago` sees it ([`header::check`]: sizes; [`gate::Gate`]: length of the
+//! backing chain, kinds of files), and it reads through [`storage::HostFile`], which cannot write.
+
+mod gate;
+mod header;
+mod storage;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use imago::qcow2::Qcow2;
+use imago::{FormatAccess, FormatDriverBuilder};
+
+use crate::{Device, ReadError, check_bounds};
+use gate::Gate;
+use storage::HostFile;
+
+pub(crate) use header::is_qcow2;
+
+/// The disk inside a qcow2 image.
+pub struct Qcow2Device {
+    name: String,
+    image: FormatAccess<HostFile>,
+}
+
+impl Qcow2Device {
+    /// Opens the image at `path`, and those it is based on, for reading only.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = HostFile::open_image(path)?;
+        let image = guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(Gate::new()))?;
+        Ok(Qcow2Device { name: path.display().to_string(), image: FormatAccess::new(image) })
+    }
+}
+
+impl Device for Qcow2Device {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> u64 {
+        self.image.size()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        let len = buf.len() as u64;
+        check_bounds(offset, len, self.len())?;
+        guarded(|| self.image.read(buf, offset)).map_err(|error| ReadError::io(offset, len, error))
+    }
+}
+
+/// A hostile image must not bring the process down, even where it finds an assertion in `imago` that does not hold.
+/// Nothing is left half-done by such a panic: images are only read, and a table that was being loaded is not cached.
+fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the qcow2 image contradicts itself"))
+    })
+}
+
+#[cfg(test)]
+mod tests;
