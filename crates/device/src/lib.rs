@@ -68,9 +68,16 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             ReadErrorKind::BeyondEnd => {
-                write!(f, "bytes {} to {} lie beyond the end of the device", self.offset, self.offset.saturating_add(self.len))
+                write!(
+                    f,
+                    "bytes {} to {} lie beyond the end of the device",
+                    self.offset,
+                    self.offset.saturating_add(self.len)
+                )
             }
-            ReadErrorKind::Io(why) => write!(f, "reading {} bytes at {} failed: {why}", self.len, self.offset),
+            ReadErrorKind::Io(why) => {
+                write!(f, "reading {} bytes at {} failed: {why}", self.len, self.offset)
+            }
         }
     }
 }

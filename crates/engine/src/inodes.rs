@@ -238,7 +238,10 @@ impl InodeTable {
     pub fn links(&self, inode: InodeNo) -> (u16, u32) {
         self.place(inode)
             .and_then(|(chunk, index)| {
-                Some((chunk.stored_links.get(index)?.load(Relaxed), chunk.observed_links.get(index)?.load(Relaxed)))
+                Some((
+                    chunk.stored_links.get(index)?.load(Relaxed),
+                    chunk.observed_links.get(index)?.load(Relaxed),
+                ))
             })
             .unwrap_or_default()
     }

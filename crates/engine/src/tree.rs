@@ -118,7 +118,11 @@ mod tests {
             [
                 TreeFinding::Unconnected(InodeNo(11)),
                 TreeFinding::Looped(InodeNo(20)),
-                TreeFinding::ParentEntryWrong { inode: InodeNo(12), stored: InodeNo(2), observed: InodeNo(11) },
+                TreeFinding::ParentEntryWrong {
+                    inode: InodeNo(12),
+                    stored: InodeNo(2),
+                    observed: InodeNo(11)
+                },
             ]
         );
     }

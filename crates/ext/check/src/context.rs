@@ -43,7 +43,9 @@ impl Fs<'_> {
 
     /// Whether `block` can hold file data or metadata at all: inside the file system, not before its first block.
     pub fn is_valid_block(&self, block: BlockNo) -> bool {
-        block.0 >= u64::from(self.geometry.first_data_block) && block.0 != 0 && block.0 < self.geometry.blocks_count
+        block.0 >= u64::from(self.geometry.first_data_block)
+            && block.0 != 0
+            && block.0 < self.geometry.blocks_count
     }
 
     /// Reads one block.

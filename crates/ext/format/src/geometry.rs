@@ -111,7 +111,8 @@ impl Geometry {
 
     /// Blocks that one inode table takes.
     pub fn inode_table_blocks(&self) -> u32 {
-        (u64::from(self.inodes_per_group) * u64::from(self.inode_size)).div_ceil(u64::from(self.block_size)) as u32
+        (u64::from(self.inodes_per_group) * u64::from(self.inode_size)).div_ceil(u64::from(self.block_size))
+            as u32
     }
 
     /// Descriptors in one block.
@@ -149,7 +150,8 @@ impl Geometry {
         let meta_group = group.0 / self.descs_per_block();
         if !meta_bg || meta_group < self.first_meta_bg {
             if has_super {
-                let old = if meta_bg { self.first_meta_bg.min(self.desc_blocks()) } else { self.desc_blocks() };
+                let old =
+                    if meta_bg { self.first_meta_bg.min(self.desc_blocks()) } else { self.desc_blocks() };
                 head.descriptors = BlockRange::new(start + 1, u64::from(old));
                 let reserved = u64::from(self.reserved_gdt_blocks);
                 head.reserved = BlockRange::new(start + 1 + u64::from(old), reserved);

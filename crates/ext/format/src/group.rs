@@ -88,8 +88,10 @@ impl GroupDesc {
             used_dirs: high16(raw.bg_used_dirs_count_hi) | u32::from(raw.bg_used_dirs_count_lo.get()),
             flags: raw.bg_flags.get(),
             itable_unused: high16(raw.bg_itable_unused_hi) | u32::from(raw.bg_itable_unused_lo.get()),
-            block_bitmap_csum: high16(raw.bg_block_bitmap_csum_hi) | u32::from(raw.bg_block_bitmap_csum_lo.get()),
-            inode_bitmap_csum: high16(raw.bg_inode_bitmap_csum_hi) | u32::from(raw.bg_inode_bitmap_csum_lo.get()),
+            block_bitmap_csum: high16(raw.bg_block_bitmap_csum_hi)
+                | u32::from(raw.bg_block_bitmap_csum_lo.get()),
+            inode_bitmap_csum: high16(raw.bg_inode_bitmap_csum_hi)
+                | u32::from(raw.bg_inode_bitmap_csum_lo.get()),
             checksum: raw.bg_checksum.get(),
         }
     }

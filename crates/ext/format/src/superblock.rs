@@ -164,7 +164,8 @@ impl RawSuperblock {
     }
 
     fn wide(&self, low: U32, high: U32) -> u64 {
-        let high = if self.features().has_incompat(crate::features::incompat::BIT64) { high.get() } else { 0 };
+        let high =
+            if self.features().has_incompat(crate::features::incompat::BIT64) { high.get() } else { 0 };
         u64::from(high) << 32 | u64::from(low.get())
     }
 }
