@@ -213,3 +213,6 @@ fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..)?.first_chunk().map(|field| u32::from_le_bytes(*field))
 }
+
+#[cfg(test)]
+mod tests;
