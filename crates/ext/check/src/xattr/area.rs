@@ -1,0 +1,1 @@
+//! Layout of an attribute area.

@@ -1,0 +1,1 @@
+//! Which bytes of an area are taken.
