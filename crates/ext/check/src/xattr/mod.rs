@@ -19,6 +19,7 @@ pub use block::{
     BlockAttributes, BlockReferences, check_refcounts, inspect_block, inspect_pointer, read_and_inspect_block,
 };
 pub use encryption::{EncryptionState, inspect_encryption, policies_agree, policy_of};
+pub(crate) use in_inode::find_value;
 pub use in_inode::{InInodeAttributes, inspect_in_inode};
 pub use value_inode::check_value_inodes;
 
