@@ -5,7 +5,7 @@ use std::ops::Range;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
-use fsmend_ext_format::xattr::{Area, CharSign, Entry, padded};
+use fsmend_ext_format::xattr::{Area, CharSign, Entry, Truncated, padded};
 
 use super::region::Region;
 use super::value_inode::{self, Reference};
@@ -102,16 +102,13 @@ pub(super) fn inspect(fs: &Fs<'_>, owner: Owner, area: Area<'_>, findings: &mut 
     let mut region = Region::new(area.bytes.len());
     let mut entries = area.entries();
     region.take(0, area.entries_at);
-    while let Some(entry) = entries.next() {
+    for entry in entries.by_ref() {
         let fault = match entry {
             Ok(entry) if !region.take(entry.at, entry.table_len()) => {
                 Some(owner.problem(owner.rows().overlap).detail("at", entry.at as u64))
             }
             Ok(entry) => inspect_entry(fs, owner, area, &entry, &mut region, &mut verdict, findings),
-            Err(truncated) => {
-                let problem = owner.problem(owner.rows().name_outside).detail("at", truncated.at as u64);
-                Some(problem.stored(truncated.name_len.unwrap_or_default()))
-            }
+            Err(truncated) => Some(truncated_problem(owner, truncated)),
         };
         if let Some(problem) = fault {
             findings.raise(problem);
@@ -124,6 +121,15 @@ pub(super) fn inspect(fs: &Fs<'_>, owner: Owner, area: Area<'_>, findings: &mut 
         return Verdict { broken: true, ..Verdict::default() };
     }
     verdict
+}
+
+fn truncated_problem(owner: Owner, truncated: Truncated) -> Problem {
+    let rows = owner.rows();
+    match truncated.name_len {
+        Some(len) => owner.problem(rows.name_outside).stored(len),
+        None => owner.problem(rows.overlap),
+    }
+    .detail("at", truncated.at as u64)
 }
 
 /// Inspects one entry whose place in the table is free. Returns what breaks the layout, if it does.
