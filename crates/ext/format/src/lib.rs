@@ -4,8 +4,10 @@
 //! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
 
 pub mod checksum;
+pub mod encryption;
 pub mod features;
 pub mod geometry;
 pub mod group;
 pub mod inode;
 pub mod superblock;
+pub mod xattr;

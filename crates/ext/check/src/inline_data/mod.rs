@@ -1,3 +1,147 @@
-//! Data that live in the inode: `i_block` and the `system.data` attribute.
+//! Data that live in the inode: 60 bytes in `i_block`, the rest in the value of the `system.data` attribute.
+//!
+//! ```text
+//! file, symlink: i_block[0..60], then the value; i_size counts both
+//! directory:     i_block[0..4] parent inode, i_block[4..60] entries, then the value: more entries
+//! ```
 
 pub mod problems;
+mod shape;
+
+use std::mem::offset_of;
+use std::ops::Range;
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+use fsmend_engine::problem::Problem;
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::xattr::{Area, CharSign, RawXattrEntry, inode_area_start, name_index};
+
+use crate::Fs;
+use crate::xattr::{InInodeAttributes, find_value};
+
+pub use shape::{looks_like_block_map, looks_like_extent_tree, looks_like_inline};
+
+/// Where `i_block` stands in a record.
+pub const I_BLOCK_RANGE: Range<usize> = 0x28..0x28 + I_BLOCK_LEN;
+
+/// What the inspection of a flagged inode says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its data live in the inode.
+    Inline(InlineData),
+    /// It had no data attribute: flag, size and `i_block` were cleared in the record, it is now an empty file (or a
+    /// directory without blocks).
+    Truncated,
+    /// The file system has no inline data and the inode no data attribute: the flag is nonsense, and the caller judges
+    /// the inode (e2fsck clears it).
+    NotInline,
+}
+
+/// Where inline data lie in the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InlineData {
+    /// The value of `system.data`.
+    pub value: Range<usize>,
+    /// Bytes of data there is room for: 60 and the length of the value.
+    pub capacity: u64,
+}
+
+/// The two areas of an inline directory, as ranges of the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InlineDirectory {
+    /// The parent directory: `..` has no entry, only this number.
+    pub parent: InodeNo,
+    /// Entries in `i_block`.
+    pub first: Range<usize>,
+    /// Entries in the attribute value; empty when the value is.
+    pub second: Range<usize>,
+}
+
+/// Inspects inode `ino`, which carries the inline-data flag (alone, without the extents flag) and is a regular file,
+/// directory or symbolic link; `attributes` are those of its mended `record`. A regular file may be longer than its
+/// data (it then ends with a hole); a symbolic link has to fill [`InlineData::capacity`], which is for the caller to check.
+pub fn inspect(
+    fs: &Fs<'_>,
+    ino: InodeNo,
+    record: &mut [u8],
+    attributes: &InInodeAttributes,
+    findings: &mut Findings,
+) -> Outcome {
+    let feature = fs.geometry.features.has_incompat(incompat::INLINE_DATA);
+    let Some(value) = attributes.inline_data.clone() else {
+        if !feature {
+            return Outcome::NotInline;
+        }
+        findings.raise(Problem::new(&problems::NO_ATTRIBUTE).inode(ino));
+        truncate(record);
+        return Outcome::Truncated;
+    };
+    if !feature {
+        findings.raise(Problem::new(&problems::FEATURE).inode(ino));
+    }
+    let mut data = InlineData { capacity: capacity(&value), value };
+    if RawInode::from_record(record).file_type() == mode::DIRECTORY {
+        mend_directory_size(ino, record, &mut data, findings);
+    }
+    Outcome::Inline(data)
+}
+
+/// The areas of an inline directory by its mended record; `None` when it has no data attribute.
+pub fn directory_areas(record: &[u8]) -> Option<InlineDirectory> {
+    let second = find_value(record, name_index::SYSTEM, b"data")?;
+    let parent = record.get(I_BLOCK_RANGE)?.first_chunk()?;
+    let first = I_BLOCK_RANGE.start + size_of::<u32>()..I_BLOCK_RANGE.end;
+    Some(InlineDirectory { parent: InodeNo(u32::from_le_bytes(*parent)), first, second })
+}
+
+fn capacity(value: &Range<usize>) -> u64 {
+    (I_BLOCK_LEN + value.len()) as u64
+}
+
+/// Makes `record` an empty file.
+fn truncate(record: &mut [u8]) {
+    let mut inode = RawInode::from_record(record);
+    inode.i_flags.set(inode.i_flags.get() & !flags::INLINE_DATA);
+    inode.i_size_lo.set(0);
+    inode.i_size_high.set(0);
+    inode.i_block = [0; I_BLOCK_LEN];
+    inode.store(record);
+}
+
+/// The entries of a directory fill exactly what the inode holds, in multiples of four bytes.
+fn mend_directory_size(ino: InodeNo, record: &mut [u8], data: &mut InlineData, findings: &mut Findings) {
+    let mut inode = RawInode::from_record(record);
+    let stored = inode.size();
+    if stored != data.capacity {
+        let problem = Problem::new(&problems::SIZE).inode(ino);
+        findings.raise(problem.stored(stored).observed(data.capacity));
+    }
+    let excess = data.value.len() % 4;
+    if excess != 0 {
+        findings.raise(Problem::new(&problems::DIRECTORY_SIZE).inode(ino).stored(data.value.len() as u64));
+        data.value.end -= excess;
+        data.capacity = capacity(&data.value);
+        shorten_value(record, data.value.len());
+    }
+    inode.i_size_lo.set(u32::try_from(data.capacity).unwrap_or(u32::MAX));
+    inode.i_size_high.set(0);
+    inode.store(record);
+}
+
+/// Sets the length of the data attribute's value, and the entry's hash with it.
+fn shorten_value(record: &mut [u8], len: usize) {
+    let Some(start) = inode_area_start(record) else { return };
+    let Some(area) = Area::of_inode(record) else { return };
+    let Some(mut entry) = area.find(name_index::SYSTEM, b"data") else { return };
+    entry.value_size = u32::try_from(len).unwrap_or_default();
+    let value = area.value(&entry).unwrap_or(&[]);
+    let hash = if entry.hash == 0 { 0 } else { entry.hash_with_value(value, CharSign::Unsigned) };
+    let (at, size) = (start + entry.at, entry.value_size.to_le_bytes());
+    record[at + offset_of!(RawXattrEntry, e_value_size)..][..4].copy_from_slice(&size);
+    record[at + offset_of!(RawXattrEntry, e_hash)..][..4].copy_from_slice(&hash.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! What `i_block` looks like, when the flags of an inode contradict each other (extents and inline data at once).
+//!
+//! Ask in this order: extent tree, inline data, block map; an inode that is none of them is junk.
+
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, RawInode};
+
+use crate::Fs;
+
+const EXTENT_MAGIC: u16 = 0xF30A;
+/// Entries that fit into `i_block` behind a header of 12 bytes. Some writers left room for up to two.
+const ROOT_ENTRIES: u16 = 4;
+
+/// Whether `i_block` starts with a sane extent header.
+pub fn looks_like_extent_tree(i_block: &[u8; I_BLOCK_LEN]) -> bool {
+    let word = |at: usize| u16::from_le_bytes([i_block[at], i_block[at + 1]]);
+    let (magic, entries, max) = (word(0), word(2), word(4));
+    magic == EXTENT_MAGIC && entries <= max && (ROOT_ENTRIES - 2..=ROOT_ENTRIES).contains(&max)
+}
+
+/// Whether the file is small enough for its data to live in the inode.
+pub fn looks_like_inline(fs: &Fs<'_>, record: &[u8]) -> bool {
+    let inode = RawInode::from_record(record);
+    let area = (fs.geometry.inode_size as usize).saturating_sub(BASE_INODE_SIZE);
+    let behind = area.saturating_sub(usize::from(inode.i_extra_isize.get()));
+    inode.size() < (I_BLOCK_LEN + behind) as u64
+}
+
+/// Whether all words of `i_block` could be block numbers (or holes).
+pub fn looks_like_block_map(fs: &Fs<'_>, i_block: &[u8; I_BLOCK_LEN]) -> bool {
+    let (words, _) = i_block.as_chunks::<4>();
+    words.iter().all(|word| u64::from(u32::from_le_bytes(*word)) < fs.geometry.blocks_count)
+}

@@ -1,0 +1,222 @@
+//! Inspection of an area of attributes, in an inode or in a block: the layout of its table and values, and every entry.
+
+use std::ops::Range;
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
+use fsmend_engine::problem::{Problem, Row, Value};
+use fsmend_ext_format::xattr::{Area, CharSign, Entry, Truncated, padded};
+
+use super::region::Region;
+use super::value_inode::{self, Reference};
+use super::{ValueReference, problems};
+use crate::Fs;
+
+/// Whose attributes are inspected.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) inode: InodeNo,
+    pub(super) generation: u32,
+    /// The attribute block; `None` for the area in the inode.
+    pub(super) block: Option<BlockNo>,
+}
+
+impl Owner {
+    pub(super) fn problem(self, row: &'static Row) -> Problem {
+        let problem = Problem::new(row).inode(self.inode);
+        match self.block {
+            Some(block) => problem.block(block),
+            None => problem,
+        }
+    }
+
+    /// A problem with one attribute, named in it.
+    pub(super) fn problem_with(self, row: &'static Row, entry: &Entry<'_>) -> Problem {
+        self.problem(row).detail("name", Value::name(&entry.full_name()))
+    }
+
+    fn rows(self) -> &'static Rows {
+        if self.block.is_some() { &IN_BLOCK } else { &IN_INODE }
+    }
+}
+
+/// The catalogue rows that differ between the two places.
+struct Rows {
+    overlap: &'static Row,
+    name_outside: &'static Row,
+    value_outside: &'static Row,
+    value_size: &'static Row,
+}
+
+static IN_INODE: Rows = Rows {
+    overlap: &problems::INODE_OVERLAP,
+    name_outside: &problems::INODE_NAME_OUTSIDE,
+    value_outside: &problems::INODE_VALUE_OUTSIDE,
+    value_size: &problems::VALUE_SIZE,
+};
+
+static IN_BLOCK: Rows = Rows {
+    overlap: &problems::BLOCK_OVERLAP,
+    name_outside: &problems::BLOCK_OVERLAP,
+    value_outside: &problems::BLOCK_VALUE_OUTSIDE,
+    value_size: &problems::BLOCK_VALUE_OUTSIDE,
+};
+
+/// What was found about an area.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// The layout is broken: nothing in the area can be believed.
+    pub(super) broken: bool,
+    /// Number of entries that stay.
+    pub(super) kept: usize,
+    /// Where in the area the table ends.
+    table_end: usize,
+    /// Where in the table the entries stand that have to go, in ascending order.
+    bad: Vec<Range<usize>>,
+    pub(super) value_inodes: Vec<ValueReference>,
+    pub(super) newly_flagged: Vec<InodeNo>,
+    pub(super) charged_bytes: u64,
+}
+
+impl Verdict {
+    /// Whether entries have to be taken out.
+    pub(super) fn has_bad_entries(&self) -> bool {
+        !self.bad.is_empty()
+    }
+
+    /// Takes the bad entries out of the table in `bytes`, the area's own. Their values become free space.
+    pub(super) fn remove_bad_entries(&self, bytes: &mut [u8]) {
+        let mut end = self.table_end;
+        for range in self.bad.iter().rev() {
+            bytes.copy_within(range.end..end, range.start);
+            let gone = range.len();
+            bytes[end - gone..end].fill(0);
+            end -= gone;
+        }
+    }
+}
+
+/// Inspects all entries of `area`. Stops where the layout is broken.
+pub(super) fn inspect(fs: &Fs<'_>, owner: Owner, area: Area<'_>, findings: &mut Findings) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut region = Region::new(area.bytes.len());
+    let mut entries = area.entries();
+    region.take(0, area.entries_at);
+    for entry in entries.by_ref() {
+        let fault = match entry {
+            Ok(entry) if !region.take(entry.at, entry.table_len()) => {
+                Some(owner.problem(owner.rows().overlap).detail("at", entry.at as u64))
+            }
+            Ok(entry) => inspect_entry(fs, owner, area, &entry, &mut region, &mut verdict, findings),
+            Err(truncated) => Some(truncated_problem(owner, truncated)),
+        };
+        if let Some(problem) = fault {
+            findings.raise(problem);
+            return Verdict { broken: true, ..Verdict::default() };
+        }
+    }
+    verdict.table_end = entries.position();
+    if !region.take(verdict.table_end, 4) {
+        findings.raise(owner.problem(owner.rows().overlap).detail("at", verdict.table_end as u64));
+        return Verdict { broken: true, ..Verdict::default() };
+    }
+    verdict
+}
+
+fn truncated_problem(owner: Owner, truncated: Truncated) -> Problem {
+    let rows = owner.rows();
+    match truncated.name_len {
+        Some(len) => owner.problem(rows.name_outside).stored(len),
+        None => owner.problem(rows.overlap),
+    }
+    .detail("at", truncated.at as u64)
+}
+
+/// Inspects one entry whose place in the table is free. Returns what breaks the layout, if it does.
+fn inspect_entry(
+    fs: &Fs<'_>,
+    owner: Owner,
+    area: Area<'_>,
+    entry: &Entry<'_>,
+    region: &mut Region,
+    verdict: &mut Verdict,
+    findings: &mut Findings,
+) -> Option<Problem> {
+    let mut problem = None;
+    if owner.block.is_some() && entry.name_index == 0 {
+        problem = Some(owner.problem_with(&problems::BLOCK_NAME, entry).detail("at", entry.at as u64));
+    }
+    if problem.is_none() && entry.value_inode == 0 {
+        match inspect_value(owner, area, entry, region) {
+            ValueFault::None => {}
+            ValueFault::Layout => {
+                return Some(owner.problem_with(owner.rows().overlap, entry).detail("at", entry.at as u64));
+            }
+            ValueFault::Entry(found) => problem = Some(*found),
+        }
+    }
+    if problem.is_none() && entry.value_inode != 0 {
+        match value_inode::inspect_reference(fs, owner, entry, findings) {
+            Reference::Good { newly_flagged, charged_bytes } => {
+                let inode = InodeNo(entry.value_inode);
+                verdict.value_inodes.push((inode, entry.hash));
+                verdict.newly_flagged.extend(newly_flagged.then_some(inode));
+                verdict.charged_bytes = verdict.charged_bytes.saturating_add(charged_bytes);
+            }
+            Reference::Bad(found) => problem = Some(*found),
+        }
+    }
+    match problem {
+        None => verdict.kept += 1,
+        Some(problem) => {
+            findings.raise(problem);
+            verdict.bad.push(entry.at..entry.at + entry.table_len());
+        }
+    }
+    None
+}
+
+/// What is wrong with a value.
+enum ValueFault {
+    None,
+    /// It overlaps something: the layout is broken.
+    Layout,
+    /// Only this entry is wrong.
+    Entry(Box<Problem>),
+}
+
+/// Inspects a value that lies in the area.
+fn inspect_value(owner: Owner, area: Area<'_>, entry: &Entry<'_>, region: &mut Region) -> ValueFault {
+    let fault = |row, stored: u32| ValueFault::Entry(Box::new(owner.problem_with(row, entry).stored(stored)));
+    let behind_entry = area.bytes.len().saturating_sub(entry.at + entry.table_len());
+    if entry.value_size as usize > behind_entry {
+        return fault(owner.rows().value_size, entry.value_size);
+    }
+    let in_block = owner.block.is_some();
+    let Some(range) = area.value_range(entry) else {
+        // In an inode nobody looks at the offset of a value without bytes.
+        if entry.value_size == 0 && !in_block {
+            return check_hash(owner, entry, &[]);
+        }
+        return fault(owner.rows().value_outside, u32::from(entry.value_offset));
+    };
+    if !range.is_empty() && !region.take(range.start, padded(range.len())) {
+        return ValueFault::Layout;
+    }
+    // The hash covers the padding, which is zero but where somebody else wrote it.
+    let with_padding = area.bytes.get(range.start..range.start + padded(range.len()));
+    check_hash(owner, entry, with_padding.unwrap_or(&area.bytes[range]))
+}
+
+fn check_hash(owner: Owner, entry: &Entry<'_>, value: &[u8]) -> ValueFault {
+    // Attributes in inodes carried no hash once; in blocks they always did.
+    if entry.hash == 0 && owner.block.is_none() {
+        return ValueFault::None;
+    }
+    let unsigned = entry.hash_with_value(value, CharSign::Unsigned);
+    if entry.hash == unsigned || entry.hash == entry.hash_with_value(value, CharSign::Signed) {
+        return ValueFault::None;
+    }
+    let problem = owner.problem_with(&problems::HASH, entry).stored(Value::Hex(u64::from(entry.hash)));
+    ValueFault::Entry(Box::new(problem.observed(Value::Hex(u64::from(unsigned)))))
+}

@@ -1,0 +1,118 @@
+//! Inodes that hold attribute values.
+//!
+//! Such an inode has the flag `EA_INODE`, no name, and stores hash and reference count of its value in fields that
+//! are times elsewhere. Lustre's older scheme stored its one parent instead and counted nothing.
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+use fsmend_engine::problem::{Problem, Value};
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::xattr::{CharSign, Entry, VALUE_SIZE_MAX, ValueHolder};
+
+use super::area::Owner;
+use super::problems;
+use crate::Fs;
+
+/// What a reference to a value inode is worth.
+pub(super) enum Reference {
+    /// It stays.
+    Good {
+        /// The inode lacks its flag and will get it.
+        newly_flagged: bool,
+        /// Bytes that the owner's `i_blocks` counts for the value.
+        charged_bytes: u64,
+    },
+    /// The entry has to go.
+    Bad(Box<Problem>),
+}
+
+/// Inspects the reference of `entry` to a value inode.
+pub(super) fn inspect_reference(
+    fs: &Fs<'_>,
+    owner: Owner,
+    entry: &Entry<'_>,
+    findings: &mut Findings,
+) -> Reference {
+    let number = entry.value_inode;
+    let bad = |problem| Reference::Bad(Box::new(problem));
+    let Some(inode) = read_holder(fs, owner, number) else {
+        return bad(owner.problem_with(&problems::VALUE_INODE, entry).stored(number));
+    };
+    if entry.value_size == 0 || entry.value_size > VALUE_SIZE_MAX {
+        return bad(owner.problem_with(&problems::VALUE_SIZE, entry).stored(entry.value_size));
+    }
+    let holder = ValueHolder::of(&inode);
+    let flagged = inode.has_flag(flags::EA_INODE);
+    let expected = entry.hash_with_value_hash(holder.hash, CharSign::Unsigned);
+    let matches =
+        entry.hash == expected || entry.hash == entry.hash_with_value_hash(holder.hash, CharSign::Signed);
+    let old_scheme = holder.parent == owner.inode.0 && holder.parent_generation == owner.generation;
+    if !matches && !old_scheme {
+        return bad(if flagged {
+            let stored = Value::Hex(u64::from(entry.hash));
+            let observed = Value::Hex(u64::from(expected));
+            owner.problem_with(&problems::HASH, entry).stored(stored).observed(observed)
+        } else {
+            owner.problem_with(&problems::VALUE_INODE_FOREIGN, entry).stored(number)
+        });
+    }
+    if matches && inode.size() != u64::from(entry.value_size) {
+        let problem = owner.problem_with(&problems::VALUE_SIZE, entry).stored(entry.value_size);
+        return bad(problem.observed(inode.size()));
+    }
+    raise_mendable(fs, owner, entry, flagged, findings);
+    let charged_bytes = if matches { in_clusters(fs, entry.value_size) } else { 0 };
+    Reference::Good { newly_flagged: !flagged, charged_bytes }
+}
+
+/// Reads inode `number`; `None` when it cannot hold a value of `owner`, or nothing is known of it.
+fn read_holder(fs: &Fs<'_>, owner: Owner, number: u32) -> Option<RawInode> {
+    if number < fs.geometry.first_inode || number == owner.inode.0 {
+        return None;
+    }
+    let record = fs.read_inode(InodeNo(number))?.ok()?;
+    let inode = RawInode::from_record(&record);
+    (inode.i_links_count.get() != 0 || inode.i_mode.get() != 0).then_some(inode)
+}
+
+/// Raises what a repair mends without touching the entry.
+fn raise_mendable(fs: &Fs<'_>, owner: Owner, entry: &Entry<'_>, flagged: bool, findings: &mut Findings) {
+    if !fs.geometry.features.has_incompat(incompat::EA_INODE) {
+        let problem = owner.problem_with(&problems::VALUE_INODE_FEATURE, entry);
+        findings.raise(problem.stored(entry.value_inode));
+    }
+    if !flagged {
+        let problem = owner.problem_with(&problems::VALUE_INODE_UNFLAGGED, entry);
+        findings.raise(problem.stored(entry.value_inode));
+    }
+}
+
+fn in_clusters(fs: &Fs<'_>, size: u32) -> u64 {
+    let cluster = u64::from(fs.geometry.cluster_blocks) * u64::from(fs.geometry.block_size);
+    u64::from(size).div_ceil(cluster.max(1)).saturating_mul(cluster)
+}
+
+/// Judges all inodes flagged `EA_INODE` after every inode has been inspected. `flagged` yields each of them as it
+/// will be after repair, `references` the number of entries that refer to it. Returns those that nobody refers to:
+/// they are ordinary files whose flag is spurious, and need a name like any other file. All others need no name, and
+/// their link count is 1.
+pub fn check_value_inodes(
+    flagged: impl IntoIterator<Item = (InodeNo, RawInode)>,
+    references: impl Fn(InodeNo) -> u64,
+    findings: &mut Findings,
+) -> Vec<InodeNo> {
+    let mut spurious = Vec::new();
+    for (ino, inode) in flagged {
+        let holder = ValueHolder::of(&inode);
+        let observed = references(ino);
+        if observed == 0 {
+            findings.raise(Problem::new(&problems::VALUE_INODE_SPURIOUS).inode(ino));
+            spurious.push(ino);
+        } else if observed != holder.references && !holder.uncounted {
+            let problem = Problem::new(&problems::VALUE_INODE_REFERENCES).inode(ino);
+            findings.raise(problem.stored(holder.references).observed(observed));
+        }
+    }
+    spurious
+}
