@@ -43,7 +43,8 @@ fn make(scratch: &Path) -> io::Result<Vec<u8>> {
     let label =
         ["-q", "-F", "-t", "ext4", "-b", "1024", "-I", "256", "-N", "512", "-L", "examples", "-J", "size=1"];
     let fixed = ["-m", "1", "-U", UUID, "-O", FEATURES, "-E"];
-    let extended = format!("hash_seed={HASH_SEED},resize=1000000,root_owner=0:0,lazy_itable_init=0,lazy_journal_init=0");
+    let extended =
+        format!("hash_seed={HASH_SEED},resize=1000000,root_owner=0:0,lazy_itable_init=0,lazy_journal_init=0");
     tool("mke2fs").args(label).args(fixed).arg(extended).arg(&raw).arg(BLOCKS).succeed(&[0])?;
     let script = tree::write(scratch)?;
     tool("debugfs").args(["-w", "-f"]).arg(script).arg(&raw).succeed(&[0])?;

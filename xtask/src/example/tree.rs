@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 const DIRECTORIES: &[&str] = &[
     "etc",
     "etc/network",
-    "home",
-    "home/alice",
-    "home/alice/letters",
-    "home/alice/photos",
-    "home/alice/photos/2026-06",
-    "home/alice/photos/2026-07",
-    "home/alice/recipes",
-    "home/bob",
-    "home/bob/thesis",
-    "home/bob/thesis/figures",
-    "home/bob/src",
+    "users",
+    "users/alice",
+    "users/alice/letters",
+    "users/alice/photos",
+    "users/alice/photos/2026-06",
+    "users/alice/photos/2026-07",
+    "users/alice/recipes",
+    "users/bob",
+    "users/bob/thesis",
+    "users/bob/thesis/figures",
+    "users/bob/src",
     "srv",
     "srv/mail",
     "var",
@@ -32,26 +32,26 @@ const FILES: &[(&str, usize)] = &[
     ("etc/fstab", 420),
     ("etc/passwd", 1_400),
     ("etc/network/interfaces", 310),
-    ("home/alice/letters/grandma.txt", 1_450),
-    ("home/alice/letters/landlord.txt", 1_700),
-    ("home/alice/letters/insurance.txt", 1_650),
-    ("home/alice/letters/draft-1.txt", 900),
-    ("home/alice/letters/draft-2.txt", 1_100),
-    ("home/alice/photos/2026-06/lake.jpg", 4_500),
-    ("home/alice/photos/2026-06/sunset.jpg", 3_750),
-    ("home/alice/photos/2026-06/picnic.jpg", 4_100),
-    ("home/alice/photos/2026-07/beach.jpg", 4_950),
-    ("home/alice/photos/2026-07/harbour.jpg", 3_050),
-    ("home/alice/recipes/bread.md", 1_250),
-    ("home/alice/recipes/soup.md", 980),
-    ("home/alice/recipes/apple-pie.md", 2_210),
-    ("home/bob/thesis/thesis.tex", 7_000),
-    ("home/bob/thesis/references.bib", 2_550),
-    ("home/bob/thesis/figures/plot-1.svg", 2_000),
-    ("home/bob/thesis/figures/plot-2.svg", 2_300),
-    ("home/bob/src/main.c", 1_900),
-    ("home/bob/src/Makefile", 260),
-    ("home/bob/todo.txt", 500),
+    ("users/alice/letters/grandma.txt", 1_450),
+    ("users/alice/letters/landlord.txt", 1_700),
+    ("users/alice/letters/insurance.txt", 1_650),
+    ("users/alice/letters/draft-1.txt", 900),
+    ("users/alice/letters/draft-2.txt", 1_100),
+    ("users/alice/photos/2026-06/lake.jpg", 4_500),
+    ("users/alice/photos/2026-06/sunset.jpg", 3_750),
+    ("users/alice/photos/2026-06/picnic.jpg", 4_100),
+    ("users/alice/photos/2026-07/beach.jpg", 4_950),
+    ("users/alice/photos/2026-07/harbour.jpg", 3_050),
+    ("users/alice/recipes/bread.md", 1_250),
+    ("users/alice/recipes/soup.md", 980),
+    ("users/alice/recipes/apple-pie.md", 2_210),
+    ("users/bob/thesis/thesis.tex", 7_000),
+    ("users/bob/thesis/references.bib", 2_550),
+    ("users/bob/thesis/figures/plot-1.svg", 2_000),
+    ("users/bob/thesis/figures/plot-2.svg", 2_300),
+    ("users/bob/src/main.c", 1_900),
+    ("users/bob/src/Makefile", 260),
+    ("users/bob/todo.txt", 500),
     ("var/log/syslog", 5_500),
     ("var/log/auth.log", 2_600),
     ("var/log/kern.log", 3_500),
@@ -77,12 +77,12 @@ pub fn write(scratch: &Path) -> io::Result<PathBuf> {
         std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o644))?;
         let _ = writeln!(script, "write {} /{path}", source.display());
     }
-    script.push_str("symlink /home/alice/latest photos/2026-07\nsymlink /etc/motd /home/bob/todo.txt\n");
+    script.push_str("symlink /users/alice/latest photos/2026-07\nsymlink /etc/motd /users/bob/todo.txt\n");
     let long = "../shared/archive/of/everything/that/was/ever/written/by/anybody/in/this/house/index.html";
-    let _ = writeln!(script, "symlink /home/bob/archive {long}");
+    let _ = writeln!(script, "symlink /users/bob/archive {long}");
     let attribute = scratch.join("attribute");
     std::fs::write(&attribute, "x".repeat(400))?;
-    let _ = writeln!(script, "ea_set -f {} /home/bob/thesis/thesis.tex user.abstract", attribute.display());
+    let _ = writeln!(script, "ea_set -f {} /users/bob/thesis/thesis.tex user.abstract", attribute.display());
     let path = scratch.join("script");
     std::fs::write(&path, script)?;
     Ok(path)
