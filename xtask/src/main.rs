@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the console")]
 
 mod bench;
+mod example;
 mod packages;
 mod test;
 mod tidy;
@@ -15,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test           install what the tests need, then formatting, lints, tidy and all tests
   ci             what the continuous integration runs (the same as test)
   tidy           house rules: crate edges, file headers and lengths, printing, links of the documentation
+  example        make examples/damaged.qcow2 anew
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure)";
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["test" | "ci"] => test::run(),
         ["tidy"] => tidy::run(),
+        ["example"] => workspace().and_then(|workspace| example::run(&workspace)),
         ["bench", rest @ ..] => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

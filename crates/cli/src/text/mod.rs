@@ -63,7 +63,7 @@ fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String 
     }
     let mut notes = checked.report.notes().peekable();
     if notes.peek().is_some() {
-        text.push_str("\nWorth knowing; the file system is sound with it:\n");
+        text.push_str("\nWorth knowing, but no damage:\n");
     }
     for group in notes {
         text.push_str(&group_text(group, layout));

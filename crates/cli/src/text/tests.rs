@@ -41,7 +41,7 @@ fn fixed(damaged: bool) -> Outcome {
         for inode in 0..1234 {
             let mut problem = Problem::new(&LINKS).inode(InodeNo(12 + inode)).stored(2u32).observed(1u32);
             problem.object.path =
-                (inode % 2 == 0).then(|| format!("/home/alice/letters/2026/draft {inode}\x1b.txt"));
+                (inode % 2 == 0).then(|| format!("/users/alice/letters/2026/draft {inode}\x1b.txt"));
             findings.raise(problem);
         }
     }
