@@ -4,6 +4,7 @@
 //! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
 
 pub mod checksum;
+pub mod extent;
 pub mod features;
 pub mod geometry;
 pub mod group;
