@@ -170,6 +170,55 @@ impl RawInode {
         u64::from(self.i_size_high.get()) << 32 | u64::from(self.i_size_lo.get())
     }
 
+    /// Sets `i_size`, both halves.
+    pub fn set_size(&mut self, size: u64) {
+        self.i_size_lo.set(size as u32);
+        self.i_size_high.set((size >> 32) as u32);
+    }
+
+    /// The owner's user number, with its high half.
+    pub fn uid(&self) -> u32 {
+        u32::from(self.i_uid_high.get()) << 16 | u32::from(self.i_uid.get())
+    }
+
+    /// The owner's group number, with its high half.
+    pub fn gid(&self) -> u32 {
+        u32::from(self.i_gid_high.get()) << 16 | u32::from(self.i_gid.get())
+    }
+
+    /// The project number; 0 where the record has no room for one.
+    pub fn project(&self) -> u32 {
+        if self.has_extra(std::mem::offset_of!(RawInode, i_projid) + 4) { self.i_projid.get() } else { 0 }
+    }
+
+    /// Whether `i_extra_isize` says that the fixed fields reach up to byte `end` of the record.
+    pub fn has_extra(&self, end: usize) -> bool {
+        BASE_INODE_SIZE + usize::from(self.i_extra_isize.get()) >= end
+    }
+
+    /// `i_file_acl`: the block that holds attributes; its high half counts only with the `64bit` feature.
+    pub fn file_acl(&self, wide: bool) -> u64 {
+        let high = if wide { u64::from(self.i_file_acl_high.get()) << 32 } else { 0 };
+        high | u64::from(self.i_file_acl_lo.get())
+    }
+
+    /// Clears the set bits of `mask` in `i_flags`.
+    pub fn clear_flag(&mut self, mask: u32) {
+        self.i_flags.set(self.i_flags.get() & !mask);
+    }
+
+    /// Sets the bits of `mask` in `i_flags`.
+    pub fn set_flag(&mut self, mask: u32) {
+        self.i_flags.set(self.i_flags.get() | mask);
+    }
+
+    /// Sets the `index`th 32-bit word of `i_block`; there is no word behind 14.
+    pub fn set_block_word(&mut self, index: usize, value: u32) {
+        if let Some(bytes) = self.i_block.get_mut(index * 4..index * 4 + 4) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
     /// The `index`th 32-bit word of `i_block` (0 to 14).
     pub fn block_word(&self, index: usize) -> u32 {
         match self.i_block.get(index * 4..index * 4 + 4) {

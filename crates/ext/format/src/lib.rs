@@ -3,13 +3,10 @@
 //! This crate does no I/O and starts no thread. Raw structs keep the names of the format's documentation
 //! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
 
-pub mod casefold;
 pub mod checksum;
-pub mod directory;
-pub mod dirhash;
+pub mod extent;
 pub mod features;
 pub mod geometry;
 pub mod group;
-pub mod htree;
 pub mod inode;
 pub mod superblock;
