@@ -8,4 +8,5 @@ pub mod features;
 pub mod geometry;
 pub mod group;
 pub mod inode;
+pub mod settle;
 pub mod superblock;
