@@ -140,21 +140,35 @@ impl Geometry {
         group % 2 == 1 && [3, 5, 7].iter().any(|base| is_power_of(group, *base))
     }
 
+    /// The block that a superblock of `group` lies in, if the group has one. In group 0 with 1 KiB blocks and bigalloc
+    /// that is the second block: the first holds boot code.
+    pub fn group_head_start(&self, group: GroupNo) -> u64 {
+        let start = self.group_first_block(group);
+        if start == 0 && self.block_size == 1024 { 1 } else { start }
+    }
+
+    /// Descriptor blocks that are kept at the start of every group with a superblock (all but those of meta block groups).
+    pub fn old_desc_blocks(&self) -> u32 {
+        if self.features.has_incompat(incompat::META_BG) {
+            self.first_meta_bg.min(self.desc_blocks())
+        } else {
+            self.desc_blocks()
+        }
+    }
+
     /// The blocks at the start of `group` that hold superblock, descriptors and reserved descriptors, as up to two
     /// runs: superblock with old-style descriptors and reserve, or superblock and one meta_bg descriptor block.
     pub fn group_head(&self, group: GroupNo) -> GroupHead {
-        let start = self.group_first_block(group);
+        let start = self.group_head_start(group);
         let has_super = self.has_superblock(group);
         let mut head = GroupHead { superblock: has_super.then_some(BlockNo(start)), ..GroupHead::default() };
-        let meta_bg = self.features.has_incompat(incompat::META_BG);
-        let meta_group = group.0 / self.descs_per_block();
-        if !meta_bg || meta_group < self.first_meta_bg {
+        if !self.in_meta_bg(group) {
             if has_super {
-                let old =
-                    if meta_bg { self.first_meta_bg.min(self.desc_blocks()) } else { self.desc_blocks() };
-                head.descriptors = BlockRange::new(start + 1, u64::from(old));
-                let reserved = u64::from(self.reserved_gdt_blocks);
-                head.reserved = BlockRange::new(start + 1 + u64::from(old), reserved);
+                let old = u64::from(self.old_desc_blocks());
+                let meta_bg = self.features.has_incompat(incompat::META_BG);
+                let reserved = if meta_bg { 0 } else { u64::from(self.reserved_gdt_blocks) };
+                head.descriptors = BlockRange::new(start + 1, old);
+                head.reserved = BlockRange::new(start + 1 + old, reserved);
             }
         } else {
             let within = group.0 % self.descs_per_block();
@@ -164,12 +178,42 @@ impl Geometry {
         }
         head
     }
+
+    /// Whether the descriptor of `group` is kept within its own meta block group.
+    pub fn in_meta_bg(&self, group: GroupNo) -> bool {
+        self.features.has_incompat(incompat::META_BG)
+            && group.0 / self.descs_per_block() >= self.first_meta_bg
+    }
+
+    /// Where the copies of descriptor block `index` lie, the primary first, at most `max` of them.
+    pub fn descriptor_copies(&self, index: u32, max: usize) -> Vec<BlockNo> {
+        let first = u64::from(index) * u64::from(self.descs_per_block());
+        let Some(first) = u32::try_from(first).ok().filter(|first| *first < self.group_count) else {
+            return Vec::new();
+        };
+        if self.in_meta_bg(GroupNo(first)) {
+            let last = first.saturating_add(self.descs_per_block() - 1);
+            let mut groups = vec![first, first.saturating_add(1), last];
+            groups.retain(|group| *group < self.group_count);
+            groups.dedup();
+            return groups
+                .into_iter()
+                .map(|group| self.group_head(GroupNo(group)).descriptors.start)
+                .collect();
+        }
+        let groups = (0..self.group_count).filter(|group| self.has_superblock(GroupNo(*group)));
+        let places = groups.filter(|group| !self.in_meta_bg(GroupNo(*group)) || *group == 0);
+        places
+            .take(max)
+            .map(|group| BlockNo(self.group_head_start(GroupNo(group)) + 1 + u64::from(index)))
+            .collect()
+    }
 }
 
 /// The metadata at the start of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHead {
-    /// Block that holds the superblock or a backup. (With 1 KiB blocks and bigalloc, block 0 holds boot code and superblock.)
+    /// Block that holds the superblock or a backup.
     pub superblock: Option<BlockNo>,
     /// Descriptor blocks.
     pub descriptors: BlockRange,

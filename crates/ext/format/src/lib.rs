@@ -4,12 +4,9 @@
 //! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
 
 pub mod checksum;
-pub mod fast_commit;
 pub mod features;
 pub mod geometry;
 pub mod group;
 pub mod inode;
-pub mod journal;
-pub mod orphan_file;
-pub mod quota;
+pub mod settle;
 pub mod superblock;

@@ -139,7 +139,7 @@ const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_orphan_file_inum) ==
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_checksum) == 0x3FC);
 
 impl RawSuperblock {
-    /// The feature words; revision 0 has none, whatever lies in their place.
+    /// The feature words. (Revision 0 should have none; the kernel honours what stands there all the same.)
     pub fn features(&self) -> Features {
         Features {
             compat: self.s_feature_compat.get(),
