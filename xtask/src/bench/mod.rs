@@ -1,29 +1,61 @@
 //! `cargo xtask bench`: how fast is it, beside the established checker and beside the floor?
 
+mod check;
+mod floor;
 mod fragmented;
 mod images;
+mod layout;
+mod measure;
 mod populate;
+mod report;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Runs `bench WHAT [--cache FOLDER]`.
+/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
-        ["images", options @ ..] => images::make_all(&cache_folder(options)?).map(|_| ()),
+        ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
+        ["check", options @ ..] => check::run(&Options::parse(options)?),
+        ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other("expected `bench images` or `bench check`")),
     }
 }
 
-fn cache_folder(options: &[&str]) -> io::Result<PathBuf> {
-    if let Some(at) = options.iter().position(|option| *option == "--cache") {
-        let folder = options.get(at + 1).ok_or_else(|| io::Error::other("--cache needs a folder"))?;
-        return Ok(PathBuf::from(folder));
+/// What the command line says.
+pub struct Options {
+    /// Where the images are kept.
+    pub cache: PathBuf,
+    /// How often each thing is measured.
+    pub runs: usize,
+    /// Restricts the run to one image.
+    pub only: Option<String>,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> io::Result<Self> {
+        let mut options = Options { cache: PathBuf::new(), runs: 5, only: None };
+        let mut cache = None;
+        for pair in words.chunks(2) {
+            match pair {
+                ["--cache", folder] => cache = Some(PathBuf::from(folder)),
+                ["--runs", runs] => options.runs = number(runs)?.max(1),
+                ["--only", name] => options.only = Some((*name).to_owned()),
+                other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
+            }
+        }
+        options.cache = cache.map_or_else(default_cache, Ok)?;
+        Ok(options)
     }
+}
+
+fn number(word: &str) -> io::Result<usize> {
+    word.parse().map_err(|_| io::Error::other(format!("{word} is not a number")))
+}
+
+fn default_cache() -> io::Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = cache
-        .or(home)
-        .ok_or_else(|| io::Error::other("neither XDG_CACHE_HOME nor HOME is set; use --cache FOLDER"))?;
-    Ok(base.join("fsmend-bench"))
+    let unknown = "neither XDG_CACHE_HOME nor HOME is set; use --cache FOLDER";
+    Ok(cache.or(home).ok_or_else(|| io::Error::other(unknown))?.join("fsmend-bench"))
 }

@@ -254,7 +254,8 @@ fn protection() -> Vec<Recipe> {
             .mounted(&owned)
             .after(After::Tune2fs("-O project"))
             .after(After::Debugfs(PROJECT_IDS.to_owned()))
-            .after(After::Tune2fs("-O quota -Q usrquota,grpquota,prjquota")),
+            .after(After::Tune2fs("-O quota -Q usrquota,grpquota,prjquota"))
+            .after(After::Optimise),
         Recipe::new("quota-empty", 32, "-t ext4 -O quota"),
         ordinary("mmp", 32, "-t ext4 -O mmp -E mmp_update_interval=1"),
         Recipe::new("encrypt", 32, "-t ext4 -b 4096 -O encrypt")

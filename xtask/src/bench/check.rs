@@ -1,0 +1,112 @@
+//! `bench check`: `fsmend check` against `e2fsck -fn` and the floor, alternately, warm and cold.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fsmend_testkit::host::{command, find_program, is_root};
+
+use super::Options;
+use super::images::make_all;
+use super::measure::{Sample, drop_caches, measure, spread};
+use super::report::{self, Row};
+use crate::workspace;
+
+/// Cold runs take their time; these are enough to see their spread.
+const COLD_RUNS_MAX: usize = 5;
+
+/// Measures all images and writes `docs/bench/check.{md,json}` (not when only one image was wanted).
+pub fn run(options: &Options) -> io::Result<()> {
+    let programs = Programs::build()?;
+    let mut rows = Vec::new();
+    for (image, path) in make_all(&options.cache)? {
+        if options.only.as_ref().is_some_and(|only| only != image.name) {
+            continue;
+        }
+        let warm = programs.compare(&path, false, options.runs)?;
+        rows.push(Row { image: image.name, what: image.what, state: "warm", figures: warm });
+        if is_root() {
+            let cold = programs.compare(&path, true, options.runs.min(COLD_RUNS_MAX))?;
+            rows.push(Row { image: image.name, what: image.what, state: "cold", figures: cold });
+        }
+    }
+    println!("{}", report::table(&rows));
+    if options.only.is_none() {
+        report::write(&workspace()?.join("docs/bench"), &rows, options.runs)
+    } else {
+        Ok(())
+    }
+}
+
+/// Median, spread and peak of the three contestants.
+pub struct Figures {
+    /// `e2fsck -fn`.
+    pub e2fsck: super::measure::Spread,
+    /// `fsmend check`.
+    pub fsmend: super::measure::Spread,
+    /// The floor.
+    pub floor: super::measure::Spread,
+}
+
+struct Programs {
+    e2fsck: PathBuf,
+    fsmend: PathBuf,
+    floor: PathBuf,
+    threads: usize,
+}
+
+impl Programs {
+    /// Builds ours in the release profile; the floor is this very tool, compiled the same way.
+    fn build() -> io::Result<Self> {
+        let root = workspace()?;
+        let cargo = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--package", "fsmend-cli", "--package", "xtask"])
+            .current_dir(&root)
+            .status()?;
+        if !cargo.success() {
+            return Err(io::Error::other("the release build failed"));
+        }
+        let e2fsck = find_program("e2fsck")
+            .ok_or_else(|| io::Error::other("e2fsck is not installed (Debian package e2fsprogs)"))?;
+        let release = fsmend_testkit::target_folder().join("release");
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        Ok(Programs { e2fsck, fsmend: release.join("fsmend"), floor: release.join("xtask"), threads })
+    }
+
+    /// Alternates, so that whatever else the machine does hits all of them alike.
+    fn compare(&self, image: &Path, cold: bool, runs: usize) -> io::Result<Figures> {
+        let (mut e2fsck, mut fsmend, mut floor) = (Vec::new(), Vec::new(), Vec::new());
+        for run in 0..=runs {
+            let prepare = || if cold { drop_caches() } else { Ok(()) };
+            prepare()?;
+            let ours = measure(&self.fsmend, &["check".as_ref(), image.as_os_str()])?;
+            prepare()?;
+            let theirs = measure(&self.e2fsck, &["-fn".as_ref(), image.as_os_str()])?;
+            let bottom = self.floor(image, cold)?;
+            // The first warm round fills the cache.
+            if run > 0 || cold {
+                fsmend.push(ours);
+                e2fsck.push(theirs);
+                floor.push(bottom);
+            }
+            if cold && run + 1 >= runs {
+                break;
+            }
+        }
+        Ok(Figures { e2fsck: spread(&e2fsck), fsmend: spread(&fsmend), floor: spread(&floor) })
+    }
+
+    fn floor(&self, image: &Path, cold: bool) -> io::Result<Sample> {
+        let mut floor = command(&self.floor.to_string_lossy());
+        floor.args(["bench", "floor"]).arg(image).arg(self.threads.to_string());
+        if cold {
+            floor.env("FSMEND_BENCH_COLD", "1");
+        }
+        let output = floor.output()?;
+        let seconds = String::from_utf8_lossy(&output.stdout).trim().parse();
+        let seconds = seconds.map_err(|_| {
+            io::Error::other(format!("the floor fell: {}", String::from_utf8_lossy(&output.stderr)))
+        })?;
+        Ok(Sample { seconds, peak_kib: None })
+    }
+}

@@ -1,0 +1,136 @@
+//! The floor: what merely looking at all the metadata costs. Reads the same inode tables, directory blocks and pointer blocks in
+//! large requests on all cores, runs CRC32c over each record and steps over the entries. Nothing is checked or kept.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::layout::{BLOCK, Layout, find};
+
+/// Largest request.
+const REQUEST: usize = 1 << 20;
+/// Gaps up to this many bytes are read over.
+const GAP: u64 = 64 << 10;
+
+/// A piece of work: one request and what is in it.
+enum Piece {
+    Table { start: u64, len: usize },
+    Directories { blocks: std::ops::Range<usize> },
+    Pointers { blocks: std::ops::Range<usize> },
+}
+
+/// Measures the floor of `image` once, with the cache as it is, and prints seconds.
+///
+/// Finding the blocks warms the cache, so a cold measurement drops it between finding and reading (`FSMEND_BENCH_COLD`).
+pub fn run_once(image: &Path, threads: usize) -> io::Result<()> {
+    let layout = find(image)?;
+    if std::env::var_os("FSMEND_BENCH_COLD").is_some() {
+        super::measure::drop_caches()?;
+    }
+    let start = Instant::now();
+    read_all(image, &layout, threads)?;
+    println!("{}", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn read_all(image: &Path, layout: &Layout, threads: usize) -> io::Result<()> {
+    let file = File::open(image)?;
+    let pieces = pieces(layout);
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| -> io::Result<()> {
+                    let mut buffer = vec![0; REQUEST];
+                    while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        step_over(&file, layout, piece, &mut buffer)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
+        })
+    })
+}
+
+fn pieces(layout: &Layout) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for (start, len) in &layout.tables {
+        for offset in (0..*len).step_by(REQUEST) {
+            pieces.push(Piece::Table { start: start + offset as u64, len: (len - offset).min(REQUEST) });
+        }
+    }
+    pieces.extend(requests(&layout.directories).map(|blocks| Piece::Directories { blocks }));
+    pieces.extend(requests(&layout.pointers).map(|blocks| Piece::Pointers { blocks }));
+    pieces
+}
+
+/// Cuts sorted block offsets into requests.
+fn requests(offsets: &[u64]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let first = *offsets.get(start)?;
+        let mut end = start + 1;
+        while end < offsets.len()
+            && offsets[end] - offsets[end - 1] <= GAP
+            && offsets[end] + BLOCK as u64 - first <= REQUEST as u64
+        {
+            end += 1;
+        }
+        let range = start..end;
+        start = end;
+        Some(range)
+    })
+}
+
+fn step_over(file: &File, layout: &Layout, piece: &Piece, buffer: &mut [u8]) -> io::Result<()> {
+    match piece {
+        Piece::Table { start, len } => {
+            file.read_exact_at(&mut buffer[..*len], *start)?;
+            for record in buffer[..*len].chunks(layout.inode_size) {
+                if record[0] != 0 || record[1] != 0 {
+                    black_box(crc32c::crc32c(record));
+                }
+            }
+            Ok(())
+        }
+        Piece::Directories { blocks } => {
+            each_block(file, &layout.directories[blocks.clone()], buffer, |block| {
+                black_box(crc32c::crc32c(block));
+                black_box(step_over_entries(block));
+            })
+        }
+        Piece::Pointers { blocks } => each_block(file, &layout.pointers[blocks.clone()], buffer, |block| {
+            let pointers = block
+                .chunks_exact(4)
+                .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+            black_box(pointers.fold(0, u32::wrapping_add));
+        }),
+    }
+}
+
+fn each_block(file: &File, offsets: &[u64], buffer: &mut [u8], look: impl Fn(&[u8])) -> io::Result<()> {
+    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Ok(()) };
+    file.read_exact_at(&mut buffer[..(last - first) as usize + BLOCK], *first)?;
+    for offset in offsets {
+        let at = (offset - first) as usize;
+        look(&buffer[at..at + BLOCK]);
+    }
+    Ok(())
+}
+
+fn step_over_entries(block: &[u8]) -> u32 {
+    let (mut at, mut names) = (0, 0);
+    while at + 8 <= block.len() {
+        let len = usize::from(u16::from_le_bytes([block[at + 4], block[at + 5]]));
+        names += u32::from(block[at + 6]);
+        at += len.max(8);
+    }
+    names
+}
