@@ -5,7 +5,6 @@
 //! asker has to certify later (pFSCK §5.2.2). Published kinds and link counts may still be changed, atomically, by
 //! the inspection of suspects; what the chunk covers may not.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -139,8 +138,6 @@ pub struct InodeTable {
     per_chunk: u32,
     inodes_count: u32,
     chunks: Vec<OnceLock<ChunkFacts>>,
-    /// Directories that became known after their chunk was published.
-    late: Mutex<BTreeMap<u32, &'static DirectoryFact>>,
     contested: Mutex<Vec<InodeNo>>,
 }
 
@@ -149,7 +146,7 @@ impl InodeTable {
     pub fn new(inodes_count: u32, per_chunk: u32) -> Self {
         let per_chunk = per_chunk.max(1);
         let chunks = zeroed(inodes_count.div_ceil(per_chunk) as usize);
-        InodeTable { per_chunk, inodes_count, chunks, late: Mutex::default(), contested: Mutex::default() }
+        InodeTable { per_chunk, inodes_count, chunks, contested: Mutex::default() }
     }
 
     /// Number of inodes.
@@ -213,10 +210,18 @@ impl InodeTable {
         if let (Some(slot), Some(links)) = (chunk.facts.get(index), chunk.stored_links.get(index)) {
             slot.store(fact.0, Relaxed);
             links.store(stored_links, Relaxed);
-            if fact.kind() == Kind::Directory && self.directory(inode).is_none() {
-                let late = Box::leak(Box::new(DirectoryFact { inode: inode.0, ..DirectoryFact::default() }));
-                self.late.lock().unwrap_or_else(PoisonError::into_inner).insert(inode.0, late);
-            }
+        }
+    }
+
+    /// Makes room for what is known of a directory that was not one when its chunk was published; in a phase when
+    /// nobody else looks.
+    pub fn add_directory(&mut self, inode: InodeNo) {
+        let Some(index) = inode.0.checked_sub(1) else { return };
+        let chunk = self.chunks.get_mut((index / self.per_chunk) as usize).and_then(OnceLock::get_mut);
+        if let Some(directories) = chunk.map(|chunk| &mut chunk.directories)
+            && let Err(place) = directories.binary_search_by_key(&inode.0, |directory| directory.inode)
+        {
+            directories.insert(place, DirectoryFact { inode: inode.0, ..DirectoryFact::default() });
         }
     }
 
@@ -254,10 +259,8 @@ impl InodeTable {
     /// What is known of directory `inode`, if it is one.
     pub fn directory(&self, inode: InodeNo) -> Option<&DirectoryFact> {
         let (chunk, _) = self.place(inode)?;
-        match chunk.directories.binary_search_by_key(&inode.0, |directory| directory.inode) {
-            Ok(index) => Some(&chunk.directories[index]),
-            Err(_) => self.late.lock().unwrap_or_else(PoisonError::into_inner).get(&inode.0).copied(),
-        }
+        let index = chunk.directories.binary_search_by_key(&inode.0, |directory| directory.inode).ok()?;
+        Some(&chunk.directories[index])
     }
 
     /// Records that directory `child` has a name in `parent`. A second name puts it on the list of contested ones.
@@ -279,17 +282,11 @@ impl InodeTable {
 
     /// All directories in ascending order (kinds as they are now; slots of inodes that turned out otherwise are left out).
     pub fn directories(&self) -> Vec<&DirectoryFact> {
-        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<&DirectoryFact> = self
-            .chunks
-            .iter()
-            .filter_map(OnceLock::get)
+        let chunks = self.chunks.iter().filter_map(OnceLock::get);
+        chunks
             .flat_map(|chunk| chunk.directories.iter())
-            .chain(late.values().copied())
             .filter(|directory| self.kind(InodeNo(directory.inode)) == Kind::Directory)
-            .collect();
-        all.sort_by_key(|directory| directory.inode);
-        all
+            .collect()
     }
 
     /// Calls `visit(inode, fact, stored_links, observed_links)` for every scanned inode of `chunk` that is in use or
@@ -340,7 +337,9 @@ mod tests {
         assert!(table.contested().is_empty());
         table.set_parent(InodeNo(5), InodeNo(3));
         assert_eq!(table.contested(), [InodeNo(5)]);
+        let mut table = table;
         table.revise(InodeNo(7), InodeFact::new(Kind::Directory, 0), 1);
+        table.add_directory(InodeNo(7));
         assert_eq!(table.directories().iter().map(|d| d.inode).collect::<Vec<_>>(), [5, 7]);
     }
 }

@@ -16,6 +16,8 @@ struct Waiting<B> {
     queues: Vec<VecDeque<(u64, B)>>,
     weights: Vec<u64>,
     active: usize,
+    /// A worker panicked: the others go home instead of waiting for it for ever.
+    broken: bool,
 }
 
 /// The queues of all stages; workers push batches of later stages while they process earlier ones.
@@ -32,6 +34,7 @@ impl<'c, B> Queues<'c, B> {
             queues: std::iter::repeat_with(VecDeque::new).take(stages).collect(),
             weights: vec![0; stages],
             active: 0,
+            broken: false,
         };
         Queues { waiting: Mutex::new(waiting), changed: Condvar::new(), cancel }
     }
@@ -56,7 +59,7 @@ impl<'c, B> Queues<'c, B> {
             waiting.active -= 1;
         }
         loop {
-            if self.cancel.load(Relaxed) {
+            if waiting.broken || self.cancel.load(Relaxed) {
                 self.changed.notify_all();
                 return None;
             }
@@ -88,6 +91,7 @@ pub fn run<B: Send, W: Send>(
     process: impl Fn(&mut W, StageIndex, B) + Sync,
 ) -> Vec<W> {
     let work = |worker: usize| {
+        let _guard = PanicGuard(queues);
         let mut state = start(worker);
         let mut finished_one = false;
         while let Some((stage, batch)) = queues.take(finished_one) {
@@ -111,6 +115,18 @@ pub fn run<B: Send, W: Send>(
         }
         states
     })
+}
+
+/// Sends everybody home when its worker panics.
+struct PanicGuard<'q, 'c, B>(&'q Queues<'c, B>);
+
+impl<B> Drop for PanicGuard<'_, '_, B> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().broken = true;
+            self.0.changed.notify_all();
+        }
+    }
 }
 
 /// Runs `process` over `items` in parallel, in slices of `slice` items handed out in order, and returns the workers'
@@ -171,6 +187,17 @@ mod tests {
             },
         );
         assert!(states.iter().sum::<u64>() <= 2);
+    }
+
+    #[test]
+    fn a_panic_is_passed_on_and_hangs_nobody() {
+        let cancel = AtomicBool::new(false);
+        let queues = Queues::new(1, &cancel);
+        (0..10u64).for_each(|item| queues.push(0, 1, item));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            run(3, &queues, |_| (), |(), _, item| assert_ne!(item, 5));
+        }));
+        assert!(result.is_err());
     }
 
     #[test]

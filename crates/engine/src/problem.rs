@@ -379,6 +379,19 @@ impl Findings {
         }
     }
 
+    /// Findings that were taken apart with [`into_sorted`](Self::into_sorted) and [`counts`](Self::counts), put
+    /// together again.
+    pub fn from_parts(problems: Vec<Problem>, counts: BTreeMap<&'static str, u64>) -> Self {
+        let mut findings = Findings::new();
+        for problem in problems {
+            findings.rows.entry(problem.row.code).or_default().kept.push(problem);
+        }
+        for (code, row) in &mut findings.rows {
+            row.count = counts.get(code).copied().unwrap_or(row.kept.len() as u64);
+        }
+        findings
+    }
+
     /// Whether nothing was raised.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

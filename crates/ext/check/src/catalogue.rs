@@ -3,7 +3,8 @@
 use fsmend_engine::Row;
 
 use crate::{
-    directory, extent, group, indirect, inline_data, inode, journal, mmp, orphan, quota, superblock, xattr,
+    allocation, directory, extent, group, indirect, inline_data, inode, journal, links, mmp, orphan, owners,
+    quota, scan, superblock, xattr,
 };
 
 /// Every row, sorted by code.
@@ -21,6 +22,10 @@ pub fn all() -> Vec<&'static Row> {
         orphan::problems::ROWS,
         quota::problems::ROWS,
         mmp::problems::ROWS,
+        allocation::problems::ROWS,
+        links::problems::ROWS,
+        owners::problems::ROWS,
+        scan::problems::ROWS,
     ];
     let mut rows: Vec<&'static Row> = modules.into_iter().flatten().copied().collect();
     rows.sort_by_key(|row| row.code);

@@ -40,12 +40,18 @@ pub struct CrossCheck<'a> {
 impl CrossCheck<'_> {
     /// Settles everything about directories: certifications, suspects, tails of inode tables that turn out to be used.
     pub fn directories(&mut self) {
+        for inode in self.outcome.revised.clone() {
+            if self.inodes.kind(inode) == Kind::Directory {
+                self.inodes.add_directory(inode);
+            }
+        }
         let mut guilty: BTreeSet<InodeNo> = self.certify_pending();
         guilty.extend(self.holders_of_doubtful_names());
         for directory in &guilty {
             self.withdraw(*directory);
         }
-        let mut suspects: BTreeSet<InodeNo> = std::mem::take(&mut self.outcome.suspect_directories).into_iter().collect();
+        let mut suspects: BTreeSet<InodeNo> =
+            std::mem::take(&mut self.outcome.suspect_directories).into_iter().collect();
         suspects.extend(guilty);
         suspects.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         self.open_tails(&mut suspects);
@@ -64,9 +70,11 @@ impl CrossCheck<'_> {
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
         let mut guilty = BTreeSet::new();
         for Pending { directory, target, kind } in std::mem::take(&mut self.outcome.pending) {
-            let is_parent_entry = kind == Kind::Unused && self.inodes.directory(directory).is_some_and(|fact| {
-                fact.parent_entry.load(Relaxed) == target.0
-            });
+            let is_parent_entry = kind == Kind::Unused
+                && self
+                    .inodes
+                    .directory(directory)
+                    .is_some_and(|fact| fact.parent_entry.load(Relaxed) == target.0);
             let certainty = prover.certify(Target { inode: target, kind });
             if certainty != Certainty::Right && !is_parent_entry {
                 guilty.insert(directory);
@@ -92,8 +100,12 @@ impl CrossCheck<'_> {
     }
 
     /// All names of the inodes that `wanted` accepts, as (inode, directory, name), sorted.
-    pub fn search_names(&self, wanted: &(dyn Fn(InodeNo) -> bool + Sync)) -> Vec<(InodeNo, InodeNo, Vec<u8>)> {
-        let directories: Vec<InodeNo> = self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+    pub fn search_names(
+        &self,
+        wanted: &(dyn Fn(InodeNo) -> bool + Sync),
+    ) -> Vec<(InodeNo, InodeNo, Vec<u8>)> {
+        let directories: Vec<InodeNo> =
+            self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
             self.workers,
             &directories,
@@ -130,9 +142,10 @@ impl CrossCheck<'_> {
         let mut proof = DirectoryProof::default();
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
         let generation = RawInode::from_record(&directory.record).i_generation.get();
-        let blocks = directory.runs.iter().flat_map(|run| {
-            (0..u64::from(run.count)).map(|at| (run.logical + at, run.physical + at))
-        });
+        let blocks = directory
+            .runs
+            .iter()
+            .flat_map(|run| (0..u64::from(run.count)).map(|at| (run.logical + at, run.physical + at)));
         for (logical, physical) in blocks {
             let Ok(block) = self.fs.read_block(BlockNo(physical)) else { continue };
             // Index blocks are no proof of entries and leave nothing behind.
@@ -182,7 +195,8 @@ impl CrossCheck<'_> {
     fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>) {
         let per_group = self.fs.geometry.inodes_per_group;
         let first = group * per_group + 1;
-        let scanned = (0..per_group).find(|at| !self.inodes.is_scanned(InodeNo(first + at))).unwrap_or(per_group);
+        let scanned =
+            (0..per_group).find(|at| !self.inodes.is_scanned(InodeNo(first + at))).unwrap_or(per_group);
         self.inodes.extend(group, per_group as usize);
         for inode in (first + scanned..=first + (per_group - 1)).map(InodeNo) {
             let Some(Ok(record)) = self.fs.read_inode(inode) else { continue };
@@ -195,6 +209,7 @@ impl CrossCheck<'_> {
             let links = RawInode::from_record(&inspection.record).i_links_count.get();
             self.inodes.revise(inode, fact, links);
             if fact.kind() == Kind::Directory {
+                self.inodes.add_directory(inode);
                 suspects.insert(inode);
             }
             self.outcome.findings.merge(found);
@@ -221,7 +236,9 @@ impl CrossCheck<'_> {
                 stored: attributes.stored_refcount,
                 observed: group.len() as u32,
             });
-            self.outcome.value_references.extend(attributes.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
+            self.outcome
+                .value_references
+                .extend(attributes.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         }
         xattr::check_refcounts(counted, &mut self.outcome.findings);
         self.value_inodes();
@@ -272,7 +289,8 @@ impl CrossCheck<'_> {
         let findings = &mut self.outcome.findings;
         directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
         let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
-        let reconnects = tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
+        let reconnects =
+            tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
         directory::tree::check_lost_found(self.fs, &self.inodes, pending, findings);
     }
@@ -285,7 +303,8 @@ impl CrossCheck<'_> {
             match *finding {
                 TreeFinding::Unconnected(inode) => {
                     change(inode, 1);
-                    let stored = self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
+                    let stored =
+                        self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
                     if stored != 0 {
                         change(InodeNo(stored), -1);
                     }

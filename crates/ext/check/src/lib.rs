@@ -5,20 +5,31 @@
 //! nothing at all is unusual about it; whatever it cannot prove innocent is *inspected* in full, on a private copy
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
+pub mod allocation;
 pub mod catalogue;
 pub mod context;
+pub mod crosscheck;
 pub mod directory;
+pub mod estimate;
 pub mod extent;
+pub mod fast;
 pub mod group;
 pub mod indirect;
 pub mod inline_data;
 pub mod inode;
 pub mod journal;
+pub mod links;
 pub mod mmp;
 pub mod orphan;
+pub mod owners;
+pub mod paths;
 pub mod quota;
+pub mod reading;
 pub mod run;
+pub mod scan;
+pub mod summary;
 pub mod superblock;
+pub mod usage;
 pub mod xattr;
 
 pub use context::{Fs, Group, Refusal};

@@ -11,6 +11,7 @@ use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Findings, Progress};
 
 use crate::crosscheck::CrossCheck;
+pub use crate::estimate::{Estimate, estimate};
 use crate::scan::{Scan, ScanOutcome};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{Fs, Refusal, allocation, bad_blocks, group, journal, mmp, paths, resize_inode, summary};
@@ -87,7 +88,12 @@ pub fn check(
         findings = Findings::new();
         superblock::settle(&overlay, options.superblock, options.now, &mut findings)?
     };
-    let fs = open(&overlay, settled.clone(), options.now, &mut if overlay.is_unchanged() { Findings::new() } else { std::mem::take(&mut findings) });
+    let fs = open(
+        &overlay,
+        settled.clone(),
+        options.now,
+        &mut if overlay.is_unchanged() { Findings::new() } else { std::mem::take(&mut findings) },
+    );
     findings.merge(journal_findings);
     laps.lap("superblock, groups, journal", 0, 0, 0);
     let mut report = check_settled(&fs, options, progress, cancel, findings, &mut laps)?;
@@ -113,7 +119,7 @@ fn replay(
 }
 
 /// Loads the groups and marks the static metadata.
-fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &mut Findings) -> Fs<'d> {
+pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &mut Findings) -> Fs<'d> {
     let groups = group::load(device, &settled, findings);
     let metadata = SharedBitmap::new(settled.geometry.blocks_count);
     group::mark_metadata(&settled, &groups, &metadata, findings);
@@ -177,7 +183,8 @@ fn scan(
         for block in bad.blocks.iter().chain(&bad.map_blocks).chain(&resize.claims) {
             claim_unless_metadata(fs, &claims, *block);
         }
-        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, cancel, fast_maps).run(options.threads);
+        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, cancel, fast_maps)
+            .run(options.threads);
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }

@@ -149,7 +149,56 @@ pub struct Features {
     pub ro_compat: u32,
 }
 
+/// Names of the bits as `mke2fs` and `dumpe2fs` spell them: word (0 compatible, 1 incompatible, 2 read-only compatible), bit, name.
+const NAMES: &[(u8, u32, &str)] = &[
+    (0, compat::DIR_PREALLOC, "dir_prealloc"),
+    (0, compat::IMAGIC_INODES, "imagic_inodes"),
+    (0, compat::HAS_JOURNAL, "has_journal"),
+    (0, compat::EXT_ATTR, "ext_attr"),
+    (0, compat::RESIZE_INODE, "resize_inode"),
+    (0, compat::DIR_INDEX, "dir_index"),
+    (0, compat::SPARSE_SUPER2, "sparse_super2"),
+    (0, compat::FAST_COMMIT, "fast_commit"),
+    (0, compat::STABLE_INODES, "stable_inodes"),
+    (0, compat::ORPHAN_FILE, "orphan_file"),
+    (1, incompat::FILETYPE, "filetype"),
+    (1, incompat::RECOVER, "needs_recovery"),
+    (1, incompat::JOURNAL_DEV, "journal_dev"),
+    (1, incompat::META_BG, "meta_bg"),
+    (1, incompat::EXTENTS, "extent"),
+    (1, incompat::BIT64, "64bit"),
+    (1, incompat::MMP, "mmp"),
+    (1, incompat::FLEX_BG, "flex_bg"),
+    (1, incompat::EA_INODE, "ea_inode"),
+    (1, incompat::CSUM_SEED, "metadata_csum_seed"),
+    (1, incompat::LARGEDIR, "large_dir"),
+    (1, incompat::INLINE_DATA, "inline_data"),
+    (1, incompat::ENCRYPT, "encrypt"),
+    (1, incompat::CASEFOLD, "casefold"),
+    (2, ro_compat::SPARSE_SUPER, "sparse_super"),
+    (2, ro_compat::LARGE_FILE, "large_file"),
+    (2, ro_compat::HUGE_FILE, "huge_file"),
+    (2, ro_compat::GDT_CSUM, "uninit_bg"),
+    (2, ro_compat::DIR_NLINK, "dir_nlink"),
+    (2, ro_compat::EXTRA_ISIZE, "extra_isize"),
+    (2, ro_compat::QUOTA, "quota"),
+    (2, ro_compat::BIGALLOC, "bigalloc"),
+    (2, ro_compat::METADATA_CSUM, "metadata_csum"),
+    (2, ro_compat::READONLY, "read-only"),
+    (2, ro_compat::PROJECT, "project"),
+    (2, ro_compat::SHARED_BLOCKS, "shared_blocks"),
+    (2, ro_compat::VERITY, "verity"),
+    (2, ro_compat::ORPHAN_PRESENT, "orphan_present"),
+];
+
 impl Features {
+    /// The names of all features that are on, as `mke2fs` spells them; bits without a name are left out.
+    pub fn names(self) -> Vec<&'static str> {
+        let words = [self.compat, self.incompat, self.ro_compat];
+        let is_on = |(word, bit, _): &&(u8, u32, &str)| words[usize::from(*word)] & bit != 0;
+        NAMES.iter().filter(is_on).map(|(_, _, name)| *name).collect()
+    }
+
     /// Whether all bits of `mask` are set in the compatible word.
     pub fn has_compat(self, mask: u32) -> bool {
         self.compat & mask == mask

@@ -3,10 +3,21 @@
 //! This crate does no I/O and starts no thread. Raw structs keep the names of the format's documentation
 //! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
 
+pub mod casefold;
 pub mod checksum;
+pub mod directory;
+pub mod dirhash;
+pub mod encryption;
+pub mod extent;
+pub mod fast_commit;
 pub mod features;
 pub mod geometry;
 pub mod group;
+pub mod htree;
 pub mod inode;
+pub mod journal;
+pub mod orphan_file;
+pub mod quota;
 pub mod settle;
 pub mod superblock;
+pub mod xattr;

@@ -117,7 +117,8 @@ impl Comparison<'_> {
             own.fill(|at| self.metadata_word(geometry.cluster_of(blocks.start.0) + at));
             let extra = used.count().saturating_sub(own.count());
             if extra > 0 {
-                findings.raise(Problem::new(&problems::BLOCK_UNINIT_IN_USE).group(self.group).observed(extra));
+                findings
+                    .raise(Problem::new(&problems::BLOCK_UNINIT_IN_USE).group(self.group).observed(extra));
                 // The bitmap that such a flag stands for has only the metadata set.
                 self.compare(&own, &used, &BLOCK_ROWS, findings);
             }
@@ -142,7 +143,9 @@ impl Comparison<'_> {
         if per_unit == 1 {
             return self.fs.metadata.load_word_at(unit);
         }
-        (0..64).filter(|at| self.fs.metadata.any((unit + at) * per_unit, per_unit)).fold(0, |word, at| word | 1 << at)
+        (0..64)
+            .filter(|at| self.fs.metadata.any((unit + at) * per_unit, per_unit))
+            .fold(0, |word, at| word | 1 << at)
     }
 
     fn inodes(&self, findings: &mut Findings, totals: &mut Totals) {
@@ -220,7 +223,9 @@ impl Comparison<'_> {
     fn compare(&self, stored: &Words, owned: &Words, rows: &DifferenceRows, findings: &mut Findings) {
         for (only_stored, row) in [(true, rows.marked_but_free), (false, rows.used_but_free)] {
             let (left, right) = if only_stored { (stored, owned) } else { (owned, stored) };
-            left.runs_without(right, |first, count| findings.raise(self.difference(row, rows.inodes, first, count)));
+            left.runs_without(right, |first, count| {
+                findings.raise(self.difference(row, rows.inodes, first, count))
+            });
         }
     }
 
@@ -335,7 +340,8 @@ impl Words {
 /// Whether all bits of a bitmap block behind the first `bits` are set.
 fn padding_is_set(bytes: &[u8], bits: u64) -> bool {
     let whole = bits.div_ceil(8) as usize;
-    let partial = bits % 8 == 0 || bytes.get(whole - 1).is_none_or(|byte| byte >> (bits % 8) == 0xFF >> (bits % 8));
+    let partial =
+        bits % 8 == 0 || bytes.get(whole - 1).is_none_or(|byte| byte >> (bits % 8) == 0xFF >> (bits % 8));
     partial && bytes.get(whole..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0xFF))
 }
 

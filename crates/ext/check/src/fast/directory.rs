@@ -11,6 +11,7 @@ use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 
 use crate::Fs;
+use crate::fast::htree::IndexedDirectory;
 use crate::inode::MapRun;
 use crate::reading::read_blocks;
 
@@ -54,6 +55,11 @@ impl DirectoryProof {
     pub fn clear(&mut self) {
         self.parent_entry = InodeNo(0);
         self.targets.clear();
+        self.name_hashes.clear();
+    }
+
+    /// Forgets the names, but not what they lead to.
+    pub fn forget_names(&mut self) {
         self.name_hashes.clear();
     }
 
@@ -136,8 +142,26 @@ impl<'f> DirectoryProver<'f> {
         (at == end).then_some(())
     }
 
+    /// Calls `visit` with the name of each used record of a block that was proved.
+    pub fn visit_names(&self, block: &[u8], mut visit: impl FnMut(&[u8])) {
+        let end = block.len() - if self.checksums { TAIL_LEN } else { 0 };
+        let mut at = 0;
+        while let Some(header) = block[at..end].first_chunk::<8>() {
+            let len = self.name_len(header);
+            if header[..4] != [0; 4]
+                && let Some(name) = block.get(at + 8..at + 8 + len)
+            {
+                visit(name);
+            }
+            at += self.record_len(header).max(RECORD_MIN);
+            if at >= end {
+                break;
+            }
+        }
+    }
+
     /// `.` with a record of 12 bytes leading to the directory itself, then `..`. Returns where the next record begins.
-    fn prove_dots(&self, directory: InodeNo, block: &[u8], proof: &mut DirectoryProof) -> Option<usize> {
+    pub fn prove_dots(&self, directory: InodeNo, block: &[u8], proof: &mut DirectoryProof) -> Option<usize> {
         let dots: &[u8; 24] = block.first_chunk()?;
         let word = |at: usize| u32::from_le_bytes([dots[at], dots[at + 1], dots[at + 2], dots[at + 3]]);
         let kind = if self.filetype { 2 } else { 0 };
@@ -147,7 +171,13 @@ impl<'f> DirectoryProver<'f> {
         let dot_dot = second[6..8] == [2, kind] && dots[20..23] == *b"..\0";
         let parent = word(12);
         let in_range = parent != 0 && parent <= self.geometry.inodes_count;
-        if !dot || !dot_dot || !in_range || second_len < RECORD_MIN || second_len % 4 != 0 || second_len > block.len() - 12 {
+        if !dot
+            || !dot_dot
+            || !in_range
+            || second_len < RECORD_MIN
+            || second_len % 4 != 0
+            || second_len > block.len() - 12
+        {
             return None;
         }
         proof.parent_entry = InodeNo(parent);
@@ -166,11 +196,16 @@ impl<'f> DirectoryProver<'f> {
     }
 
     fn name_len(&self, header: &[u8; 8]) -> usize {
-        if self.filetype { usize::from(header[6]) } else { usize::from(u16::from_le_bytes([header[6], header[7]])) }
+        if self.filetype {
+            usize::from(header[6])
+        } else {
+            usize::from(u16::from_le_bytes([header[6], header[7]]))
+        }
     }
 
     fn target(&self, inode: u32, file_type: u8, directory: InodeNo) -> Option<Target> {
-        let ordinary = inode >= self.geometry.first_inode && inode <= self.geometry.inodes_count && inode != directory.0;
+        let ordinary =
+            inode >= self.geometry.first_inode && inode <= self.geometry.inodes_count && inode != directory.0;
         let kind = if self.filetype { Kind::from_number(file_type) } else { Kind::Unused };
         let typed = !self.filetype || (1..=7).contains(&file_type);
         (ordinary && typed).then_some(Target { inode: InodeNo(inode), kind })
@@ -184,7 +219,8 @@ impl<'f> DirectoryProver<'f> {
             Some(fact) => {
                 let kind = fact.kind();
                 let as_said = if self.filetype { kind == target.kind } else { kind != Kind::Unused };
-                let plain = kind != Kind::Unknown && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
+                let plain = kind != Kind::Unknown
+                    && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
                 if as_said && plain { Certainty::Right } else { Certainty::Suspect }
             }
         }
@@ -215,7 +251,7 @@ pub fn prove_large(
     proof: &mut DirectoryProof,
 ) -> LargeProof {
     if indexed {
-        return LargeProof::default();
+        return IndexedDirectory { prover, fs, inode, generation, runs }.prove(reader, proof);
     }
     let mut blocks: Vec<(u64, bool)> = runs
         .iter()
@@ -226,7 +262,9 @@ pub fn prove_large(
     let mut proved = true;
     let reading = read_blocks(reader, fs, &places, &mut |index, result| {
         proved = proved
-            && result.is_ok_and(|block| prover.prove_block(inode, generation, block, blocks[index].1, proof).is_some());
+            && result.is_ok_and(|block| {
+                prover.prove_block(inode, generation, block, blocks[index].1, proof).is_some()
+            });
     });
     proved = proved && proof.names_are_unique();
     LargeProof { proved, blocks: blocks.len() as u64, requests: reading.requests, bytes: reading.bytes }

@@ -13,7 +13,8 @@ use crate::inode::MapRun;
 
 /// Flags that change nothing about how an inode is checked: secure deletion, undelete, compression request, sync,
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
-const BENIGN_FLAGS: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
+const BENIGN_FLAGS: u32 =
+    0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
 const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 const EXTENT_WRITTEN_MAX: u16 = 32768;
@@ -136,7 +137,8 @@ impl<'f> InodeProver<'f> {
 
     fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
         let flags_word = raw.i_flags.get();
-        let unusual = flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
+        let unusual =
+            flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
         let kind = match raw.file_type() {
             mode::REGULAR if flags_word & flags::INDEX == 0 => Kind::Regular,
             mode::DIRECTORY if flags_word & flags::INDEX == 0 || self.dir_index => Kind::Directory,
@@ -181,7 +183,9 @@ impl<'f> InodeProver<'f> {
             && extra % 4 == 0
             && attributes <= record.len()
             && (extra < 28 || epochs & 3 == 0)
-            && record.get(attributes..attributes + 4).is_none_or(|magic| magic != IN_INODE_ATTRIBUTES_MAGIC.to_le_bytes())
+            && record
+                .get(attributes..attributes + 4)
+                .is_none_or(|magic| magic != IN_INODE_ATTRIBUTES_MAGIC.to_le_bytes())
     }
 
     fn prove_fast_symlink(&self, raw: &RawInode, proof: &Proof) -> Option<()> {
@@ -192,12 +196,21 @@ impl<'f> InodeProver<'f> {
 
     fn prove_map(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
         let by_extents = proof.flags & flags::EXTENTS != 0;
-        if by_extents { self.prove_extent_root(raw, proof)? } else { self.prove_direct_blocks(raw, proof)? }
+        if by_extents {
+            self.prove_extent_root(raw, proof)?
+        } else {
+            self.prove_direct_blocks(raw, proof)?
+        }
         if proof.needs_walk {
             return Some(());
         }
         let mapped: u64 = proof.runs.iter().map(|run| u64::from(run.count)).sum();
-        let end = proof.runs.iter().filter(|run| !run.unwritten).map(|run| run.logical + u64::from(run.count)).max();
+        let end = proof
+            .runs
+            .iter()
+            .filter(|run| !run.unwritten)
+            .map(|run| run.logical + u64::from(run.count))
+            .max();
         let in_order = mapped + u64::from(proof.xattr_block != 0) == proof.charged_blocks
             && self.size_fits(proof.kind, proof.size, end.unwrap_or(0), mapped, by_extents);
         in_order.then_some(())
@@ -208,12 +221,21 @@ impl<'f> InodeProver<'f> {
     pub fn size_fits(&self, kind: Kind, size: u64, written_end: u64, mapped: u64, by_extents: bool) -> bool {
         let block_size = u64::from(self.geometry.block_size);
         if kind == Kind::Directory {
-            return mapped > 0 && written_end == mapped && written_end.checked_mul(block_size) == Some(size) && size < 1 << 31;
+            return mapped > 0
+                && written_end == mapped
+                && written_end.checked_mul(block_size) == Some(size)
+                && size < 1 << 31;
         }
         let covers = written_end == 0 || size > (written_end - 1).saturating_mul(block_size);
         let pointers = block_size / 4;
-        let limit = if by_extents { u64::from(u32::MAX) } else { 12 + pointers + pointers * pointers + pointers * pointers * pointers };
-        covers && size <= limit.saturating_mul(block_size) && (size < 1 << 31 || self.large_file)
+        let limit = if by_extents {
+            u64::from(u32::MAX)
+        } else {
+            12 + pointers + pointers * pointers + pointers * pointers * pointers
+        };
+        covers
+            && size <= limit.saturating_mul(block_size)
+            && (size < 1 << 31 || self.large_file)
             && (by_extents || size < 1 << 41)
     }
 

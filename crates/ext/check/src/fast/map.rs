@@ -158,7 +158,13 @@ impl<'a> Walk<'a> {
             tally.runs.sort_unstable_by_key(|run| run.logical);
             let innocent = !tally.suspect
                 && tally.blocks + u64::from(item.xattr_block != 0) == item.charged_blocks
-                && prover.size_fits(item.kind, item.size, tally.written_end, tally.data_blocks, item.by_extents());
+                && prover.size_fits(
+                    item.kind,
+                    item.size,
+                    tally.written_end,
+                    tally.data_blocks,
+                    item.by_extents(),
+                );
             (innocent, tally.runs)
         };
         items.iter().zip(tallies).map(verdict).collect()
@@ -167,7 +173,8 @@ impl<'a> Walk<'a> {
     fn extent_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
         let entries = usize::from(u16::from_le_bytes([item.root[2], item.root[3]]));
         let depth = item.root[6];
-        let first = u64::from(u32::from_le_bytes([item.root[12], item.root[13], item.root[14], item.root[15]]));
+        let first =
+            u64::from(u32::from_le_bytes([item.root[12], item.root[13], item.root[14], item.root[15]]));
         let node = Node { item: index as u32, block: 0, level: depth, first, end: 1 << 32 };
         self.index_entries(node, &item.root[12..12 + entries.min(4) * 12], nodes);
     }
@@ -204,7 +211,8 @@ impl<'a> Walk<'a> {
 
     fn index_entries(&mut self, node: Node, entries: &[u8], nodes: &mut Vec<Node>) {
         let (entries, _) = entries.as_chunks::<12>();
-        let first_of = |entry: &[u8; 12]| u64::from(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]));
+        let first_of =
+            |entry: &[u8; 12]| u64::from(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]));
         for (at, entry) in entries.iter().enumerate() {
             let low = u64::from(u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]));
             let block = u64::from(u16::from_le_bytes([entry[8], entry[9]])) << 32 | low;
@@ -263,7 +271,13 @@ impl<'a> Walk<'a> {
             let block = u64::from(word(at));
             if block != 0 {
                 if self.claim_map_block(index as u32, block) {
-                    nodes.push(Node { item: index as u32, block, level: level as u8, first, end: first + span });
+                    nodes.push(Node {
+                        item: index as u32,
+                        block,
+                        level: level as u8,
+                        first,
+                        end: first + span,
+                    });
                 } else {
                     self.tallies[index].suspect = true;
                 }

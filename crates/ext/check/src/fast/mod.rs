@@ -2,5 +2,6 @@
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 
 pub mod directory;
+pub mod htree;
 pub mod inode;
 pub mod map;

@@ -24,7 +24,8 @@ pub fn check(fs: &Fs<'_>, inodes: &InodeTable, adjustments: &Adjustments, findin
     for chunk in 0..inodes.chunk_count() {
         let mut wrong = Vec::new();
         inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
-            let change = if adjustments.is_empty() { 0 } else { adjustments.get(&inode).copied().unwrap_or(0) };
+            let change =
+                if adjustments.is_empty() { 0 } else { adjustments.get(&inode).copied().unwrap_or(0) };
             let observed = (i64::from(observed) + change).max(0) as u64;
             if fact.kind() != Kind::Unused && u64::from(stored) != observed && has_names(fs, inode, fact) {
                 wrong.push((inode, fact, stored, observed));
@@ -71,7 +72,8 @@ fn compare(
         observed = 1;
     }
     if u64::from(stored) != observed {
-        let saturated = fact.kind() == Kind::Directory && stored == 1 && observed > 1 && raw.has_flag(flags::INDEX);
+        let saturated =
+            fact.kind() == Kind::Directory && stored == 1 && observed > 1 && raw.has_flag(flags::INDEX);
         let row = if saturated { &problems::SATURATED_WITHOUT_NEED } else { &problems::MISMATCH };
         findings.raise(Problem::new(row).inode(inode).stored(stored).observed(observed));
     }
@@ -80,5 +82,8 @@ fn compare(
 
 /// Nothing that could be kept: no size, no blocks, no inline data.
 fn is_empty(raw: &RawInode) -> bool {
-    raw.size() == 0 && raw.i_blocks_lo.get() == 0 && raw.i_blocks_high.get() == 0 && !raw.has_flag(flags::INLINE_DATA)
+    raw.size() == 0
+        && raw.i_blocks_lo.get() == 0
+        && raw.i_blocks_high.get() == 0
+        && !raw.has_flag(flags::INLINE_DATA)
 }

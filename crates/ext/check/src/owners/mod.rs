@@ -47,15 +47,22 @@ pub fn find(
         return owners;
     }
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
-    let found = pool::run_slices(workers, &chunks, GROUPS_PER_SLICE, cancel, |_| Vec::new(), |found, part| {
-        for chunk in part {
-            inodes.visit_chunk(*chunk, |inode, fact, _, _| {
-                if fact.kind() != Kind::Unused {
-                    contested_units_of(fs, claims, inode, found);
-                }
-            });
-        }
-    });
+    let found = pool::run_slices(
+        workers,
+        &chunks,
+        GROUPS_PER_SLICE,
+        cancel,
+        |_| Vec::new(),
+        |found, part| {
+            for chunk in part {
+                inodes.visit_chunk(*chunk, |inode, fact, _, _| {
+                    if fact.kind() != Kind::Unused {
+                        contested_units_of(fs, claims, inode, found);
+                    }
+                });
+            }
+        },
+    );
     for (unit, owner) in found.into_iter().flatten().chain(extra.iter().copied()) {
         if let Some(list) = owners.get_mut(&unit) {
             list.push(owner);
@@ -95,7 +102,8 @@ pub fn report(fs: &Fs<'_>, owners: &Owners, findings: &mut Findings) {
         for owner in &distinct {
             let Owner::Inode(inode) = owner else { continue };
             let alone = distinct.len() == 1;
-            let others: BTreeSet<Owner> = distinct.iter().copied().filter(|other| alone || other != owner).collect();
+            let others: BTreeSet<Owner> =
+                distinct.iter().copied().filter(|other| alone || other != owner).collect();
             let entry = by_inode.entry(*inode).or_default();
             entry.0 += 1;
             entry.1.extend(others.iter().copied());
@@ -114,12 +122,20 @@ pub fn report(fs: &Fs<'_>, owners: &Owners, findings: &mut Findings) {
     }
     let unit_blocks = u64::from(fs.geometry.cluster_blocks);
     for (inode, (count, others)) in by_inode {
-        let problem = Problem::new(&problems::SHARES_BLOCKS).inode(inode).detail("count", count * unit_blocks);
+        let problem =
+            Problem::new(&problems::SHARES_BLOCKS).inode(inode).detail("count", count * unit_blocks);
         findings.raise(problem.detail("others", names_of(inode, &others)));
     }
 }
 
-fn raise_run(fs: &Fs<'_>, inode: InodeNo, start: u64, count: u64, with: &BTreeSet<Owner>, findings: &mut Findings) {
+fn raise_run(
+    fs: &Fs<'_>,
+    inode: InodeNo,
+    start: u64,
+    count: u64,
+    with: &BTreeSet<Owner>,
+    findings: &mut Findings,
+) {
     let unit_blocks = u64::from(fs.geometry.cluster_blocks);
     let problem = Problem::new(&problems::MULTIPLY_CLAIMED).inode(inode);
     let problem = problem.blocks(BlockNo(start * unit_blocks), count * unit_blocks);

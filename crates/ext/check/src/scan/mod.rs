@@ -1,5 +1,7 @@
 //! The parallel stages: inode tables, maps, directories. Fast paths first, inspection for what they leave.
 
+pub mod problems;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
@@ -16,8 +18,8 @@ use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target}
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::map::{Node, Walk, WalkItem, WalkMode};
 use crate::inode::{self, Inspection, MapRun};
-use crate::usage::Usage;
 use crate::reading::{DEPTH, read_blocks};
+use crate::usage::Usage;
 
 /// Largest single read of an inode table.
 const TABLE_READ: u32 = 256 * 1024;
@@ -121,7 +123,13 @@ impl ScanOutcome {
     }
 
     /// Takes in what the inspection of an inode left, the claims included; returns its fact.
-    pub fn take_inspection(&mut self, inode: InodeNo, inspection: &Inspection, claims: &Claims, fs: &Fs<'_>) -> InodeFact {
+    pub fn take_inspection(
+        &mut self,
+        inode: InodeNo,
+        inspection: &Inspection,
+        claims: &Claims,
+        fs: &Fs<'_>,
+    ) -> InodeFact {
         if inspection.kind == Kind::Unused {
             return InodeFact::default();
         }
@@ -129,7 +137,8 @@ impl ScanOutcome {
         if let Some(block) = inspection.xattr_block {
             self.xattr_references.push((block, inode));
         }
-        self.value_references.extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
+        self.value_references
+            .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         self.non_contiguous += u64::from(!is_contiguous(&inspection.runs));
         self.quota.charge_record(fs, inode, &inspection.record);
         InodeFact::new(inspection.kind, inspection.marks)
@@ -227,7 +236,11 @@ impl<'a> Scan<'a> {
             if group.scan_inodes == 0 || group.desc.inode_table == 0 {
                 self.inodes.publish(index as u32, ChunkFacts::new(0));
             } else {
-                self.push(INODE_TABLES, u64::from(group.scan_inodes), Batch::InodeTable(GroupNo(index as u32)));
+                self.push(
+                    INODE_TABLES,
+                    u64::from(group.scan_inodes),
+                    Batch::InodeTable(GroupNo(index as u32)),
+                );
             }
         }
         let start = |_worker| Worker {
@@ -236,7 +249,9 @@ impl<'a> Scan<'a> {
             directory: DirectoryProof::default(),
             outcome: ScanOutcome::default(),
         };
-        let workers = pool::run(workers, &self.queues, start, |worker, stage, batch| self.process(worker, stage, batch));
+        let workers = pool::run(workers, &self.queues, start, |worker, stage, batch| {
+            self.process(worker, stage, batch)
+        });
         let mut outcome = ScanOutcome::default();
         for worker in workers {
             outcome.absorb(worker.outcome);
@@ -294,9 +309,9 @@ impl<'a> Scan<'a> {
         for index in unreadable {
             let block = requests[index].offset / u64::from(fs.geometry.block_size);
             let count = u64::from(requests[index].len.div_ceil(fs.geometry.block_size));
-            outcome.findings.raise(
-                Problem::new(&inode::problems::TABLE_UNREADABLE).group(group).blocks(BlockNo(block), count),
-            );
+            outcome
+                .findings
+                .raise(Problem::new(&problems::TABLE_UNREADABLE).group(group).blocks(BlockNo(block), count));
         }
         self.inspect_suspects(outcome, &mut work);
         outcome.xattr_references.append(&mut work.xattr_references);
@@ -386,8 +401,12 @@ impl<'a> Scan<'a> {
 
     fn maps(&self, worker: &mut Worker<'a>, items: &[WalkItem]) -> u64 {
         let verdicts = self.walk(worker, items, WalkMode::Claim);
-        let suspects: Vec<WalkItem> =
-            items.iter().zip(&verdicts).filter(|(_, (innocent, _))| !innocent).map(|(item, _)| item.clone()).collect();
+        let suspects: Vec<WalkItem> = items
+            .iter()
+            .zip(&verdicts)
+            .filter(|(_, (innocent, _))| !innocent)
+            .map(|(item, _)| item.clone())
+            .collect();
         let mut directories = Vec::new();
         for (item, (innocent, runs)) in items.iter().zip(verdicts) {
             worker.outcome.non_contiguous += u64::from(innocent);
@@ -406,7 +425,12 @@ impl<'a> Scan<'a> {
     }
 
     /// Inspects an inode whose facts were published before its map was walked.
-    fn inspect_published(&self, worker: &mut Worker<'a>, item: &WalkItem, directories: &mut Vec<DirectoryJob>) {
+    fn inspect_published(
+        &self,
+        worker: &mut Worker<'a>,
+        item: &WalkItem,
+        directories: &mut Vec<DirectoryJob>,
+    ) {
         let outcome = &mut worker.outcome;
         let Some(Ok(record)) = self.fs.read_inode(item.inode) else { return };
         let mut found = Findings::new();
@@ -456,7 +480,10 @@ impl<'a> Scan<'a> {
 
     fn directories(&self, worker: &mut Worker<'a>, jobs: Vec<DirectoryJob>) -> u64 {
         let fs = self.fs;
-        let weight = jobs.iter().map(|job| 16 * job.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)).sum();
+        let weight = jobs
+            .iter()
+            .map(|job| 16 * job.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1))
+            .sum();
         let (single, several): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.runs.is_empty());
         let blocks: Vec<u64> = single.iter().map(|job| job.first_block).collect();
         let Worker { reader, directory: proof, outcome, .. } = worker;
@@ -465,7 +492,10 @@ impl<'a> Scan<'a> {
             proof.clear();
             let proved = result.ok().is_some_and(|block| {
                 !job.indexed
-                    && self.directory_prover.prove_block(job.inode, job.generation, block, true, proof).is_some()
+                    && self
+                        .directory_prover
+                        .prove_block(job.inode, job.generation, block, true, proof)
+                        .is_some()
                     && proof.names_are_unique()
             });
             self.conclude(job.inode, proved, proof, &mut outcome.pending, &mut outcome.suspect_directories);
@@ -496,7 +526,13 @@ impl<'a> Scan<'a> {
         cost.items += reading.blocks;
         cost.requests += reading.requests;
         cost.bytes += reading.bytes;
-        self.conclude(job.inode, reading.proved, proof, &mut outcome.pending, &mut outcome.suspect_directories);
+        self.conclude(
+            job.inode,
+            reading.proved,
+            proof,
+            &mut outcome.pending,
+            &mut outcome.suspect_directories,
+        );
     }
 
     /// Counts the entries of a proved directory, or hands it over as a suspect with nothing counted.

@@ -1,0 +1,63 @@
+//! What was checked, for the head of the report.
+
+use fsmend_engine::report::{JournalUse, Summary};
+use fsmend_ext_format::features::{compat, incompat};
+
+use crate::Fs;
+use crate::allocation::Totals;
+use crate::superblock::Settled;
+
+/// The counted half.
+pub fn counts(fs: &Fs<'_>, totals: &Totals, non_contiguous: u64) -> Summary {
+    let geometry = &fs.geometry;
+    let free_blocks = totals.free_units * u64::from(geometry.cluster_blocks);
+    Summary {
+        block_size: u64::from(geometry.block_size),
+        files_total: u64::from(geometry.inodes_count),
+        files_used: u64::from(geometry.inodes_count).saturating_sub(totals.free_inodes),
+        blocks_total: geometry.blocks_count,
+        blocks_used: geometry.blocks_count.saturating_sub(free_blocks),
+        directories: totals.directories,
+        non_contiguous,
+        ..Summary::default()
+    }
+}
+
+/// Adds what the superblock says.
+pub fn fill(summary: Summary, fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Summary {
+    let features = fs.geometry.features;
+    let kind = if features.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
+        "ext4"
+    } else if features.has_compat(compat::HAS_JOURNAL) {
+        "ext3"
+    } else {
+        "ext2"
+    };
+    let name = &fs.superblock.s_volume_name;
+    let label = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    let needs_recovery = settled.superblock.features().has_incompat(incompat::RECOVER);
+    let journal = match (features.has_compat(compat::HAS_JOURNAL), replayed) {
+        (false, _) => JournalUse::None,
+        (true, true) => JournalUse::Replayed,
+        (true, false) if needs_recovery => JournalUse::NotReplayed,
+        (true, false) => JournalUse::Clean,
+    };
+    Summary {
+        kind,
+        label: fsmend_engine::problem::escape_name(label),
+        uuid: uuid_text(&fs.superblock.s_uuid),
+        features: features.names().join(" "),
+        journal,
+        superblock: settled.block,
+        superblock_is_backup: settled.block != u64::from(fs.geometry.first_data_block),
+        ..summary
+    }
+}
+
+fn uuid_text(uuid: &[u8; 16]) -> String {
+    if *uuid == [0; 16] {
+        return String::new();
+    }
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
