@@ -1,13 +1,50 @@
-//! Inspection of one directory: every entry, the index, `.` and `..`, checksums, with all inode facts at hand.
+//! Inspection of one directory: every entry, the index, `.` and `..`, checksums, with all inode facts at hand; and
+//! the tree that the directories make.
+//!
+//! | file | what |
+//! |---|---|
+//! | `inspect.rs` | one directory, block by block |
+//! | `chain.rs` | the records of one block, salvaged |
+//! | `dots.rs` | `.` and `..` |
+//! | `entry.rs` | what becomes of one entry |
+//! | `names.rs` | names that stand twice |
+//! | `index.rs` | the hash tree |
+//! | `inline.rs` | directories that live in their inode |
+//! | `encryption.rs` | encryption policies of a directory and what stands in it |
+//! | `tree.rs`, `contested.rs` | unconnected, looped and twice-named directories, wrong parents, the root |
+//! | `lost_found.rs` | `lost+found` |
+//! | `paths.rs` | names and paths for reports |
 
+mod chain;
+mod contested;
+mod dots;
+mod encryption;
+mod entry;
+mod index;
+mod inline;
+mod inspect;
+mod lost_found;
+mod names;
+mod nature;
+pub mod paths;
 pub mod problems;
+mod tree;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
-use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::inodes::{InodeTable, Kind};
 
 use crate::Fs;
 use crate::inode::MapRun;
+
+pub use contested::check_contested;
+pub use lost_found::check_lost_found;
+pub use tree::{check_root, report_tree};
 
 /// A directory to be inspected.
 #[derive(Clone, Debug)]
@@ -22,7 +59,41 @@ pub struct Directory {
     pub inline: bool,
 }
 
+impl Directory {
+    /// Reads directory `inode` as it will be after repair; `None` when it cannot be read or will be no directory.
+    pub fn open(fs: &Fs<'_>, inode: InodeNo) -> Option<Directory> {
+        let record = fs.read_inode(inode)?.ok()?;
+        let found = crate::inode::inspect(fs, inode, &record, &mut Findings::new());
+        (found.kind == Kind::Directory).then_some(Directory {
+            inode,
+            record: found.record,
+            runs: found.runs,
+            inline: found.inline,
+        })
+    }
+}
+
+/// What the inspection of directories has to know beside the inode facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings<'a> {
+    /// Blocks on the list of bad blocks, ascending.
+    pub bad_blocks: &'a [u64],
+}
+
 /// Inspects `directory` after every inode has been scanned. Entries that stay are counted with
 /// `inodes.observe_link`, subdirectories get their parent with `inodes.set_parent`, and the directory's own parent
-/// entry is stored in its `DirectoryFact`.
-pub fn inspect(_fs: &Fs<'_>, _inodes: &InodeTable, _directory: &Directory, _findings: &mut Findings) {}
+/// entry is stored in its `DirectoryFact`; it stays 0 where `..` is missing or leads nowhere.
+pub fn inspect(fs: &Fs<'_>, inodes: &InodeTable, directory: &Directory, findings: &mut Findings) {
+    inspect_with(fs, inodes, directory, Surroundings::default(), findings);
+}
+
+/// [`inspect`], with what else is known.
+pub fn inspect_with(
+    fs: &Fs<'_>,
+    inodes: &InodeTable,
+    directory: &Directory,
+    surroundings: Surroundings<'_>,
+    findings: &mut Findings,
+) {
+    inspect::Inspector::new(fs, inodes, directory, surroundings, findings).run();
+}

@@ -1,0 +1,210 @@
+//! The records of one block as a chain: where it is broken, it is mended so that as many entries as possible stay.
+//!
+//! After [`mend`] the bytes are a sound chain of records from start to end, whatever they were before. The work is
+//! linear in the number of bytes.
+
+use fsmend_ext_format::directory::{BrokenRecord, ENTRY_HEADER_LEN, Entry, EntryHeader, EntryLayout};
+
+/// A place where the chain was broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Break {
+    /// Where the broken record began.
+    pub offset: usize,
+    /// The length that it stored, 0 where there was no room for one.
+    pub stored_len: usize,
+    /// What was the matter.
+    pub why: BrokenRecord,
+}
+
+/// How a broken record is mended.
+enum Remedy {
+    /// It is a bare header: what follows moves over it, this many bytes up.
+    MoveUp(usize),
+    /// Its length is cut to this.
+    CutTo(usize),
+    /// The record before it takes over this many bytes.
+    Absorb(usize),
+    /// Nothing behind can be followed: one free record takes the rest.
+    FreeRest,
+}
+
+/// What mending needs to know of the file system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChainRules {
+    /// How records are laid out.
+    pub layout: EntryLayout,
+    /// Highest inode number; a record that claims a higher one is not worth saving.
+    pub inodes_count: u32,
+    /// Whether the chain begins with `.` and `..`.
+    pub first: bool,
+}
+
+/// Mends the chain of records that fills `bytes`. Calls `report` for each place where it was broken.
+pub(super) fn mend(bytes: &mut [u8], rules: ChainRules, report: &mut dyn FnMut(Break)) {
+    let layout = rules.layout;
+    let (mut offset, mut previous, mut index) = (0, None, 0u32);
+    while offset < bytes.len() {
+        let is_dot = rules.first && index < 2;
+        match Entry::at(bytes, offset, layout, is_dot) {
+            Ok(entry) => {
+                previous = Some(offset);
+                offset += entry.header.rec_len;
+                index += 1;
+            }
+            Err(why) => {
+                let stored_len = EntryHeader::at(bytes, offset, layout).map_or(0, |header| header.rec_len);
+                report(Break { offset, stored_len, why });
+                offset = apply(bytes, rules, offset, previous, is_dot);
+            }
+        }
+    }
+}
+
+/// Applies the remedy and returns where to go on.
+fn apply(bytes: &mut [u8], rules: ChainRules, offset: usize, previous: Option<usize>, is_dot: bool) -> usize {
+    let room = bytes.len() - offset;
+    match (remedy(bytes, rules, offset, previous.is_some(), is_dot), previous) {
+        (Remedy::MoveUp(by), _) => {
+            bytes.copy_within(offset + by.., offset);
+            let len = bytes.len();
+            bytes[len - by..].fill(0);
+            offset
+        }
+        (Remedy::CutTo(len), _) => {
+            set_len(bytes, offset, rules.layout, len);
+            offset
+        }
+        (Remedy::Absorb(len), Some(previous)) => {
+            set_len(bytes, previous, rules.layout, offset + len - previous);
+            offset + len
+        }
+        (Remedy::FreeRest, Some(previous)) => {
+            set_len(bytes, previous, rules.layout, bytes.len() - previous);
+            bytes.len()
+        }
+        (Remedy::Absorb(_) | Remedy::FreeRest, None) => {
+            let free = EntryHeader { inode: 0, rec_len: room, name_len: 0, file_type: 0 };
+            free.store(bytes, offset, rules.layout);
+            bytes.len()
+        }
+    }
+}
+
+fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is_dot: bool) -> Remedy {
+    let layout = rules.layout;
+    let room = bytes.len() - offset;
+    let Some(header) = EntryHeader::at(bytes, offset, layout) else { return Remedy::Absorb(room) };
+    let (len, name_len) = (header.rec_len, usize::from(header.name_len));
+    let is_bare = len == ENTRY_HEADER_LEN && room - len >= layout.needed_len(1, is_dot);
+    if is_bare && has_previous {
+        return Remedy::Absorb(len);
+    }
+    if is_bare {
+        return Remedy::MoveUp(bare_headers(bytes, offset, layout));
+    }
+    let name = bytes.get(offset + ENTRY_HEADER_LEN..offset + ENTRY_HEADER_LEN + name_len);
+    let name_is_whole = name.is_some_and(|name| !name.contains(&0));
+    let could_be_cut = len > room && layout.needed_len(name_len.max(1), is_dot) <= room && room % 4 == 0;
+    if could_be_cut && name_is_whole && header.inode <= rules.inodes_count {
+        return Remedy::CutTo(room);
+    }
+    if has_previous && len != 0 && len % 4 == 0 && len <= room {
+        return Remedy::Absorb(len);
+    }
+    Remedy::FreeRest
+}
+
+/// How many bytes the run of bare headers at `offset` takes. (They are removed at once: moving the rest of the block up
+/// for each of them would take time that grows with the square of their number.)
+fn bare_headers(bytes: &[u8], offset: usize, layout: EntryLayout) -> usize {
+    let mut end = offset;
+    while bytes.len() - end >= 2 * ENTRY_HEADER_LEN
+        && EntryHeader::at(bytes, end, layout).is_some_and(|header| header.rec_len == ENTRY_HEADER_LEN)
+    {
+        end += ENTRY_HEADER_LEN;
+    }
+    (end - offset).max(ENTRY_HEADER_LEN)
+}
+
+fn set_len(bytes: &mut [u8], offset: usize, layout: EntryLayout, rec_len: usize) {
+    if let Some(header) = EntryHeader::at(bytes, offset, layout) {
+        EntryHeader { rec_len, ..header }.store(bytes, offset, layout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsmend_ext_format::directory::Entries;
+
+    const LAYOUT: EntryLayout = EntryLayout { block_size: 1024, hash_behind_name: false };
+    const RULES: ChainRules = ChainRules { layout: LAYOUT, inodes_count: 100, first: false };
+
+    fn record(inode: u32, rec_len: u16, name: &[u8], len: usize) -> Vec<u8> {
+        let mut bytes = inode.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&rec_len.to_le_bytes());
+        bytes.extend_from_slice(&[name.len() as u8, 1]);
+        bytes.extend_from_slice(name);
+        bytes.resize(len, 0);
+        bytes
+    }
+
+    fn mended(records: &[Vec<u8>]) -> (usize, Vec<(u32, Vec<u8>)>) {
+        let mut bytes = records.concat();
+        let mut breaks = 0;
+        mend(&mut bytes, RULES, &mut |_| breaks += 1);
+        let entries: Vec<_> = Entries::new(&bytes, LAYOUT, false).flatten().collect();
+        let end = entries.last().map(|entry| entry.offset + entry.header.rec_len);
+        assert_eq!(end, Some(bytes.len()), "the chain is sound to its end");
+        let named = entries.iter().filter(|e| e.header.inode != 0);
+        (breaks, named.map(|entry| (entry.header.inode, entry.name.to_vec())).collect())
+    }
+
+    fn names(list: &[(u32, &str)]) -> Vec<(u32, Vec<u8>)> {
+        list.iter().map(|(inode, name)| (*inode, name.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn a_sound_chain_stays() {
+        let found = mended(&[record(12, 12, b"a", 12), record(13, 500, b"b", 500)]);
+        assert_eq!(found, (0, names(&[(12, "a"), (13, "b")])));
+    }
+
+    #[test]
+    fn a_record_beyond_the_end_is_cut() {
+        let found = mended(&[record(12, 12, b"a", 12), record(13, 600, b"b", 500)]);
+        assert_eq!(found, (1, names(&[(12, "a"), (13, "b")])));
+    }
+
+    #[test]
+    fn bare_headers_are_closed_up() {
+        let bare = || record(9, 8, b"", 8);
+        let found = mended(&[bare(), bare(), record(13, 12, b"b", 12), bare(), record(14, 40, b"c", 40)]);
+        assert_eq!(found.1, names(&[(13, "b"), (14, "c")]));
+    }
+
+    #[test]
+    fn a_name_beyond_its_record_costs_one_entry() {
+        let found =
+            mended(&[record(12, 12, b"a", 12), record(13, 12, b"longer", 12), record(14, 12, b"c", 12)]);
+        assert_eq!(found, (1, names(&[(12, "a"), (14, "c")])));
+    }
+
+    #[test]
+    fn nonsense_becomes_free() {
+        assert_eq!(mended(&[vec![0; 64]]), (1, vec![]));
+        assert_eq!(mended(&[record(12, 12, b"a", 12), vec![0xA5; 64]]), (1, names(&[(12, "a")])));
+    }
+
+    #[test]
+    fn any_bytes_become_a_sound_chain() {
+        let mut random = fsmend_base::SeededRandom::new(7);
+        for _ in 0..2000 {
+            let len = 4 * (3 + random.below(60) as usize);
+            let small = random.below(2) == 0;
+            let bytes =
+                (0..len).map(|_| if small { random.below(24) as u8 } else { random.next_u64() as u8 });
+            mended(&[bytes.collect()]);
+        }
+    }
+}

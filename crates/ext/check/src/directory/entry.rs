@@ -1,0 +1,195 @@
+//! What becomes of one entry: kept, kept with a correction, or removed.
+
+use fsmend_base::InodeNo;
+use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::{Findings, Problem, Row, Value};
+use fsmend_ext_format::casefold;
+use fsmend_ext_format::directory::Entry;
+use fsmend_ext_format::group::BG_INODE_UNINIT;
+use fsmend_ext_format::inode::special;
+
+use super::nature::Nature;
+use super::{Surroundings, encryption, problems as rows};
+use crate::Fs;
+
+/// Where an entry stands in its directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    /// First record of the first block.
+    Dot,
+    /// Second record of the first block.
+    DotDot,
+    /// Any other.
+    Name,
+}
+
+/// Judges the entries of one directory.
+pub(super) struct Judge<'a> {
+    pub fs: &'a Fs<'a>,
+    pub inodes: &'a InodeTable,
+    pub surroundings: Surroundings<'a>,
+    pub nature: Nature,
+    /// Encryption policy of the directory, when it is encrypted and has one.
+    pub policy: Option<Vec<u8>>,
+}
+
+impl Judge<'_> {
+    /// Why `entry`, which names an inode, cannot stay; `None` when it can.
+    pub fn objection(&self, entry: &Entry<'_>, slot: Slot) -> Option<&'static Row> {
+        let inode = InodeNo(entry.header.inode);
+        if slot == Slot::Name && inode == self.nature.inode {
+            return Some(&rows::ENTRY_TO_ITSELF);
+        }
+        let reserved = inode.0 != special::ROOT && inode.0 < self.fs.geometry.first_inode;
+        if reserved || inode.0 > self.nature.inodes_count {
+            return Some(&rows::ENTRY_INODE_INVALID);
+        }
+        if self.lies_in_bad_block(inode) {
+            return Some(&rows::ENTRY_IN_BAD_BLOCK);
+        }
+        if slot == Slot::Name {
+            let row = match entry.name {
+                b"." => Some(&rows::DOT_AGAIN),
+                b".." => Some(&rows::DOT_DOT_AGAIN),
+                _ if inode.0 == special::ROOT => Some(&rows::ENTRY_TO_ROOT),
+                b"" => Some(&rows::NAME_EMPTY),
+                _ => None,
+            };
+            if row.is_some() {
+                return row;
+            }
+        }
+        self.target_objection(entry, inode, slot)
+    }
+
+    /// Objections to what the entry leads to.
+    fn target_objection(&self, entry: &Entry<'_>, inode: InodeNo, slot: Slot) -> Option<&'static Row> {
+        let fact = self.known(inode)?;
+        if fact.kind() == Kind::Unused {
+            return Some(&rows::ENTRY_INODE_UNUSED);
+        }
+        if fact.has(mark::VALUE_HOLDER) {
+            return Some(&rows::ENTRY_TO_VALUE_INODE);
+        }
+        if self.nature.encrypted && slot == Slot::Name {
+            return encryption::objection(self.fs, self.policy.as_deref(), entry.name, inode, fact.kind());
+        }
+        None
+    }
+
+    /// What is known of `inode`; `None` when it has not been looked at.
+    fn known(&self, inode: InodeNo) -> Option<InodeFact> {
+        if self.unused_mark(inode).is_some() && !self.inodes.is_scanned(inode) {
+            return None;
+        }
+        self.inodes.fact(inode)
+    }
+
+    /// The row for an inode that its group's descriptor says was never used.
+    fn unused_mark(&self, inode: InodeNo) -> Option<&'static Row> {
+        if !self.fs.geometry.features.group_csum() {
+            return None;
+        }
+        let (group, index) = self.fs.geometry.inode_place(inode)?;
+        let desc = &self.fs.group(group)?.desc;
+        let used = self.fs.geometry.inodes_per_group.saturating_sub(desc.itable_unused);
+        if desc.has_flag(BG_INODE_UNINIT) {
+            Some(&rows::ENTRY_IN_UNINIT_GROUP)
+        } else {
+            (index >= used).then_some(&rows::ENTRY_IN_UNUSED_TAIL)
+        }
+    }
+
+    fn lies_in_bad_block(&self, inode: InodeNo) -> bool {
+        if self.surroundings.bad_blocks.is_empty() {
+            return false;
+        }
+        let block = self.fs.inode_offset(inode).map(|offset| offset / u64::from(self.fs.geometry.block_size));
+        block.is_some_and(|block| self.surroundings.bad_blocks.binary_search(&block).is_ok())
+    }
+
+    /// Raises what is wrong with an entry that stays, and returns its corrected file type.
+    pub fn correct(&self, entry: &Entry<'_>, slot: Slot, findings: &mut Findings) {
+        let inode = InodeNo(entry.header.inode);
+        if let Some(row) = self.unused_mark(inode) {
+            let problem = self.problem(row, entry);
+            findings.raise(match self.fs.geometry.inode_place(inode) {
+                Some((group, _)) => problem.group(group),
+                None => problem,
+            });
+        }
+        if !self.nature.encrypted && has_invalid_character(entry.name) {
+            findings.raise(self.problem(&rows::NAME_INVALID, entry));
+        }
+        let folds = self.nature.casefold && !self.nature.encrypted && slot == Slot::Name;
+        if folds && self.nature.strict && !casefold::is_valid(entry.name) {
+            findings.raise(self.problem(&rows::NAME_NOT_UTF8, entry));
+        }
+        self.check_file_type(entry, findings);
+    }
+
+    fn check_file_type(&self, entry: &Entry<'_>, findings: &mut Findings) {
+        let stored = entry.header.file_type;
+        if !self.nature.file_types {
+            if stored != 0 {
+                let problem = self.problem(&rows::FILE_TYPE_UNEXPECTED, entry);
+                findings.raise(problem.stored(stored));
+            }
+            return;
+        }
+        let Some(kind) = self.known(InodeNo(entry.header.inode)).map(InodeFact::kind) else { return };
+        if stored == kind as u8 || matches!(kind, Kind::Unused | Kind::Unknown) {
+            return;
+        }
+        if stored == 0 {
+            findings.raise(self.problem(&rows::FILE_TYPE_MISSING, entry));
+        } else {
+            let problem = self.problem(&rows::FILE_TYPE_WRONG, entry).stored(type_word(stored));
+            let target = problem.observed(type_word(kind as u8)).detail("target", entry.header.inode);
+            findings.raise(target);
+        }
+    }
+
+    /// A problem of this entry. `stored` is the inode that it leads to.
+    pub fn problem(&self, row: &'static Row, entry: &Entry<'_>) -> Problem {
+        Problem::new(row)
+            .inode(self.nature.inode)
+            .stored(entry.header.inode)
+            .detail("name", Value::name(entry.name))
+    }
+}
+
+/// Whether a name holds what no name can hold.
+pub(super) fn has_invalid_character(name: &[u8]) -> bool {
+    name.iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+/// The name as it will be after repair, if that differs: what no name can hold becomes a dot.
+pub(super) fn mended_name(nature: &Nature, name: &[u8]) -> Option<Vec<u8>> {
+    if nature.encrypted {
+        return None;
+    }
+    let mut mended: Vec<u8> =
+        name.iter().map(|byte| if matches!(byte, 0 | b'/') { b'.' } else { *byte }).collect();
+    if nature.casefold && nature.strict && !casefold::is_valid(&mended) {
+        mended = mended.utf8_chunks().fold(Vec::new(), |mut valid, chunk| {
+            valid.extend_from_slice(chunk.valid().as_bytes());
+            valid.extend(chunk.invalid().iter().map(|_| b'.'));
+            valid
+        });
+    }
+    (mended != name).then_some(mended)
+}
+
+fn type_word(file_type: u8) -> &'static str {
+    match Kind::from_number(file_type) {
+        Kind::Regular => "regular file",
+        Kind::Directory => "directory",
+        Kind::CharDevice => "character device",
+        Kind::BlockDevice => "block device",
+        Kind::Fifo => "named pipe",
+        Kind::Socket => "socket",
+        Kind::Symlink => "symbolic link",
+        Kind::Unused | Kind::Unknown => "thing of no known type",
+    }
+}

@@ -1,0 +1,96 @@
+//! `lost+found`: whether it is there and can take what a repair will put into it.
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::directory::{Entries, entries_len};
+use fsmend_ext_format::inode::{RawInode, flags, special};
+
+use super::nature::Nature;
+use super::paths::entries_of;
+use super::{Directory, problems as rows};
+use crate::Fs;
+
+const NAME: &[u8] = b"lost+found";
+/// Room for a name like `#1234567890`.
+const RECONNECT_NAME_LEN: usize = 11;
+
+/// Checks `lost+found`, into which a repair will put `pending_reconnects` files and directories. Called last of the tree
+/// checks. A file system without one is sound, so that alone is only a note.
+pub fn check_lost_found(fs: &Fs<'_>, inodes: &InodeTable, pending_reconnects: u64, findings: &mut Findings) {
+    let Some(inode) = find(fs) else {
+        findings.raise(Problem::new(&rows::LOST_FOUND_MISSING).inode(InodeNo(special::ROOT)));
+        return;
+    };
+    let directory = Directory::open(fs, inode).filter(|_| inodes.kind(inode) == Kind::Directory);
+    let unfit = match &directory {
+        None => Some(&rows::LOST_FOUND_NOT_DIRECTORY),
+        Some(directory) if is_encrypted(fs, directory) => Some(&rows::LOST_FOUND_ENCRYPTED),
+        Some(directory) if directory.inline => Some(&rows::LOST_FOUND_INLINE),
+        Some(_) => None,
+    };
+    if let Some(row) = unfit {
+        replace(inodes, inode, row, findings);
+    } else if let Some(directory) = directory {
+        check_room(fs, &directory, pending_reconnects, findings);
+    }
+}
+
+/// The inode that the name `lost+found` in the root leads to.
+fn find(fs: &Fs<'_>) -> Option<InodeNo> {
+    let root = Directory::open(fs, InodeNo(special::ROOT))?;
+    let mut found = None;
+    entries_of(fs, &root, &mut |inode, name| {
+        if name == NAME && found.is_none() {
+            found = Some(inode);
+        }
+    });
+    found
+}
+
+fn is_encrypted(fs: &Fs<'_>, directory: &Directory) -> bool {
+    fs.geometry.features.has_incompat(fsmend_ext_format::features::incompat::ENCRYPT)
+        && RawInode::from_record(&directory.record).has_flag(flags::ENCRYPT)
+}
+
+/// Something else takes the name: a new directory is made, and what had the name loses it.
+fn replace(inodes: &InodeTable, inode: InodeNo, row: &'static fsmend_engine::Row, findings: &mut Findings) {
+    findings.raise(Problem::new(row).inode(inode).stored(inode.0));
+    findings.raise(Problem::new(&rows::LOST_FOUND_MISSING).inode(InodeNo(special::ROOT)));
+    if inodes.kind(inode) == Kind::Directory {
+        findings.raise(Problem::new(&rows::UNCONNECTED).inode(inode).stored(special::ROOT));
+    }
+    inodes.withdraw_link(inode);
+}
+
+fn check_room(fs: &Fs<'_>, directory: &Directory, pending: u64, findings: &mut Findings) {
+    if pending == 0 {
+        return;
+    }
+    let room = names_that_fit(fs, directory);
+    if room < pending {
+        let problem = Problem::new(&rows::LOST_FOUND_FULL).inode(directory.inode);
+        findings.raise(problem.stored(room).observed(pending));
+    }
+}
+
+fn names_that_fit(fs: &Fs<'_>, directory: &Directory) -> u64 {
+    let nature = Nature::of(fs, directory);
+    let needed = nature.layout.needed_len(RECONNECT_NAME_LEN, false);
+    let mut room = 0u64;
+    for run in &directory.runs {
+        for within in 0..u64::from(run.count) {
+            let Ok(bytes) = fs.read_block(BlockNo(run.physical.saturating_add(within))) else { continue };
+            let end = entries_len(&bytes, fs.geometry.features);
+            let first = run.logical == 0 && within == 0;
+            for entry in Entries::new(&bytes[..end], nature.layout, first).flatten() {
+                let taken = match entry.header.inode {
+                    0 => 0,
+                    _ => nature.layout.needed_len(entry.name.len(), entry.is_dot_name()),
+                };
+                room += (entry.header.rec_len.saturating_sub(taken) / needed) as u64;
+            }
+        }
+    }
+    room
+}

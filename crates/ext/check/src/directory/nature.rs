@@ -1,0 +1,76 @@
+//! What kind of directory one is: settled once, asked for every block and entry.
+
+use fsmend_base::InodeNo;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::directory::{EntryLayout, has_file_types};
+use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::{casefold, htree};
+
+use super::Directory;
+use crate::Fs;
+
+/// What the checks have to know of a directory and its file system.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nature {
+    /// The directory.
+    pub inode: InodeNo,
+    /// How its records are laid out.
+    pub layout: EntryLayout,
+    /// Highest inode number.
+    pub inodes_count: u32,
+    /// Whether entries carry file types.
+    pub file_types: bool,
+    /// Whether names compare without case.
+    pub casefold: bool,
+    /// Whether names that are not valid UTF-8 are refused.
+    pub strict: bool,
+    /// Whether names are encrypted.
+    pub encrypted: bool,
+    /// Whether the inode says that there is an index.
+    pub index_flag: bool,
+    /// Whether the file system has indexes.
+    pub index_feature: bool,
+    /// Most levels of index nodes.
+    pub levels_max: u8,
+    /// Whether it is too long for an index of two levels.
+    pub is_huge: bool,
+    /// Seed of the checksums of its blocks, if they have any.
+    pub checksum_seed: Option<u32>,
+}
+
+impl Nature {
+    /// Settles it.
+    pub fn of(fs: &Fs<'_>, directory: &Directory) -> Nature {
+        let features = fs.geometry.features;
+        let raw = RawInode::from_record(&directory.record);
+        let encrypted = features.has_incompat(incompat::ENCRYPT) && raw.has_flag(flags::ENCRYPT);
+        let casefold = features.has_incompat(incompat::CASEFOLD) && raw.has_flag(flags::CASEFOLD);
+        let seed = fs.geometry.checksum_seed;
+        Nature {
+            inode: directory.inode,
+            layout: EntryLayout {
+                block_size: fs.geometry.block_size,
+                hash_behind_name: encrypted && casefold,
+            },
+            inodes_count: fs.geometry.inodes_count,
+            file_types: has_file_types(features),
+            casefold,
+            strict: fs.superblock.s_encoding_flags.get() & casefold::FLAG_STRICT != 0,
+            encrypted,
+            index_flag: raw.has_flag(flags::INDEX),
+            index_feature: features.has_compat(compat::DIR_INDEX),
+            levels_max: htree::levels_max(features),
+            is_huge: raw.size() > two_level_bytes(u64::from(fs.geometry.block_size)),
+            checksum_seed: features
+                .metadata_csum()
+                .then(|| checksum::inode_seed(seed, directory.inode, raw.i_generation.get())),
+        }
+    }
+}
+
+/// How long a directory can be at most whose index has two levels of nodes.
+fn two_level_bytes(block_size: u64) -> u64 {
+    let per_block = block_size / 8;
+    (per_block - 1) * (per_block - 2) * block_size
+}

@@ -1,0 +1,153 @@
+//! Names for reports: what an inode is called, and where.
+//!
+//! Names are not kept while the file system is checked; they are looked up when there is something to report.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
+use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::problem::escape_name;
+use fsmend_ext_format::directory::{Entries, entries_len};
+use fsmend_ext_format::inode::special;
+
+use super::inspect::mend_block;
+use super::nature::Nature;
+use super::{Directory, inline};
+use crate::Fs;
+
+/// Longest chain of parents that is followed.
+const DEPTH_MAX: usize = 4096;
+
+/// Calls `visit` for every entry of `directory` but `.` and `..`, in the order of the directory, broken chains mended.
+/// Entries that an inspection would remove are among them.
+pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(InodeNo, &[u8])) {
+    let nature = Nature::of(fs, directory);
+    let mut quiet = Findings::new();
+    if directory.inline {
+        let mut records = inline::gather(&directory.record).records;
+        records.truncate(records.len() & !3);
+        mend_block(&mut records, &nature, BlockNo(0), false, &mut quiet);
+        visit_block(&records, &nature, false, visit);
+        return;
+    }
+    for run in &directory.runs {
+        for within in 0..u64::from(run.count) {
+            let block = BlockNo(run.physical.saturating_add(within));
+            let Ok(mut bytes) = fs.read_block(block) else { continue };
+            let end = entries_len(&bytes, fs.geometry.features);
+            let first = run.logical == 0 && within == 0;
+            mend_block(&mut bytes[..end], &nature, block, first, &mut quiet);
+            visit_block(&bytes[..end], &nature, first, visit);
+            quiet = Findings::new();
+        }
+    }
+}
+
+fn visit_block(bytes: &[u8], nature: &Nature, first: bool, visit: &mut dyn FnMut(InodeNo, &[u8])) {
+    let dots = if first { 2 } else { 0 };
+    for entry in Entries::new(bytes, nature.layout, first).flatten().skip(dots) {
+        if entry.header.inode != 0 {
+            visit(InodeNo(entry.header.inode), entry.name);
+        }
+    }
+}
+
+/// A name: the directory that holds it, and its bytes.
+pub type Name = (InodeNo, Vec<u8>);
+
+/// Names of the inodes that are to be reported, and of the directories above them.
+#[derive(Debug, Default)]
+pub struct Paths {
+    names: BTreeMap<InodeNo, Vec<Name>>,
+}
+
+impl Paths {
+    /// Looks up at most `limit` names of each of the `wanted` inodes, in ascending order of the directory that holds them,
+    /// and the names of all directories above. Reads every directory once (only the parents, when all that is wanted are
+    /// directories), and the directories above once more.
+    pub fn gather(fs: &Fs<'_>, inodes: &InodeTable, wanted: &[InodeNo], limit: usize) -> Paths {
+        let mut paths = Paths::default();
+        let root = InodeNo(special::ROOT);
+        let is_directory = |inode: &InodeNo| inodes.kind(*inode) == Kind::Directory;
+        let (directories, files): (BTreeSet<InodeNo>, BTreeSet<InodeNo>) =
+            wanted.iter().copied().filter(|inode| *inode != root).partition(is_directory);
+        if !files.is_empty() {
+            for holder in inodes.directories() {
+                paths.add_names(fs, InodeNo(holder.inode), &files, limit);
+            }
+        }
+        let holders = paths.names.values().flatten().map(|(holder, _)| *holder);
+        let mut todo: BTreeSet<InodeNo> = directories.into_iter().chain(holders).collect();
+        let mut done = BTreeSet::from([root]);
+        for _ in 0..DEPTH_MAX {
+            let fresh: BTreeSet<InodeNo> = todo.difference(&done).copied().collect();
+            if fresh.is_empty() {
+                break;
+            }
+            todo = paths.add_level(fs, inodes, &fresh);
+            done.extend(fresh);
+        }
+        paths
+    }
+
+    /// Adds the names of directories whose parents are known; returns those parents.
+    fn add_level(
+        &mut self,
+        fs: &Fs<'_>,
+        inodes: &InodeTable,
+        level: &BTreeSet<InodeNo>,
+    ) -> BTreeSet<InodeNo> {
+        let mut by_parent: BTreeMap<InodeNo, BTreeSet<InodeNo>> = BTreeMap::new();
+        for child in level {
+            let parent = inodes.directory(*child).map_or(0, |fact| fact.parent.load(Relaxed));
+            if parent != 0 {
+                by_parent.entry(InodeNo(parent)).or_default().insert(*child);
+            }
+        }
+        for (parent, children) in &by_parent {
+            self.add_names(fs, *parent, children, 1);
+        }
+        by_parent.into_keys().collect()
+    }
+
+    fn add_names(&mut self, fs: &Fs<'_>, holder: InodeNo, wanted: &BTreeSet<InodeNo>, limit: usize) {
+        let Some(directory) = Directory::open(fs, holder) else { return };
+        entries_of(fs, &directory, &mut |inode, name| {
+            if wanted.contains(&inode) && inode != holder {
+                let names = self.names.entry(inode).or_default();
+                if names.len() < limit {
+                    names.push((holder, name.to_vec()));
+                }
+            }
+        });
+    }
+
+    /// The names that were found of `inode`.
+    pub fn names_of(&self, inode: InodeNo) -> &[Name] {
+        self.names.get(&inode).map_or(&[], Vec::as_slice)
+    }
+
+    /// A path to `inode`, printable: `None` when no name of it is known. A path that does not go up to the root begins with
+    /// the inode number of the topmost directory, as in `<12>/a/b`.
+    pub fn path_of(&self, inode: InodeNo) -> Option<String> {
+        if inode.0 == special::ROOT {
+            return Some("/".to_owned());
+        }
+        let mut names = Vec::new();
+        let mut at = inode;
+        while at.0 != special::ROOT
+            && names.len() < DEPTH_MAX
+            && let Some((holder, name)) = self.names_of(at).first()
+        {
+            names.push(escape_name(name));
+            at = *holder;
+        }
+        if names.is_empty() {
+            return None;
+        }
+        let top = if at.0 == special::ROOT { String::new() } else { format!("<{at}>") };
+        Some(names.iter().rev().fold(top, |path, name| path + "/" + name))
+    }
+}
