@@ -190,7 +190,7 @@ problem_rows! {
         meaning: "The flag is damage.",
         repair: "The inode is cleared.",
         loss: "The file.",
-        peers: [0x01005A],
+        peers: [0x01005A, 0x010081],
     }
 
     /// Feature missing: the feature bit in the superblock was lost.

@@ -14,6 +14,8 @@ use super::subject::Subject;
 pub(crate) struct Attributes {
     /// Its attribute block.
     pub block: Option<u64>,
+    /// Clusters charged to the inode for its attributes: the block, and all values in inodes of their own.
+    pub clusters: u64,
     /// Inodes that hold values of attributes in the inode, with the hashes of their entries.
     pub value_inodes: Vec<(InodeNo, u32)>,
 }
@@ -23,15 +25,13 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> Option<Attributes> {
     let block = pointer(subject);
     // JOIN HERE (branch `xattr`): store the record, call `xattr::inspect_in_inode` and `xattr::inspect_encryption` on
     // it, and `inline_data::inspect` where the flag is set; reload.
-    if subject.raw.has_flag(flags::INLINE_DATA)
-        && !subject.is_special_file()
-        && !subject.has_incompat(incompat::INLINE_DATA)
-    {
+    if subject.raw.has_flag(flags::INLINE_DATA) && !subject.has_incompat(incompat::INLINE_DATA) {
         let problem = subject.problem(&INLINE_FLAG_WITHOUT_FEATURE);
         subject.raise(problem);
         return None;
     }
-    Some(Attributes { block, value_inodes: Vec::new() })
+    let clusters = u64::from(block.is_some());
+    Some(Attributes { block, clusters, value_inodes: Vec::new() })
 }
 
 /// Judges `i_file_acl`.

@@ -106,15 +106,17 @@ pub(crate) fn timestamps(subject: &mut Subject<'_, '_>) {
 
 /// Flags that this kind of inode, or this file system, cannot have.
 pub(crate) fn impossible_flags(subject: &mut Subject<'_, '_>) {
-    let features = subject.fs.geometry.features;
-    let directory = subject.is_directory();
-    let casefold = features.has_incompat(incompat::CASEFOLD);
+    let (directory, regular) = (subject.is_directory(), subject.is_regular());
+    let casefold = subject.has_incompat(incompat::CASEFOLD);
     refuse_flag(subject, flags::CASEFOLD, !directory, &CASEFOLD_NOT_DIRECTORY);
     refuse_flag(subject, flags::CASEFOLD, !casefold, &CASEFOLD_WITHOUT_FEATURE);
-    let imagic = features.has_compat(compat::IMAGIC_INODES);
-    refuse_flag(subject, flags::IMAGIC, !imagic, &IMAGIC_WITHOUT_FEATURE);
-    let regular = subject.is_regular();
     refuse_flag(subject, flags::EA_INODE, !regular, &VALUE_HOLDER_NOT_REGULAR);
+}
+
+/// The flag of an extension for AFS, where it is not in use.
+pub(crate) fn imagic_flag(subject: &mut Subject<'_, '_>) {
+    let imagic = subject.fs.geometry.features.has_compat(compat::IMAGIC_INODES);
+    refuse_flag(subject, flags::IMAGIC, !imagic, &IMAGIC_WITHOUT_FEATURE);
 }
 
 /// The flag of indexed directories on something else, where it does not condemn the inode.

@@ -30,7 +30,7 @@ pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Option<()> {
     if subject.raw.has_flag(both) && subject.has_incompat(incompat::INLINE_DATA) {
         two_flags(subject)?;
     }
-    if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) {
+    if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) && !subject.is_special_file() {
         if extent::is_root(subject) {
             raise(subject, &TREE_WITHOUT_FEATURE);
         } else {
@@ -102,10 +102,12 @@ fn has_blocks(subject: &Subject<'_, '_>) -> bool {
         return false;
     }
     if subject.is_symlink() {
+        let short = raw.size() < I_BLOCK_LEN as u64;
         if raw.file_acl(subject.has_incompat(incompat::BIT64)) == 0 {
-            return raw.i_blocks_lo.get() != 0;
+            // With attribute values in inodes of their own, `i_blocks` counts theirs too.
+            return raw.i_blocks_lo.get() != 0 && !(short && subject.has_incompat(incompat::EA_INODE));
         }
-        return raw.size() >= I_BLOCK_LEN as u64 || (raw.size() > 4 && raw.block_word(1) == 0);
+        return !short || (raw.size() > 4 && raw.block_word(1) == 0);
     }
     subject.is_regular() || subject.is_directory()
 }

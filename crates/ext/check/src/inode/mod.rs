@@ -128,44 +128,40 @@ fn examine_fields(subject: &mut Subject<'_, '_>) -> Inspection {
             fields::deletion_time(subject);
         }
     }
-    fields::extra_size(subject);
-    fields::timestamps(subject);
-    special_file::recognise_directory(subject);
-    fields::impossible_flags(subject);
-    fields::zero_fields(subject);
-    let Some(kind) = subject.kind() else {
-        let mode = subject.raw.i_mode.get();
-        let problem = subject.problem(&MODE_UNKNOWN).stored(Value::Text(format!("{mode:#o}")));
-        subject.raise(problem);
-        return cleared(subject);
-    };
-    match in_use(subject, kind, role) {
+    match in_use(subject, role) {
         Some(inspection) => inspection,
         None => cleared(subject),
     }
 }
 
-/// An inode in use, of a known kind; `None` when it has to be cleared.
-fn in_use(subject: &mut Subject<'_, '_>, kind: Kind, role: Role) -> Option<Inspection> {
+/// An inode in use; `None` when it has to be cleared.
+fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
+    fields::impossible_flags(subject);
+    fields::extra_size(subject);
+    fields::timestamps(subject);
+    let attributes = attributes::inspect(subject)?;
     layout::settle(subject)?;
+    special_file::recognise_directory(subject);
     layout::fast_symlink_flag(subject);
+    let kind = known_kind(subject)?;
+    fields::imagic_flag(subject);
+    fields::zero_fields(subject);
     if subject.is_special_file() && !special_file::inspect(subject) {
         return None;
     }
     fields::index_flag(subject);
-    let attributes = attributes::inspect(subject)?;
     let layout = layout::of(subject);
     let map = walk(subject, layout, role)?;
     let inline = layout == Layout::Inline;
-    let clusters = map.clusters + u64::from(attributes.block.is_some());
-    if subject.is_symlink() && !symlink::inspect(subject, layout, &map) {
-        return None;
-    }
+    let clusters = map.clusters + attributes.clusters;
     if !size::directory_has_blocks(subject, layout, map.clusters) {
         return None;
     }
     size::inspect(subject, layout, &map);
     size::inspect_sectors(subject, clusters);
+    if subject.is_symlink() && !symlink::inspect(subject, layout, &map) {
+        return None;
+    }
     block_mapped_bigalloc(subject, layout, role, &map);
     subject.store();
     Some(Inspection {
@@ -181,6 +177,16 @@ fn in_use(subject: &mut Subject<'_, '_>, kind: Kind, role: Role) -> Option<Inspe
         inline,
         ..Inspection::default()
     })
+}
+
+fn known_kind(subject: &mut Subject<'_, '_>) -> Option<Kind> {
+    let kind = subject.kind();
+    if kind.is_none() {
+        let mode = Value::Text(format!("{:#o}", subject.raw.i_mode.get()));
+        let problem = subject.problem(&MODE_UNKNOWN).stored(mode);
+        subject.raise(problem);
+    }
+    kind
 }
 
 fn walk(subject: &mut Subject<'_, '_>, layout: Layout, role: Role) -> Option<Map> {

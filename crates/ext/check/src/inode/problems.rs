@@ -370,7 +370,7 @@ problem_rows! {
         meaning: "Directories of that size need the large_dir feature.",
         repair: "The high half is cleared.",
         loss: "Nothing.",
-        peers: [0x02000F],
+        peers: [0x02000F, 0x01000C],
     }
 
     /// Fragment number: fragments were never implemented.

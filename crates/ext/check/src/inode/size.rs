@@ -1,6 +1,6 @@
 //! Size and space of an inode against what its map holds.
 
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::flags;
 
 use super::layout::Layout;
@@ -45,8 +45,7 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) 
 
 /// A directory is made of whole blocks and ends with its last one, but for preallocated blocks behind the end.
 fn directory_size_wrong(subject: &Subject<'_, '_>, map: &Map) -> bool {
-    let large = subject.has_incompat(incompat::LARGEDIR);
-    let size = if large { subject.raw.size() } else { u64::from(subject.raw.i_size_lo.get()) };
+    let size = subject.raw.size();
     let preallocated = u64::from(subject.fs.superblock.s_prealloc_dir_blocks);
     let (blocks, end) = (size / subject.block_size(), map.end());
     size % subject.block_size() != 0 || blocks > end || end - blocks > preallocated
