@@ -1,3 +1,135 @@
 //! Indirect block maps: inspection of one inode's map.
+//!
+//! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
+//! Pointers that make no sense are cleared one by one, until there are so many that the map is taken for something
+//! else altogether.
 
 pub mod problems;
+#[cfg(test)]
+mod tests;
+
+use fsmend_base::BlockNo;
+use fsmend_engine::Problem;
+use fsmend_ext_format::features::ro_compat;
+
+use crate::inode::MapRun;
+use crate::inode::map::Map;
+use crate::inode::subject::Subject;
+use problems::{
+    DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_IN_METADATA, MAP_POINTER_OUTSIDE, MAP_REPEATED,
+    MAP_UNREADABLE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
+};
+
+const DIRECT: usize = 12;
+/// The map is given up at this many wrong pointers.
+const HOPELESS_AT: u32 = 12;
+
+/// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
+/// wrong that the inode has to be cleared.
+pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
+    let mut walk = Walk { map: Map::default(), wrong: 0, hopeless: false };
+    let mut logical = 0;
+    for index in 0..15 {
+        let pointer = subject.raw.block_word(index);
+        let levels = index.saturating_sub(DIRECT - 1) as u32;
+        if pointer != 0 && !walk.pointer(subject, pointer, levels, logical) {
+            subject.raw.set_block_word(index, 0);
+        }
+        logical += walk.span(subject, levels);
+        if walk.hopeless {
+            return None;
+        }
+    }
+    Some(walk.map)
+}
+
+struct Walk {
+    map: Map,
+    /// Pointers that made no sense so far.
+    wrong: u32,
+    hopeless: bool,
+}
+
+impl Walk {
+    /// Blocks of the file under one pointer with `levels` levels of indirection.
+    fn span(&self, subject: &Subject<'_, '_>, levels: u32) -> u64 {
+        (subject.block_size() / 4).saturating_pow(levels)
+    }
+
+    /// Follows a pointer; `false` when it has to be cleared.
+    fn pointer(&mut self, subject: &mut Subject<'_, '_>, pointer: u32, levels: u32, logical: u64) -> bool {
+        let block = BlockNo(u64::from(pointer));
+        if levels == 0 {
+            return self.data(subject, block, logical);
+        }
+        if !subject.fs.is_valid_block(block) {
+            let problem = subject.problem(&MAP_POINTER_OUTSIDE).stored(pointer).detail("logical", logical);
+            return self.refuse(subject, problem.detail("levels", levels));
+        }
+        if !self.map.add_map_block(block.0) {
+            let problem = subject.problem(&MAP_REPEATED).block(block);
+            return self.refuse(subject, problem);
+        }
+        if subject.fs.metadata.get(block.0) {
+            let problem = subject.problem(&MAP_IN_METADATA).block(block);
+            subject.raise(problem);
+        }
+        self.children(subject, block, levels, logical)
+    }
+
+    /// Follows the pointers in indirect block `block`; `false` when it cannot be read.
+    fn children(&mut self, subject: &mut Subject<'_, '_>, block: BlockNo, levels: u32, logical: u64) -> bool {
+        let Ok(bytes) = subject.fs.read_block(block) else {
+            let problem = subject.problem(&MAP_UNREADABLE).block(block);
+            subject.raise(problem);
+            return false;
+        };
+        let span = self.span(subject, levels - 1);
+        for (index, entry) in bytes.chunks_exact(4).enumerate() {
+            let child = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+            if child != 0 {
+                self.pointer(subject, child, levels - 1, logical + index as u64 * span);
+            }
+            if self.hopeless {
+                break;
+            }
+        }
+        true
+    }
+
+    fn data(&mut self, subject: &mut Subject<'_, '_>, block: BlockNo, logical: u64) -> bool {
+        if let Some(problem) = self.judge_data(subject, block, logical) {
+            return self.refuse(subject, problem.stored(block.0).detail("logical", logical));
+        }
+        self.map.add(subject, MapRun { logical, physical: block.0, count: 1, unwritten: false });
+        true
+    }
+
+    fn judge_data(&self, subject: &Subject<'_, '_>, block: BlockNo, logical: u64) -> Option<Problem> {
+        if !subject.fs.is_valid_block(block) {
+            return Some(subject.problem(&POINTER_OUTSIDE));
+        }
+        if subject.is_directory() {
+            let too_big = logical >= subject.directory_blocks_max();
+            return too_big.then(|| subject.problem(&DIRECTORY_TOO_BIG));
+        }
+        if subject.is_regular() {
+            let full = self.map.clusters + 1 >= (1 << 41) / subject.block_size();
+            let too_big = full && !subject.has_ro_compat(ro_compat::HUGE_FILE);
+            return too_big.then(|| subject.problem(&FILE_TOO_BIG));
+        }
+        (logical > 0).then(|| subject.problem(&SYMLINK_TOO_BIG))
+    }
+
+    /// Raises what is wrong with a pointer, or gives the whole map up; always `false`.
+    fn refuse(&mut self, subject: &mut Subject<'_, '_>, problem: Problem) -> bool {
+        self.wrong += 1;
+        subject.raise(problem);
+        if self.wrong == HOPELESS_AT {
+            let problem = subject.problem(&HOPELESS).observed(self.wrong);
+            subject.raise(problem);
+            self.hopeless = true;
+        }
+        false
+    }
+}

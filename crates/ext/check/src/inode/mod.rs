@@ -1,13 +1,36 @@
 //! Inspection of one inode: everything its own record, its block map, its attributes and its inline data can
 //! prove wrong, with a private copy mended on the way.
 
+pub(crate) mod attributes;
+mod fields;
+mod layout;
+pub(crate) mod map;
 pub mod problems;
+mod self_checksum;
+mod size;
+mod special;
+mod special_file;
+pub(crate) mod subject;
+mod symlink;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
-use fsmend_base::InodeNo;
-use fsmend_engine::Findings;
-use fsmend_engine::inodes::Kind;
+use fsmend_base::{BlockRange, InodeNo};
+use fsmend_engine::inodes::{Kind, mark};
+use fsmend_engine::{Findings, Problem, Value};
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, flags, special as numbers};
 
 use crate::Fs;
+use crate::indirect;
+use crate::indirect::problems::NOT_BY_EXTENTS;
+use layout::Layout;
+use map::Map;
+use problems::MODE_UNKNOWN;
+use special::Role;
+use subject::Subject;
 
 /// A piece of a file's map: `count` blocks of the file from `logical` lie at `physical`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,10 +64,197 @@ pub struct Inspection {
     pub value_inodes: Vec<(InodeNo, u32)>,
     /// Whether its data live in the inode.
     pub inline: bool,
+    /// Its space, in sectors of 512 bytes.
+    pub charged_sectors: u64,
+    /// Runs that lie wrong within their clusters, and will have to be moved: contested, whoever else owns them.
+    pub misaligned: Vec<BlockRange>,
+    /// Whether anything was raised.
+    pub has_problems: bool,
+    /// Whether an inode in use will be cleared.
+    pub cleared: bool,
+    /// What has to be raised unless this inode is on the list of orphans or in the orphan file: an orphan has a
+    /// deletion time, and blocks behind its end, for good reason. Empty where the file system has no orphans.
+    pub unless_orphan: Vec<Problem>,
+}
+
+impl Inspection {
+    /// The fixed fields of the mended record.
+    pub fn raw(&self) -> RawInode {
+        RawInode::from_record(&self.record)
+    }
 }
 
 /// Inspects `record`, the record of inode `inode`. Raises every problem that it finds.
 /// Reads map, attribute and directory blocks as it needs them, each at most a bounded number of times.
-pub fn inspect(_fs: &Fs<'_>, _inode: InodeNo, record: &[u8], _findings: &mut Findings) -> Inspection {
-    Inspection { record: record.to_vec(), ..Inspection::default() }
+pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findings) -> Inspection {
+    let mut subject = Subject::new(fs, inode, record);
+    let mut inspection = examine(&mut subject);
+    inspection.has_problems = !subject.is_clean();
+    inspection.unless_orphan = std::mem::take(&mut subject.unless_orphan);
+    findings.merge(subject.findings);
+    inspection
+}
+
+fn examine(subject: &mut Subject<'_, '_>) -> Inspection {
+    let number = subject.inode.0;
+    if number == numbers::BAD_BLOCKS {
+        return finish_neutral(subject);
+    }
+    let verdict = self_checksum::judge(subject);
+    if matches!(verdict, self_checksum::Verdict::Garbage) {
+        return cleared(subject);
+    }
+    let inspection = examine_fields(subject);
+    if let self_checksum::Verdict::Wrong(checked) = verdict
+        && subject.is_clean()
+    {
+        self_checksum::raise(subject, checked);
+    }
+    inspection
+}
+
+fn examine_fields(subject: &mut Subject<'_, '_>) -> Inspection {
+    let role = special::settle(subject);
+    match role {
+        Role::Cleared => return cleared(subject),
+        Role::Neutral => return neutral(subject),
+        Role::System => {}
+        Role::Ordinary => {
+            fields::orphan_remains(subject);
+            if subject.raw.i_links_count.get() == 0 {
+                fields::free_inode(subject);
+                return finish_neutral(subject);
+            }
+            fields::deletion_time(subject);
+        }
+    }
+    match in_use(subject, role) {
+        Some(inspection) => inspection,
+        None => cleared(subject),
+    }
+}
+
+/// An inode in use; `None` when it has to be cleared.
+fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
+    fields::impossible_flags(subject);
+    fields::extra_size(subject);
+    fields::timestamps(subject);
+    let attributes = attributes::inspect(subject)?;
+    layout::settle(subject)?;
+    special_file::recognise_directory(subject);
+    layout::fast_symlink_flag(subject);
+    let kind = known_kind(subject)?;
+    fields::imagic_flag(subject);
+    fields::zero_fields(subject);
+    if subject.is_special_file() && !special_file::inspect(subject) {
+        return None;
+    }
+    fields::index_flag(subject);
+    let layout = layout::of(subject);
+    let map = walk(subject, layout, role)?;
+    let inline = layout == Layout::Inline;
+    let clusters = map.clusters + attributes.clusters;
+    if !size::directory_has_blocks(subject, layout, map.clusters) {
+        return None;
+    }
+    size::inspect(subject, layout, &map);
+    size::inspect_sectors(subject, clusters);
+    if subject.is_symlink() && !symlink::inspect(subject, layout, &map) {
+        return None;
+    }
+    block_mapped_bigalloc(subject, layout, role, &map);
+    subject.store();
+    Some(Inspection {
+        record: std::mem::take(&mut subject.record),
+        kind,
+        marks: marks(subject, role),
+        charged_sectors: size::charged_sectors(subject, clusters),
+        misaligned: map.misaligned.clone(),
+        map_blocks: map.map_blocks.clone(),
+        runs: map.into_runs(),
+        xattr_block: attributes.block,
+        value_inodes: attributes.value_inodes,
+        inline,
+        ..Inspection::default()
+    })
+}
+
+fn known_kind(subject: &mut Subject<'_, '_>) -> Option<Kind> {
+    let kind = subject.kind();
+    if kind.is_none() {
+        let mode = Value::Text(format!("{:#o}", subject.raw.i_mode.get()));
+        let problem = subject.problem(&MODE_UNKNOWN).stored(mode);
+        subject.raise(problem);
+    }
+    kind
+}
+
+fn walk(subject: &mut Subject<'_, '_>, layout: Layout, role: Role) -> Option<Map> {
+    match layout {
+        Layout::None | Layout::Inline => Some(Map::default()),
+        Layout::BlockMap => indirect::walk(subject),
+        Layout::Extents => {
+            let may_be_unwritten = subject.is_regular() && role == Role::Ordinary;
+            crate::extent::walk(subject, may_be_unwritten)
+        }
+    }
+}
+
+/// With clusters, files have to be mapped by extents.
+fn block_mapped_bigalloc(subject: &mut Subject<'_, '_>, layout: Layout, role: Role, map: &Map) {
+    let applies = (subject.is_regular() || subject.is_directory())
+        && subject.has_ro_compat(ro_compat::BIGALLOC)
+        && role == Role::Ordinary
+        && subject.inode.0 >= subject.fs.geometry.first_inode;
+    if applies && layout == Layout::BlockMap && map.clusters > 0 {
+        let problem = subject.problem(&NOT_BY_EXTENTS);
+        subject.raise(problem);
+    }
+}
+
+fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
+    let raw = &subject.raw;
+    let mut marks = 0;
+    if raw.has_flag(flags::EA_INODE) {
+        marks |= mark::VALUE_HOLDER;
+    }
+    if raw.has_flag(flags::ENCRYPT) {
+        marks |= mark::ENCRYPTED;
+    }
+    if role == Role::System {
+        marks |= mark::RESERVED;
+    }
+    marks
+}
+
+/// A reserved inode that is empty, or that another check looks after.
+fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
+    if subject.inode.0 != numbers::BAD_BLOCKS && subject.inode.0 != numbers::RESIZE {
+        fields::impossible_flags(subject);
+        if subject.raw.i_mode.get() == 0 {
+            size::inspect_sectors(subject, 0);
+        }
+    }
+    finish_neutral(subject)
+}
+
+fn finish_neutral(subject: &mut Subject<'_, '_>) -> Inspection {
+    let reserved = subject.inode.0 < subject.fs.geometry.first_inode && subject.inode.0 != numbers::ROOT;
+    subject.store();
+    Inspection {
+        record: std::mem::take(&mut subject.record),
+        marks: if reserved { mark::RESERVED } else { 0 },
+        ..Inspection::default()
+    }
+}
+
+/// An inode that will be cleared.
+fn cleared(subject: &mut Subject<'_, '_>) -> Inspection {
+    let reserved = subject.inode.0 < subject.fs.geometry.first_inode && subject.inode.0 != numbers::ROOT;
+    Inspection {
+        record: vec![0; subject.record.len()],
+        marks: if reserved { mark::RESERVED } else { 0 },
+        cleared: true,
+        ..Inspection::default()
+    }
 }

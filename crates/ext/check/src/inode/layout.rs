@@ -1,0 +1,118 @@
+//! How an inode holds its data, when flags, features and contents contradict each other.
+
+use fsmend_engine::Row;
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+
+use super::problems::{
+    BOTH_FLAGS_BLOCK_MAP, BOTH_FLAGS_EXTENTS, BOTH_FLAGS_INLINE, BOTH_FLAGS_JUNK, SPECIAL_WITH_MAP_FLAGS,
+};
+use super::subject::Subject;
+use crate::extent;
+use crate::extent::problems::{FLAG_MISSING, FLAG_ON_FAST_SYMLINK, FLAG_WITHOUT_TREE, TREE_WITHOUT_FEATURE};
+
+/// How an inode holds its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// It has no data, or a short link target in `i_block`.
+    None,
+    /// In the inode.
+    Inline,
+    /// In blocks, by an extent tree.
+    Extents,
+    /// In blocks, by a block map.
+    BlockMap,
+}
+
+/// Settles contradicting flags; `None` when the inode has to be cleared (which has been raised).
+pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Option<()> {
+    let both = flags::EXTENTS | flags::INLINE_DATA;
+    if subject.raw.has_flag(both) && subject.has_incompat(incompat::INLINE_DATA) {
+        two_flags(subject)?;
+    }
+    if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) && !subject.is_special_file() {
+        if extent::is_root(subject) {
+            raise(subject, &TREE_WITHOUT_FEATURE);
+        } else {
+            raise(subject, &FLAG_WITHOUT_TREE);
+            return None;
+        }
+    }
+    let has_map = subject.is_regular() || subject.is_directory();
+    if has_map && subject.raw.i_flags.get() & both == 0 && extent::is_root(subject) {
+        raise(subject, &FLAG_MISSING);
+        subject.raw.set_flag(flags::EXTENTS);
+    }
+    Some(())
+}
+
+/// Both the extents and the inline-data flag: the contents decide.
+fn two_flags(subject: &mut Subject<'_, '_>) -> Option<()> {
+    let both = flags::EXTENTS | flags::INLINE_DATA;
+    if subject.is_special_file() {
+        raise(subject, &SPECIAL_WITH_MAP_FLAGS);
+        subject.raw.clear_flag(both);
+    } else if extent::is_root(subject) {
+        raise(subject, &BOTH_FLAGS_EXTENTS);
+        subject.raw.clear_flag(flags::INLINE_DATA);
+    } else if fits_inline(subject) {
+        raise(subject, &BOTH_FLAGS_INLINE);
+        subject.raw.clear_flag(flags::EXTENTS);
+    } else if looks_like_block_map(subject) {
+        raise(subject, &BOTH_FLAGS_BLOCK_MAP);
+        subject.raw.clear_flag(both);
+    } else {
+        raise(subject, &BOTH_FLAGS_JUNK);
+        return None;
+    }
+    Some(())
+}
+
+/// Whether the file is small enough for its data to be in the inode.
+fn fits_inline(subject: &Subject<'_, '_>) -> bool {
+    let behind = subject.record.len().saturating_sub(128 + usize::from(subject.raw.i_extra_isize.get()));
+    subject.raw.size() <= (I_BLOCK_LEN + behind) as u64
+}
+
+/// Whether all words of `i_block` could be block numbers.
+fn looks_like_block_map(subject: &Subject<'_, '_>) -> bool {
+    (0..15).all(|index| u64::from(subject.raw.block_word(index)) < subject.fs.geometry.blocks_count)
+}
+
+/// The extents flag on a symbolic link that lies in its inode.
+pub(crate) fn fast_symlink_flag(subject: &mut Subject<'_, '_>) {
+    if subject.is_symlink() && subject.raw.has_flag(flags::EXTENTS) && !has_blocks(subject) {
+        raise(subject, &FLAG_ON_FAST_SYMLINK);
+        subject.raw.clear_flag(flags::EXTENTS);
+    }
+}
+
+/// How the (settled) inode holds its data.
+pub(crate) fn of(subject: &Subject<'_, '_>) -> Layout {
+    if !has_blocks(subject) {
+        return if subject.raw.has_flag(flags::INLINE_DATA) { Layout::Inline } else { Layout::None };
+    }
+    if subject.raw.has_flag(flags::EXTENTS) { Layout::Extents } else { Layout::BlockMap }
+}
+
+/// Whether `i_block` maps blocks: in directories, regular files, and symbolic links that are not in the inode.
+fn has_blocks(subject: &Subject<'_, '_>) -> bool {
+    let raw = &subject.raw;
+    if raw.has_flag(flags::INLINE_DATA) {
+        return false;
+    }
+    if subject.is_symlink() {
+        let short = raw.size() < I_BLOCK_LEN as u64;
+        if raw.file_acl(subject.has_incompat(incompat::BIT64)) == 0 {
+            // With attribute values in inodes of their own, `i_blocks` counts theirs too.
+            return raw.i_blocks_lo.get() != 0 && !(short && subject.has_incompat(incompat::EA_INODE));
+        }
+        return !short || (raw.size() > 4 && raw.block_word(1) == 0);
+    }
+    subject.is_regular() || subject.is_directory()
+}
+
+fn raise(subject: &mut Subject<'_, '_>, row: &'static Row) {
+    let problem = subject.problem(row);
+    subject.raise(problem);
+}

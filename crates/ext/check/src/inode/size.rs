@@ -1,0 +1,106 @@
+//! Size and space of an inode against what its map holds.
+
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::flags;
+
+use super::layout::Layout;
+use super::map::Map;
+use super::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
+use super::subject::Subject;
+
+/// A directory has at least one block; `false` when this one has to be cleared.
+pub(crate) fn directory_has_blocks(subject: &mut Subject<'_, '_>, layout: Layout, clusters: u64) -> bool {
+    let empty = subject.is_directory() && layout != Layout::Inline && clusters == 0;
+    if empty {
+        let problem = subject.problem(&EMPTY_DIRECTORY);
+        subject.raise(problem);
+    }
+    !empty
+}
+
+/// Checks the size of a file or directory that lies in blocks; returns whether it was wrong. (Sizes of links and
+/// of inline data are checked with their contents.)
+pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) -> bool {
+    let applies = subject.is_directory() || subject.is_regular();
+    if !applies || layout == Layout::Inline {
+        return false;
+    }
+    let wrong = if subject.is_directory() {
+        directory_size_wrong(subject, map)
+    } else {
+        file_size_wrong(subject, layout, map)
+    };
+    if wrong {
+        let right = map.end().saturating_mul(subject.block_size());
+        let problem = subject.problem(&SIZE_WRONG).stored(subject.raw.size()).observed(right);
+        if subject.is_directory() {
+            subject.raise(problem)
+        } else {
+            subject.raise_unless_orphan(problem)
+        }
+        subject.raw.set_size(right);
+    }
+    wrong
+}
+
+/// A directory is made of whole blocks and ends with its last one, but for preallocated blocks behind the end.
+fn directory_size_wrong(subject: &Subject<'_, '_>, map: &Map) -> bool {
+    let size = subject.raw.size();
+    let preallocated = u64::from(subject.fs.superblock.s_prealloc_dir_blocks);
+    let (blocks, end) = (size / subject.block_size(), map.end());
+    size % subject.block_size() != 0 || blocks > end || end - blocks > preallocated
+}
+
+/// A file may end before its last block's end, and behind it (in a hole); no written block lies behind its end.
+fn file_size_wrong(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> bool {
+    let (size, block_size) = (subject.raw.size(), subject.block_size());
+    let last_written = map.last_written.unwrap_or(0).saturating_mul(block_size);
+    let verity = subject.raw.has_flag(flags::VERITY);
+    size < last_written && !verity || size > size_max(subject, layout)
+}
+
+/// The largest size that can be mapped.
+fn size_max(subject: &Subject<'_, '_>, layout: Layout) -> u64 {
+    let block_size = subject.block_size();
+    if layout == Layout::Extents {
+        return (block_size << 32) - 1;
+    }
+    let pointers = block_size / 4;
+    let mapped = (12 + pointers + pointers.pow(2) + pointers.pow(3)).saturating_mul(block_size);
+    // The count of sectors has 32 bits without `huge_file`; the kernel and its tools keep to 2^32 blocks of the file.
+    mapped.min(block_size << 32)
+}
+
+/// Compares `i_blocks` with `clusters` in use; returns whether it was wrong.
+pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> bool {
+    if subject.fs.geometry.hurd {
+        return false;
+    }
+    let huge_file = subject.has_ro_compat(ro_compat::HUGE_FILE);
+    let in_blocks = huge_file && subject.raw.has_flag(flags::HUGE_FILE);
+    let blocks = clusters.saturating_mul(u64::from(subject.fs.geometry.cluster_blocks));
+    let right = if in_blocks { blocks } else { blocks.saturating_mul(subject.block_size() / 512) };
+    let stored = sectors(subject);
+    if stored == right {
+        return false;
+    }
+    let problem = subject.problem(&SECTORS_WRONG).stored(stored).observed(right);
+    subject.raise_unless_orphan(problem);
+    subject.raw.i_blocks_lo.set(right as u32);
+    if huge_file {
+        subject.raw.i_blocks_high.set((right >> 32) as u16);
+    }
+    true
+}
+
+/// `i_blocks` as it stands, in its own unit.
+fn sectors(subject: &Subject<'_, '_>) -> u64 {
+    let high = if subject.has_ro_compat(ro_compat::HUGE_FILE) { subject.raw.i_blocks_high.get() } else { 0 };
+    u64::from(high) << 32 | u64::from(subject.raw.i_blocks_lo.get())
+}
+
+/// The space of an inode with `clusters` in use, in sectors of 512 bytes.
+pub(crate) fn charged_sectors(subject: &Subject<'_, '_>, clusters: u64) -> u64 {
+    let blocks = clusters.saturating_mul(u64::from(subject.fs.geometry.cluster_blocks));
+    blocks.saturating_mul(subject.block_size() / 512)
+}

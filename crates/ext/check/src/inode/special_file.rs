@@ -1,0 +1,163 @@
+//! Devices, pipes and sockets: no data, no size; and those that are something else by their data.
+
+use fsmend_base::BlockNo;
+use fsmend_engine::Value;
+use fsmend_ext_format::extent::{Extent, ExtentHeader, extents, indexes};
+use fsmend_ext_format::inode::{flags, mode};
+
+use super::problems::{
+    BLOCK_DEVICE_WRONG, CHAR_DEVICE_WRONG, FIFO_WRONG, IMMUTABLE_SPECIAL, SIZE_OF_SPECIAL, SOCKET_WRONG,
+    SPECIAL_WITH_MAP_FLAGS, TREAT_AS_DIRECTORY,
+};
+use super::subject::Subject;
+
+/// Checks a device, pipe or socket; `false` when it makes no sense and has to be cleared.
+pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> bool {
+    if !is_plausible(subject) {
+        let row = match subject.raw.file_type() {
+            mode::CHAR_DEVICE => &CHAR_DEVICE_WRONG,
+            mode::BLOCK_DEVICE => &BLOCK_DEVICE_WRONG,
+            mode::FIFO => &FIFO_WRONG,
+            _ => &SOCKET_WRONG,
+        };
+        let problem = subject.problem(row);
+        subject.raise(problem);
+        return false;
+    }
+    if subject.raw.has_flag(flags::INLINE_DATA) {
+        let problem = subject.problem(&SPECIAL_WITH_MAP_FLAGS);
+        subject.raise(problem);
+        subject.raw.clear_flag(flags::INLINE_DATA);
+    }
+    immutable(subject);
+    if subject.raw.size() != 0 {
+        let problem = subject.problem(&SIZE_OF_SPECIAL).stored(subject.raw.size());
+        subject.raise(problem);
+        subject.raw.set_size(0);
+    }
+    true
+}
+
+/// Immutable and append-only marks on something that cannot have them.
+pub(crate) fn immutable(subject: &mut Subject<'_, '_>) {
+    let marks = flags::IMMUTABLE | flags::APPEND;
+    if subject.raw.i_flags.get() & marks != 0 {
+        let problem = subject.problem(&IMMUTABLE_SPECIAL);
+        subject.raise(problem);
+        subject.raw.clear_flag(marks);
+    }
+}
+
+/// Some implementations leave junk behind the device number, so that alone proves nothing; together with marks that
+/// no device can be given it does.
+fn is_plausible(subject: &Subject<'_, '_>) -> bool {
+    let raw = &subject.raw;
+    let marked = raw.i_flags.get() & (flags::IMMUTABLE | flags::APPEND) != 0;
+    let junk = (4..15).any(|index| raw.block_word(index) != 0);
+    raw.i_flags.get() & (flags::INDEX | flags::EXTENTS) == 0 && !(marked && junk)
+}
+
+/// Makes an inode a directory again whose mode says that it is something else, but whose first block holds the
+/// entries of a directory with this number.
+pub(crate) fn recognise_directory(subject: &mut Subject<'_, '_>) {
+    if subject.is_directory()
+        || subject.is_regular()
+        || subject.is_symlink()
+        || subject.raw.block_word(0) == 0
+    {
+        return;
+    }
+    if !holds_directory(subject) {
+        return;
+    }
+    let stored = Value::Text(format!("{:#o}", subject.raw.i_mode.get()));
+    let problem = subject.problem(&TREAT_AS_DIRECTORY).stored(stored);
+    subject.raise(problem);
+    subject.raw.i_mode.set(mode::DIRECTORY | subject.raw.i_mode.get() & 0o7777);
+}
+
+fn holds_directory(subject: &Subject<'_, '_>) -> bool {
+    let raw = &subject.raw;
+    if raw.has_flag(flags::INLINE_DATA) {
+        return holds_inline_directory(subject);
+    }
+    let by_extents = raw.has_flag(flags::EXTENTS);
+    let first = if by_extents { first_extent_block(subject) } else { first_mapped_block(subject) };
+    let device_number_only = !by_extents && (4..15).all(|index| raw.block_word(index) == 0);
+    let device = matches!(raw.file_type(), mode::CHAR_DEVICE | mode::BLOCK_DEVICE);
+    if device && raw.i_links_count.get() == 1 && device_number_only {
+        return false;
+    }
+    let Some(Ok(bytes)) = first.map(|block| subject.fs.read_block(BlockNo(block))) else { return false };
+    starts_like_directory(&bytes, subject.inode.0)
+}
+
+/// The first block by the block map, if all words of the map could be block numbers.
+fn first_mapped_block(subject: &Subject<'_, '_>) -> Option<u64> {
+    let is_possible = |block: u64| {
+        block == 0 || subject.fs.is_valid_block(BlockNo(block)) && !subject.fs.metadata.get(block)
+    };
+    let possible = (0..15).all(|index| is_possible(u64::from(subject.raw.block_word(index))));
+    possible.then(|| u64::from(subject.raw.block_word(0)))
+}
+
+/// The first block by the extent tree, going down at most as many levels as there can be.
+fn first_extent_block(subject: &Subject<'_, '_>) -> Option<u64> {
+    let mut node = subject.raw.i_block.to_vec();
+    for _ in 0..=fsmend_ext_format::extent::MAX_DEPTH {
+        let header = ExtentHeader::parse(&node)?;
+        if header.depth == 0 {
+            let first: Extent = extents(&node, &header).next()?;
+            let block = BlockNo(first.physical);
+            return (first.logical == 0 && subject.fs.is_valid_block(block)).then_some(block.0);
+        }
+        let child = BlockNo(indexes(&node, &header).next()?.child);
+        node = subject.fs.is_valid_block(child).then(|| subject.fs.read_block(child).ok()).flatten()?;
+    }
+    None
+}
+
+/// Whether a block starts with entries for `.`, this very inode, and `..`.
+fn starts_like_directory(block: &[u8], inode: u32) -> bool {
+    let entry = |at: usize| -> Option<(u32, usize, usize, &[u8])> {
+        let bytes = block.get(at..at + 12)?;
+        let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let length = usize::from(u16::from_le_bytes([bytes[4], bytes[5]]));
+        Some((number, length, usize::from(bytes[6]), &bytes[8..10]))
+    };
+    let Some((own, length, name_length, name)) = entry(0) else { return false };
+    let first = own == inode && name_length == 1 && name[0] == b'.';
+    if !first || length < 12 || length % 4 != 0 || length + 12 > block.len() {
+        return false;
+    }
+    entry(length).is_some_and(|(_, length, name_length, name)| {
+        name_length == 2 && name == b".." && length >= 12 && length % 4 == 0
+    })
+}
+
+/// Whether inline data are those of a directory: a parent number, then entries that fill the rest of `i_block`.
+fn holds_inline_directory(subject: &Subject<'_, '_>) -> bool {
+    let inodes = subject.fs.geometry.inodes_count;
+    let is_number = |number: u32| number <= inodes;
+    let bytes = &subject.raw.i_block;
+    if subject.raw.block_word(0) == 0 || !is_number(subject.raw.block_word(0)) {
+        return false;
+    }
+    let mut at = 4;
+    while at < bytes.len() {
+        let Some(entry) = bytes.get(at..at + 8) else { return false };
+        let number = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        let length = usize::from(u16::from_le_bytes([entry[4], entry[5]]));
+        let name_length = usize::from(entry[6]);
+        if !is_number(number)
+            || length < 8
+            || length % 4 != 0
+            || at + length > bytes.len()
+            || name_length + 8 > length
+        {
+            return false;
+        }
+        at += length;
+    }
+    true
+}

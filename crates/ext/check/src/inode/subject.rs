@@ -1,0 +1,116 @@
+//! The inode under inspection: its mended copy, and what has been raised about it.
+
+use fsmend_base::InodeNo;
+use fsmend_engine::inodes::Kind;
+use fsmend_engine::{Findings, Problem, Row};
+use fsmend_ext_format::features::{compat, ro_compat};
+use fsmend_ext_format::inode::{RawInode, mode};
+
+use crate::Fs;
+
+/// The inode under inspection. `raw` is the mended copy of the fixed fields; `record` is brought up to date with
+/// [`store`](Self::store), and `raw` with [`reload`](Self::reload) after somebody else has mended the record.
+pub(crate) struct Subject<'a, 'd> {
+    pub fs: &'a Fs<'d>,
+    pub inode: InodeNo,
+    pub raw: RawInode,
+    pub record: Vec<u8>,
+    /// What has been raised about this inode.
+    pub findings: Findings,
+    /// What has to be raised if the inode is not one of the file system's orphans.
+    pub unless_orphan: Vec<Problem>,
+}
+
+impl<'a, 'd> Subject<'a, 'd> {
+    pub fn new(fs: &'a Fs<'d>, inode: InodeNo, record: &[u8]) -> Self {
+        let raw = RawInode::from_record(record);
+        let (findings, unless_orphan) = (Findings::new(), Vec::new());
+        Subject { fs, inode, raw, record: record.to_vec(), findings, unless_orphan }
+    }
+
+    /// A problem of this inode.
+    pub fn problem(&self, row: &'static Row) -> Problem {
+        Problem::new(row).inode(self.inode)
+    }
+
+    pub fn raise(&mut self, problem: Problem) {
+        self.findings.raise(problem);
+    }
+
+    /// Raises `problem`, or leaves it to the caller where the inode may be an orphan.
+    pub fn raise_unless_orphan(&mut self, problem: Problem) {
+        if self.may_have_orphans() { self.unless_orphan.push(problem) } else { self.raise(problem) }
+    }
+
+    /// Whether nothing has been raised so far.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty() && self.unless_orphan.is_empty()
+    }
+
+    fn may_have_orphans(&self) -> bool {
+        let features = self.fs.geometry.features;
+        self.fs.superblock.s_last_orphan.get() != 0
+            || (features.has_compat(compat::ORPHAN_FILE) && features.has_ro_compat(ro_compat::ORPHAN_PRESENT))
+    }
+
+    pub fn store(&mut self) {
+        self.raw.store(&mut self.record);
+    }
+
+    pub fn reload(&mut self) {
+        self.raw = RawInode::from_record(&self.record);
+    }
+
+    /// What the mode says that it is; `None` for a mode of no known type.
+    pub fn kind(&self) -> Option<Kind> {
+        kind_of(self.raw.file_type())
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.raw.file_type() == mode::DIRECTORY
+    }
+
+    pub fn is_regular(&self) -> bool {
+        self.raw.file_type() == mode::REGULAR
+    }
+
+    pub fn is_symlink(&self) -> bool {
+        self.raw.file_type() == mode::SYMLINK
+    }
+
+    /// Whether it is a device, pipe or socket.
+    pub fn is_special_file(&self) -> bool {
+        matches!(self.raw.file_type(), mode::CHAR_DEVICE | mode::BLOCK_DEVICE | mode::FIFO | mode::SOCKET)
+    }
+
+    pub fn has_incompat(&self, feature: u32) -> bool {
+        self.fs.geometry.features.has_incompat(feature)
+    }
+
+    pub fn has_ro_compat(&self, feature: u32) -> bool {
+        self.fs.geometry.features.has_ro_compat(feature)
+    }
+
+    pub fn block_size(&self) -> u64 {
+        u64::from(self.fs.geometry.block_size)
+    }
+
+    /// Largest number of blocks that a directory can have: 2 GiB of them without `large_dir`.
+    pub fn directory_blocks_max(&self) -> u64 {
+        let large = self.has_incompat(fsmend_ext_format::features::incompat::LARGEDIR);
+        if large { u64::MAX } else { (1 << 31) / self.block_size() }
+    }
+}
+
+fn kind_of(file_type: u16) -> Option<Kind> {
+    Some(match file_type {
+        mode::REGULAR => Kind::Regular,
+        mode::DIRECTORY => Kind::Directory,
+        mode::CHAR_DEVICE => Kind::CharDevice,
+        mode::BLOCK_DEVICE => Kind::BlockDevice,
+        mode::FIFO => Kind::Fifo,
+        mode::SOCKET => Kind::Socket,
+        mode::SYMLINK => Kind::Symlink,
+        _ => return None,
+    })
+}

@@ -1,0 +1,59 @@
+//! Symbolic links: the target is as long as the size says, in the inode or in one block.
+
+use fsmend_base::BlockNo;
+use fsmend_ext_format::extent::ExtentHeader;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+
+use super::layout::Layout;
+use super::map::Map;
+use super::problems::SYMLINK_WRONG;
+use super::special_file::immutable;
+use super::subject::Subject;
+
+/// Checks a symbolic link whose map has been walked; `false` when it has to be cleared.
+pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) -> bool {
+    let length = target_length(subject, layout, map);
+    let size = subject.raw.size();
+    if length != Some(size) || size == 0 || subject.raw.has_flag(flags::INDEX) {
+        let problem = subject.problem(&SYMLINK_WRONG).stored(size).observed(length.unwrap_or(0));
+        subject.raise(problem);
+        return false;
+    }
+    immutable(subject);
+    true
+}
+
+/// The length of the target, `None` where there is no proper one.
+fn target_length(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> Option<u64> {
+    let encrypted = subject.raw.has_flag(flags::ENCRYPT);
+    match layout {
+        // Whether the size of inline data is right has been checked with them.
+        Layout::Inline => Some(subject.raw.size()),
+        Layout::None => text_length(&subject.raw.i_block, encrypted),
+        Layout::Extents | Layout::BlockMap => {
+            let in_inode = subject.raw.size() < I_BLOCK_LEN as u64 && map.run_count() == 0;
+            if in_inode && !subject.raw.has_flag(flags::EXTENTS) {
+                return text_length(&subject.raw.i_block, encrypted);
+            }
+            let deep = layout == Layout::Extents
+                && ExtentHeader::parse(&subject.raw.i_block).is_some_and(|header| header.depth > 0);
+            let single = map.end() == 1 && map.run_count() == 1 && !deep && one_block_words(subject, layout);
+            let run = map.first_run().filter(|_| single)?;
+            text_length(&subject.fs.read_block(BlockNo(run.physical)).ok()?, encrypted)
+        }
+    }
+}
+
+/// Whether nothing but the first word of a block map is set.
+fn one_block_words(subject: &Subject<'_, '_>, layout: Layout) -> bool {
+    layout == Layout::Extents || (1..15).all(|index| subject.raw.block_word(index) == 0)
+}
+
+/// The length of a target that ends with a zero byte, or (encrypted) says itself how long it is.
+fn text_length(bytes: &[u8], encrypted: bool) -> Option<u64> {
+    if encrypted {
+        let length = u64::from(u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?])) + 2;
+        return (length < bytes.len() as u64).then_some(length);
+    }
+    bytes.iter().position(|byte| *byte == 0).map(|length| length as u64)
+}
