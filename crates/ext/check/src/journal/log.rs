@@ -38,6 +38,11 @@ impl<'d> Log<'d> {
         Log { device, block_size, map, by_place: Vec::new(), len: u64::from(count), head, internal: false }
     }
 
+    /// Blocks that the journal's file takes, those of its map included.
+    pub fn blocks_in_use(&self) -> u64 {
+        self.map.runs.iter().map(|run| u64::from(run.count)).sum::<u64>() + self.map.map_blocks.len() as u64
+    }
+
     /// Where block `index` of the journal lies on its device.
     pub fn place(&self, index: u64) -> Option<u64> {
         if index < self.len { self.map.find(index) } else { None }

@@ -100,9 +100,12 @@ impl Examination<'_, '_> {
             }
             external::open(self.fs, external, self.findings)?
         } else {
-            match place::find(self.fs, &self.draft, self.findings) {
+            match place::find(self.fs, &mut self.draft, self.findings) {
                 Ok(log) => log,
-                Err(place::NoJournal::Unusable(why)) => return self.drop_journal(why),
+                Err(place::NoJournal::Unusable(why)) => {
+                    self.drop_journal(why);
+                    return Ok(());
+                }
                 Err(place::NoJournal::Unreadable(error)) => {
                     self.unreadable(0, &error.to_string());
                     return Ok(());
@@ -115,7 +118,7 @@ impl Examination<'_, '_> {
     fn judge(&mut self, log: &Log<'_>, replay: bool) -> Result<(), Refusal> {
         match superblock::load(log, self.fs.geometry.block_size) {
             Loaded::Usable(bounds) => self.consider(log, &bounds, replay),
-            Loaded::NotAJournal => return self.drop_journal("its first block is no journal superblock"),
+            Loaded::NotAJournal => self.drop_journal("its first block is no journal superblock"),
             Loaded::Damaged(why) => self.reset(log, why),
             Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));
@@ -147,7 +150,7 @@ impl Examination<'_, '_> {
     }
 
     /// The journal cannot be used: forget it, as far as the superblock is concerned.
-    fn drop_journal(&mut self, why: &'static str) -> Result<(), Refusal> {
+    fn drop_journal(&mut self, why: &'static str) {
         let named = self.fs.superblock.s_journal_inum.get() != 0;
         if self.has_journal() || named {
             self.findings.raise(Problem::new(&INODE_BAD).inode(self.journal_inode()).detail("why", why));
@@ -160,13 +163,12 @@ impl Examination<'_, '_> {
             forget_journal(raw);
             clear_recovery(raw, true);
         });
-        Ok(())
     }
 
     /// The journal's superblock is damaged: a repair resets it, and nothing is replayed.
     fn reset(&mut self, log: &Log<'_>, why: &'static str) {
         if !self.has_journal() {
-            let _ = self.drop_journal(why);
+            self.drop_journal(why);
             return;
         }
         self.raise_about_superblock(Problem::new(&SUPERBLOCK_BAD).detail("why", why), log);
@@ -229,6 +231,17 @@ impl Examination<'_, '_> {
                 raw.s_state = U16::new(raw.s_state.get() | STATE_ERROR);
             }
         });
+        self.look_again(log);
+    }
+
+    /// What was replayed may have put another inode in the journal's place.
+    fn look_again(&mut self, log: &Log<'_>) {
+        if !log.internal || !self.outcome.replayed {
+            return;
+        }
+        if let Err(place::NoJournal::Unusable(why)) = place::find(self.fs, &mut self.draft, self.findings) {
+            self.drop_journal(why);
+        }
     }
 
     fn report(&mut self, recovery: &Recovery) {

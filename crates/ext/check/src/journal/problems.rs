@@ -24,11 +24,11 @@ problem_rows! {
     /// The copy of the journal's block list had to be used.
     BACKUP_USED = "ext.journal.inode-from-backup" {
         severity: Major, evidence: Local, preen: true,
-        message: "{inode}, the journal, is damaged, but the copy of its block list in the superblock is good",
+        message: "{inode}, the journal, is damaged ({why}), but the copy of its block list in the superblock is good",
         meaning: "The journal's inode was overwritten. The superblock keeps a copy of its block list and size for this case.",
         repair: "The journal's inode is written anew from the copy.",
         loss: "Nothing.",
-        peers: [],
+        peers: [0x00000F],
     }
     /// The journal superblock is damaged.
     SUPERBLOCK_BAD = "ext.journal.superblock-bad" {
