@@ -1,19 +1,46 @@
 //! The journal: its inode, its superblock, its transactions; and its replay in memory.
 
+pub(crate) mod draft;
+mod external;
+mod fast_commit;
+mod log;
+pub(crate) mod map;
+mod place;
 pub mod problems;
+mod recovery;
+mod superblock;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
+use fsmend_engine::problem::Problem;
+use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::RawSuperblock;
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::big_endian::U32 as Be32;
+use zerocopy::little_endian::{U16, U32};
 
 use crate::{Fs, Refusal};
+use draft::Draft;
+use log::Log;
+use problems::{
+    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
+    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, SUPERBLOCK_BAD, TRANSACTION_CORRUPT,
+    UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
+};
+use recovery::{Recovery, Trouble};
+use superblock::{Loaded, LogBounds};
 
 /// What came of examining the journal.
 #[derive(Clone, Debug, Default)]
 pub struct JournalOutcome {
     /// Blocks (file-system block number, contents) that the replay writes, revoked ones left out, fast commits
-    /// included. Includes the superblock's changes (recovery flag cleared, ...). Empty without replay.
+    /// included. Includes the superblock's changes (recovery flag cleared, journal dropped, ...), also without replay.
     pub writes: BTreeMap<u64, Box<[u8]>>,
     /// Whether there was something to replay and it was replayed.
     pub replayed: bool,
@@ -25,10 +52,281 @@ pub struct JournalOutcome {
 /// works out what a replay writes. A read error never makes a journal look empty: it is raised as such.
 /// Refuses when the file system needs an external journal that was not given.
 pub fn examine(
-    _fs: &Fs<'_>,
-    _external: Option<&dyn Device>,
-    _replay: bool,
-    _findings: &mut Findings,
+    fs: &Fs<'_>,
+    external: Option<&dyn Device>,
+    replay: bool,
+    findings: &mut Findings,
 ) -> Result<JournalOutcome, Refusal> {
-    Ok(JournalOutcome::default())
+    let mut examination =
+        Examination { fs, draft: Draft::new(fs), findings, outcome: JournalOutcome::default() };
+    examination.run(external, replay)?;
+    let Examination { draft, mut outcome, .. } = examination;
+    outcome.writes = draft.into_writes();
+    Ok(outcome)
+}
+
+/// `s_state`: the file system was left cleanly.
+const STATE_VALID: u16 = 1;
+/// `s_state`: the system met errors.
+pub(crate) const STATE_ERROR: u16 = 2;
+
+struct Examination<'a, 'd> {
+    fs: &'a Fs<'d>,
+    draft: Draft<'d>,
+    findings: &'a mut Findings,
+    outcome: JournalOutcome,
+}
+
+impl Examination<'_, '_> {
+    fn has_journal(&self) -> bool {
+        self.fs.geometry.features.has_compat(compat::HAS_JOURNAL)
+    }
+
+    fn needs_recovery(&self) -> bool {
+        self.fs.geometry.features.has_incompat(incompat::RECOVER)
+    }
+
+    fn run(&mut self, external: Option<&dyn Device>, replay: bool) -> Result<(), Refusal> {
+        let raw = &self.fs.superblock;
+        let named =
+            raw.s_journal_inum.get() != 0 || raw.s_journal_uuid != [0; 16] || raw.s_journal_dev.get() != 0;
+        if !self.has_journal() && !self.needs_recovery() && !named {
+            return Ok(());
+        }
+        let log = if raw.s_journal_uuid != [0; 16] {
+            if external.is_none() && !replay {
+                self.findings.raise(Problem::new(&NOT_REPLAYED));
+                return Ok(());
+            }
+            external::open(self.fs, external, self.findings)?
+        } else {
+            match place::find(self.fs, &mut self.draft, self.findings) {
+                Ok(log) => log,
+                Err(place::NoJournal::Unusable(why)) => {
+                    self.drop_journal(why);
+                    return Ok(());
+                }
+                Err(place::NoJournal::Unreadable(error)) => {
+                    self.unreadable(0, &error.to_string());
+                    return Ok(());
+                }
+            }
+        };
+        self.judge(&log, replay)
+    }
+
+    fn judge(&mut self, log: &Log<'_>, replay: bool) -> Result<(), Refusal> {
+        match superblock::load(log, self.fs.geometry.block_size) {
+            Loaded::Usable(bounds) => self.consider(log, &bounds, replay),
+            Loaded::NotAJournal => self.drop_journal("its first block is no journal superblock"),
+            Loaded::Damaged(why) => self.reset(log, why),
+            Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
+                self.findings.raise(Problem::new(&NOT_REPLAYED));
+            }
+            Loaded::UnknownFeatures(incompat, ro_compat) => {
+                return Err(external::unknown_features(incompat, ro_compat));
+            }
+            Loaded::UnknownKind(kind) => return Err(external::unknown_kind(kind)),
+            Loaded::Shared(users) => return Err(external::shared(users)),
+            Loaded::Unreadable(error) => self.unreadable(0, &error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn journal_inode(&self) -> InodeNo {
+        InodeNo(self.fs.superblock.s_journal_inum.get())
+    }
+
+    fn raise_about_superblock(&mut self, problem: Problem, log: &Log<'_>) {
+        let problem = match log.place(log.head).filter(|_| log.internal) {
+            Some(block) => problem.inode(self.journal_inode()).block(BlockNo(block)),
+            None => problem,
+        };
+        self.findings.raise(problem);
+    }
+
+    fn unreadable(&mut self, journal_block: u64, why: &str) {
+        self.findings.raise(Problem::new(&UNREADABLE).stored(journal_block).detail("why", why));
+    }
+
+    /// The journal cannot be used: forget it, as far as the superblock is concerned.
+    fn drop_journal(&mut self, why: &'static str) {
+        let named = self.fs.superblock.s_journal_inum.get() != 0;
+        if self.has_journal() || named {
+            self.findings.raise(Problem::new(&INODE_BAD).inode(self.journal_inode()).detail("why", why));
+            self.findings.raise(Problem::new(&RECREATED));
+            self.outcome.dropped = true;
+        } else if self.needs_recovery() {
+            self.findings.raise(Problem::new(&RECOVERY_WITHOUT_JOURNAL));
+        }
+        self.edit_superblock(|raw| {
+            forget_journal(raw);
+            clear_recovery(raw, true);
+        });
+    }
+
+    /// The journal's superblock is damaged: a repair resets it, and nothing is replayed.
+    fn reset(&mut self, log: &Log<'_>, why: &'static str) {
+        if !self.has_journal() {
+            self.drop_journal(why);
+            return;
+        }
+        self.raise_about_superblock(Problem::new(&SUPERBLOCK_BAD).detail("why", why), log);
+        self.edit_superblock(|raw| clear_recovery(raw, true));
+    }
+
+    fn consider(&mut self, log: &Log<'_>, bounds: &LogBounds, replay: bool) {
+        if bounds.had_v2_fields {
+            self.raise_about_superblock(Problem::new(&V2_FIELDS), log);
+        }
+        let start = bounds.raw.s_start.get();
+        if !self.has_journal() {
+            self.findings.raise(Problem::new(&WITHOUT_FEATURE).inode(self.journal_inode()));
+            if self.needs_recovery() {
+                self.findings.raise(Problem::new(&RECOVERY_WITHOUT_JOURNAL));
+            }
+            self.edit_superblock(|raw| {
+                forget_journal(raw);
+                clear_recovery(raw, true);
+            });
+            return;
+        }
+        let unflagged = !self.needs_recovery() && start != 0;
+        if unflagged {
+            let sequence = bounds.raw.s_sequence.get();
+            self.findings.raise(Problem::new(&RECOVERY_NOT_FLAGGED).stored(sequence));
+        }
+        let errno = bounds.raw.s_errno.get();
+        if errno != 0 && !self.needs_recovery() {
+            self.raise_about_superblock(Problem::new(&ERRNO).stored(errno.wrapping_neg()), log);
+            self.edit_superblock(|raw| raw.s_state = U16::new(raw.s_state.get() | STATE_ERROR));
+        }
+        match (self.needs_recovery() || unflagged, replay) {
+            (false, _) => {}
+            (true, false) => self.findings.raise(Problem::new(&NOT_REPLAYED)),
+            (true, true) => self.replay(log, bounds),
+        }
+    }
+
+    fn replay(&mut self, log: &Log<'_>, bounds: &LogBounds) {
+        if bounds.raw.s_start.get() == 0 {
+            self.edit_superblock(|raw| clear_recovery(raw, false));
+            return;
+        }
+        let recovery = recovery::recover(log, bounds, self.fs.geometry.blocks_count);
+        self.report(&recovery);
+        let mut whole = !recovery.refused && recovery.troubles.is_empty();
+        if !recovery.refused {
+            whole &= self.write_sources(log, &recovery);
+            if bounds.raw.fast_commit_blocks() > 0 {
+                whole &= fast_commit::replay(log, bounds, recovery.end, &mut self.draft, self.findings);
+            }
+            self.outcome.replayed = true;
+        }
+        self.close_log(log, bounds, &recovery);
+        let errno = bounds.raw.s_errno.get() != 0 || recovery.failed_commit.is_some();
+        self.edit_superblock(|raw| {
+            clear_recovery(raw, !whole);
+            if errno {
+                raw.s_state = U16::new(raw.s_state.get() | STATE_ERROR);
+            }
+        });
+        self.look_again(log);
+    }
+
+    /// What was replayed may have put another inode in the journal's place.
+    fn look_again(&mut self, log: &Log<'_>) {
+        if !log.internal || !self.outcome.replayed {
+            return;
+        }
+        if let Err(place::NoJournal::Unusable(why)) = place::find(self.fs, &mut self.draft, self.findings) {
+            self.drop_journal(why);
+        }
+    }
+
+    fn report(&mut self, recovery: &Recovery) {
+        for trouble in &recovery.troubles {
+            let problem = match trouble {
+                Trouble::Unreadable { journal_block, error } => {
+                    Problem::new(&UNREADABLE).stored(*journal_block).detail("why", error.to_string())
+                }
+                Trouble::Broken { journal_block, why } => {
+                    Problem::new(&LOG_BROKEN).stored(*journal_block).detail("why", *why)
+                }
+                Trouble::Checksum(sequence) => Problem::new(&LOG_CORRUPT).stored(*sequence),
+                Trouble::Data { sequence, block } => {
+                    Problem::new(&DATA_CORRUPT).stored(*sequence).block(BlockNo(*block))
+                }
+                Trouble::Place { block, why } => {
+                    Problem::new(&BLOCK_OUTSIDE).block(BlockNo(*block)).detail("why", *why)
+                }
+            };
+            self.findings.raise(problem);
+        }
+        if let Some(sequence) = recovery.failed_commit {
+            self.findings.raise(Problem::new(&TRANSACTION_CORRUPT).stored(sequence));
+        }
+        if !recovery.refused {
+            let blocks = recovery.sources.len() as u64;
+            self.findings.raise(Problem::new(&REPLAYED).stored(recovery.transactions).observed(blocks));
+        }
+    }
+
+    /// Puts the contents of all replayed blocks into the draft. Tells whether all could be read.
+    fn write_sources(&mut self, log: &Log<'_>, recovery: &Recovery) -> bool {
+        let mut whole = true;
+        for (block, source) in &recovery.sources {
+            match log.read(source.journal_block) {
+                Ok(mut contents) => {
+                    if let Some(magic) = contents.get_mut(..4).filter(|_| source.escaped) {
+                        magic.copy_from_slice(&JOURNAL_MAGIC.to_be_bytes());
+                    }
+                    self.draft.put(*block, contents);
+                }
+                Err(error) => {
+                    whole = false;
+                    self.unreadable(source.journal_block, &error.to_string());
+                }
+            }
+        }
+        whole
+    }
+
+    /// Marks the log as empty in the journal's own superblock.
+    fn close_log(&mut self, log: &Log<'_>, bounds: &LogBounds, recovery: &Recovery) {
+        let Some(block) = log.place(log.head).filter(|_| log.internal) else { return };
+        let Ok(mut contents) = self.draft.read(block) else { return };
+        let mut raw = bounds.raw.clone();
+        raw.s_start = Be32::new(0);
+        raw.s_sequence = Be32::new(recovery.end.wrapping_add(1));
+        raw.s_errno = Be32::new(0);
+        if raw.has_csum() {
+            raw.s_checksum = Be32::new(raw.computed_checksum());
+        }
+        if let Some(place) = contents.get_mut(..JOURNAL_SUPERBLOCK_SIZE) {
+            place.copy_from_slice(raw.as_bytes());
+            self.draft.put(block, contents);
+        }
+    }
+
+    fn edit_superblock(&mut self, edit: impl FnOnce(&mut RawSuperblock)) {
+        // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
+        let _ = self.draft.edit_superblock(edit);
+    }
+}
+
+fn forget_journal(raw: &mut RawSuperblock) {
+    raw.s_feature_compat = U32::new(raw.s_feature_compat.get() & !compat::HAS_JOURNAL);
+    raw.s_journal_inum = U32::new(0);
+    raw.s_journal_dev = U32::new(0);
+    raw.s_journal_uuid = [0; 16];
+    raw.s_jnl_blocks = [U32::new(0); 17];
+}
+
+/// Switches needs_recovery off; a file system whose journal could not be used as a whole is not clean.
+fn clear_recovery(raw: &mut RawSuperblock, unclean: bool) {
+    raw.s_feature_incompat = U32::new(raw.s_feature_incompat.get() & !incompat::RECOVER);
+    if unclean {
+        raw.s_state = U16::new(raw.s_state.get() & !STATE_VALID);
+    }
 }

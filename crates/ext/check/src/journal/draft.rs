@@ -1,0 +1,337 @@
+//! A draft of the file system: the device with changed blocks over it, in memory. Replay, fast commits and the
+//! release of orphans work on it; what changed is laid over the device for the checks that follow.
+//!
+//! Invariant: whatever is changed here keeps its checksum right if it was right before.
+
+use std::collections::BTreeMap;
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_device::{Device, ReadError, ReadErrorKind};
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::Fs;
+
+/// Changed blocks: file-system block number, contents.
+pub(crate) type Writes = BTreeMap<u64, Box<[u8]>>;
+
+/// The device with changes over it.
+pub(crate) struct Draft<'d> {
+    device: &'d dyn Device,
+    /// The numbers of the file system.
+    pub geometry: Geometry,
+    settled: RawSuperblock,
+    writes: Writes,
+}
+
+/// Why an edit could not be made.
+#[derive(Debug)]
+pub(crate) enum EditError {
+    /// A block could not be read.
+    Read(ReadError),
+    /// The place does not exist, or what is there cannot be edited without knowing more.
+    Impossible,
+}
+
+impl From<ReadError> for EditError {
+    fn from(error: ReadError) -> Self {
+        EditError::Read(error)
+    }
+}
+
+impl<'d> Draft<'d> {
+    /// A draft of `fs` without changes.
+    pub fn new(fs: &Fs<'d>) -> Self {
+        Draft {
+            device: fs.device,
+            geometry: fs.geometry.clone(),
+            settled: fs.superblock.clone(),
+            writes: Writes::new(),
+        }
+    }
+
+    /// What has changed.
+    pub fn into_writes(self) -> Writes {
+        self.writes
+    }
+
+    /// Whether nothing has changed.
+    pub fn is_unchanged(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// The contents of `block`.
+    pub fn read(&self, block: u64) -> Result<Vec<u8>, ReadError> {
+        if let Some(contents) = self.writes.get(&block) {
+            return Ok(contents.to_vec());
+        }
+        let mut bytes = vec![0; self.geometry.block_size as usize];
+        let offset = block.saturating_mul(u64::from(self.geometry.block_size));
+        if block >= self.geometry.blocks_count {
+            return Err(ReadError { offset, len: bytes.len() as u64, kind: ReadErrorKind::BeyondEnd });
+        }
+        self.device.read_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Replaces the contents of `block`.
+    pub fn put(&mut self, block: u64, contents: Vec<u8>) {
+        self.writes.insert(block, contents.into_boxed_slice());
+    }
+
+    /// Replaces the bytes at `offset` of `block`.
+    fn patch(&mut self, block: u64, offset: usize, bytes: &[u8]) -> Result<(), EditError> {
+        let mut contents = self.read(block)?;
+        let place = contents.get_mut(offset..offset + bytes.len()).ok_or(EditError::Impossible)?;
+        if place != bytes {
+            place.copy_from_slice(bytes);
+            self.put(block, contents);
+        }
+        Ok(())
+    }
+
+    fn superblock_place(&self) -> (u64, usize) {
+        let size = u64::from(self.geometry.block_size);
+        (SUPERBLOCK_OFFSET / size, (SUPERBLOCK_OFFSET % size) as usize)
+    }
+
+    /// The primary superblock as it stands; the settled one where the primary is lost.
+    pub fn superblock(&self) -> RawSuperblock {
+        let (block, offset) = self.superblock_place();
+        let stored = self.read(block).ok().and_then(|contents| {
+            RawSuperblock::read_from_bytes(contents.get(offset..offset + SUPERBLOCK_SIZE)?).ok()
+        });
+        stored.filter(|raw| raw.s_magic.get() == EXT_MAGIC).unwrap_or_else(|| self.settled.clone())
+    }
+
+    /// Changes the primary superblock. Its checksum follows if it was right.
+    pub fn edit_superblock(&mut self, edit: impl FnOnce(&mut RawSuperblock)) -> Result<(), EditError> {
+        let mut superblock = self.superblock();
+        let was_right = checksum::superblock(&superblock).is_right();
+        edit(&mut superblock);
+        if was_right && self.geometry.features.metadata_csum() {
+            superblock.s_checksum = U32::new(checksum::superblock(&superblock).computed);
+        }
+        let (block, offset) = self.superblock_place();
+        self.patch(block, offset, superblock.as_bytes())
+    }
+
+    /// Block and byte within it of the descriptor of `group`.
+    fn desc_place(&self, group: GroupNo) -> Option<(u64, usize)> {
+        let geometry = &self.geometry;
+        if group.0 >= geometry.group_count {
+            return None;
+        }
+        let index = group.0 / geometry.descs_per_block();
+        let leader = GroupNo(index * geometry.descs_per_block());
+        let in_meta_group = geometry.group_head(leader).descriptors;
+        let meta_bg = geometry.features.has_incompat(fsmend_ext_format::features::incompat::META_BG);
+        // With 1 KiB blocks and bigalloc, block 0 is the boot block and the superblock is in block 1.
+        let shift = u64::from(geometry.first_data_block == 0 && geometry.block_size == 1024);
+        let block = if meta_bg && index >= geometry.first_meta_bg {
+            in_meta_group.start.0 + if leader.0 == 0 { shift } else { 0 }
+        } else {
+            u64::from(geometry.first_data_block) + shift + 1 + u64::from(index)
+        };
+        Some((block, (group.0 % geometry.descs_per_block() * geometry.desc_size) as usize))
+    }
+
+    /// The descriptor of `group` as it stands.
+    pub fn desc(&self, group: GroupNo) -> Result<RawGroupDesc, EditError> {
+        let (block, offset) = self.desc_place(group).ok_or(EditError::Impossible)?;
+        let contents = self.read(block)?;
+        let len = (self.geometry.desc_size as usize).min(size_of::<RawGroupDesc>());
+        let mut raw = RawGroupDesc::default();
+        let stored = contents.get(offset..offset + len).ok_or(EditError::Impossible)?;
+        raw.as_mut_bytes()[..len].copy_from_slice(stored);
+        Ok(raw)
+    }
+
+    fn parsed_desc(&self, group: GroupNo) -> Result<GroupDesc, EditError> {
+        Ok(GroupDesc::parse(&self.desc(group)?, self.geometry.wide_descriptors()))
+    }
+
+    /// Stores the descriptor of `group` with its checksum.
+    fn put_desc(&mut self, group: GroupNo, raw: &RawGroupDesc) -> Result<(), EditError> {
+        let (block, offset) = self.desc_place(group).ok_or(EditError::Impossible)?;
+        let size = self.geometry.desc_size as usize;
+        let mut contents = self.read(block)?;
+        let place = contents.get_mut(offset..offset + size).ok_or(EditError::Impossible)?;
+        let len = size.min(size_of::<RawGroupDesc>());
+        place[..len].copy_from_slice(&raw.as_bytes()[..len]);
+        let geometry = &self.geometry;
+        let checked =
+            checksum::group_desc(geometry.features, geometry.checksum_seed, &geometry.uuid, group, place);
+        if let Some(checked) = checked {
+            place[0x1E..0x20].copy_from_slice(&(checked.computed as u16).to_le_bytes());
+        }
+        self.put(block, contents);
+        Ok(())
+    }
+
+    /// Block and byte within it of the record of `inode`.
+    fn inode_place(&self, inode: InodeNo) -> Result<(u64, usize), EditError> {
+        let (group, index) = self.geometry.inode_place(inode).ok_or(EditError::Impossible)?;
+        let table = self.parsed_desc(group)?.inode_table;
+        let byte = u64::from(index) * u64::from(self.geometry.inode_size);
+        let size = u64::from(self.geometry.block_size);
+        let block = table.checked_add(byte / size).filter(|_| table != 0).ok_or(EditError::Impossible)?;
+        Ok((block, (byte % size) as usize))
+    }
+
+    /// The record of `inode`.
+    pub fn inode(&self, inode: InodeNo) -> Result<Vec<u8>, EditError> {
+        let (block, offset) = self.inode_place(inode)?;
+        let contents = self.read(block)?;
+        let size = self.geometry.inode_size as usize;
+        Ok(contents.get(offset..offset + size).ok_or(EditError::Impossible)?.to_vec())
+    }
+
+    /// Stores the record of `inode` with its checksum.
+    pub fn put_inode(&mut self, inode: InodeNo, record: &mut [u8]) -> Result<(), EditError> {
+        let (block, offset) = self.inode_place(inode)?;
+        if self.geometry.features.metadata_csum()
+            && let Some(checked) = checksum::inode(self.geometry.checksum_seed, inode, record)
+        {
+            let bytes = checked.computed.to_le_bytes();
+            record[0x7C..0x7E].copy_from_slice(&bytes[..2]);
+            let has_high = record.len() > 0x84 && u16::from_le_bytes([record[0x80], record[0x81]]) >= 4;
+            if has_high {
+                record[0x82..0x84].copy_from_slice(&bytes[2..]);
+            }
+        }
+        self.patch(block, offset, record)
+    }
+
+    /// Whether the block bitmap says that `block` is in use.
+    pub fn block_in_use(&self, block: u64) -> Result<bool, EditError> {
+        let (group, bit) = self.cluster_place(block)?;
+        let desc = self.parsed_desc(group)?;
+        if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
+            return Ok(get_bit(&self.fresh_block_bitmap(group)?, bit));
+        }
+        Ok(get_bit(&self.read(desc.block_bitmap)?, bit))
+    }
+
+    fn cluster_place(&self, block: u64) -> Result<(GroupNo, u32), EditError> {
+        let group = self.geometry.group_of_block(BlockNo(block)).ok_or(EditError::Impossible)?;
+        let within = block - self.geometry.group_first_block(group);
+        Ok((group, (within / u64::from(self.geometry.cluster_blocks)) as u32))
+    }
+
+    /// Marks the cluster of `block` in use or free, with the counts of its group. Tells whether that changed anything.
+    pub fn mark_block(&mut self, block: u64, in_use: bool) -> Result<bool, EditError> {
+        let (group, bit) = self.cluster_place(block)?;
+        let mut raw = self.desc(group)?;
+        let desc = self.parsed_desc(group)?;
+        let uninit = desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum();
+        let mut bitmap = if uninit { self.fresh_block_bitmap(group)? } else { self.read(desc.block_bitmap)? };
+        if !set_bit(&mut bitmap, bit, in_use) {
+            return Ok(false);
+        }
+        let free = step(desc.free_blocks, !in_use);
+        raw.bg_free_blocks_count_lo = U16::new(free as u16);
+        raw.bg_free_blocks_count_hi = U16::new((free >> 16) as u16);
+        raw.bg_flags = U16::new(desc.flags & !BG_BLOCK_UNINIT);
+        let bits = self.geometry.blocks_per_group / self.geometry.cluster_blocks;
+        let sum = checksum::bitmap(self.geometry.checksum_seed, &bitmap, bits, true);
+        if self.geometry.features.metadata_csum() {
+            raw.bg_block_bitmap_csum_lo = U16::new(sum as u16);
+            raw.bg_block_bitmap_csum_hi = U16::new((sum >> 16) as u16);
+        }
+        self.put(desc.block_bitmap, bitmap);
+        self.put_desc(group, &raw)?;
+        Ok(true)
+    }
+
+    /// Marks `inode` in use or free, with the counts of its group. Tells whether that changed anything.
+    pub fn mark_inode(&mut self, inode: InodeNo, in_use: bool, directory: bool) -> Result<bool, EditError> {
+        let (group, index) = self.geometry.inode_place(inode).ok_or(EditError::Impossible)?;
+        let mut raw = self.desc(group)?;
+        let desc = self.parsed_desc(group)?;
+        let uninit = desc.has_flag(BG_INODE_UNINIT) && self.geometry.features.group_csum();
+        let mut bitmap = if uninit { self.fresh_inode_bitmap() } else { self.read(desc.inode_bitmap)? };
+        if !set_bit(&mut bitmap, index, in_use) {
+            return Ok(false);
+        }
+        let free = step(desc.free_inodes, !in_use);
+        let directories = if directory { step(desc.used_dirs, in_use) } else { desc.used_dirs };
+        let unused = if in_use {
+            desc.itable_unused.min(self.geometry.inodes_per_group - 1 - index)
+        } else {
+            desc.itable_unused
+        };
+        (raw.bg_free_inodes_count_lo, raw.bg_free_inodes_count_hi) = halves(free);
+        (raw.bg_used_dirs_count_lo, raw.bg_used_dirs_count_hi) = halves(directories);
+        (raw.bg_itable_unused_lo, raw.bg_itable_unused_hi) = halves(unused);
+        raw.bg_flags = U16::new(desc.flags & !BG_INODE_UNINIT);
+        if self.geometry.features.metadata_csum() {
+            let bits = self.geometry.inodes_per_group;
+            let sum = checksum::bitmap(self.geometry.checksum_seed, &bitmap, bits, true);
+            (raw.bg_inode_bitmap_csum_lo, raw.bg_inode_bitmap_csum_hi) = halves(sum);
+        }
+        self.put(desc.inode_bitmap, bitmap);
+        self.put_desc(group, &raw)?;
+        Ok(true)
+    }
+
+    /// The inode bitmap of a group without inodes: bits behind the last inode are set.
+    fn fresh_inode_bitmap(&self) -> Vec<u8> {
+        let mut bitmap = vec![0; self.geometry.block_size as usize];
+        (self.geometry.inodes_per_group..self.geometry.block_size * 8).for_each(|bit| {
+            set_bit(&mut bitmap, bit, true);
+        });
+        bitmap
+    }
+
+    /// The block bitmap of a group in which only metadata is in use.
+    fn fresh_block_bitmap(&self, group: GroupNo) -> Result<Vec<u8>, EditError> {
+        let mut bitmap = vec![0; self.geometry.block_size as usize];
+        let blocks = self.geometry.group_blocks(group);
+        let cluster = u64::from(self.geometry.cluster_blocks);
+        let mut mark = |start: u64, count: u64| {
+            let end = start.saturating_add(count).min(blocks.start.0 + blocks.count);
+            for block in start.max(blocks.start.0)..end {
+                set_bit(&mut bitmap, ((block - blocks.start.0) / cluster) as u32, true);
+            }
+        };
+        let head = self.geometry.group_head(group);
+        head.superblock.iter().for_each(|block| mark(block.0, 1));
+        mark(head.descriptors.start.0, head.descriptors.count);
+        mark(head.reserved.start.0, head.reserved.count);
+        for other in 0..self.geometry.group_count {
+            let desc = self.parsed_desc(GroupNo(other))?;
+            mark(desc.block_bitmap, 1);
+            mark(desc.inode_bitmap, 1);
+            mark(desc.inode_table, u64::from(self.geometry.inode_table_blocks()));
+        }
+        (blocks.count.div_ceil(cluster) as u32..self.geometry.block_size * 8).for_each(|bit| {
+            set_bit(&mut bitmap, bit, true);
+        });
+        Ok(bitmap)
+    }
+}
+
+fn halves(value: u32) -> (U16, U16) {
+    (U16::new(value as u16), U16::new((value >> 16) as u16))
+}
+
+fn step(count: u32, up: bool) -> u32 {
+    if up { count.saturating_add(1) } else { count.saturating_sub(1) }
+}
+
+fn get_bit(bitmap: &[u8], bit: u32) -> bool {
+    bitmap.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+}
+
+/// Sets or clears a bit and tells whether it changed; bits beyond the end never change.
+fn set_bit(bitmap: &mut [u8], bit: u32, value: bool) -> bool {
+    let Some(byte) = bitmap.get_mut(bit as usize / 8) else { return false };
+    let before = *byte;
+    *byte = if value { before | 1 << (bit % 8) } else { before & !(1 << (bit % 8)) };
+    *byte != before
+}
