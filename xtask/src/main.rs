@@ -4,6 +4,7 @@
 mod bench;
 mod example;
 mod packages;
+mod picture;
 mod test;
 mod tidy;
 
@@ -17,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   ci             what the continuous integration runs (the same as test)
   tidy           house rules: crate edges, file headers and lengths, printing, links of the documentation
   example        make examples/damaged.qcow2 anew
+  picture        draw docs/run.svg, the README's picture of a run over the example
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure)";
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         ["test" | "ci"] => test::run(),
         ["tidy"] => tidy::run(),
         ["example"] => workspace().and_then(|workspace| example::run(&workspace)),
+        ["picture"] => workspace().and_then(|workspace| picture::run(&workspace)),
         ["bench", rest @ ..] => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

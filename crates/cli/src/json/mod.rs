@@ -1,6 +1,12 @@
 //! The report for programs: one JSON document. Its shape is documented in docs/json-schema.md and fixed by
 //! docs/report.schema.json; it grows, but nothing in it changes meaning without a new `version`.
 
+#[cfg(test)]
+#[path = "../../tests/support/schema.rs"]
+mod schema;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use fsmend_engine::report::{StageStats, Summary};
