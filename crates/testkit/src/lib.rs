@@ -1,6 +1,7 @@
 //! What the tests need and no user does: image builders, seeded damage, oracles, hostile images, bodies of fuzz targets.
 
 pub mod contents;
+pub mod damage;
 pub mod fsmend;
 pub mod host;
 pub mod image;
