@@ -11,7 +11,7 @@ use fsmend_engine::tree::{self, TreeFinding};
 use fsmend_engine::{Findings, pool};
 use fsmend_ext_format::inode::{RawInode, special};
 
-use crate::directory::{self, Directory};
+use crate::directory::{self, Directory, Surroundings};
 use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
@@ -35,6 +35,8 @@ pub struct CrossCheck<'a> {
     pub workers: usize,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
+    /// Blocks on the list of bad blocks, ascending.
+    pub bad_blocks: &'a [u64],
 }
 
 impl CrossCheck<'_> {
@@ -59,9 +61,17 @@ impl CrossCheck<'_> {
             if self.cancel.load(Relaxed) {
                 return;
             }
-            let Some(directory) = self.directory(inode) else { continue };
-            directory::inspect(self.fs, &self.inodes, &directory, &mut self.outcome.findings);
+            let Some(directory) = Directory::open(self.fs, inode) else { continue };
+            let surroundings = Surroundings { bad_blocks: self.bad_blocks };
+            directory::inspect_with(
+                self.fs,
+                &self.inodes,
+                &directory,
+                surroundings,
+                &mut self.outcome.findings,
+            );
         }
+        directory::check_contested(self.fs, &self.inodes, &mut self.outcome.findings);
     }
 
     /// Certifies what had to wait. Everything is counted, also what contradicts the facts: the directories returned are
@@ -87,23 +97,18 @@ impl CrossCheck<'_> {
         guilty
     }
 
-    /// Directories that hold names of inodes whose facts changed after they may have been certified, or of directories
-    /// that have several names.
+    /// Directories that hold names of inodes whose facts changed after they may have been certified.
     fn holders_of_doubtful_names(&self) -> BTreeSet<InodeNo> {
-        let mut doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
-        doubtful.extend(self.inodes.contested());
+        let doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
         if doubtful.is_empty() {
             return BTreeSet::new();
         }
         let found = self.search_names(&|inode| doubtful.contains(&inode));
-        found.into_iter().map(|(_, directory, _)| directory).collect()
+        found
     }
 
-    /// All names of the inodes that `wanted` accepts, as (inode, directory, name), sorted.
-    pub fn search_names(
-        &self,
-        wanted: &(dyn Fn(InodeNo) -> bool + Sync),
-    ) -> Vec<(InodeNo, InodeNo, Vec<u8>)> {
+    /// The directories that hold names of inodes that `wanted` accepts.
+    fn search_names(&self, wanted: &(dyn Fn(InodeNo) -> bool + Sync)) -> BTreeSet<InodeNo> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
@@ -114,31 +119,23 @@ impl CrossCheck<'_> {
             |_| Vec::new(),
             |found, part| {
                 for inode in part {
-                    let Some(directory) = self.directory(*inode) else { continue };
-                    directory::paths::entries_of(self.fs, &directory, &mut |target, name| {
-                        if wanted(target) && name != b"." && name != b".." {
-                            found.push((target, *inode, name.to_vec()));
-                        }
+                    let Some(directory) = Directory::open(self.fs, *inode) else { continue };
+                    let mut holds = false;
+                    directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
+                        holds |= wanted(target)
                     });
+                    if holds {
+                        found.push(*inode);
+                    }
                 }
             },
         );
-        let mut all: Vec<_> = found.into_iter().flatten().collect();
-        all.sort_unstable();
-        all
-    }
-
-    /// The directory `inode` as it will be after its inode's repair.
-    pub fn directory(&self, inode: InodeNo) -> Option<Directory> {
-        let record = self.fs.read_inode(inode)?.ok()?;
-        let inspection = inode::inspect(self.fs, inode, &record, &mut Findings::new());
-        let inline = inspection.inline;
-        Some(Directory { inode, record: inspection.record, runs: inspection.runs, inline })
+        found.into_iter().flatten().collect()
     }
 
     /// Takes back everything that was counted for a directory that the fast path had called innocent.
     fn withdraw(&self, inode: InodeNo) {
-        let Some(directory) = self.directory(inode) else { return };
+        let Some(directory) = Directory::open(self.fs, inode) else { return };
         let mut proof = DirectoryProof::default();
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
         let generation = RawInode::from_record(&directory.record).i_generation.get();
@@ -172,7 +169,7 @@ impl CrossCheck<'_> {
         loop {
             let mut groups = BTreeSet::new();
             for inode in suspects.difference(&searched) {
-                let Some(directory) = self.directory(*inode) else { continue };
+                let Some(directory) = Directory::open(self.fs, *inode) else { continue };
                 directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
                     if let Some((group, _)) = self.fs.geometry.inode_place(target)
                         && !self.inodes.is_scanned(target)
@@ -283,16 +280,16 @@ impl CrossCheck<'_> {
     pub fn tree_and_links(&mut self) {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
-        directory::tree::check_root(self.fs, &self.inodes, findings);
+        directory::check_root(self.fs, &self.inodes, findings);
         let tree_findings = tree::check(&self.inodes, root);
         let adjustments = self.adjustments(&tree_findings);
         let findings = &mut self.outcome.findings;
-        directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
+        directory::report_tree(self.fs, &self.inodes, &tree_findings, findings);
         let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
-        directory::tree::check_lost_found(self.fs, &self.inodes, pending, findings);
+        directory::check_lost_found(self.fs, &self.inodes, pending, findings);
     }
 
     /// How reconnecting directories changes the numbers of names.

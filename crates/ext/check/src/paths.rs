@@ -2,17 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::InodeNo;
-use fsmend_engine::problem::escape_name;
-use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::inode::special;
+use fsmend_engine::Findings;
 
 use crate::crosscheck::CrossCheck;
+use crate::directory::paths::Paths;
 
-/// Longest chain of directories that is followed.
-const DEPTH_MAX: usize = 256;
-/// Longest path that is printed, in bytes; longer ones are cut at the front.
-const PATH_LEN_MAX: usize = 4096;
 /// Problems per kind that get a path when not all are wanted.
 const NAMED_PER_ROW: usize = 5;
 
@@ -31,97 +25,11 @@ pub fn name_objects(cross: &CrossCheck<'_>, findings: Findings, all: bool) -> Fi
         }
     }
     if !wanted.is_empty() {
-        let names = Names::find(cross, &wanted);
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1);
         for problem in &mut problems {
-            name_object(problem, &names);
+            problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
         }
     }
     Findings::from_parts(problems, counts)
-}
-
-fn name_object(problem: &mut Problem, names: &Names) {
-    if let Some(inode) = problem.object.inode {
-        problem.object.path = names.path_of(inode);
-    }
-}
-
-/// One name for each wanted inode and for each directory above it.
-struct Names {
-    /// Inode to directory and name.
-    parents: BTreeMap<InodeNo, (InodeNo, Vec<u8>)>,
-}
-
-impl Names {
-    /// Searches the directories, upwards: names of the wanted inodes, then of the directories that hold them, and so on.
-    /// Parents of directories are known from the scan, so that two searches are enough.
-    fn find(cross: &CrossCheck<'_>, wanted: &BTreeSet<InodeNo>) -> Self {
-        let mut names = Names { parents: BTreeMap::new() };
-        let mut open: BTreeSet<InodeNo> = wanted.clone();
-        for _ in 0..DEPTH_MAX {
-            open.retain(|inode| inode.0 != special::ROOT && !names.parents.contains_key(inode));
-            if open.is_empty() {
-                break;
-            }
-            open.extend(ancestors(cross, &open));
-            open.retain(|inode| inode.0 != special::ROOT && !names.parents.contains_key(inode));
-            let found = cross.search_names(&|inode| open.contains(&inode));
-            let mut holders = BTreeSet::new();
-            for (inode, directory, name) in found {
-                holders.insert(directory);
-                names.parents.entry(inode).or_insert((directory, name));
-            }
-            open = holders;
-        }
-        names
-    }
-
-    fn path_of(&self, inode: InodeNo) -> Option<String> {
-        if inode.0 == special::ROOT {
-            return Some("/".to_owned());
-        }
-        let mut parts = Vec::new();
-        let mut at = inode;
-        let mut length = 0;
-        while at.0 != special::ROOT {
-            match self.parents.get(&at) {
-                Some((parent, name)) if parts.len() < DEPTH_MAX && length < PATH_LEN_MAX => {
-                    let part = escape_name(name);
-                    length += part.len() + 1;
-                    parts.push(part);
-                    at = *parent;
-                }
-                Some(_) => {
-                    parts.push("...".to_owned());
-                    break;
-                }
-                None if parts.is_empty() => return None,
-                None => {
-                    parts.push(format!("<{at}>"));
-                    break;
-                }
-            }
-        }
-        parts.reverse();
-        let start = if parts.first().is_some_and(|first| first.starts_with('<') || first == "...") {
-            ""
-        } else {
-            "/"
-        };
-        Some(format!("{start}{}", parts.join("/")))
-    }
-}
-
-/// All directories above those of `inodes` that are directories themselves, as the scan knows them.
-fn ancestors(cross: &CrossCheck<'_>, inodes: &BTreeSet<InodeNo>) -> BTreeSet<InodeNo> {
-    let mut found = BTreeSet::new();
-    for inode in inodes {
-        let mut at = *inode;
-        while let Some(fact) = cross.inodes.directory(at) {
-            at = InodeNo(fact.parent.load(std::sync::atomic::Ordering::Relaxed));
-            if at.0 == 0 || at.0 == special::ROOT || !found.insert(at) {
-                break;
-            }
-        }
-    }
-    found
 }

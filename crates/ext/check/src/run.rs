@@ -10,6 +10,7 @@ use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Findings, Progress};
 
+use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
 use crate::scan::{Scan, ScanOutcome};
@@ -136,7 +137,8 @@ fn check_settled(
     laps: &mut Laps,
 ) -> Result<CheckReport, Refusal> {
     mmp::check(fs, &mut findings);
-    let (inodes, claims, outcome) = scan(fs, options, progress, cancel, &mut findings);
+    let bad = bad_blocks::check(fs, &mut findings);
+    let (inodes, claims, outcome) = scan(fs, &bad, options, progress, cancel, &mut findings);
     stop_if(cancel)?;
     let [tables, maps, directories] = outcome.costs;
     laps.lap(
@@ -146,7 +148,8 @@ fn check_settled(
         tables.requests + maps.requests + directories.requests,
     );
     let non_contiguous = outcome.non_contiguous;
-    let mut cross = CrossCheck { fs, inodes, claims, outcome, workers: options.threads, cancel };
+    let mut cross =
+        CrossCheck { fs, inodes, claims, outcome, workers: options.threads, cancel, bad_blocks: &bad.blocks };
     cross.directories();
     let extra = cross.attributes();
     cross.owners(&extra);
@@ -169,12 +172,12 @@ fn check_settled(
 /// The parallel stages; once more without fast maps if trees turn out to share nodes.
 fn scan(
     fs: &Fs<'_>,
+    bad: &BadBlocks,
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
     findings: &mut Findings,
 ) -> (InodeTable, Claims, ScanOutcome) {
-    let bad = bad_blocks::check(fs, findings);
     let resize = resize_inode::check(fs, findings);
     for fast_maps in [true, false] {
         let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
