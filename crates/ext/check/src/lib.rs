@@ -7,6 +7,7 @@
 
 pub mod allocation;
 pub mod catalogue;
+pub mod bad_blocks;
 pub mod context;
 pub mod crosscheck;
 pub mod directory;
@@ -28,6 +29,7 @@ pub mod reading;
 pub mod run;
 pub mod scan;
 pub mod summary;
+pub mod resize_inode;
 pub mod superblock;
 pub mod usage;
 pub mod xattr;

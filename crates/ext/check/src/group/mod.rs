@@ -1,15 +1,298 @@
 //! Group descriptors: read, checked, replaced from backups where they cannot be believed.
+//!
+//! A descriptor that points out of bounds or on top of other metadata has its places taken from the best backup;
+//! what no backup knows has its place set to 0, "to be allocated anew". Marks for uninitialised parts are believed only
+//! where the descriptor's checksum is right.
 
+mod descriptors;
+mod mark;
+mod places;
 pub mod problems;
+#[cfg(test)]
+mod tests;
 
+use fsmend_base::{BlockNo, BlockRange, GroupNo};
 use fsmend_device::Device;
-use fsmend_engine::Findings;
+use fsmend_engine::problem::{Row, Value};
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 
-use crate::Group;
+use self::descriptors::Slot;
+use self::places::{KINDS, Kind, Occupied, Owner};
 use crate::superblock::Settled;
+use crate::{Group, Refusal};
+
+pub use self::mark::mark_metadata;
 
 /// Reads and checks all group descriptors. Always returns `group_count` groups: what cannot be believed and has no
 /// better witness in a backup has its places set to 0 ("to be allocated anew") and nothing to scan.
-pub fn load(_device: &dyn Device, settled: &Settled, _findings: &mut Findings) -> Vec<Group> {
-    vec![Group::default(); settled.geometry.group_count as usize]
+pub fn load(device: &dyn Device, settled: &Settled, findings: &mut Findings) -> Vec<Group> {
+    let geometry = &settled.geometry;
+    let mut slots = descriptors::read_primary(device, geometry);
+    settle_places(device, geometry, &mut slots, findings);
+    let last = geometry.group_count - 1;
+    let groups = slots.into_iter().zip(0..);
+    groups
+        .map(|(slot, number)| {
+            let desc = check_marks(geometry, GroupNo(number), &slot, number == last, findings);
+            Group { desc, scan_inodes: scan_inodes(geometry, &desc) }
+        })
+        .collect()
+}
+
+/// Refuses a file system that has lost an inode table and has no room for a new one: nothing could be mended.
+pub fn refuse_without_room(settled: &Settled, groups: &[Group]) -> Result<(), Refusal> {
+    let needed = u64::from(settled.geometry.inode_table_blocks());
+    let free: u64 = groups.iter().map(|group| u64::from(group.desc.free_blocks)).sum();
+    let free = free.saturating_mul(u64::from(settled.geometry.cluster_blocks));
+    match groups.iter().position(|group| group.desc.inode_table == 0) {
+        Some(lost) if free < needed => Err(Refusal {
+            code: "no-room",
+            message: format!(
+                "the inode table of group {lost} is lost, no backup descriptor says where it was, and of the {needed} blocks \
+                 for a new one only {free} are free"
+            ),
+            way_out: "Copy the file system to a larger device and enlarge it there".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What is wrong with one place.
+struct Trouble {
+    group: GroupNo,
+    kind: Kind,
+    /// Who has the blocks, when the place is one that could be.
+    other: Option<Owner>,
+}
+
+/// Makes every place of `slots` one that can be believed, or 0.
+fn settle_places(device: &dyn Device, geometry: &Geometry, slots: &mut [Slot], findings: &mut Findings) {
+    let mut placed = Vec::with_capacity(slots.len() * KINDS.len());
+    let mut doubtful = Vec::new();
+    for (slot, number) in slots.iter().zip(0..) {
+        let group = GroupNo(number);
+        let sound = KINDS.iter().filter(|kind| kind.is_allowed(geometry, group, &slot.desc));
+        let before = placed.len();
+        placed.extend(sound.map(|kind| (kind.range(geometry, &slot.desc), Owner::Place(group, *kind))));
+        if placed.len() - before < KINDS.len() || !slot.is_credible() {
+            doubtful.push(group);
+        }
+    }
+    doubtful.extend(places::groups_in_conflict(geometry, &placed));
+    if doubtful.is_empty() {
+        return;
+    }
+    doubtful.sort_unstable();
+    doubtful.dedup();
+    placed.retain(
+        |(_, owner)| !matches!(owner, Owner::Place(group, _) if doubtful.binary_search(group).is_ok()),
+    );
+    let mut occupied = Occupied::default();
+    occupied.take_heads(geometry);
+    for (range, owner) in placed {
+        let _ = occupied.take(range, owner);
+    }
+    settle_doubtful(device, geometry, slots, &doubtful, &mut occupied, findings);
+}
+
+/// Places of doubtful groups get their blocks in this order: those that a backup confirms, then the others.
+fn settle_doubtful(
+    device: &dyn Device,
+    geometry: &Geometry,
+    slots: &mut [Slot],
+    doubtful: &[GroupNo],
+    occupied: &mut Occupied,
+    findings: &mut Findings,
+) {
+    let backups: Vec<Vec<Slot>> =
+        doubtful.iter().map(|group| descriptors::backups(device, geometry, *group)).collect();
+    let mut waiting = Vec::new();
+    for (&group, backups) in doubtful.iter().zip(&backups) {
+        let Some(slot) = slots.get(group.0 as usize) else { continue };
+        if !slot.is_readable {
+            findings.raise(Problem::new(&problems::UNREADABLE).group(group).block(slot.block));
+        }
+        for kind in KINDS {
+            let confirmed = backups.iter().any(|backup| kind.place(&backup.desc) == kind.place(&slot.desc));
+            let range = kind.range(geometry, &slot.desc);
+            let taken = confirmed
+                && kind.is_allowed(geometry, group, &slot.desc)
+                && occupied.take(range, Owner::Place(group, kind)).is_ok();
+            if !taken {
+                waiting.push((group, kind));
+            }
+        }
+    }
+    let troubles = settle_waiting(geometry, slots, waiting, doubtful, &backups, occupied);
+    for trouble in &troubles {
+        raise_place(slots, trouble, findings);
+    }
+    for troubles in troubles.chunk_by(|one, next| one.group == next.group) {
+        let group = troubles[0].group;
+        let index = doubtful.binary_search(&group).unwrap_or(usize::MAX);
+        let backups = backups.get(index).map_or(&[][..], Vec::as_slice);
+        replace(geometry, slots, group, troubles, backups, occupied, findings);
+    }
+}
+
+/// The places that no backup confirms: good if they are allowed and free, and not contradicted by a backup of a
+/// descriptor whose own checksum is wrong.
+fn settle_waiting(
+    geometry: &Geometry,
+    slots: &[Slot],
+    waiting: Vec<(GroupNo, Kind)>,
+    doubtful: &[GroupNo],
+    backups: &[Vec<Slot>],
+    occupied: &mut Occupied,
+) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    for (group, kind) in waiting {
+        let Some(slot) = slots.get(group.0 as usize) else { continue };
+        if !kind.is_allowed(geometry, group, &slot.desc) {
+            troubles.push(Trouble { group, kind, other: None });
+            continue;
+        }
+        let range = kind.range(geometry, &slot.desc);
+        let witnesses = doubtful.binary_search(&group).ok().and_then(|index| backups.get(index));
+        let contradicted = !slot.is_credible()
+            && witnesses.is_some_and(|backups| {
+                backups.iter().any(|backup| kind.is_allowed(geometry, group, &backup.desc))
+            });
+        if contradicted {
+            troubles.push(Trouble { group, kind, other: occupied.owner(range) });
+        } else if let Err(other) = occupied.take(range, Owner::Place(group, kind)) {
+            troubles.push(Trouble { group, kind, other: Some(other) });
+        }
+    }
+    troubles
+}
+
+fn raise_place(slots: &[Slot], trouble: &Trouble, findings: &mut Findings) {
+    let Some(slot) = slots.get(trouble.group.0 as usize).filter(|slot| slot.is_readable) else { return };
+    let place = trouble.kind.place(&slot.desc);
+    let problem = match trouble.other {
+        None => Problem::new(place_row(trouble.kind)).stored(place),
+        Some(other) => {
+            Problem::new(conflict_row(trouble.kind)).block(BlockNo(place)).observed(other.describe())
+        }
+    };
+    findings.raise(problem.group(trouble.group));
+}
+
+fn place_row(kind: Kind) -> &'static Row {
+    match kind {
+        Kind::InodeTable => &problems::INODE_TABLE_PLACE,
+        Kind::BlockBitmap => &problems::BLOCK_BITMAP_PLACE,
+        Kind::InodeBitmap => &problems::INODE_BITMAP_PLACE,
+    }
+}
+
+fn conflict_row(kind: Kind) -> &'static Row {
+    match kind {
+        Kind::InodeTable => &problems::INODE_TABLE_CONFLICT,
+        Kind::BlockBitmap => &problems::BLOCK_BITMAP_CONFLICT,
+        Kind::InodeBitmap => &problems::INODE_BITMAP_CONFLICT,
+    }
+}
+
+/// Takes the places in `troubles` from the first backup that has them all free and allowed, else from whichever
+/// has one; what none has becomes 0. A descriptor that is lost as a whole is taken from the backup as a whole.
+fn replace(
+    geometry: &Geometry,
+    slots: &mut [Slot],
+    group: GroupNo,
+    troubles: &[Trouble],
+    backups: &[Slot],
+    occupied: &mut Occupied,
+    findings: &mut Findings,
+) {
+    let Some(slot) = slots.get_mut(group.0 as usize) else { return };
+    let usable = |backup: &Slot, kind: Kind, occupied: &Occupied| {
+        kind.is_allowed(geometry, group, &backup.desc)
+            && occupied.owner(kind.range(geometry, &backup.desc)).is_none()
+    };
+    let score =
+        |backup: &&Slot| troubles.iter().filter(|trouble| usable(backup, trouble.kind, occupied)).count();
+    let mut best: Option<&Slot> = None;
+    for backup in backups {
+        if score(&backup) > best.as_ref().map_or(0, score) {
+            best = Some(backup);
+        }
+    }
+    let mut desc = slot.desc;
+    if let Some(backup) = best.filter(|_| troubles.len() == KINDS.len() || !slot.is_credible()) {
+        let kept = |kind: &Kind| !troubles.iter().any(|trouble| trouble.kind == *kind);
+        desc = whole_backup(&backup.desc);
+        for kind in KINDS.iter().filter(|kind| kept(kind)) {
+            kind.set_place(&mut desc, kind.place(&slot.desc));
+        }
+        slot.checked = None;
+    }
+    for trouble in troubles {
+        let from = best.filter(|backup| usable(backup, trouble.kind, occupied));
+        trouble.kind.set_place(&mut desc, from.map_or(0, |backup| trouble.kind.place(&backup.desc)));
+        if from.is_some() {
+            let _ = occupied.take(trouble.kind.range(geometry, &desc), Owner::Place(group, trouble.kind));
+        }
+    }
+    if let Some(backup) = best {
+        findings.raise(Problem::new(&problems::FROM_BACKUP).group(group).block(backup.block));
+    }
+    slot.desc = desc;
+}
+
+/// A backup in the place of a lost descriptor. Backups are not kept up to date, so what they say of unused parts is void.
+fn whole_backup(backup: &GroupDesc) -> GroupDesc {
+    GroupDesc { flags: backup.flags & !(BG_BLOCK_UNINIT | BG_INODE_UNINIT), itable_unused: 0, ..*backup }
+}
+
+/// Checksum and marks of one descriptor; returns it mended.
+fn check_marks(
+    geometry: &Geometry,
+    group: GroupNo,
+    slot: &Slot,
+    is_last: bool,
+    findings: &mut Findings,
+) -> GroupDesc {
+    let mut desc = slot.desc;
+    let uninit = BG_BLOCK_UNINIT | BG_INODE_UNINIT;
+    if let Some(checked) = slot.checked.filter(|checked| !checked.is_right()) {
+        let problem =
+            Problem::new(&problems::CHECKSUM).group(group).stored(Value::Hex(checked.stored.into()));
+        findings.raise(problem.observed(Value::Hex(checked.computed.into())));
+        desc.flags &= !uninit;
+        desc.itable_unused = 0;
+    }
+    let has_checksums = geometry.features.group_csum();
+    if !has_checksums && (desc.flags & uninit != 0 || desc.itable_unused != 0) {
+        findings.raise(Problem::new(&problems::UNINIT_WITHOUT_CHECKSUM).group(group));
+        desc.flags &= !uninit;
+        desc.itable_unused = 0;
+    }
+    if is_last && desc.has_flag(BG_BLOCK_UNINIT) {
+        findings.raise(Problem::new(&problems::LAST_UNINIT).group(group));
+        desc.flags &= !BG_BLOCK_UNINIT;
+    }
+    let most = desc.free_inodes.min(geometry.inodes_per_group);
+    if has_checksums && desc.itable_unused > most {
+        findings.raise(
+            Problem::new(&problems::UNUSED_TOO_MANY).group(group).stored(desc.itable_unused).observed(most),
+        );
+        desc.itable_unused = 0;
+    }
+    desc
+}
+
+fn scan_inodes(geometry: &Geometry, desc: &GroupDesc) -> u32 {
+    if desc.inode_table == 0 || desc.has_flag(BG_INODE_UNINIT) {
+        return 0;
+    }
+    geometry.inodes_per_group.saturating_sub(desc.itable_unused)
+}
+
+/// The blocks of the inode table of a group, if it has one.
+pub fn inode_table(geometry: &Geometry, group: &Group) -> Option<BlockRange> {
+    (group.desc.inode_table != 0).then(|| Kind::InodeTable.range(geometry, &group.desc))
 }

@@ -1,12 +1,27 @@
 //! The superblock against itself, the device and its backups.
+//!
+//! The primary is used when it is in order. When it cannot be worked with, or is doubtful (wrong checksum, counts that
+//! do not fit) and a sound backup describes another layout, the best backup stands in for it. What is wrong with the
+//! chosen one is raised and mended in [`Settled`].
 
+mod candidates;
+mod fields;
+mod foreign;
 pub mod problems;
+mod refusal;
+#[cfg(test)]
+mod tests;
 
+use fsmend_base::{BlockNo, GroupNo};
 use fsmend_device::Device;
-use fsmend_engine::Findings;
+use fsmend_engine::problem::Row;
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::superblock::RawSuperblock;
+use fsmend_ext_format::settle::Unsound;
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 
+use self::candidates::Candidate;
 use crate::Refusal;
 
 /// What the caller wants of the superblock search.
@@ -25,17 +40,198 @@ pub struct Settled {
     pub superblock: RawSuperblock,
     /// The numbers.
     pub geometry: Geometry,
-    /// The block that it was read from: the first data block for the primary.
+    /// The block that it was read from: 0 or 1 for the primary.
     pub block: u64,
+}
+
+impl Settled {
+    /// Whether a backup stands in for the primary: counts, state and the recovery flag are then not to be trusted.
+    pub fn is_backup(&self) -> bool {
+        self.block > 1
+    }
 }
 
 /// Finds a superblock that can be worked with: the primary, else the backups, best first; raises what is wrong with
 /// it. Refuses what is not ext at all, and what has incompatible features that nobody here knows.
 pub fn settle(
-    _device: &dyn Device,
-    _options: SuperblockOptions,
-    _now: u64,
-    _findings: &mut Findings,
+    device: &dyn Device,
+    options: SuperblockOptions,
+    now: u64,
+    findings: &mut Findings,
 ) -> Result<Settled, Refusal> {
-    Err(Refusal { code: "not-ext", message: String::new(), way_out: String::new() })
+    let chosen = match options.block {
+        Some(block) => named(device, block, options.block_size, findings)?,
+        None => choose(device, findings)?,
+    };
+    refuse_unknown(device, &chosen.raw)?;
+    let Ok(geometry) = &chosen.geometry else {
+        return Err(refusal::bad_superblock(device, "it contradicts itself"));
+    };
+    let is_backup = chosen.block > 1;
+    let mut superblock = chosen.raw.clone();
+    fields::mend(&mut superblock, geometry, now, is_backup, findings);
+    let geometry = Geometry::from_superblock(&superblock, device.len())
+        .map_err(|unsound| refusal::bad_superblock(device, &unsound.to_string()))?;
+    if u128::from(superblock.blocks_count()) * u128::from(geometry.block_size) > u128::from(device.len()) {
+        let holds = device.len() / u64::from(geometry.block_size);
+        findings
+            .raise(Problem::new(&problems::BEYOND_DEVICE).stored(superblock.blocks_count()).observed(holds));
+    }
+    if options.block.is_none() && !is_backup {
+        compare_backup(device, &geometry, findings);
+    }
+    Ok(Settled { superblock, geometry, block: chosen.block })
+}
+
+fn named(
+    device: &dyn Device,
+    block: u64,
+    block_size: Option<u32>,
+    findings: &mut Findings,
+) -> Result<Candidate, Refusal> {
+    let Some(candidate) = candidates::named(device, block, block_size) else {
+        return Err(refusal::bad_choice(device, block, "nothing there has its magic number"));
+    };
+    match &candidate.geometry {
+        Ok(_) => Ok(candidate),
+        Err(unsound) => {
+            let identity = refuse_unknown(device, &candidate.raw);
+            raise_unsound(*unsound, findings);
+            identity.and(Err(refusal::bad_choice(device, block, &unsound.to_string())))
+        }
+    }
+}
+
+/// The primary, or the backup that is better than it.
+fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Refusal> {
+    if device.len() < 2048 {
+        return Err(refusal::too_short(device));
+    }
+    let primary = candidates::primary(device);
+    if let Some(candidate) = &primary {
+        let is_ext = candidate.raw.s_magic.get() == EXT_MAGIC;
+        if is_ext
+            && candidate.raw.features().has_incompat(incompat::JOURNAL_DEV)
+            && is_journal_device(&candidate.raw)
+        {
+            return Err(refusal::journal_device(device));
+        }
+        if let (false, Some(what)) = (is_ext, foreign::identify(device)) {
+            return Err(refusal::foreign(device, what));
+        }
+        if candidate.geometry.is_ok() && candidate.doubt().is_none() {
+            return Ok(candidate.clone());
+        }
+    }
+    let best = candidates::backups(device, primary.as_ref().map(|primary| &primary.raw)).into_iter().next();
+    match (primary, best) {
+        (Some(primary), Some(best)) if primary.geometry.is_ok() && primary.layout() == best.layout() => {
+            Ok(primary)
+        }
+        (primary, Some(best)) => {
+            let why = primary.as_ref().map_or_else(|| "it cannot be read".to_owned(), why_not);
+            let problem = Problem::new(&problems::PRIMARY_REPLACED).block(BlockNo(best.block));
+            findings.raise(problem.stored(why));
+            Ok(best)
+        }
+        (Some(primary), None) => no_backup(device, primary, findings),
+        (None, None) => Err(refusal::unreadable(device)),
+    }
+}
+
+fn why_not(primary: &Candidate) -> String {
+    match (&primary.geometry, primary.doubt()) {
+        (Err(Unsound::Magic(_)), _) => "its magic number is missing".to_owned(),
+        (Err(unsound), _) => unsound.to_string(),
+        (_, Some(doubt)) => doubt,
+        _ => "its layout is not that of the backups".to_owned(),
+    }
+}
+
+/// The primary has to do, if it can.
+fn no_backup(device: &dyn Device, primary: Candidate, findings: &mut Findings) -> Result<Candidate, Refusal> {
+    match primary.geometry {
+        Ok(_) => Ok(primary),
+        Err(Unsound::Magic(_)) => {
+            findings.raise(Problem::new(&problems::UNUSABLE).observed("no magic number"));
+            Err(refusal::no_magic(device))
+        }
+        Err(unsound) => {
+            raise_unsound(unsound, findings);
+            Err(refusal::bad_superblock(device, &unsound.to_string()))
+        }
+    }
+}
+
+fn raise_unsound(unsound: Unsound, findings: &mut Findings) {
+    let row: &'static Row = match unsound {
+        Unsound::BlocksPerGroup(_) => &problems::BLOCKS_PER_GROUP,
+        Unsound::FirstDataBlock(_) => &problems::FIRST_DATA_BLOCK,
+        Unsound::InodesOverflow(_) => &problems::INODES_OVERFLOW,
+        _ => &problems::BAD_VALUE,
+    };
+    findings.raise(Problem::new(row).stored(unsound.stored()).detail("field", unsound.field()));
+    findings.raise(Problem::new(&problems::UNUSABLE).observed(unsound.to_string()));
+}
+
+/// Journal devices have no inodes; a file system with a stray bit in its feature word has.
+fn is_journal_device(raw: &RawSuperblock) -> bool {
+    raw.s_inodes_count.get() == 0 || raw.s_inodes_per_group.get() == 0
+}
+
+fn refuse_unknown(device: &dyn Device, raw: &RawSuperblock) -> Result<(), Refusal> {
+    let features = raw.features();
+    if features.has_incompat(incompat::JOURNAL_DEV) {
+        return Err(refusal::journal_device(device));
+    }
+    if features.incompat & !incompat::SUPPORTED != 0 {
+        return Err(refusal::unknown_feature(device, features));
+    }
+    Ok(())
+}
+
+/// Looks whether the first backup would be of use. Counts, times and feature words of backups lag behind in sound
+/// file systems; the numbers that place everything do not.
+fn compare_backup(device: &dyn Device, geometry: &Geometry, findings: &mut Findings) {
+    let mut groups = (1..geometry.group_count.min(128))
+        .chain(geometry.backup_groups.into_iter().filter(|group| *group > 0));
+    let Some(group) =
+        groups.find(|group| geometry.has_superblock(GroupNo(*group)) && *group < geometry.group_count)
+    else {
+        return;
+    };
+    let block = geometry.group_head_start(GroupNo(group));
+    let Some(offset) = block.checked_mul(u64::from(geometry.block_size)) else { return };
+    if offset.saturating_add(u64::from(geometry.block_size)) > device.len() {
+        return;
+    }
+    let what = match candidates::read(device, offset) {
+        None => "it cannot be read",
+        Some(raw) if raw.s_magic.get() != EXT_MAGIC => "its magic number is missing",
+        Some(raw) => match Geometry::from_superblock(&raw, device.len()) {
+            Err(unsound) => unsound.field(),
+            Ok(backup) => match difference(geometry, &backup) {
+                Some(what) => what,
+                None => return,
+            },
+        },
+    };
+    findings.raise(Problem::new(&problems::BACKUP_DIFFERS).block(BlockNo(block)).observed(what));
+}
+
+fn difference(primary: &Geometry, backup: &Geometry) -> Option<&'static str> {
+    let numbers = |geometry: &Geometry| {
+        [
+            ("another block size", geometry.block_size),
+            ("another group size", geometry.blocks_per_group),
+            ("another number of inodes per group", geometry.inodes_per_group),
+            ("another inode size", geometry.inode_size),
+            ("another descriptor size", geometry.desc_size),
+        ]
+    };
+    numbers(primary)
+        .into_iter()
+        .zip(numbers(backup))
+        .find(|(ours, theirs)| ours.1 != theirs.1)
+        .map(|(ours, _)| ours.0)
 }

@@ -1,0 +1,103 @@
+//! The resize inode (7): the blocks behind the descriptors that are reserved for growth.
+//!
+//! Its map is fixed by the geometry. Only the double indirect block is used; its entry `(desc_blocks + i) mod n` is the
+//! `i`th reserved block of group 0, which in turn serves as an indirect block and lists its own copies in the groups
+//! that have backups, in ascending order.
+
+pub mod problems;
+#[cfg(test)]
+mod tests;
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::features::compat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::{RawInode, mode, special};
+
+use crate::Fs;
+
+/// Index of the double indirect block in `i_block`.
+const DOUBLE_INDIRECT: usize = 13;
+/// Number of pointers in `i_block`.
+const POINTERS: usize = 15;
+
+/// What the resize inode leaves behind, as it will be after repair.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResizeInode {
+    /// Blocks that it has for itself (its double indirect block); the reserved blocks are static metadata.
+    pub claims: Vec<u64>,
+}
+
+/// Checks the resize inode against the geometry.
+pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
+    let inode = InodeNo(special::RESIZE);
+    let Some(Ok(record)) = fs.read_inode(inode) else { return ResizeInode::default() };
+    let raw = RawInode::from_record(&record);
+    if !fs.geometry.features.has_compat(compat::RESIZE_INODE) {
+        if (0..POINTERS).any(|index| raw.block_word(index) != 0) {
+            findings.raise(Problem::new(&problems::NOT_CLEAR).inode(inode));
+        }
+        return ResizeInode::default();
+    }
+    if let Err(why) = check_map(fs, &raw) {
+        findings.raise(Problem::new(&problems::INVALID).inode(inode).observed(why));
+    }
+    let block = u64::from(raw.block_word(DOUBLE_INDIRECT));
+    let is_usable = fs.is_valid_block(BlockNo(block)) && !fs.metadata.get(block);
+    ResizeInode { claims: if is_usable { vec![block] } else { Vec::new() } }
+}
+
+fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
+    let geometry = &fs.geometry;
+    let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));
+    if geometry.reserved_gdt_blocks == 0 && double.0 == 0 {
+        return Ok(());
+    }
+    if raw.file_type() != mode::REGULAR {
+        return Err("it is not a regular file".to_owned());
+    }
+    if raw.i_links_count.get() == 0 {
+        return Err("it has no link".to_owned());
+    }
+    if let Some(index) = (0..POINTERS).find(|index| *index != DOUBLE_INDIRECT && raw.block_word(*index) != 0)
+    {
+        return Err(format!("pointer {index} is in use"));
+    }
+    if !fs.is_valid_block(double) || fs.metadata.get(double.0) {
+        return Err(format!("its double indirect block cannot be block {double}"));
+    }
+    let pointers = fs.read_block(double).map_err(|error| error.to_string())?;
+    let per_block = geometry.block_size / 4;
+    let first = geometry.group_head(GroupNo(0)).reserved.start.0;
+    for step in 0..geometry.reserved_gdt_blocks {
+        let slot = (geometry.desc_blocks().wrapping_add(step)) % per_block;
+        let expected = first + u64::from(step);
+        let found = u64::from(pointer(&pointers, slot));
+        if found != expected {
+            return Err(format!("it lists block {found} where block {expected} is reserved"));
+        }
+        check_copies(fs, geometry, expected)?;
+    }
+    Ok(())
+}
+
+/// Reserved block `block` of group 0 has to list its copies in the groups with backups.
+fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64) -> Result<(), String> {
+    let pointers = fs.read_block(BlockNo(block)).map_err(|error| error.to_string())?;
+    let groups = (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group)));
+    for (group, slot) in groups.zip(0..geometry.block_size / 4) {
+        let expected = block + u64::from(group) * u64::from(geometry.blocks_per_group);
+        let found = u64::from(pointer(&pointers, slot));
+        if found != expected {
+            return Err(format!(
+                "reserved block {block} lists block {found} as its copy in group {group} instead of {expected}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn pointer(block: &[u8], index: u32) -> u32 {
+    let at = index as usize * 4;
+    block.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}

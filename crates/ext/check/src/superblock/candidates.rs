@@ -1,0 +1,234 @@
+//! The superblocks that a device offers: the primary and the ladder of backups.
+//!
+//! A backup is believed only where it should be: its own numbers must say that a group with a backup starts just
+//! there. So old superblocks of another file system, or of an image stored inside a file, are not taken for ours.
+
+use fsmend_base::GroupNo;
+use fsmend_device::Device;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::settle::Unsound;
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::FromBytes;
+
+/// More sound backups than this are not looked for.
+const BACKUPS_MAX: usize = 8;
+/// Largest `s_blocks_per_group` that mke2fs makes without bigalloc.
+const BLOCKS_PER_GROUP_MAX: u64 = 65528;
+
+/// A superblock found on the device.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    pub(super) raw: RawSuperblock,
+    /// Where it was read from, in its own blocks.
+    pub(super) block: u64,
+    pub(super) geometry: Result<Geometry, Unsound>,
+}
+
+impl Candidate {
+    fn new(raw: RawSuperblock, block: u64, device_len: u64) -> Self {
+        let geometry = Geometry::from_superblock(&raw, device_len);
+        Candidate { raw, block, geometry }
+    }
+
+    /// What makes this superblock doubtful although it can be worked with.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let Ok(geometry) = &self.geometry else { return None };
+        if has_wrong_checksum(&self.raw) {
+            return Some("its checksum is wrong".to_owned());
+        }
+        if !counts_agree(&self.raw, geometry) {
+            return Some("its inode count does not go with its groups".to_owned());
+        }
+        if first_meta_bg_is_too_big(geometry) {
+            return Some("its first meta block group is too large".to_owned());
+        }
+        None
+    }
+
+    /// What the layout hangs on, to be compared between superblocks of one file system.
+    pub(super) fn layout(&self) -> Option<Geometry> {
+        let mut geometry = self.geometry.clone().ok()?;
+        geometry.features.compat &= fsmend_ext_format::features::compat::SPARSE_SUPER2;
+        geometry.features.incompat &= incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG;
+        geometry.features.ro_compat &= fsmend_ext_format::features::ro_compat::SPARSE_SUPER;
+        Some(geometry)
+    }
+}
+
+/// Whether the superblock has a checksum and it is wrong.
+pub(super) fn has_wrong_checksum(raw: &RawSuperblock) -> bool {
+    raw.features().metadata_csum() && !checksum::superblock(raw).is_right()
+}
+
+/// Whether the inode count is what the groups give. (A geometry cut to the device has fewer groups than are claimed.)
+pub(super) fn counts_agree(raw: &RawSuperblock, geometry: &Geometry) -> bool {
+    u64::from(raw.s_inodes_count.get())
+        == claimed_groups(raw, geometry) * u64::from(geometry.inodes_per_group)
+}
+
+/// The number of groups that the superblock claims.
+pub(super) fn claimed_groups(raw: &RawSuperblock, geometry: &Geometry) -> u64 {
+    let blocks = raw.blocks_count().saturating_sub(u64::from(geometry.first_data_block));
+    blocks.div_ceil(u64::from(geometry.blocks_per_group))
+}
+
+/// Whether `first_meta_bg` lies behind all descriptor blocks.
+pub(super) fn first_meta_bg_is_too_big(geometry: &Geometry) -> bool {
+    geometry.features.has_incompat(incompat::META_BG) && geometry.first_meta_bg > geometry.desc_blocks()
+}
+
+/// Reads the superblock at byte `offset`.
+pub(super) fn read(device: &dyn Device, offset: u64) -> Option<RawSuperblock> {
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    device.read_at(offset, &mut bytes).ok()?;
+    RawSuperblock::read_from_bytes(&bytes).ok()
+}
+
+/// The primary superblock, whatever it looks like; `None` when it cannot be read.
+pub(super) fn primary(device: &dyn Device) -> Option<Candidate> {
+    let raw = read(device, SUPERBLOCK_OFFSET)?;
+    let mut candidate = Candidate::new(raw, 0, device.len());
+    if let Ok(geometry) = &candidate.geometry {
+        candidate.block = u64::from(geometry.block_size == 1024);
+    }
+    Some(candidate)
+}
+
+/// The superblock that the user named: in `block`, with blocks of `block_size` or any size that fits what it says itself.
+pub(super) fn named(device: &dyn Device, block: u64, block_size: Option<u32>) -> Option<Candidate> {
+    let sizes: Vec<u32> =
+        block_size.map_or_else(|| (0..=6).map(|log| 1024 << log).collect(), |size| vec![size]);
+    let found: Vec<Candidate> = sizes
+        .into_iter()
+        .filter_map(|size| {
+            let primary = block == 0 || (block == 1 && size == 1024);
+            let offset = if primary { SUPERBLOCK_OFFSET } else { block.checked_mul(u64::from(size))? };
+            let candidate = Candidate::new(read(device, offset)?, block, device.len());
+            let fits = |geometry: &Geometry| block_size.is_some() || geometry.block_size == size;
+            (candidate.raw.s_magic.get() == EXT_MAGIC && candidate.geometry.as_ref().map_or(true, fits))
+                .then_some(candidate)
+        })
+        .collect();
+    found.iter().find(|candidate| candidate.geometry.is_ok()).or(found.first()).cloned()
+}
+
+/// The sound backups, best first: those on which most agree, then the one written last, then the first on the disk.
+/// `hint` is the primary as far as it could be read: its block size and group size are tried first.
+pub(super) fn backups(device: &dyn Device, hint: Option<&RawSuperblock>) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    for rung in ladder(device.len(), hint) {
+        if found.len() >= BACKUPS_MAX {
+            break;
+        }
+        if let Some(candidate) = backup_at(device, rung) {
+            found.push(candidate);
+        }
+    }
+    let agreeing = |layout: &Option<Geometry>| found.iter().filter(|other| other.layout() == *layout).count();
+    let votes: Vec<usize> = found.iter().map(|candidate| agreeing(&candidate.layout())).collect();
+    let mut ranked: Vec<(usize, Candidate)> = votes.into_iter().zip(found).collect();
+    ranked.sort_by_key(|(votes, candidate)| {
+        let newest = std::cmp::Reverse(candidate.raw.s_wtime.get());
+        (std::cmp::Reverse(*votes), newest, candidate.block)
+    });
+    ranked.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// A place where a backup may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rung {
+    block_size: u32,
+    group: u32,
+    block: u64,
+}
+
+fn backup_at(device: &dyn Device, rung: Rung) -> Option<Candidate> {
+    let raw = read(device, rung.block.checked_mul(u64::from(rung.block_size))?)?;
+    if raw.s_magic.get() != EXT_MAGIC {
+        return None;
+    }
+    let candidate = Candidate::new(raw, rung.block, device.len());
+    let geometry = candidate.geometry.as_ref().ok()?;
+    let group = GroupNo(rung.group);
+    let said = u32::from(candidate.raw.s_block_group_nr.get());
+    let belongs = geometry.block_size == rung.block_size
+        && rung.group < geometry.group_count
+        && geometry.group_head_start(group) == rung.block
+        && geometry.has_superblock(group)
+        && (geometry.revision == 0 || said == rung.group & 0xFFFF);
+    (belongs && candidate.doubt().is_none()).then_some(candidate)
+}
+
+/// All places to try: those that the primary's own numbers give, then the defaults of every block size.
+fn ladder(device_len: u64, hint: Option<&RawSuperblock>) -> Vec<Rung> {
+    let mut rungs = Vec::new();
+    if let Some(hint) =
+        hint.filter(|hint| hint.s_magic.get() == EXT_MAGIC && hint.s_log_block_size.get() <= 6)
+    {
+        let block_size = 1024 << hint.s_log_block_size.get();
+        let extra = hint.s_backup_bgs.map(|group| group.get());
+        push_rungs(&mut rungs, device_len, block_size, u64::from(hint.s_blocks_per_group.get()), &extra);
+    }
+    for log in 0..=6 {
+        let block_size = 1024 << log;
+        let full = u64::from(block_size) * 8;
+        for per_group in [full.min(BLOCKS_PER_GROUP_MAX), full, full.min(BLOCKS_PER_GROUP_MAX) * 16] {
+            push_rungs(&mut rungs, device_len, block_size, per_group, &[]);
+        }
+    }
+    rungs
+}
+
+fn push_rungs(rungs: &mut Vec<Rung>, device_len: u64, block_size: u32, per_group: u64, extra: &[u32]) {
+    let blocks = device_len / u64::from(block_size);
+    if per_group < 8 || per_group >= blocks {
+        return;
+    }
+    let last = (blocks / per_group).min(u64::from(u32::MAX)) as u32;
+    let mut groups = sparse_groups(last);
+    groups.extend(extra.iter().copied().chain([last, last.saturating_sub(1)]));
+    for group in groups.into_iter().filter(|group| *group > 0 && *group <= last) {
+        for first in 0..=u64::from(block_size == 1024) {
+            let block = u64::from(group) * per_group + first;
+            let rung = Rung { block_size, group, block };
+            if block < blocks && !rungs.contains(&rung) {
+                rungs.push(rung);
+            }
+        }
+    }
+}
+
+/// 1 and the powers of 3, 5 and 7 up to `last`, ascending.
+fn sparse_groups(last: u32) -> Vec<u32> {
+    let mut groups = vec![1];
+    for base in [3u32, 5, 7] {
+        let powers = std::iter::successors(Some(base), |power| power.checked_mul(base));
+        groups.extend(powers.take_while(|power| *power <= last));
+    }
+    groups.sort_unstable();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rung, ladder, sparse_groups};
+
+    #[test]
+    fn the_ladder_has_the_places_of_every_block_size() {
+        let rungs = ladder(64 << 30, None);
+        for (block_size, group, block) in
+            [(1024, 1, 8193), (1024, 1, 8192), (4096, 1, 32768), (4096, 49, 49 * 32768), (65536, 1, 65528)]
+        {
+            assert!(rungs.contains(&Rung { block_size, group, block }), "{block_size} {group} {block}");
+        }
+        assert!(rungs.len() < 2000);
+        assert!(ladder(0, None).is_empty());
+    }
+
+    #[test]
+    fn backup_groups_are_powers() {
+        assert_eq!(sparse_groups(50), [1, 3, 5, 7, 9, 25, 27, 49]);
+    }
+}

@@ -1,0 +1,188 @@
+//! The fields of the chosen superblock: what is wrong is raised and mended on our copy.
+
+use fsmend_engine::{Findings, Problem, problem::Row, problem::Value};
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::settle::OS_HURD;
+use fsmend_ext_format::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock};
+
+use super::candidates::{claimed_groups, first_meta_bg_is_too_big, has_wrong_checksum};
+use super::problems;
+use super::refusal::feature_bits;
+
+/// `s_state`: unmounted cleanly.
+const STATE_VALID: u16 = 1;
+/// `s_state`: the kernel met errors.
+const STATE_ERRORS: u16 = 2;
+/// `s_flags`: for testing development kernels.
+const FLAG_TEST: u32 = 4;
+/// How far ahead a time may be without a word: clocks are set, time zones are wrong.
+const CLOCK_SLACK: u64 = 86_400;
+/// The extra inode size that every implementation wants today.
+const USUAL_EXTRA_SIZE: u16 = 32;
+
+/// Raises what is wrong with the fields of `raw` and mends it. `geometry` is what `raw` gives before mending;
+/// `is_backup` says that counts and state are not to be expected in it.
+pub(super) fn mend(
+    raw: &mut RawSuperblock,
+    geometry: &Geometry,
+    now: u64,
+    is_backup: bool,
+    findings: &mut Findings,
+) {
+    if has_wrong_checksum(raw) {
+        let checked = checksum::superblock(raw);
+        let problem = Problem::new(&problems::CHECKSUM).stored(Value::Hex(checked.stored.into()));
+        findings.raise(problem.observed(Value::Hex(checked.computed.into())));
+    }
+    identity(raw, findings);
+    features(raw, findings);
+    descriptors(raw, geometry, findings);
+    counts(raw, geometry, findings);
+    extra_sizes(raw, geometry, findings);
+    times(raw, now, findings);
+    if !is_backup {
+        state(raw, findings);
+    }
+}
+
+fn note(row: &'static Row, findings: &mut Findings) {
+    findings.raise(Problem::new(row));
+}
+
+fn identity(raw: &mut RawSuperblock, findings: &mut Findings) {
+    let features = raw.features();
+    if raw.s_uuid == [0; 16] {
+        note(&problems::NO_UUID, findings);
+    }
+    if raw.s_rev_level.get() == 0 && features != Features::default() {
+        note(&problems::REVISION_FEATURES, findings);
+        raw.s_rev_level = 1.into();
+        raw.s_first_ino = GOOD_OLD_FIRST_INO.into();
+        raw.s_inode_size = GOOD_OLD_INODE_SIZE.into();
+    }
+    if raw.s_creator_os.get() == OS_HURD && features.has_incompat(incompat::FILETYPE) {
+        note(&problems::HURD_FILETYPE, findings);
+        raw.s_feature_incompat -= incompat::FILETYPE;
+    }
+    if raw.s_flags.get() & FLAG_TEST != 0 {
+        note(&problems::TEST_FLAG, findings);
+        raw.s_flags -= FLAG_TEST;
+    }
+}
+
+fn features(raw: &mut RawSuperblock, findings: &mut Findings) {
+    let found = raw.features();
+    if found.has_ro_compat(ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) {
+        note(&problems::BOTH_CHECKSUMS, findings);
+        raw.s_feature_ro_compat -= ro_compat::GDT_CSUM;
+    }
+    if found.has_incompat(incompat::BIT64) && !found.has_incompat(incompat::EXTENTS) {
+        note(&problems::WIDE_WITHOUT_EXTENTS, findings);
+        raw.s_feature_incompat += incompat::EXTENTS;
+    }
+    if found.has_incompat(incompat::CSUM_SEED) && !found.metadata_csum() {
+        note(&problems::SEED_WITHOUT_CHECKSUMS, findings);
+        raw.s_feature_incompat -= incompat::CSUM_SEED;
+    }
+    let unknown = feature_bits(Features {
+        compat: found.compat & !compat::KNOWN,
+        incompat: 0,
+        ro_compat: found.ro_compat & !ro_compat::SUPPORTED,
+    });
+    if !unknown.is_empty() {
+        findings.raise(Problem::new(&problems::UNKNOWN_FEATURE).observed(unknown));
+    }
+}
+
+fn descriptors(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {
+    if first_meta_bg_is_too_big(geometry) {
+        let problem = Problem::new(&problems::FIRST_META_BG).stored(geometry.first_meta_bg);
+        findings.raise(problem.observed(geometry.desc_blocks()));
+        raw.s_feature_incompat -= incompat::META_BG;
+        raw.s_first_meta_bg = 0.into();
+    }
+    let found = raw.features();
+    if found.has_compat(compat::RESIZE_INODE) && found.has_incompat(incompat::META_BG) {
+        note(&problems::META_BG_RESIZE, findings);
+        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_reserved_gdt_blocks = 0.into();
+    }
+    let reserved = raw.s_reserved_gdt_blocks.get();
+    if !raw.features().has_compat(compat::RESIZE_INODE) && reserved != 0 {
+        findings.raise(Problem::new(&problems::RESERVED_GDT).stored(reserved));
+        raw.s_reserved_gdt_blocks = 0.into();
+    }
+}
+
+fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {
+    let (block, fragment) = (raw.s_log_block_size, raw.s_log_cluster_size);
+    if !geometry.bigalloc() && block != fragment {
+        findings.raise(Problem::new(&problems::FRAGMENTS).stored(fragment.get()).observed(block.get()));
+        raw.s_log_cluster_size = block;
+    }
+    let inodes = claimed_groups(raw, geometry) * u64::from(geometry.inodes_per_group);
+    if u64::from(raw.s_inodes_count.get()) != inodes {
+        findings
+            .raise(Problem::new(&problems::INODES_COUNT).stored(raw.s_inodes_count.get()).observed(inodes));
+        raw.s_inodes_count = u32::try_from(inodes).unwrap_or(u32::MAX).into();
+    }
+    let (reserved, blocks) = (raw.reserved_blocks_count(), raw.blocks_count());
+    if reserved > blocks / 2 {
+        findings.raise(Problem::new(&problems::RESERVED_BLOCKS).stored(reserved).observed(blocks));
+        raw.s_r_blocks_count_lo = ((blocks / 2) as u32).into();
+        raw.s_r_blocks_count_hi = ((blocks / 2 >> 32) as u32).into();
+    }
+    let first_inode = raw.s_first_ino.get();
+    let last = raw.s_inodes_count.get();
+    if raw.s_rev_level.get() > 0
+        && !(GOOD_OLD_FIRST_INO..=last.max(GOOD_OLD_FIRST_INO)).contains(&first_inode)
+    {
+        findings.raise(Problem::new(&problems::FIRST_INODE).stored(first_inode));
+        raw.s_first_ino = GOOD_OLD_FIRST_INO.into();
+    }
+}
+
+fn extra_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {
+    if geometry.inode_size <= u32::from(GOOD_OLD_INODE_SIZE) {
+        return;
+    }
+    let room = geometry.inode_size - u32::from(GOOD_OLD_INODE_SIZE);
+    let is_wrong = |size: u16| size != 0 && (size < 4 || u32::from(size) > room || size % 4 != 0);
+    let (least, wanted) = (raw.s_min_extra_isize.get(), raw.s_want_extra_isize.get());
+    if is_wrong(least) {
+        findings.raise(Problem::new(&problems::MIN_EXTRA_SIZE).stored(least).observed(geometry.inode_size));
+        raw.s_min_extra_isize = USUAL_EXTRA_SIZE.into();
+    }
+    if is_wrong(wanted) {
+        findings.raise(Problem::new(&problems::WANT_EXTRA_SIZE).stored(wanted).observed(geometry.inode_size));
+        raw.s_want_extra_isize = USUAL_EXTRA_SIZE.into();
+    }
+}
+
+fn times(raw: &mut RawSuperblock, now: u64, findings: &mut Findings) {
+    let whole = |low: u32, high: u8| u64::from(high) << 32 | u64::from(low);
+    let (low, high) = (now as u32, (now >> 32) as u8);
+    let mounted = whole(raw.s_mtime.get(), raw.s_mtime_hi);
+    if mounted > now.saturating_add(CLOCK_SLACK) {
+        findings.raise(Problem::new(&problems::FUTURE_MOUNT).stored(mounted).observed(now));
+        (raw.s_mtime, raw.s_mtime_hi) = (low.into(), high);
+    }
+    let written = whole(raw.s_wtime.get(), raw.s_wtime_hi);
+    if written > now.saturating_add(CLOCK_SLACK) {
+        findings.raise(Problem::new(&problems::FUTURE_WRITE).stored(written).observed(now));
+        (raw.s_wtime, raw.s_wtime_hi) = (low.into(), high);
+    }
+}
+
+fn state(raw: &mut RawSuperblock, findings: &mut Findings) {
+    let state = raw.s_state.get();
+    if state & STATE_VALID == 0 {
+        note(&problems::NOT_CLEAN, findings);
+    }
+    if state & STATE_ERRORS != 0 || raw.s_error_count.get() != 0 {
+        findings.raise(Problem::new(&problems::ERRORS_RECORDED).stored(raw.s_error_count.get()));
+    }
+    raw.s_state = (state | STATE_VALID).into();
+}

@@ -1,0 +1,119 @@
+//! Why a device cannot be checked at all, in words.
+
+use fsmend_device::Device;
+use fsmend_ext_format::features::{Features, incompat};
+
+use super::foreign;
+use crate::Refusal;
+
+/// Names of incompatible features that we do not check.
+const INCOMPAT_NAMES: &[(u32, &str)] =
+    &[(incompat::COMPRESSION, "compression"), (incompat::DIRDATA, "data in directory entries (dirdata)")];
+
+/// The bits of `features` in plain words, `incompatible 0x20000000, read-only compatible 0x800`; empty when none is set.
+pub(super) fn feature_bits(features: Features) -> String {
+    let words = [
+        ("compatible", features.compat),
+        ("incompatible", features.incompat),
+        ("read-only compatible", features.ro_compat),
+    ];
+    let mut parts = Vec::new();
+    for (word, bits) in words {
+        for bit in (0..32).map(|shift| 1 << shift).filter(|bit| bits & bit != 0) {
+            let known = INCOMPAT_NAMES.iter().find(|(value, _)| word == "incompatible" && *value == bit);
+            match known {
+                Some((_, name)) => parts.push((*name).to_owned()),
+                None => parts.push(format!("{word} {bit:#x}")),
+            }
+        }
+    }
+    parts.join(", ")
+}
+
+pub(super) fn unknown_feature(device: &dyn Device, features: Features) -> Refusal {
+    let unknown = Features { incompat: features.incompat & !incompat::SUPPORTED, ..Features::default() };
+    Refusal {
+        code: "unknown-feature",
+        message: format!(
+            "{} uses features that this program does not know: {}",
+            device.name(),
+            feature_bits(unknown)
+        ),
+        way_out: "Use a newer version, or the tool that made the file system".to_owned(),
+    }
+}
+
+pub(super) fn journal_device(device: &dyn Device) -> Refusal {
+    Refusal {
+        code: "journal-device",
+        message: format!("{} is an external journal, not a file system", device.name()),
+        way_out: "Check the file system that it belongs to, and name this device with -j".to_owned(),
+    }
+}
+
+pub(super) fn too_short(device: &dyn Device) -> Refusal {
+    Refusal {
+        code: "not-ext",
+        message: format!(
+            "{} has only {} bytes, too few for an ext2, ext3 or ext4 file system",
+            device.name(),
+            device.len()
+        ),
+        way_out: "Check that it is the right file and was copied whole".to_owned(),
+    }
+}
+
+pub(super) fn unreadable(device: &dyn Device) -> Refusal {
+    Refusal {
+        code: "superblock-unreadable",
+        message: format!("{}: the superblock cannot be read, and no backup of it was found", device.name()),
+        way_out: "Save the device to an image with a tool for failing disks and check that".to_owned(),
+    }
+}
+
+pub(super) fn foreign(device: &dyn Device, what: &str) -> Refusal {
+    let table = what.contains("partition table");
+    Refusal {
+        code: "not-ext",
+        message: format!("{} holds {what}, not an ext2, ext3 or ext4 file system", device.name()),
+        way_out: if table {
+            "Name a partition with --partition".to_owned()
+        } else {
+            "Use the tools for that; if there was an ext file system before, name a backup superblock with -b"
+                .to_owned()
+        },
+    }
+}
+
+pub(super) fn no_magic(device: &dyn Device) -> Refusal {
+    let boot = foreign::has_boot_signature(device);
+    let hint = if boot { " (it starts like a boot sector or a disk with a partition table)" } else { "" };
+    Refusal {
+        code: "not-ext",
+        message: format!(
+            "{} does not hold an ext2, ext3 or ext4 file system: no superblock was found, nor a backup of one{hint}",
+            device.name()
+        ),
+        way_out: "Check that it is the right device or partition; a backup in an unusual place can be named with -b".to_owned(),
+    }
+}
+
+pub(super) fn bad_superblock(device: &dyn Device, why: &str) -> Refusal {
+    Refusal {
+        code: "superblock-unusable",
+        message: format!(
+            "{}: the superblock cannot be used ({why}), and no usable backup of it was found",
+            device.name()
+        ),
+        way_out: "If you know where a backup lies, name it with -b BLOCK (mke2fs -n tells the usual places)"
+            .to_owned(),
+    }
+}
+
+pub(super) fn bad_choice(device: &dyn Device, block: u64, why: &str) -> Refusal {
+    Refusal {
+        code: "superblock-unusable",
+        message: format!("{}: there is no usable superblock in block {block} ({why})", device.name()),
+        way_out: "Name another block, or leave -b away to have all usual places searched".to_owned(),
+    }
+}
