@@ -151,7 +151,7 @@ problem_rows! {
     }
     /// The flag of development file systems.
     TEST_FLAG = "ext.superblock.test-flag" {
-        severity: Minor, evidence: Local, preen: true,
+        severity: Note, evidence: Local, preen: true,
         message: "the file system is marked as one for testing development kernels",
         meaning: "The mark is of the days when ext4 was being developed and means nothing today.",
         repair: "The mark is removed.",
