@@ -24,12 +24,17 @@ pub(super) struct Candidate {
     /// Where it was read from, in its own blocks.
     pub(super) block: u64,
     pub(super) geometry: Result<Geometry, Unsound>,
+    /// Whether it claims more than the device holds.
+    pub(super) is_beyond_device: bool,
 }
 
 impl Candidate {
     fn new(raw: RawSuperblock, block: u64, device_len: u64) -> Self {
         let geometry = Geometry::from_superblock(&raw, device_len);
-        Candidate { raw, block, geometry }
+        let claimed = |geometry: &Geometry| u128::from(raw.blocks_count()) * u128::from(geometry.block_size);
+        let is_beyond_device =
+            geometry.as_ref().is_ok_and(|geometry| claimed(geometry) > u128::from(device_len));
+        Candidate { raw, block, geometry, is_beyond_device }
     }
 
     /// What makes this superblock doubtful although it can be worked with.
@@ -50,6 +55,7 @@ impl Candidate {
     /// What the layout hangs on, to be compared between superblocks of one file system.
     pub(super) fn layout(&self) -> Option<Geometry> {
         let mut geometry = self.geometry.clone().ok()?;
+        geometry.blocks_count = self.raw.blocks_count();
         geometry.features.compat &= fsmend_ext_format::features::compat::SPARSE_SUPER2;
         geometry.features.incompat &= incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG;
         geometry.features.ro_compat &= fsmend_ext_format::features::ro_compat::SPARSE_SUPER;

@@ -119,7 +119,7 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         if let (false, Some(what)) = (is_ext, foreign::identify(device)) {
             return Err(refusal::foreign(device, what));
         }
-        if candidate.geometry.is_ok() && candidate.doubt().is_none() {
+        if candidate.geometry.is_ok() && candidate.doubt().is_none() && !candidate.is_beyond_device {
             return Ok(candidate.clone());
         }
     }
@@ -132,6 +132,11 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
             let why = primary.as_ref().map_or_else(|| "it cannot be read".to_owned(), why_not);
             let problem = Problem::new(&problems::PRIMARY_REPLACED).block(BlockNo(best.block));
             findings.raise(problem.stored(why));
+            if let Some(primary) =
+                primary.filter(|primary| primary.is_beyond_device && !best.is_beyond_device)
+            {
+                raise_beyond_device(device, &primary, findings);
+            }
             Ok(best)
         }
         (Some(primary), None) => no_backup(device, primary, findings),
@@ -139,11 +144,18 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
     }
 }
 
+fn raise_beyond_device(device: &dyn Device, candidate: &Candidate, findings: &mut Findings) {
+    let Ok(geometry) = &candidate.geometry else { return };
+    let problem = Problem::new(&problems::BEYOND_DEVICE).stored(candidate.raw.blocks_count());
+    findings.raise(problem.observed(device.len() / u64::from(geometry.block_size)));
+}
+
 fn why_not(primary: &Candidate) -> String {
     match (&primary.geometry, primary.doubt()) {
         (Err(Unsound::Magic(_)), _) => "its magic number is missing".to_owned(),
         (Err(unsound), _) => unsound.to_string(),
         (_, Some(doubt)) => doubt,
+        _ if primary.is_beyond_device => "it claims more blocks than the device holds".to_owned(),
         _ => "its layout is not that of the backups".to_owned(),
     }
 }
