@@ -3,8 +3,8 @@
 use fsmend_engine::Row;
 
 use crate::{
-    allocation, directory, extent, group, indirect, inline_data, inode, journal, links, mmp, orphan, owners,
-    quota, scan, superblock, xattr,
+    allocation, bad_blocks, directory, extent, group, indirect, inline_data, inode, journal, links, mmp,
+    orphan, owners, quota, resize_inode, scan, superblock, xattr,
 };
 
 /// Every row, sorted by code.
@@ -22,6 +22,8 @@ pub fn all() -> Vec<&'static Row> {
         orphan::problems::ROWS,
         quota::problems::ROWS,
         mmp::problems::ROWS,
+        resize_inode::problems::ROWS,
+        bad_blocks::problems::ROWS,
         allocation::problems::ROWS,
         links::problems::ROWS,
         owners::problems::ROWS,

@@ -6,8 +6,8 @@
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
 pub mod allocation;
-pub mod catalogue;
 pub mod bad_blocks;
+pub mod catalogue;
 pub mod context;
 pub mod crosscheck;
 pub mod directory;
@@ -26,10 +26,10 @@ pub mod owners;
 pub mod paths;
 pub mod quota;
 pub mod reading;
+pub mod resize_inode;
 pub mod run;
 pub mod scan;
 pub mod summary;
-pub mod resize_inode;
 pub mod superblock;
 pub mod usage;
 pub mod xattr;

@@ -89,15 +89,17 @@ pub fn check(
         findings = Findings::new();
         superblock::settle(&overlay, options.superblock, options.now, &mut findings)?
     };
-    let fs = open(
-        &overlay,
-        settled.clone(),
-        options.now,
-        &mut if overlay.is_unchanged() { Findings::new() } else { std::mem::take(&mut findings) },
-    );
+    let mut group_findings = Findings::new();
+    let mut fs = open(&overlay, settled.clone(), options.now, &mut group_findings);
+    if !overlay.is_unchanged() {
+        findings.merge(group_findings);
+    }
+    group::refuse_without_room(&settled, &fs.groups)?;
+    let bad = bad_blocks::check(&fs, &mut findings);
+    bad.apply(&mut fs.groups);
     findings.merge(journal_findings);
     laps.lap("superblock, groups, journal", 0, 0, 0);
-    let mut report = check_settled(&fs, options, progress, cancel, findings, &mut laps)?;
+    let mut report = check_settled(&fs, &bad, options, progress, cancel, findings, &mut laps)?;
     report.summary = summary::fill(report.summary, &fs, &settled, replayed);
     Ok(report)
 }
@@ -130,6 +132,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
 
 fn check_settled(
     fs: &Fs<'_>,
+    bad: &BadBlocks,
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
@@ -137,8 +140,7 @@ fn check_settled(
     laps: &mut Laps,
 ) -> Result<CheckReport, Refusal> {
     mmp::check(fs, &mut findings);
-    let bad = bad_blocks::check(fs, &mut findings);
-    let (inodes, claims, outcome) = scan(fs, &bad, options, progress, cancel, &mut findings);
+    let (inodes, claims, outcome) = scan(fs, bad, options, progress, cancel, &mut findings);
     stop_if(cancel)?;
     let [tables, maps, directories] = outcome.costs;
     laps.lap(
