@@ -107,6 +107,15 @@ fn main() {
             }
         }
     }
+    let base=if a.iter().any(|x|x=="-o"){open(&a[a.iter().position(|x|x=="-o").unwrap()+1])}else{open(&a[1])};
+    let f2=fs(&base); quota::check_numbers(&f2,&mut fi);
+    let o=orphan::released(&f2, fi.has(&journal::problems::REPLAYED), fi.has(&journal::problems::RECREATED), &mut fi);
+    println!("freed {:?} truncated {:?} writes {:?}",o.freed,o.truncated,o.writes.keys().collect::<Vec<_>>());
+    if let Some(i)=a.iter().position(|x|x=="-o"){ apply(&a[i+1],f.geometry.block_size,&o.writes); }
+    if a.iter().any(|x|x=="-o") { let f3=fs(&base); let mut u=quota::QuotaUsage::new();
+      for n in 1..=f3.geometry.inodes_count { let n=fsmend_base::InodeNo(n); if let Some(Ok(r))=f3.read_inode(n) { let raw=fsmend_ext_format::inode::RawInode::from_record(&r);
+        if raw.i_links_count.get()>0 && quota::QuotaUsage::counts(&f3.geometry,n,raw.i_flags.get()) { u.charge(quota::Owner::of(&raw,f3.geometry.inode_size),quota::bytes_of(&f3.geometry,&raw)); } } }
+      u.merge(o.used); quota::check(&f3,&u,&mut fi); }
     for p in fi.into_sorted() {
         println!("  {} [{}] {}", p.row.code, p.row.severity.word(), p.message());
     }
