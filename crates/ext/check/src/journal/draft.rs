@@ -230,7 +230,13 @@ impl<'d> Draft<'d> {
     }
 
     /// The part of [`mark_blocks`](Self::mark_blocks) that lies in one group.
-    fn mark_in_group(&mut self, group: GroupNo, start: u64, end: u64, in_use: bool) -> Result<u64, EditError> {
+    fn mark_in_group(
+        &mut self,
+        group: GroupNo,
+        start: u64,
+        end: u64,
+        in_use: bool,
+    ) -> Result<u64, EditError> {
         let mut raw = self.desc(group)?;
         let desc = self.parsed_desc(group)?;
         let mut bitmap = self.block_bitmap(group, &desc)?;
@@ -239,7 +245,11 @@ impl<'d> Draft<'d> {
         if changed == 0 {
             return Ok(0);
         }
-        let free = if in_use { desc.free_blocks.saturating_sub(changed) } else { desc.free_blocks.saturating_add(changed) };
+        let free = if in_use {
+            desc.free_blocks.saturating_sub(changed)
+        } else {
+            desc.free_blocks.saturating_add(changed)
+        };
         (raw.bg_free_blocks_count_lo, raw.bg_free_blocks_count_hi) = halves(free);
         raw.bg_flags = U16::new(desc.flags & !BG_BLOCK_UNINIT);
         if self.geometry.features.metadata_csum() {

@@ -82,7 +82,8 @@ fn block(
     let geometry = &release.fs.geometry;
     let seed = checksum::inode_seed(geometry.checksum_seed, inode, raw.i_generation.get());
     let checked = checksum::orphan_block(seed, BlockNo(place), &contents);
-    if let Some(checked) = checked.filter(|checked| geometry.features.metadata_csum() && !checked.is_right()) {
+    if let Some(checked) = checked.filter(|checked| geometry.features.metadata_csum() && !checked.is_right())
+    {
         let stored = Value::Hex(u64::from(checked.stored));
         let observed = Value::Hex(u64::from(checked.computed));
         release.findings.raise(problem(&FILE_CHECKSUM).stored(stored).observed(observed));

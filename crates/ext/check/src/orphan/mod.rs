@@ -23,8 +23,8 @@ use crate::journal::STATE_ERROR;
 use crate::journal::draft::Draft;
 use crate::quota::QuotaUsage;
 use problems::{
-    FILE_WITHOUT_JOURNAL, HEAD_ILLEGAL, LINK_ILLEGAL, NOT_TRUSTED, PRESENT_CLEAN, PRESENT_WITHOUT_FILE, REFUGEES,
-    UNRELEASED, WAITING,
+    FILE_WITHOUT_JOURNAL, HEAD_ILLEGAL, LINK_ILLEGAL, NOT_TRUSTED, PRESENT_CLEAN, PRESENT_WITHOUT_FILE,
+    REFUGEES, UNRELEASED, WAITING,
 };
 use release::Release;
 
@@ -129,7 +129,8 @@ fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphan
         let _ = draft.edit_superblock(|raw| {
             raw.s_last_orphan = U32::new(0);
             if file_is_clean {
-                raw.s_feature_ro_compat = U32::new(raw.s_feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT);
+                raw.s_feature_ro_compat =
+                    U32::new(raw.s_feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT);
             }
             add_free(raw, freed.0, freed.1);
         });

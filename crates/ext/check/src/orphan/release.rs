@@ -69,7 +69,8 @@ impl<'a, 'd> Release<'a, 'd> {
             return false;
         }
         let is_deleted = raw.i_links_count.get() == 0;
-        let done = if is_deleted { self.free(inode, &mut raw, &map) } else { self.cut(inode, &mut raw, &map) };
+        let done =
+            if is_deleted { self.free(inode, &mut raw, &map) } else { self.cut(inode, &mut raw, &map) };
         if done.is_err() {
             return false;
         }
@@ -144,7 +145,8 @@ impl<'a, 'd> Release<'a, 'd> {
         }
         contents[XATTR_REFCOUNT..XATTR_REFCOUNT + 4].copy_from_slice(&(count - 1).to_le_bytes());
         if self.fs.geometry.features.metadata_csum()
-            && let Some(checked) = checksum::xattr_block(self.fs.geometry.checksum_seed, BlockNo(block), &contents)
+            && let Some(checked) =
+                checksum::xattr_block(self.fs.geometry.checksum_seed, BlockNo(block), &contents)
         {
             contents[0x10..0x14].copy_from_slice(&checked.computed.to_le_bytes());
         }

@@ -14,7 +14,8 @@ use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode, special};
 use fsmend_ext_format::quota::{
-    QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, references, version,
+    QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, references,
+    version,
 };
 
 use crate::Fs;
@@ -126,7 +127,9 @@ impl<'d> QuotaFile<'d> {
         if u64::from(index) >= self.blocks {
             return Err(format!("it leads to its block {index}, which it does not have"));
         }
-        let Some(place) = self.map.find(byte / size) else { return Err(format!("its block {index} is a hole")) };
+        let Some(place) = self.map.find(byte / size) else {
+            return Err(format!("its block {index} is a hole"));
+        };
         let contents = self.draft.read(place).map_err(|error: ReadError| error.to_string())?;
         let within = (byte % size) as usize;
         Ok(contents.get(within..within + QUOTA_BLOCK_SIZE).unwrap_or(&[]).to_vec())

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fsmend_base::InodeNo;
+use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, flags, special};
-use fsmend_ext_format::features::ro_compat;
-use fsmend_base::InodeNo;
 use fsmend_ext_format::quota::QuotaType;
 
 /// Bytes and inodes of one id.
