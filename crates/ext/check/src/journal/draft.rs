@@ -59,11 +59,6 @@ impl<'d> Draft<'d> {
         self.writes
     }
 
-    /// Whether nothing has changed.
-    pub fn is_unchanged(&self) -> bool {
-        self.writes.is_empty()
-    }
-
     /// The contents of `block`.
     pub fn read(&self, block: u64) -> Result<Vec<u8>, ReadError> {
         if let Some(contents) = self.writes.get(&block) {
@@ -211,10 +206,7 @@ impl<'d> Draft<'d> {
     pub fn block_in_use(&self, block: u64) -> Result<bool, EditError> {
         let (group, bit) = self.cluster_place(block)?;
         let desc = self.parsed_desc(group)?;
-        if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
-            return Ok(get_bit(&self.fresh_block_bitmap(group)?, bit));
-        }
-        Ok(get_bit(&self.read(desc.block_bitmap)?, bit))
+        Ok(get_bit(&self.block_bitmap(group, &desc)?, bit))
     }
 
     fn cluster_place(&self, block: u64) -> Result<(GroupNo, u32), EditError> {
@@ -223,29 +215,83 @@ impl<'d> Draft<'d> {
         Ok((group, (within / u64::from(self.geometry.cluster_blocks)) as u32))
     }
 
-    /// Marks the cluster of `block` in use or free, with the counts of its group. Tells whether that changed anything.
-    pub fn mark_block(&mut self, block: u64, in_use: bool) -> Result<bool, EditError> {
-        let (group, bit) = self.cluster_place(block)?;
+    /// Marks the clusters of `count` blocks from `start` in use or free, with the counts of their groups. Tells how
+    /// many clusters that changed.
+    pub fn mark_blocks(&mut self, start: u64, count: u64, in_use: bool) -> Result<u64, EditError> {
+        let end = start.checked_add(count).ok_or(EditError::Impossible)?;
+        let (mut next, mut changed) = (start, 0);
+        while next < end {
+            let (group, _) = self.cluster_place(next)?;
+            let group_end = self.geometry.group_blocks(group).end().min(end);
+            changed += self.mark_in_group(group, next, group_end, in_use)?;
+            next = group_end;
+        }
+        Ok(changed)
+    }
+
+    /// The part of [`mark_blocks`](Self::mark_blocks) that lies in one group.
+    fn mark_in_group(
+        &mut self,
+        group: GroupNo,
+        start: u64,
+        end: u64,
+        in_use: bool,
+    ) -> Result<u64, EditError> {
         let mut raw = self.desc(group)?;
         let desc = self.parsed_desc(group)?;
-        let uninit = desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum();
-        let mut bitmap = if uninit { self.fresh_block_bitmap(group)? } else { self.read(desc.block_bitmap)? };
-        if !set_bit(&mut bitmap, bit, in_use) {
-            return Ok(false);
+        let mut bitmap = self.block_bitmap(group, &desc)?;
+        let (first, last) = (self.cluster_place(start)?.1, self.cluster_place(end - 1)?.1);
+        let changed = (first..=last).filter(|bit| set_bit(&mut bitmap, *bit, in_use)).count() as u32;
+        if changed == 0 {
+            return Ok(0);
         }
-        let free = step(desc.free_blocks, !in_use);
-        raw.bg_free_blocks_count_lo = U16::new(free as u16);
-        raw.bg_free_blocks_count_hi = U16::new((free >> 16) as u16);
+        let free = if in_use {
+            desc.free_blocks.saturating_sub(changed)
+        } else {
+            desc.free_blocks.saturating_add(changed)
+        };
+        (raw.bg_free_blocks_count_lo, raw.bg_free_blocks_count_hi) = halves(free);
         raw.bg_flags = U16::new(desc.flags & !BG_BLOCK_UNINIT);
-        let bits = self.geometry.blocks_per_group / self.geometry.cluster_blocks;
-        let sum = checksum::bitmap(self.geometry.checksum_seed, &bitmap, bits, true);
         if self.geometry.features.metadata_csum() {
-            raw.bg_block_bitmap_csum_lo = U16::new(sum as u16);
-            raw.bg_block_bitmap_csum_hi = U16::new((sum >> 16) as u16);
+            let bits = self.geometry.blocks_per_group / self.geometry.cluster_blocks;
+            let sum = checksum::bitmap(self.geometry.checksum_seed, &bitmap, bits, true);
+            (raw.bg_block_bitmap_csum_lo, raw.bg_block_bitmap_csum_hi) = halves(sum);
         }
         self.put(desc.block_bitmap, bitmap);
         self.put_desc(group, &raw)?;
-        Ok(true)
+        Ok(u64::from(changed))
+    }
+
+    fn block_bitmap(&self, group: GroupNo, desc: &GroupDesc) -> Result<Vec<u8>, EditError> {
+        if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
+            return self.fresh_block_bitmap(group);
+        }
+        if self.geometry.group_of_block(BlockNo(desc.block_bitmap)).is_none() {
+            return Err(EditError::Impossible);
+        }
+        Ok(self.read(desc.block_bitmap)?)
+    }
+
+    /// Finds a free block, first in `group` and behind it, marks it in use and returns it.
+    pub fn allocate(&mut self, group: GroupNo) -> Result<u64, EditError> {
+        let groups = self.geometry.group_count;
+        for step in 0..groups {
+            let group = GroupNo((group.0 + step) % groups);
+            let desc = self.parsed_desc(group)?;
+            if desc.free_blocks == 0 {
+                continue;
+            }
+            let bitmap = self.block_bitmap(group, &desc)?;
+            let blocks = self.geometry.group_blocks(group);
+            let cluster = u64::from(self.geometry.cluster_blocks);
+            let free = (0..blocks.count.div_ceil(cluster)).find(|bit| !get_bit(&bitmap, *bit as u32));
+            if let Some(bit) = free {
+                let block = blocks.start.0 + bit * cluster;
+                self.mark_blocks(block, 1, true)?;
+                return Ok(block);
+            }
+        }
+        Err(EditError::Impossible)
     }
 
     /// Marks `inode` in use or free, with the counts of its group. Tells whether that changed anything.
@@ -254,6 +300,9 @@ impl<'d> Draft<'d> {
         let mut raw = self.desc(group)?;
         let desc = self.parsed_desc(group)?;
         let uninit = desc.has_flag(BG_INODE_UNINIT) && self.geometry.features.group_csum();
+        if self.geometry.group_of_block(BlockNo(desc.inode_bitmap)).is_none() {
+            return Err(EditError::Impossible);
+        }
         let mut bitmap = if uninit { self.fresh_inode_bitmap() } else { self.read(desc.inode_bitmap)? };
         if !set_bit(&mut bitmap, index, in_use) {
             return Ok(false);

@@ -1,3 +1,149 @@
 //! Orphans: the list that starts in the superblock, and the orphan file.
+//!
+//! Orphans are released before anything else is checked: on a draft, freed inodes and their blocks leave the bitmaps,
+//! so that the other checks see the file system as it will be, and need not know about orphans at all.
 
+mod file;
 pub mod problems;
+mod release;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+use fsmend_engine::problem::Problem;
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::superblock::RawSuperblock;
+use zerocopy::little_endian::U32;
+
+use crate::Fs;
+use crate::journal::STATE_ERROR;
+use crate::journal::draft::Draft;
+use crate::quota::QuotaUsage;
+use problems::{
+    FILE_WITHOUT_JOURNAL, HEAD_ILLEGAL, LINK_ILLEGAL, NOT_TRUSTED, PRESENT_CLEAN, PRESENT_WITHOUT_FILE,
+    REFUGEES, UNRELEASED, WAITING,
+};
+use release::Release;
+
+/// What came of the orphans.
+#[derive(Clone, Debug, Default)]
+pub struct Orphans {
+    /// Deleted files that were released: their inodes are free, their blocks too.
+    pub freed: BTreeSet<InodeNo>,
+    /// Files that were cut to their size.
+    pub truncated: BTreeSet<InodeNo>,
+    /// Blocks (file-system block number, contents) that the release changes. Laid over the device, they make the file
+    /// system as it is after the release; superblock and descriptors have to be loaded again.
+    pub writes: BTreeMap<u64, Box<[u8]>>,
+    /// What the released files used. Quota files still count it: it has to be added to the use that is found.
+    pub used: QuotaUsage,
+}
+
+/// Releases the orphans of `fs` on a draft: those of the list, then those of the orphan file. `replayed` says that a
+/// journal was replayed before (then orphans are nothing special) and `journal_dropped` that the journal will be made
+/// anew. Bounded: the list ends at the first inode that is met a second time.
+pub fn released(fs: &Fs<'_>, replayed: bool, journal_dropped: bool, findings: &mut Findings) -> Orphans {
+    let crashed = replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
+    let mut release = Release::new(fs, findings);
+    let superblock = release.draft.superblock();
+    let trusted = superblock.s_state.get() & STATE_ERROR == 0;
+    let head = InodeNo(superblock.s_last_orphan.get());
+    if head.0 != 0 && trusted {
+        follow_list(&mut release, head);
+    } else if head.0 != 0 {
+        release.findings.raise(Problem::new(&NOT_TRUSTED).inode(head));
+    }
+    let entries = orphan_file(&mut release, trusted, journal_dropped);
+    let count = (release.orphans.freed.len() + release.orphans.truncated.len()) as u64;
+    let row = if crashed { &WAITING } else { &UNRELEASED };
+    if count > 0 {
+        release.findings.raise(Problem::new(row).stored(count));
+    }
+    if entries == Some(0) && !crashed && present(fs) {
+        release.findings.raise(Problem::new(&PRESENT_CLEAN));
+    }
+    close(release, head, entries.is_some())
+}
+
+/// Raises that `count` inodes look like parts of a broken list of orphans (deletion times that are inode numbers).
+pub fn refugees(count: u64, findings: &mut Findings) {
+    if count > 0 {
+        findings.raise(Problem::new(&REFUGEES).stored(count));
+    }
+}
+
+fn present(fs: &Fs<'_>) -> bool {
+    fs.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT)
+}
+
+/// Whether a file that a user can have may have this number.
+fn is_ordinary(fs: &Fs<'_>, inode: InodeNo) -> bool {
+    inode.0 >= fs.geometry.first_inode && inode.0 <= fs.geometry.inodes_count
+}
+
+fn follow_list(release: &mut Release<'_, '_>, head: InodeNo) {
+    if !is_ordinary(release.fs, head) {
+        release.findings.raise(Problem::new(&HEAD_ILLEGAL).stored(head.0));
+        return;
+    }
+    let mut next = head;
+    while next.0 != 0 {
+        let inode = next;
+        let Some(link) = release.link_of(inode) else { return };
+        let seen = link == inode || release.is_released(link);
+        if link.0 != 0 && (seen || !is_ordinary(release.fs, link)) {
+            release.findings.raise(Problem::new(&LINK_ILLEGAL).inode(inode).stored(link.0));
+            return;
+        }
+        if !release.release(inode) {
+            return;
+        }
+        next = link;
+    }
+}
+
+/// The orphan file and its features. Gives the number of its entries, `None` without a usable file.
+fn orphan_file(release: &mut Release<'_, '_>, trusted: bool, journal_dropped: bool) -> Option<u64> {
+    let features = release.fs.geometry.features;
+    if !features.has_compat(compat::ORPHAN_FILE) {
+        if present(release.fs) {
+            release.findings.raise(Problem::new(&PRESENT_WITHOUT_FILE));
+        }
+        return None;
+    }
+    if !features.has_compat(compat::HAS_JOURNAL) && !journal_dropped {
+        release.findings.raise(Problem::new(&FILE_WITHOUT_JOURNAL));
+    }
+    file::check(release, trusted && present(release.fs))
+}
+
+/// Takes the list and the feature out of the superblock and sets its counts.
+fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphans {
+    let (mut draft, mut orphans, freed) = release.into_parts();
+    let was_present = draft.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT);
+    if head.0 != 0 || (was_present && file_is_clean) || freed != (0, 0) {
+        // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
+        let _ = draft.edit_superblock(|raw| {
+            raw.s_last_orphan = U32::new(0);
+            if file_is_clean {
+                raw.s_feature_ro_compat =
+                    U32::new(raw.s_feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT);
+            }
+            add_free(raw, freed.0, freed.1);
+        });
+    }
+    orphans.writes = Draft::into_writes(draft);
+    orphans
+}
+
+fn add_free(raw: &mut RawSuperblock, clusters: u64, inodes: u32) {
+    let free = raw.free_blocks_count().saturating_add(clusters);
+    raw.s_free_blocks_count_lo = U32::new(free as u32);
+    if raw.features().has_incompat(incompat::BIT64) {
+        raw.s_free_blocks_count_hi = U32::new((free >> 32) as u32);
+    }
+    raw.s_free_inodes_count = U32::new(raw.s_free_inodes_count.get().saturating_add(inodes));
+}

@@ -1,3 +1,165 @@
 //! Quota files against the usage that the inodes add up to.
 
 pub mod problems;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsmend_base::InodeNo;
+use fsmend_device::ReadError;
+use fsmend_engine::Findings;
+use fsmend_engine::problem::Problem;
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, mode, special};
+use fsmend_ext_format::quota::{
+    QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, references,
+    version,
+};
+
+use crate::Fs;
+use crate::journal::draft::Draft;
+use crate::journal::map::{self, FileMap};
+use problems::{FILE_DAMAGED, INODE_NUMBER, USAGE_WRONG};
+pub use usage::{Owner, QuotaUsage, Used, bytes_of};
+
+/// The inode that holds the quota of type `kind` by the superblock of `fs`; `None` when there is none, or when its
+/// number cannot be right.
+pub fn inode_of(fs: &Fs<'_>, kind: QuotaType) -> Option<InodeNo> {
+    let inode = stored_inode(fs, kind);
+    (inode.0 != 0 && is_possible(fs, kind, inode)).then_some(inode)
+}
+
+/// Raises quota inode numbers of the superblock that cannot be right.
+pub fn check_numbers(fs: &Fs<'_>, findings: &mut Findings) {
+    for kind in QuotaType::ALL {
+        let inode = stored_inode(fs, kind);
+        if inode.0 != 0 && !is_possible(fs, kind, inode) {
+            findings.raise(Problem::new(&INODE_NUMBER).stored(inode.0).detail("kind", kind.word()));
+        }
+    }
+}
+
+/// Compares the quota files of `fs` with what is in use. `usage` has to hold what the release of orphans freed, too:
+/// see [`crate::orphan::Orphans::used`].
+pub fn check(fs: &Fs<'_>, usage: &QuotaUsage, findings: &mut Findings) {
+    if !fs.geometry.features.has_ro_compat(ro_compat::QUOTA) {
+        return;
+    }
+    for kind in QuotaType::ALL {
+        let Some(inode) = inode_of(fs, kind) else { continue };
+        match QuotaFile::open(fs, inode).and_then(|file| file.read(kind)) {
+            Ok(stored) => compare(kind, &stored, &usage.of(kind), findings),
+            Err(why) => {
+                let problem = Problem::new(&FILE_DAMAGED).inode(inode).detail("kind", kind.word());
+                findings.raise(problem.detail("why", why));
+            }
+        }
+    }
+}
+
+fn stored_inode(fs: &Fs<'_>, kind: QuotaType) -> InodeNo {
+    let raw = &fs.superblock;
+    InodeNo(match kind {
+        QuotaType::User => raw.s_usr_quota_inum.get(),
+        QuotaType::Group => raw.s_grp_quota_inum.get(),
+        QuotaType::Project => raw.s_prj_quota_inum.get(),
+    })
+}
+
+/// Whether quota of type `kind` may live in `inode`: its own reserved inode, or an ordinary one.
+fn is_possible(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
+    let ordinary = inode.0 >= fs.geometry.first_inode && inode.0 <= fs.geometry.inodes_count;
+    match kind {
+        QuotaType::User => inode.0 == special::USER_QUOTA || ordinary,
+        QuotaType::Group => inode.0 == special::GROUP_QUOTA || ordinary,
+        QuotaType::Project => ordinary,
+    }
+}
+
+fn compare(
+    kind: QuotaType,
+    stored: &BTreeMap<u32, Used>,
+    observed: &BTreeMap<u32, Used>,
+    findings: &mut Findings,
+) {
+    let ids: BTreeSet<u32> = stored.keys().chain(observed.keys()).copied().collect();
+    for id in ids {
+        let (stored, observed) = (used(stored, id), used(observed, id));
+        if stored != observed {
+            let problem = Problem::new(&USAGE_WRONG).stored(text(stored)).observed(text(observed));
+            findings.raise(problem.detail("kind", kind.word()).detail("id", id));
+        }
+    }
+}
+
+fn used(map: &BTreeMap<u32, Used>, id: u32) -> Used {
+    map.get(&id).copied().unwrap_or_default()
+}
+
+fn text(used: Used) -> String {
+    format!("{} bytes in {} inodes", used.bytes, used.inodes)
+}
+
+/// A quota file of the file system.
+struct QuotaFile<'d> {
+    draft: Draft<'d>,
+    map: FileMap,
+    blocks: u64,
+}
+
+impl<'d> QuotaFile<'d> {
+    fn open(fs: &Fs<'d>, inode: InodeNo) -> Result<Self, String> {
+        let draft = Draft::new(fs);
+        let record = draft.inode(inode).map_err(|_| "its inode cannot be read".to_owned())?;
+        let raw = RawInode::from_record(&record);
+        if raw.i_links_count.get() == 0 || raw.file_type() != mode::REGULAR {
+            return Err("its inode is no regular file in use".to_owned());
+        }
+        let map = map::read(&draft, &raw);
+        Ok(QuotaFile { draft, map, blocks: raw.size() / QUOTA_BLOCK_SIZE as u64 })
+    }
+
+    fn block(&self, index: u32) -> Result<Vec<u8>, String> {
+        let size = u64::from(self.draft.geometry.block_size);
+        let byte = u64::from(index) * QUOTA_BLOCK_SIZE as u64;
+        if u64::from(index) >= self.blocks {
+            return Err(format!("it leads to its block {index}, which it does not have"));
+        }
+        let Some(place) = self.map.find(byte / size) else {
+            return Err(format!("its block {index} is a hole"));
+        };
+        let contents = self.draft.read(place).map_err(|error: ReadError| error.to_string())?;
+        let within = (byte % size) as usize;
+        Ok(contents.get(within..within + QUOTA_BLOCK_SIZE).unwrap_or(&[]).to_vec())
+    }
+
+    /// All entries. Level by level; no block is visited twice, so that cycles end.
+    fn read(&self, kind: QuotaType) -> Result<BTreeMap<u32, Used>, String> {
+        let version = version(&self.block(0)?, kind).ok_or("it does not begin like one")?;
+        let mut level = BTreeSet::from([QUOTA_TREE_ROOT]);
+        let mut seen = BTreeSet::new();
+        for _ in 0..QUOTA_TREE_DEPTH {
+            let mut below = BTreeSet::new();
+            for index in level {
+                if !seen.insert(index) {
+                    return Err(format!("its tree comes back to its block {index}"));
+                }
+                below.extend(references(&self.block(index)?));
+            }
+            level = below;
+        }
+        self.leaves(&level, version)
+    }
+
+    fn leaves(&self, leaves: &BTreeSet<u32>, version: QuotaVersion) -> Result<BTreeMap<u32, Used>, String> {
+        let mut found = BTreeMap::new();
+        for index in leaves {
+            for entry in entries(&self.block(*index)?, version) {
+                found.insert(entry.id, Used { bytes: entry.bytes, inodes: entry.inodes });
+            }
+        }
+        Ok(found)
+    }
+}

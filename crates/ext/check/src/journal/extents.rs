@@ -1,0 +1,153 @@
+//! Writing a file's map anew on a draft, after a fast commit or the release of an orphan changed it.
+//!
+//! A tree of one level (four extents in the inode) or two (up to four leaf blocks) is built; nodes of the old tree
+//! are used again first. Larger files are left alone ([`EditError::Impossible`]).
+
+use fsmend_base::InodeNo;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::inode::{RawInode, flags};
+use zerocopy::little_endian::{U16, U32};
+
+use super::draft::{Draft, EditError};
+use super::map::FileMap;
+use crate::inode::MapRun;
+
+const MAGIC: u16 = 0xF30A;
+const ENTRY: usize = 12;
+const ROOT_ENTRIES: usize = 4;
+/// Longest written extent; an unwritten one is one block shorter.
+const LEN_MAX: u32 = 0x8000;
+
+/// Gives the inode with this record the map `runs` (in the order of the file) in place of `old`, and sets its block
+/// count. The record is changed, not stored.
+pub(crate) fn rewrite(
+    draft: &mut Draft<'_>,
+    inode: InodeNo,
+    raw: &mut RawInode,
+    old: &FileMap,
+    runs: &[MapRun],
+) -> Result<(), EditError> {
+    let extents = split(runs);
+    let per_leaf = (draft.geometry.block_size as usize - ENTRY) / ENTRY;
+    let leaves = if extents.len() <= ROOT_ENTRIES { 0 } else { extents.len().div_ceil(per_leaf) };
+    if leaves > ROOT_ENTRIES || runs.iter().any(|run| run.logical > u64::from(u32::MAX)) {
+        return Err(EditError::Impossible);
+    }
+    let nodes = nodes(draft, inode, &old.map_blocks, leaves)?;
+    let mut root = [0; 60];
+    if leaves == 0 {
+        fill(&mut root, 0, ROOT_ENTRIES, extents.iter().map(entry));
+    } else {
+        let chunks = extents.chunks(per_leaf);
+        let seed = checksum::inode_seed(draft.geometry.checksum_seed, inode, raw.i_generation.get());
+        for (chunk, node) in chunks.clone().zip(&nodes) {
+            let mut block = vec![0; draft.geometry.block_size as usize];
+            fill(&mut block, 0, per_leaf, chunk.iter().map(entry));
+            close(&mut block, per_leaf, seed, draft.geometry.features.metadata_csum());
+            draft.put(*node, block);
+        }
+        let first = chunks.map(|chunk| chunk.first().map_or(0, |run| run.logical));
+        fill(&mut root, 1, ROOT_ENTRIES, first.zip(&nodes).map(|(logical, node)| index(logical, *node)));
+    }
+    raw.i_block = root;
+    raw.i_flags = U32::new(raw.i_flags.get() | flags::EXTENTS);
+    count_blocks(draft, raw, runs, nodes.len() as u64);
+    Ok(())
+}
+
+/// Blocks for `wanted` nodes: those of the old tree first, then new ones; old ones that are left over become free.
+fn nodes(draft: &mut Draft<'_>, inode: InodeNo, old: &[u64], wanted: usize) -> Result<Vec<u64>, EditError> {
+    let (used, spare) = old.split_at(wanted.min(old.len()));
+    let mut nodes = used.to_vec();
+    for block in spare {
+        draft.mark_blocks(*block, 1, false)?;
+    }
+    let group = draft.geometry.inode_place(inode).ok_or(EditError::Impossible)?.0;
+    while nodes.len() < wanted {
+        nodes.push(draft.allocate(group)?);
+    }
+    Ok(nodes)
+}
+
+/// Cuts runs into pieces that fit an extent.
+fn split(runs: &[MapRun]) -> Vec<MapRun> {
+    let mut pieces = Vec::new();
+    for run in runs {
+        let longest = LEN_MAX - u32::from(run.unwritten);
+        let mut rest = *run;
+        while rest.count > longest {
+            pieces.push(MapRun { count: longest, ..rest });
+            rest = skip(rest, longest);
+        }
+        pieces.push(rest);
+    }
+    pieces
+}
+
+/// `run` without its first `count` blocks.
+pub(crate) fn skip(run: MapRun, count: u32) -> MapRun {
+    MapRun {
+        logical: run.logical + u64::from(count),
+        physical: run.physical + u64::from(count),
+        count: run.count - count,
+        ..run
+    }
+}
+
+fn fill(node: &mut [u8], depth: u16, max: usize, entries: impl Iterator<Item = [u8; ENTRY]>) {
+    let mut count = 0u16;
+    for (place, entry) in node[ENTRY..].chunks_exact_mut(ENTRY).zip(entries) {
+        place.copy_from_slice(&entry);
+        count += 1;
+    }
+    let header = [MAGIC, count, max as u16, depth];
+    for (place, word) in node.chunks_exact_mut(2).zip(header) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+fn close(node: &mut [u8], per_leaf: usize, seed: u32, has_checksum: bool) {
+    let at = ENTRY + ENTRY * per_leaf;
+    if let (true, Some(checked)) = (has_checksum, checksum::extent_block(seed, node)) {
+        node[at..at + 4].copy_from_slice(&checked.computed.to_le_bytes());
+    }
+}
+
+fn entry(run: &MapRun) -> [u8; ENTRY] {
+    let length = run.count + if run.unwritten { LEN_MAX } else { 0 };
+    let mut bytes = [0; ENTRY];
+    bytes[..4].copy_from_slice(&(run.logical as u32).to_le_bytes());
+    bytes[4..6].copy_from_slice(&(length as u16).to_le_bytes());
+    bytes[6..8].copy_from_slice(&((run.physical >> 32) as u16).to_le_bytes());
+    bytes[8..].copy_from_slice(&(run.physical as u32).to_le_bytes());
+    bytes
+}
+
+fn index(logical: u64, node: u64) -> [u8; ENTRY] {
+    let mut bytes = [0; ENTRY];
+    bytes[..4].copy_from_slice(&(logical as u32).to_le_bytes());
+    bytes[4..8].copy_from_slice(&(node as u32).to_le_bytes());
+    bytes[8..10].copy_from_slice(&((node >> 32) as u16).to_le_bytes());
+    bytes
+}
+
+/// Sets `i_blocks` to what data, nodes and the attribute block take.
+pub(crate) fn count_blocks(draft: &Draft<'_>, raw: &mut RawInode, runs: &[MapRun], nodes: u64) {
+    let cluster = draft.geometry.cluster_blocks;
+    let clusters = |run: &MapRun| {
+        let last = run.physical.saturating_add(u64::from(run.count)).saturating_sub(1);
+        last / u64::from(cluster) - (run.physical / u64::from(cluster)).min(last / u64::from(cluster)) + 1
+    };
+    let mut used = nodes + u64::from(raw.i_file_acl_lo.get() != 0 || raw.i_file_acl_high.get() != 0);
+    let mut last_cluster = None;
+    for run in runs {
+        let first = run.physical / u64::from(cluster);
+        used += clusters(run) - u64::from(last_cluster == Some(first));
+        last_cluster = Some((run.physical + u64::from(run.count) - 1) / u64::from(cluster));
+    }
+    let blocks = used.saturating_mul(u64::from(cluster));
+    let units = if raw.has_flag(flags::HUGE_FILE) { 1 } else { u64::from(draft.geometry.block_size / 512) };
+    let stored = blocks.saturating_mul(units);
+    raw.i_blocks_lo = U32::new(stored as u32);
+    raw.i_blocks_high = U16::new((stored >> 32) as u16);
+}

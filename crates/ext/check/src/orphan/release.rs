@@ -1,0 +1,181 @@
+//! The release of one orphan: a deleted file is freed, a truncated one is cut to its size.
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
+use fsmend_engine::problem::Problem;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::inode::{RawInode, flags, mode};
+use zerocopy::little_endian::U32;
+
+use super::Orphans;
+use super::problems::{BLOCK_FREE, BLOCK_ILLEGAL};
+use crate::Fs;
+use crate::inode::MapRun;
+use crate::journal::draft::{Draft, EditError};
+use crate::journal::extents;
+use crate::journal::map::{self, FileMap};
+use crate::quota::{Owner, bytes_of};
+
+/// Longest target of a symbolic link that stands in `i_block`.
+const FAST_SYMLINK_MAX: u64 = 59;
+/// Where an attribute block counts who refers to it.
+const XATTR_REFCOUNT: usize = 4;
+
+/// The release of all orphans, under way.
+pub(super) struct Release<'a, 'd> {
+    pub fs: &'a Fs<'d>,
+    pub draft: Draft<'d>,
+    pub findings: &'a mut Findings,
+    pub orphans: Orphans,
+    freed_clusters: u64,
+    freed_inodes: u32,
+}
+
+impl<'a, 'd> Release<'a, 'd> {
+    pub fn new(fs: &'a Fs<'d>, findings: &'a mut Findings) -> Self {
+        Release {
+            fs,
+            draft: Draft::new(fs),
+            findings,
+            orphans: Orphans::default(),
+            freed_clusters: 0,
+            freed_inodes: 0,
+        }
+    }
+
+    /// The draft, what was released, and how many clusters and inodes became free.
+    pub fn into_parts(self) -> (Draft<'d>, Orphans, (u64, u32)) {
+        (self.draft, self.orphans, (self.freed_clusters, self.freed_inodes))
+    }
+
+    /// Whether `inode` has been released.
+    pub fn is_released(&self, inode: InodeNo) -> bool {
+        self.orphans.freed.contains(&inode) || self.orphans.truncated.contains(&inode)
+    }
+
+    /// The orphan that `inode` names as the next one; `None` when its record cannot be read.
+    pub fn link_of(&self, inode: InodeNo) -> Option<InodeNo> {
+        let record = self.draft.inode(inode).ok()?;
+        Some(InodeNo(RawInode::from_record(&record).i_dtime.get()))
+    }
+
+    /// Releases `inode`. Tells whether the list can be followed further.
+    pub fn release(&mut self, inode: InodeNo) -> bool {
+        let Ok(mut record) = self.draft.inode(inode) else { return false };
+        let mut raw = RawInode::from_record(&record);
+        let map = if has_map(&raw) { map::read(&self.draft, &raw) } else { FileMap::default() };
+        if map.damaged || map.unreadable.is_some() {
+            self.findings.raise(Problem::new(&BLOCK_ILLEGAL).inode(inode));
+            return false;
+        }
+        let is_deleted = raw.i_links_count.get() == 0;
+        let done =
+            if is_deleted { self.free(inode, &mut raw, &map) } else { self.cut(inode, &mut raw, &map) };
+        if done.is_err() {
+            return false;
+        }
+        raw.store(&mut record);
+        if self.draft.put_inode(inode, &mut record).is_err() {
+            return false;
+        }
+        let set = if is_deleted { &mut self.orphans.freed } else { &mut self.orphans.truncated };
+        set.insert(inode);
+        true
+    }
+
+    /// Frees a deleted file.
+    fn free(&mut self, inode: InodeNo, raw: &mut RawInode, map: &FileMap) -> Result<(), EditError> {
+        self.free_runs(inode, &map.runs)?;
+        for block in &map.map_blocks {
+            self.free_blocks(inode, *block, 1)?;
+        }
+        let attributes = u64::from(raw.i_file_acl_high.get()) << 32 | u64::from(raw.i_file_acl_lo.get());
+        if attributes != 0 {
+            self.drop_attributes(inode, attributes)?;
+        }
+        let owner = Owner::of(raw, self.fs.geometry.inode_size);
+        self.orphans.used.charge(owner, bytes_of(&self.fs.geometry, raw));
+        let is_directory = raw.file_type() == mode::DIRECTORY;
+        self.freed_inodes += u32::from(self.draft.mark_inode(inode, false, is_directory)?);
+        raw.i_dtime = U32::new(self.fs.now as u32);
+        Ok(())
+    }
+
+    /// Cuts a file that is in use to its size.
+    fn cut(&mut self, inode: InodeNo, raw: &mut RawInode, map: &FileMap) -> Result<(), EditError> {
+        let end = raw.size().div_ceil(u64::from(self.fs.geometry.block_size));
+        let (kept, cut) = split_at(&map.runs, end);
+        raw.i_dtime = U32::new(0);
+        // A hole-free walk of an indirect map would be needed to clear its pointers; inspection finds those blocks.
+        if cut.is_empty() || !raw.has_flag(flags::EXTENTS) {
+            return Ok(());
+        }
+        let before = bytes_of(&self.fs.geometry, raw);
+        self.free_runs(inode, &cut)?;
+        extents::rewrite(&mut self.draft, inode, raw, map, &kept)?;
+        let after = bytes_of(&self.fs.geometry, raw);
+        let owner = Owner::of(raw, self.fs.geometry.inode_size);
+        self.orphans.used.charge_many(owner, before.saturating_sub(after), 0);
+        Ok(())
+    }
+
+    fn free_runs(&mut self, inode: InodeNo, runs: &[MapRun]) -> Result<(), EditError> {
+        runs.iter().try_for_each(|run| self.free_blocks(inode, run.physical, u64::from(run.count)))
+    }
+
+    fn free_blocks(&mut self, inode: InodeNo, start: u64, count: u64) -> Result<(), EditError> {
+        let changed = self.draft.mark_blocks(start, count, false)?;
+        self.freed_clusters += changed;
+        // Clusters are shared by neighbouring runs of one file; only single blocks can be told to be free already.
+        if !self.fs.geometry.bigalloc() && changed < count {
+            let problem = Problem::new(&BLOCK_FREE).inode(inode);
+            self.findings.raise(problem.blocks(BlockNo(start), count));
+            return Err(EditError::Impossible);
+        }
+        Ok(())
+    }
+
+    /// Gives up one reference to an attribute block; the last one frees it.
+    fn drop_attributes(&mut self, inode: InodeNo, block: u64) -> Result<(), EditError> {
+        let mut contents = self.draft.read(block)?;
+        let Some(count) = contents.get(XATTR_REFCOUNT..XATTR_REFCOUNT + 4) else { return Ok(()) };
+        let count = u32::from_le_bytes([count[0], count[1], count[2], count[3]]);
+        if count <= 1 {
+            return self.free_blocks(inode, block, 1);
+        }
+        contents[XATTR_REFCOUNT..XATTR_REFCOUNT + 4].copy_from_slice(&(count - 1).to_le_bytes());
+        if self.fs.geometry.features.metadata_csum()
+            && let Some(checked) =
+                checksum::xattr_block(self.fs.geometry.checksum_seed, BlockNo(block), &contents)
+        {
+            contents[0x10..0x14].copy_from_slice(&checked.computed.to_le_bytes());
+        }
+        self.draft.put(block, contents);
+        Ok(())
+    }
+}
+
+/// Whether `i_block` holds a map at all.
+fn has_map(raw: &RawInode) -> bool {
+    match raw.file_type() {
+        _ if raw.has_flag(flags::INLINE_DATA) => false,
+        mode::REGULAR | mode::DIRECTORY => true,
+        mode::SYMLINK => raw.has_flag(flags::EXTENTS) || raw.size() > FAST_SYMLINK_MAX,
+        _ => false,
+    }
+}
+
+/// The part of `runs` before block `end` of the file, and the rest.
+fn split_at(runs: &[MapRun], end: u64) -> (Vec<MapRun>, Vec<MapRun>) {
+    let (mut kept, mut cut) = (Vec::new(), Vec::new());
+    for run in runs {
+        let before = end.saturating_sub(run.logical).min(u64::from(run.count)) as u32;
+        if before > 0 {
+            kept.push(MapRun { count: before, ..*run });
+        }
+        if before < run.count {
+            cut.push(extents::skip(*run, before));
+        }
+    }
+    (kept, cut)
+}

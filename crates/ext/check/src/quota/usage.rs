@@ -1,0 +1,124 @@
+//! What users, groups and projects use, added up while inodes are scanned.
+
+use std::collections::BTreeMap;
+
+use fsmend_base::InodeNo;
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::quota::QuotaType;
+
+/// Bytes and inodes of one id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Used {
+    /// Bytes.
+    pub bytes: u64,
+    /// Inodes.
+    pub inodes: u64,
+}
+
+/// Who owns an inode, for the three types of quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Owner {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Project.
+    pub projid: u32,
+}
+
+impl Owner {
+    /// The owner that an inode's record names. `inode_size` tells whether there is room for a project.
+    pub fn of(raw: &RawInode, inode_size: u32) -> Owner {
+        // The project stands behind byte 0x9C; the extra size counts from byte 0x80.
+        let has_project = inode_size > 128 && raw.i_extra_isize.get() >= 0x20;
+        Owner {
+            uid: u32::from(raw.i_uid_high.get()) << 16 | u32::from(raw.i_uid.get()),
+            gid: u32::from(raw.i_gid_high.get()) << 16 | u32::from(raw.i_gid.get()),
+            projid: if has_project { raw.i_projid.get() } else { 0 },
+        }
+    }
+}
+
+/// Use by id, for each type of quota. Private to one worker until it is merged. A few ids own nearly everything, so
+/// the last one is kept at hand.
+#[derive(Clone, Debug, Default)]
+pub struct QuotaUsage {
+    by_type: [BTreeMap<u32, Used>; 3],
+    last: Owner,
+    pending: Used,
+}
+
+impl QuotaUsage {
+    /// Nobody uses anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether `inode` counts at all: the root directory and everything that is not reserved, but for inodes that
+    /// hold attribute values (those count for whom the attributes belong to).
+    pub fn counts(geometry: &Geometry, inode: InodeNo, inode_flags: u32) -> bool {
+        (inode.0 == special::ROOT || inode.0 >= geometry.first_inode) && inode_flags & flags::EA_INODE == 0
+    }
+
+    /// Charges `owner` with one inode that takes `bytes`.
+    #[inline]
+    pub fn charge(&mut self, owner: Owner, bytes: u64) {
+        self.charge_many(owner, bytes, 1);
+    }
+
+    /// Charges `owner` with `inodes` inodes that take `bytes` altogether. For attribute values in inodes of their own:
+    /// their size rounded up to clusters, and their number.
+    #[inline]
+    pub fn charge_many(&mut self, owner: Owner, bytes: u64, inodes: u64) {
+        if owner != self.last {
+            self.settle();
+            self.last = owner;
+        }
+        self.pending.bytes = self.pending.bytes.saturating_add(bytes);
+        self.pending.inodes = self.pending.inodes.saturating_add(inodes);
+    }
+
+    fn settle(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        if pending == Used::default() {
+            return;
+        }
+        for (map, id) in self.by_type.iter_mut().zip([self.last.uid, self.last.gid, self.last.projid]) {
+            add(map.entry(id).or_default(), pending);
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, mut other: QuotaUsage) {
+        self.settle();
+        other.settle();
+        for (map, theirs) in self.by_type.iter_mut().zip(other.by_type) {
+            for (id, used) in theirs {
+                add(map.entry(id).or_default(), used);
+            }
+        }
+    }
+
+    /// Use by id.
+    pub fn of(&self, kind: QuotaType) -> BTreeMap<u32, Used> {
+        let mut settled = self.clone();
+        settled.settle();
+        std::mem::take(&mut settled.by_type[kind as usize])
+    }
+}
+
+fn add(sum: &mut Used, more: Used) {
+    sum.bytes = sum.bytes.saturating_add(more.bytes);
+    sum.inodes = sum.inodes.saturating_add(more.inodes);
+}
+
+/// Bytes that an inode takes by its block count.
+pub fn bytes_of(geometry: &Geometry, raw: &RawInode) -> u64 {
+    let huge = geometry.features.has_ro_compat(ro_compat::HUGE_FILE);
+    let high = if huge { u64::from(raw.i_blocks_high.get()) << 32 } else { 0 };
+    let count = high | u64::from(raw.i_blocks_lo.get());
+    let unit = if huge && raw.has_flag(flags::HUGE_FILE) { u64::from(geometry.block_size) } else { 512 };
+    count.saturating_mul(unit)
+}
