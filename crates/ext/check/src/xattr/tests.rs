@@ -81,7 +81,7 @@ const HASH: usize = AREA_AT + 16;
 #[test]
 fn attributes_in_order_raise_nothing() {
     assert_eq!(expect_plain(&mut file_record(), &[]).entries, 0);
-    assert_eq!(expect_plain(&mut vec![0; 128], &[]).entries, 0);
+    assert_eq!(expect_plain(&mut [0; 128], &[]).entries, 0);
     let data = Attribute { index: name_index::SYSTEM, name: b"data", value: Stored::Here(b"hello") };
     let mut record = record_with(&[user(b"empty", b""), data, two()[0]]);
     let found = expect_plain(&mut record, &[]);
