@@ -27,4 +27,6 @@ pub use value_inode::check_value_inodes;
 pub type ValueReference = (InodeNo, u32);
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;

@@ -1,1 +1,435 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
 
+use fsmend_base::{BlockNo, InodeNo, SeededRandom};
+use fsmend_device::MemoryDevice;
+use fsmend_engine::{Findings, Row};
+use fsmend_ext_format::encryption::Policy;
+use fsmend_ext_format::features::{Features, compat, incompat};
+use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::xattr::{Area, name_index};
+
+use super::testing::{
+    AREA_AT, Attribute, BLOCK_SIZE, Stored, all_features, block_with, codes, device, edit, file_record, fs,
+    mutate, put_inode, raised, record_with, seal, user,
+};
+use super::{
+    BlockAttributes, BlockReferences, EncryptionState, InInodeAttributes, check_refcounts,
+    check_value_inodes, inspect_block, inspect_encryption, inspect_in_inode, inspect_pointer, policies_agree,
+    policy_of, problems, read_and_inspect_block,
+};
+
+const OWNER: InodeNo = InodeNo(12);
+const HOLDER: InodeNo = InodeNo(13);
+const BLOCK: BlockNo = BlockNo(50);
+const VALUE_HASH: u32 = 0x1234_5678;
+
+/// Inspects a record and expects these rows; the mended record has to be in order.
+fn expect_in_inode(
+    device: &MemoryDevice,
+    features: Features,
+    record: &mut [u8],
+    rows: &[&'static Row],
+) -> InInodeAttributes {
+    let fs = fs(device, features);
+    let mut findings = Findings::new();
+    let found = inspect_in_inode(&fs, OWNER, record, &mut findings);
+    assert_eq!(raised(&findings), codes(rows));
+    let mut again = Findings::new();
+    let second = inspect_in_inode(&fs, OWNER, &mut record.to_vec(), &mut again);
+    let mended_elsewhere = [&problems::VALUE_INODE_FEATURE, &problems::VALUE_INODE_UNFLAGGED];
+    if !mended_elsewhere.iter().any(|row| again.has(row)) {
+        assert_eq!(raised(&again), [""; 0], "the mended record is in order");
+    }
+    assert_eq!(found, second);
+    found
+}
+
+fn expect_plain(record: &mut [u8], rows: &[&'static Row]) -> InInodeAttributes {
+    expect_in_inode(&device(), all_features(), record, rows)
+}
+
+/// Inspects a block and expects these rows; a mended block has to be in order.
+fn expect_block(bytes: &mut [u8], rows: &[&'static Row]) -> BlockAttributes {
+    let device = device();
+    let fs = fs(&device, all_features());
+    let mut findings = Findings::new();
+    let found = inspect_block(&fs, OWNER, BLOCK, bytes, &mut findings);
+    assert_eq!(raised(&findings), codes(rows));
+    if found.plausible {
+        let mut again = Findings::new();
+        assert_eq!(found, inspect_block(&fs, OWNER, BLOCK, &mut bytes.to_vec(), &mut again));
+        assert_eq!(raised(&again), [""; 0], "the mended block is in order");
+    }
+    found
+}
+
+fn two() -> [Attribute<'static>; 2] {
+    [user(b"one", b"value 1"), user(b"other", b"v2")]
+}
+
+fn names(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let area = Area::of_inode(bytes);
+    area.map_or_else(Vec::new, |area| area.entries().map(|entry| entry.unwrap().name.to_vec()).collect())
+}
+
+/// Where the fields of the first entry of a record stand.
+const NAME_LEN: usize = AREA_AT + 4;
+const VALUE_OFFSET: usize = AREA_AT + 6;
+const VALUE_SIZE: usize = AREA_AT + 12;
+const HASH: usize = AREA_AT + 16;
+
+#[test]
+fn attributes_in_order_raise_nothing() {
+    assert_eq!(expect_plain(&mut file_record(), &[]).entries, 0);
+    assert_eq!(expect_plain(&mut [0; 128], &[]).entries, 0);
+    let data = Attribute { index: name_index::SYSTEM, name: b"data", value: Stored::Here(b"hello") };
+    let mut record = record_with(&[user(b"empty", b""), data, two()[0]]);
+    let found = expect_plain(&mut record, &[]);
+    assert_eq!(found.entries, 3);
+    assert_eq!(&record[found.inline_data.unwrap()], b"hello");
+    assert_eq!(expect_block(&mut block_with(BLOCK, &two()), &[]).entries, 2);
+    assert!(expect_block(&mut block_with(BLOCK, &[]), &[]).plausible);
+}
+
+#[test]
+fn an_old_attribute_without_hash_is_fine_in_an_inode_only() {
+    let mut record = record_with(&two());
+    record[HASH..HASH + 4].fill(0);
+    assert_eq!(expect_plain(&mut record, &[]).entries, 2);
+    let mut block = block_with(BLOCK, &two());
+    block[44..48].fill(0);
+    seal(BLOCK, &mut block);
+    assert_eq!(expect_block(&mut block, &[&problems::HASH]).entries, 1);
+}
+
+#[test]
+fn a_wrong_hash_costs_one_attribute() {
+    let mut record = record_with(&two());
+    record[HASH] ^= 1;
+    assert_eq!(expect_plain(&mut record, &[&problems::HASH]).entries, 1);
+    assert_eq!(names(&record), [b"other"]);
+    let mut block = block_with(BLOCK, &two());
+    block[44] ^= 1;
+    assert_eq!(expect_block(&mut block, &[&problems::HASH]).entries, 1);
+}
+
+#[test]
+fn an_area_that_loses_all_its_attributes_is_empty() {
+    let mut record = record_with(&two()[..1]);
+    record[HASH] ^= 1;
+    assert_eq!(expect_plain(&mut record, &[&problems::HASH]).entries, 0);
+    assert_eq!(record[AREA_AT..AREA_AT + 4], [0; 4]);
+    let mut block = block_with(BLOCK, &two()[..1]);
+    block[44] ^= 1;
+    assert!(!expect_block(&mut block, &[&problems::HASH]).plausible);
+}
+
+#[test]
+fn overlapping_attributes_clear_the_area() {
+    let mut record = record_with(&two());
+    let second = AREA_AT + 4 + 20;
+    let offset = [record[VALUE_OFFSET], record[VALUE_OFFSET + 1]];
+    record[second + 2..second + 4].copy_from_slice(&offset);
+    assert_eq!(expect_plain(&mut record, &[&problems::INODE_OVERLAP]).entries, 0);
+    let mut block = block_with(BLOCK, &two());
+    let offset = [block[34], block[35]];
+    block[54..56].copy_from_slice(&offset);
+    assert!(!expect_block(&mut block, &[&problems::BLOCK_OVERLAP]).plausible);
+}
+
+#[test]
+fn a_table_without_room_for_its_end_clears_the_area() {
+    let mut record = record_with(&[user(&[b'n'; 70], b"")]);
+    record[AREA_AT + 4 + 88..].fill(1);
+    expect_plain(&mut record, &[&problems::INODE_OVERLAP]);
+}
+
+#[test]
+fn names_and_values_have_to_lie_in_the_inode() {
+    let mut record = record_with(&two());
+    record[NAME_LEN] = 200;
+    expect_plain(&mut record, &[&problems::INODE_NAME_OUTSIDE]);
+    let mut record = record_with(&two());
+    record[VALUE_OFFSET + 1] = 7;
+    assert_eq!(expect_plain(&mut record, &[&problems::INODE_VALUE_OUTSIDE]).entries, 1);
+    let mut record = record_with(&two());
+    record[VALUE_SIZE + 3] = 1;
+    assert_eq!(expect_plain(&mut record, &[&problems::VALUE_SIZE]).entries, 1);
+}
+
+#[test]
+fn names_and_values_have_to_lie_in_the_block() {
+    let mut block = block_with(BLOCK, &two());
+    block[33] = 0;
+    assert_eq!(expect_block(&mut block, &[&problems::BLOCK_NAME]).entries, 1);
+    let mut block = block_with(BLOCK, &two());
+    block[35] = 0x7F;
+    assert_eq!(expect_block(&mut block, &[&problems::BLOCK_VALUE_OUTSIDE]).entries, 1);
+}
+
+#[test]
+fn headers_of_blocks() {
+    let mut block = block_with(BLOCK, &two());
+    block[0] = 1;
+    assert!(!expect_block(&mut block, &[&problems::BLOCK_MAGIC]).plausible);
+    let mut block = block_with(BLOCK, &two());
+    block[8] = 2;
+    assert!(!expect_block(&mut block, &[&problems::BLOCK_COUNT]).plausible);
+    let mut block = block_with(BLOCK, &two());
+    block[16] ^= 1;
+    assert_eq!(expect_block(&mut block, &[&problems::BLOCK_CHECKSUM]).entries, 2);
+    assert_eq!(block, block_with(BLOCK, &two()), "the checksum is set right");
+}
+
+#[test]
+fn pointers_to_blocks() {
+    let device = device();
+    let judge = |features, pointer| {
+        let mut findings = Findings::new();
+        let block = inspect_pointer(&fs(&device, features), OWNER, pointer, &mut findings);
+        (block, raised(&findings))
+    };
+    assert_eq!(judge(all_features(), 0), (None, vec![]));
+    assert_eq!(judge(all_features(), 50), (Some(BLOCK), vec![]));
+    assert_eq!(judge(all_features(), 999), (None, codes(&[&problems::POINTER_OUTSIDE])));
+    let bare = Features { compat: 0, ..all_features() };
+    assert_eq!(judge(bare, 50), (None, codes(&[&problems::POINTER_WITHOUT_FEATURE])));
+    assert_eq!(bare.compat & compat::EXT_ATTR, 0);
+}
+
+#[test]
+fn an_unreadable_block_is_not_plausible() {
+    let device = MemoryDevice::new("short", vec![0; 20 * BLOCK_SIZE]);
+    let mut findings = Findings::new();
+    let found = read_and_inspect_block(&fs(&device, all_features()), OWNER, BLOCK, &mut findings);
+    assert!(!found.plausible);
+    assert_eq!(raised(&findings), codes(&[&problems::BLOCK_UNREADABLE]));
+}
+
+#[test]
+fn reference_counts_of_blocks() {
+    let mut findings = Findings::new();
+    let right = BlockReferences { block: BLOCK, stored: 2, observed: 2 };
+    check_refcounts([right], &mut findings);
+    assert!(findings.is_empty());
+    check_refcounts([right, BlockReferences { stored: 0, ..right }], &mut findings);
+    assert_eq!(raised(&findings), codes(&[&problems::REFCOUNT]));
+}
+
+/// A value inode with `references` counted references and 3000 bytes.
+fn holder_record(references: u32) -> Vec<u8> {
+    let mut record = file_record();
+    edit(&mut record, |inode| {
+        inode.i_flags.set(flags::EA_INODE);
+        inode.i_atime.set(VALUE_HASH);
+        inode.i_version.set(references);
+        inode.i_size_lo.set(3000);
+    });
+    record
+}
+
+fn device_with_holder(record: &[u8]) -> MemoryDevice {
+    let mut device = device();
+    put_inode(&mut device, HOLDER, record);
+    device
+}
+
+fn referring(inode: u32, hash: u32, size: u32) -> [Attribute<'static>; 1] {
+    [Attribute { index: 1, name: b"big", value: Stored::Inode(inode, hash, size) }]
+}
+
+#[test]
+fn a_value_in_an_inode_of_its_own() {
+    let device = device_with_holder(&holder_record(1));
+    let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
+    let found = expect_in_inode(&device, all_features(), &mut record, &[]);
+    assert_eq!(found.value_inodes.len(), 1);
+    assert_eq!(found.value_inodes[0].0, HOLDER);
+    assert_eq!(found.charged_bytes, 3072, "whole clusters count for the owner");
+}
+
+#[test]
+fn a_value_inode_that_cannot_be() {
+    let device = device_with_holder(&holder_record(1));
+    for wrong in [5, OWNER.0, 14, 5000] {
+        let mut record = record_with(&referring(wrong, VALUE_HASH, 3000));
+        let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]);
+        assert_eq!(found, InInodeAttributes::default());
+    }
+    for wrong in [0, 2999, 1 << 25] {
+        let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, wrong));
+        expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_SIZE]);
+    }
+}
+
+#[test]
+fn flag_and_hash_of_a_value_inode() {
+    let mut holder = holder_record(1);
+    let mut other = record_with(&referring(HOLDER.0, 9, 3000));
+    expect_in_inode(&device_with_holder(&holder), all_features(), &mut other, &[&problems::HASH]);
+    edit(&mut holder, |inode| inode.i_flags.set(0));
+    let device = device_with_holder(&holder);
+    let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
+    let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE_UNFLAGGED]);
+    assert_eq!(found.newly_flagged, [HOLDER]);
+    let mut other = record_with(&referring(HOLDER.0, 9, 3000));
+    expect_in_inode(&device, all_features(), &mut other, &[&problems::VALUE_INODE_FOREIGN]);
+}
+
+#[test]
+fn the_older_scheme_stores_a_parent_instead_of_a_hash() {
+    let mut holder = holder_record(0);
+    edit(&mut holder, |inode| {
+        inode.i_mtime.set(OWNER.0);
+        inode.i_generation.set(5);
+        inode.i_ctime.set(VALUE_HASH);
+    });
+    let device = device_with_holder(&holder);
+    let mut record = record_with(&referring(HOLDER.0, 9, 2000));
+    edit(&mut record, |inode| inode.i_generation.set(5));
+    let found = expect_in_inode(&device, all_features(), &mut record, &[]);
+    assert_eq!((found.value_inodes.len(), found.charged_bytes), (1, 0));
+    let mut findings = Findings::new();
+    check_value_inodes([(HOLDER, RawInode::from_record(&holder))], |_| 1, &mut findings);
+    assert!(findings.is_empty(), "and counts nothing");
+}
+
+#[test]
+fn value_inodes_need_their_feature() {
+    let device = device_with_holder(&holder_record(1));
+    let mut features = all_features();
+    features.incompat &= !incompat::EA_INODE;
+    let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
+    let found = expect_in_inode(&device, features, &mut record, &[&problems::VALUE_INODE_FEATURE]);
+    assert_eq!(found.value_inodes.len(), 1, "the attribute stays");
+}
+
+#[test]
+fn references_of_value_inodes() {
+    let inode = RawInode::from_record(&holder_record(2));
+    let judge = |references: u64| {
+        let mut findings = Findings::new();
+        let spurious = check_value_inodes([(HOLDER, inode)], |_| references, &mut findings);
+        (spurious, raised(&findings))
+    };
+    assert_eq!(judge(2), (vec![], vec![]));
+    assert_eq!(judge(3), (vec![], codes(&[&problems::VALUE_INODE_REFERENCES])));
+    assert_eq!(judge(0), (vec![HOLDER], codes(&[&problems::VALUE_INODE_SPURIOUS])));
+}
+
+fn context(version: u8, len: usize) -> Vec<u8> {
+    let mut bytes = vec![9; len];
+    bytes[0] = version;
+    bytes
+}
+
+fn encrypted(context: Option<&[u8]>) -> Vec<u8> {
+    let attribute =
+        |value| Attribute { index: name_index::ENCRYPTION, name: b"c", value: Stored::Here(value) };
+    let mut record = record_with(context.map(attribute).as_slice());
+    edit(&mut record, |inode| inode.i_flags.set(flags::ENCRYPT));
+    record
+}
+
+fn judge_encryption(
+    record: &mut [u8],
+    block: Option<&BlockAttributes>,
+) -> (EncryptionState, Vec<&'static str>) {
+    let device = device();
+    let mut findings = Findings::new();
+    let attributes = inspect_in_inode(&fs(&device, all_features()), OWNER, record, &mut findings);
+    (inspect_encryption(OWNER, record, &attributes, block, &mut findings), raised(&findings))
+}
+
+#[test]
+fn encryption_contexts() {
+    for (version, len) in [(1, 28), (2, 40)] {
+        let mut record = encrypted(Some(&context(version, len)));
+        let (state, problems) = judge_encryption(&mut record, None);
+        assert_eq!(problems, [""; 0]);
+        let device = device();
+        let policy = policy_of(&fs(&device, all_features()), &record).unwrap();
+        assert_eq!(state, EncryptionState::Encrypted(policy));
+        assert!(policies_agree(policy, policy) && !policies_agree(policy, Policy::Unrecognized));
+    }
+    let corrupt = judge_encryption(&mut encrypted(Some(&context(2, 39))), None);
+    assert_eq!(corrupt, (EncryptionState::Lost, codes(&[&problems::ENCRYPTION_CORRUPT])));
+    let mut record = encrypted(None);
+    let missing = judge_encryption(&mut record, None);
+    assert_eq!(missing, (EncryptionState::Plain, codes(&[&problems::ENCRYPTION_MISSING])));
+    assert_eq!(RawInode::from_record(&record).i_flags.get(), 0);
+    assert_eq!(judge_encryption(&mut file_record(), None), (EncryptionState::Plain, vec![]));
+}
+
+#[test]
+fn an_encryption_context_in_a_block() {
+    let value = context(1, 28);
+    let attribute = Attribute { index: name_index::ENCRYPTION, name: b"c", value: Stored::Here(&value) };
+    let mut block = block_with(BLOCK, &[attribute]);
+    let found = expect_block(&mut block, &[]);
+    let mut device = device();
+    let at = BLOCK.0 as usize * BLOCK_SIZE;
+    device.bytes_mut()[at..at + BLOCK_SIZE].copy_from_slice(&block);
+    let mut record = encrypted(None);
+    edit(&mut record, |inode| inode.i_file_acl_lo.set(BLOCK.0 as u32));
+    let policy = policy_of(&fs(&device, all_features()), &record).unwrap();
+    let judged = judge_encryption(&mut record, Some(&found));
+    assert_eq!(judged, (EncryptionState::Encrypted(policy), vec![]));
+}
+
+/// Whatever lies in a record or block: no panic, and what is left after mending is in order.
+#[test]
+fn damaged_attributes_are_mended_in_one_go() {
+    let mut random = SeededRandom::new(11);
+    let device = device_with_holder(&holder_record(1));
+    let fs = fs(&device, all_features());
+    let long = [7; 30];
+    let big = referring(HOLDER.0, VALUE_HASH, 3000);
+    let attributes = [two()[0], big[0], user(b"third", &long), two()[1]];
+    let (sound_record, sound_block) = (record_with(&attributes[..3]), block_with(BLOCK, &attributes));
+    for _ in 0..20_000 {
+        let mut record = sound_record.clone();
+        mutate(&mut random, &mut record, AREA_AT);
+        let mut findings = Findings::new();
+        let found = inspect_in_inode(&fs, OWNER, &mut record, &mut findings);
+        let mut again = Findings::new();
+        assert_eq!(inspect_in_inode(&fs, OWNER, &mut record, &mut again), found);
+        assert!(again.is_empty(), "{:?}", raised(&again));
+        let mut block = sound_block.clone();
+        mutate(&mut random, &mut block, 0);
+        let found = inspect_block(&fs, OWNER, BLOCK, &mut block, &mut findings);
+        if found.plausible {
+            assert_eq!(inspect_block(&fs, OWNER, BLOCK, &mut block, &mut again), found);
+            assert!(again.is_empty(), "{:?}", raised(&again));
+        }
+    }
+}
+
+#[test]
+fn arbitrary_bytes_never_panic() {
+    let mut random = SeededRandom::new(12);
+    let device = device();
+    let fs = fs(&device, all_features());
+    for _ in 0..3000 {
+        let mut bytes: Vec<u8> = (0..BLOCK_SIZE).map(|_| random.next_u64() as u8 & 0x3F).collect();
+        bytes[..12].copy_from_slice(&[0, 0, 2, 0xEA, 1, 0, 0, 0, 1, 0, 0, 0]);
+        let len = random.below(BLOCK_SIZE as u64 + 1) as usize;
+        inspect_block(&fs, OWNER, BLOCK, &mut bytes[..len], &mut Findings::new());
+        bytes[128..130].copy_from_slice(&(random.below(300) as u16).to_le_bytes());
+        inspect_in_inode(&fs, OWNER, &mut bytes[..len], &mut Findings::new());
+        bytes[160..164].copy_from_slice(&[0, 0, 2, 0xEA]);
+        bytes[128] = 32;
+        inspect_in_inode(&fs, OWNER, &mut bytes[..len], &mut Findings::new());
+        policy_of(&fs, &bytes[..len]);
+    }
+}
+
+#[test]
+fn every_row_of_this_module_is_raised_by_a_test() {
+    let source = include_str!("tests.rs");
+    let rows = include_str!("problems.rs");
+    for line in rows.lines().filter(|line| line.contains("= \"ext.xattr.")) {
+        let name = line.split_whitespace().next().unwrap();
+        assert!(source.contains(&format!("problems::{name}]")), "{name}");
+    }
+}
