@@ -19,6 +19,7 @@ use super::entry::{Judge, Slot, mended_name};
 use super::index::Index;
 use super::names::{EntryPlace, NameTable};
 use super::nature::Nature;
+use super::paths::entries_of;
 use super::{Directory, Surroundings, dots, encryption, inline, problems as rows};
 use crate::Fs;
 
@@ -231,17 +232,47 @@ impl<'a> Inspector<'a> {
         if let Some(index) = self.index.as_mut().filter(|_| is_leaf) {
             index.add_name(&self.nature, name, entry.stored_hash);
         }
-        if self.inodes.kind(target) == Kind::Directory {
-            let known = self.inodes.directory(target).map_or(0, |fact| fact.parent.load(Relaxed));
-            if known == self.nature.inode.0 {
-                found.raise(self.judge.problem(&rows::DIRECTORY_NAMED_TWICE, entry));
-                return;
-            }
-            self.inodes.set_parent(target, self.nature.inode);
+        if self.inodes.kind(target) == Kind::Directory && !self.take_child(target, entry, found) {
+            return;
         }
         let place = EntryPlace { logical, offset: entry.offset as u32 };
         self.names.add(name, self.compares_folded(), place);
         self.inodes.observe_link(target);
+    }
+
+    /// Gives directory `child` its parent. A directory has one name: the first that is seen, unless a later one stands
+    /// where its own `..` leads to. Returns whether this one stays.
+    fn take_child(&self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
+        let own = self.nature.inode;
+        let Some(fact) = self.inodes.directory(child) else { return true };
+        let known = InodeNo(fact.parent.load(Relaxed));
+        if known.0 == 0 {
+            self.inodes.set_parent(child, own);
+            return true;
+        }
+        if known == own || InodeNo(fact.parent_entry.load(Relaxed)) != own {
+            found.raise(self.judge.problem(&rows::DIRECTORY_NAMED_TWICE, entry));
+            return false;
+        }
+        fact.parent.store(own.0, Relaxed);
+        self.inodes.withdraw_link(child);
+        let other = self.name_in(known, child);
+        let problem = Problem::new(&rows::DIRECTORY_NAMED_TWICE).inode(known).stored(child.0);
+        found.raise(problem.detail("name", Value::name(&other)));
+        true
+    }
+
+    /// A name of `child` in another directory.
+    fn name_in(&self, holder: InodeNo, child: InodeNo) -> Vec<u8> {
+        let mut found = None;
+        if let Some(directory) = Directory::open(self.fs, holder) {
+            entries_of(self.fs, &directory, &mut |inode, name| {
+                if inode == child && found.is_none() {
+                    found = Some(name.to_vec());
+                }
+            });
+        }
+        found.unwrap_or_default()
     }
 
     fn compares_folded(&self) -> bool {

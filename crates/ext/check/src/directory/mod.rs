@@ -11,12 +11,11 @@
 //! | `index.rs` | the hash tree |
 //! | `inline.rs` | directories that live in their inode |
 //! | `encryption.rs` | encryption policies of a directory and what stands in it |
-//! | `tree.rs`, `contested.rs` | unconnected, looped and twice-named directories, wrong parents, the root |
+//! | `tree.rs` | unconnected and looped directories, wrong parents, the root |
 //! | `lost_found.rs` | `lost+found` |
 //! | `paths.rs` | names and paths for reports |
 
 mod chain;
-mod contested;
 mod dots;
 mod encryption;
 mod entry;
@@ -28,7 +27,7 @@ mod names;
 mod nature;
 pub mod paths;
 pub mod problems;
-mod tree;
+pub mod tree;
 
 #[cfg(test)]
 mod testing;
@@ -41,10 +40,6 @@ use fsmend_engine::inodes::{InodeTable, Kind};
 
 use crate::Fs;
 use crate::inode::MapRun;
-
-pub use contested::check_contested;
-pub use lost_found::check_lost_found;
-pub use tree::{check_root, report_tree};
 
 /// A directory to be inspected.
 #[derive(Clone, Debug)]

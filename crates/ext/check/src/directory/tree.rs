@@ -11,6 +11,8 @@ use fsmend_ext_format::inode::special;
 use super::problems as rows;
 use crate::Fs;
 
+pub use super::lost_found::check_lost_found;
+
 const ROOT: InodeNo = InodeNo(special::ROOT);
 
 /// Checks that there is a root directory, after all directories have been inspected and before the tree is checked. A
