@@ -4,6 +4,7 @@ pub mod contents;
 pub mod damage;
 pub mod fsmend;
 pub mod host;
+pub mod hostile;
 pub mod image;
 pub mod oracle;
 pub mod process;

@@ -56,6 +56,11 @@ pub struct Survey {
 const PER_BLOCK: usize = 12;
 
 impl Structure {
+    /// Byte of the image at which the structure's record starts.
+    pub fn record(&self) -> u64 {
+        self.record
+    }
+
     /// What changes on the disk when the record becomes `record`.
     pub fn patches(&self, survey: &Survey, mut record: Vec<u8>, sealed: bool) -> Vec<Patch> {
         if sealed {
