@@ -42,9 +42,17 @@ pub fn of_any(survey: &Survey) -> Vec<Hostile> {
     }
     let whole = survey.image.len() as u64;
     for length in [0, 1, 1023, 1024, 1500, 2048, 10_000, whole / 3, whole - 1] {
-        cases.push(Hostile { name: format!("cut to {length} bytes"), patches: Vec::new(), length: Some(length) });
+        cases.push(Hostile {
+            name: format!("cut to {length} bytes"),
+            patches: Vec::new(),
+            length: Some(length),
+        });
     }
-    cases.push(Hostile { name: "much longer than the file system".to_owned(), patches: Vec::new(), length: Some(1 << 40) });
+    cases.push(Hostile {
+        name: "much longer than the file system".to_owned(),
+        patches: Vec::new(),
+        length: Some(1 << 40),
+    });
     cases.extend(directory_cycles(survey));
     cases.extend(pointer_bombs(survey));
     cases.extend(extent_cycles(survey));
@@ -55,7 +63,10 @@ type Changes = &'static [(&'static str, u64)];
 
 const SUPERBLOCKS: &[(&str, Changes)] = &[
     ("2^60 blocks", &[("s_blocks_count_hi", 1 << 28), ("s_blocks_count_lo", 0)]),
-    ("2^60 blocks of 64 KiB", &[("s_blocks_count_hi", 1 << 28), ("s_log_block_size", 6), ("s_first_data_block", 0)]),
+    (
+        "2^60 blocks of 64 KiB",
+        &[("s_blocks_count_hi", 1 << 28), ("s_log_block_size", 6), ("s_first_data_block", 0)],
+    ),
     ("2^64 - 1 blocks", &[("s_blocks_count_hi", u32::MAX as u64), ("s_blocks_count_lo", u32::MAX as u64)]),
     ("2^32 - 1 blocks", &[("s_blocks_count_lo", u32::MAX as u64)]),
     ("2^32 - 1 inodes", &[("s_inodes_count", u32::MAX as u64)]),
@@ -118,10 +129,21 @@ fn altered_patches(survey: &Survey, structure: &Structure, changes: &[(&str, u64
 
 /// Entries that lead to the root, to their own directory, and everything to one inode.
 fn directory_cycles(survey: &Survey) -> Vec<Hostile> {
-    let entries: Vec<&Structure> = survey.structures.iter().filter(|structure| structure.kind == "directory entry").collect();
-    let one = entries.get(1).map(|entry| hostile("an entry that leads to the root", altered_patches(survey, entry, &[("inode", 2), ("file_type", 2)])));
+    let entries: Vec<&Structure> =
+        survey.structures.iter().filter(|structure| structure.kind == "directory entry").collect();
+    let one = entries.get(1).map(|entry| {
+        hostile(
+            "an entry that leads to the root",
+            altered_patches(survey, entry, &[("inode", 2), ("file_type", 2)]),
+        )
+    });
     let several = |name: &str, changes: &[(&str, u64)]| {
-        let patches = entries.iter().step_by(40).take(50).flat_map(|entry| altered_patches(survey, entry, changes)).collect();
+        let patches = entries
+            .iter()
+            .step_by(40)
+            .take(50)
+            .flat_map(|entry| altered_patches(survey, entry, changes))
+            .collect();
         hostile(name, patches)
     };
     let mut cases = vec![
@@ -130,10 +152,19 @@ fn directory_cycles(survey: &Survey) -> Vec<Hostile> {
         several("fifty entries without a length", &[("rec_len", 0)]),
     ];
     cases.extend(one);
-    let dots = survey.structures.iter().filter(|structure| structure.kind == "dot entries").skip(1).step_by(2).take(40);
+    let dots = survey
+        .structures
+        .iter()
+        .filter(|structure| structure.kind == "dot entries")
+        .skip(1)
+        .step_by(2)
+        .take(40);
     let patches = dots.flat_map(|dot| altered_patches(survey, dot, &[("inode", 12)])).collect();
     cases.push(hostile("forty directories with one parent that is a child", patches));
-    for (name, changes) in [("an htree node that leads to the root", &[("block", 0)]), ("an htree of 2^28 blocks", &[("block", 0xFFF_FFFF)])] {
+    for (name, changes) in [
+        ("an htree node that leads to the root", &[("block", 0)]),
+        ("an htree of 2^28 blocks", &[("block", 0xFFF_FFFF)]),
+    ] {
         cases.extend(altered(survey, name, "htree entry", changes));
         cases.extend(altered(survey, name, "htree node", changes));
     }
@@ -142,14 +173,20 @@ fn directory_cycles(survey: &Survey) -> Vec<Hostile> {
 
 /// Blocks of pointers that lead to themselves: three blocks that claim to map a whole disk.
 fn pointer_bombs(survey: &Survey) -> Vec<Hostile> {
-    let Some(pointer) = survey.structures.iter().find(|structure| structure.kind == "indirect pointer") else { return Vec::new() };
+    let Some(pointer) = survey.structures.iter().find(|structure| structure.kind == "indirect pointer")
+    else {
+        return Vec::new();
+    };
     let record = survey.bytes(pointer);
     let block = pointer.record() / record.len() as u64;
     let bomb = (block as u32).to_le_bytes().repeat(record.len() / 4);
     let patches = pointer.patches(survey, bomb, true);
     let mut cases = vec![hostile("an indirect block whose pointers all lead to itself", patches.clone())];
     for word in ["pointer 12", "pointer 13", "pointer 14"] {
-        let inode = survey.structures.iter().find(|structure| structure.kind == "pointer" && structure.name.starts_with(word));
+        let inode = survey
+            .structures
+            .iter()
+            .find(|structure| structure.kind == "pointer" && structure.name.starts_with(word));
         if let Some(inode) = inode {
             let mut both = patches.clone();
             both.extend(altered_patches(survey, inode, &[("block", block)]));
@@ -162,8 +199,10 @@ fn pointer_bombs(survey: &Survey) -> Vec<Hostile> {
 /// Extent trees that lead back into themselves, or fan out from one block without end.
 fn extent_cycles(survey: &Survey) -> Vec<Hostile> {
     let in_block = |structure: &&Structure| survey.bytes(structure).len() >= 1024;
-    let header = survey.structures.iter().filter(|structure| structure.kind == "extent header").find(in_block);
-    let root_index = survey.structures.iter().find(|structure| structure.kind == "extent index" && !in_block(structure));
+    let header =
+        survey.structures.iter().filter(|structure| structure.kind == "extent header").find(in_block);
+    let root_index =
+        survey.structures.iter().find(|structure| structure.kind == "extent index" && !in_block(structure));
     let (Some(header), Some(root_index)) = (header, root_index) else { return Vec::new() };
     let len = survey.bytes(header).len();
     let block = header.record() / len as u64;
