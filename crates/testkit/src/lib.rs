@@ -3,6 +3,7 @@
 pub mod contents;
 pub mod damage;
 pub mod fsmend;
+pub mod fuzzing;
 pub mod host;
 pub mod hostile;
 pub mod image;
