@@ -3,7 +3,9 @@
 pub mod contents;
 pub mod damage;
 pub mod fsmend;
+pub mod fuzzing;
 pub mod host;
+pub mod hostile;
 pub mod image;
 pub mod oracle;
 pub mod process;

@@ -112,3 +112,14 @@ pub const MMP: &[Field] =
     fields_at!(mmp_magic 0 4, mmp_seq 4 4, mmp_time 8 8, mmp_check_interval 112 2, mmp_checksum 1020 4);
 /// A byte of a bitmap.
 pub const BITMAP_BYTE: &[Field] = fields_at!(bits 0 1);
+/// The first block of a quota file.
+pub const QUOTA_INFO: &[Field] = fields_at!(dqh_magic 0 4, dqh_version 4 4, dqi_bgrace 8 4, dqi_igrace 12 4, dqi_flags 16 4, dqi_blocks 20 4, dqi_free_blk 24 4, dqi_free_entry 28 4);
+/// A further block of a quota file: a reference of the tree, or the first entry of a leaf.
+pub const QUOTA_BLOCK: &[Field] = fields_at!(
+    reference 0 4, dqdh_prev_free 4 4, dqdh_entries 8 2, dqb_id 16 4, dqb_ihardlimit 24 8, dqb_isoftlimit 32 8, dqb_curinodes 40 8,
+    dqb_bhardlimit 48 8, dqb_bsoftlimit 56 8, dqb_curspace 64 8, dqb_btime 72 8,
+);
+/// A block of the orphan file.
+pub const ORPHAN_BLOCK: &[Field] = fields_at!(entry 0 4, further_entry 40 4);
+/// A block of the journal behind its superblock, as the head of a transaction.
+pub const JOURNAL_BLOCK: &[Field] = fields_at!(h_magic 0 4, h_blocktype 4 4, h_sequence 8 4, first_tag 12 12);

@@ -15,8 +15,8 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 use super::Patch;
 use super::fields::{
     BITMAP_BYTE, DIRENT, DIRENT_TAIL, EXTENT, EXTENT_HEADER, EXTENT_INDEX, Field, GROUP, HTREE_ENTRY,
-    HTREE_NODE, HTREE_ROOT, INODE, JOURNAL, LARGE_INODE, MMP, POINTER, SUPERBLOCK, WIDE_GROUP, XATTR_ENTRY,
-    XATTR_HEADER, XATTR_INODE_HEADER,
+    HTREE_NODE, HTREE_ROOT, INODE, JOURNAL, JOURNAL_BLOCK, LARGE_INODE, MMP, ORPHAN_BLOCK, POINTER,
+    QUOTA_BLOCK, QUOTA_INFO, SUPERBLOCK, WIDE_GROUP, XATTR_ENTRY, XATTR_HEADER, XATTR_INODE_HEADER,
 };
 use super::seal::Seal;
 
@@ -50,12 +50,19 @@ pub struct Survey {
     pub uuid: [u8; 16],
     block_size: usize,
     inode_size: usize,
+    quota_files: Vec<u32>,
+    orphan_file: u32,
 }
 
 /// Most structures of one kind inside one block or file: enough to reach each sort, few enough to draw from.
 const PER_BLOCK: usize = 12;
 
 impl Structure {
+    /// Byte of the image at which the structure's record starts.
+    pub fn record(&self) -> u64 {
+        self.record
+    }
+
     /// What changes on the disk when the record becomes `record`.
     pub fn patches(&self, survey: &Survey, mut record: Vec<u8>, sealed: bool) -> Vec<Patch> {
         if sealed {
@@ -90,6 +97,16 @@ impl Survey {
             uuid: superblock.s_uuid,
             block_size: 1024 << superblock.s_log_block_size.get(),
             inode_size: if revision_0 { 128 } else { usize::from(superblock.s_inode_size.get()) },
+            quota_files: [
+                superblock.s_usr_quota_inum,
+                superblock.s_grp_quota_inum,
+                superblock.s_prj_quota_inum,
+            ]
+            .map(|inode| inode.get())
+            .into_iter()
+            .filter(|inode| *inode != 0)
+            .collect(),
+            orphan_file: superblock.s_orphan_file_inum.get(),
             image,
         };
         survey.add(
@@ -230,16 +247,26 @@ impl Survey {
         if inode.file_type() == mode::DIRECTORY && !inode.has_flag(flags::ENCRYPT) {
             self.directory(number, inode.has_flag(flags::INDEX), seed, &blocks);
         }
-        if let (special::JOURNAL, Some(first)) = (number.0, blocks.first()) {
-            let record = (first * self.block_size as u64, 1024);
-            self.add(
-                "journal superblock",
-                "journal superblock".to_owned(),
-                JOURNAL,
-                record,
-                0,
-                Seal::Journal,
-            );
+        self.file_of_metadata(number, &blocks);
+    }
+
+    /// Blocks of the journal, the quota files and the orphan file.
+    fn file_of_metadata(&mut self, number: InodeNo, blocks: &[u64]) {
+        for (logical, block) in blocks.iter().take(PER_BLOCK).enumerate() {
+            let start = block * self.block_size as u64;
+            let name = format!("block {logical} of special inode {number}");
+            let whole = (start, self.block_size);
+            if number.0 == special::JOURNAL && logical == 0 {
+                self.add("journal superblock", name, JOURNAL, (start, 1024), 0, Seal::Journal);
+            } else if number.0 == special::JOURNAL {
+                self.add("journal block", name, JOURNAL_BLOCK, whole, 0, Seal::Open);
+            } else if self.quota_files.contains(&number.0) && logical == 0 {
+                self.add("quota info", name, QUOTA_INFO, whole, 0, Seal::Open);
+            } else if self.quota_files.contains(&number.0) {
+                self.add("quota block", name, QUOTA_BLOCK, whole, 0, Seal::Open);
+            } else if self.orphan_file == number.0 {
+                self.add("orphan file block", name, ORPHAN_BLOCK, whole, 0, Seal::Open);
+            }
         }
     }
 

@@ -1,0 +1,234 @@
+//! The bodies of the fuzz targets, shared by `fuzz/` (coverage-guided, nightly) and by an ordinary test (seeded, stable).
+//!
+//! A body takes any bytes and must come back: no panic, no hang, no absurd allocation. Most put the bytes over one structure of a small
+//! sound image, make its checksum right when the first byte says so, and run the whole checker over the result: so every parser meets
+//! them in the surroundings that it meets in earnest.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::{Device, MemoryDevice, OpenOptions, ReadBackend};
+use fsmend_engine::Progress;
+use fsmend_ext_check::run::{CheckOptions, Meter, check};
+use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
+
+use crate::damage::{Structure, Survey};
+use crate::image::{After, Built, Recipe, build};
+
+/// A fuzz target: its name, and its body.
+pub struct Target {
+    /// Name, also of the file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// The body.
+    pub body: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "parsers", body: parsers },
+    Target { name: "superblock", body: superblock },
+    Target { name: "groups", body: groups },
+    Target { name: "inode", body: inode },
+    Target { name: "maps", body: maps },
+    Target { name: "directory", body: directory_blocks },
+    Target { name: "htree", body: htree_blocks },
+    Target { name: "attributes", body: attributes },
+    Target { name: "journal", body: journal },
+    Target { name: "quota", body: quota_files },
+    Target { name: "container", body: container },
+    Target { name: "check_image", body: check_image },
+];
+
+/// The pure parsers of the format crate: no image around them.
+pub fn parsers(data: &[u8]) {
+    if let Some(header) = extent::ExtentHeader::parse(data) {
+        extent::extents(data, &header).for_each(drop);
+        extent::indexes(data, &header).for_each(drop);
+    }
+    for kind in [quota::QuotaType::User, quota::QuotaType::Group, quota::QuotaType::Project] {
+        if let Some(version) = quota::version(data, kind) {
+            quota::entries(data, version).for_each(drop);
+        }
+    }
+    quota::references(data).for_each(drop);
+    for area in [Some(xattr::Area::of_block(data)), xattr::Area::of_inode(data)].into_iter().flatten() {
+        area.entries().take(data.len() + 1).for_each(drop);
+        xattr::block_hash(area);
+    }
+    if let Some(root) = htree::RootInfo::parse(data)
+        && let Some(block) = htree::IndexBlock::parse(data, root.count_offset())
+    {
+        block.entries().for_each(drop);
+    }
+    fast_commit::records(data).for_each(drop);
+    let _ = directory::EntryHeader::at(
+        data,
+        0,
+        directory::EntryLayout { block_size: data.len().max(1) as u32, file_types: true },
+    );
+}
+
+/// The superblock, found and settled, and all that follows from it.
+pub fn superblock(data: &[u8]) {
+    over_structure(data, &["superblock"]);
+}
+
+/// Group descriptors and bitmaps.
+pub fn groups(data: &[u8]) {
+    over_structure(data, &["group", "block bitmap", "inode bitmap"]);
+}
+
+/// Inodes of every kind.
+pub fn inode(data: &[u8]) {
+    over_structure(
+        data,
+        &["inode of a file", "inode of a directory", "inode of a link", "inode of a device", "special inode"],
+    );
+}
+
+/// Extent trees and indirect maps.
+pub fn maps(data: &[u8]) {
+    over_structure(data, &["extent header", "extent", "extent index", "pointer", "indirect pointer"]);
+}
+
+/// Directory blocks.
+pub fn directory_blocks(data: &[u8]) {
+    over_structure(data, &["directory entry", "dot entries", "directory tail"]);
+}
+
+/// Index blocks of directories.
+pub fn htree_blocks(data: &[u8]) {
+    over_structure(data, &["htree root", "htree node", "htree entry"]);
+}
+
+/// Attributes in inodes and in blocks.
+pub fn attributes(data: &[u8]) {
+    over_structure(
+        data,
+        &["attribute block", "attribute in block", "attribute in inode", "attribute magic in inode"],
+    );
+}
+
+/// The journal: its superblock, and what stands in it.
+pub fn journal(data: &[u8]) {
+    over_structure(data, &["journal superblock", "journal block"]);
+}
+
+/// Quota files.
+pub fn quota_files(data: &[u8]) {
+    over_structure(data, &["quota info", "quota block"]);
+}
+
+/// Whatever the first bytes of a file say it is: qcow2, partitions, a file system.
+pub fn container(data: &[u8]) {
+    let path = std::env::temp_dir().join(format!("fsmend-fuzz-container-{}", std::process::id()));
+    if std::fs::write(&path, data).is_ok() {
+        open_and_read(&path);
+        let _ = std::fs::remove_file(&path);
+    }
+}
+
+fn open_and_read(path: &Path) {
+    let Ok(opened) = fsmend_device::open(path, &OpenOptions::default()) else { return };
+    for target in opened.targets {
+        let mut bytes = [0; 4096];
+        for offset in [0, 1024, target.device.len().saturating_sub(4096), u64::MAX - 100] {
+            let _ = target.device.read_at(offset, &mut bytes);
+        }
+    }
+}
+
+/// The whole checker: the bytes are a list of changes (offset in 24 bits, length in 8, the new bytes) to a small image.
+pub fn check_image(data: &[u8]) {
+    let Some(base) = base() else { return };
+    let mut image = base.image.clone();
+    let mut rest = data;
+    while let Some((head, tail)) = rest.split_first_chunk::<4>() {
+        let offset = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize % image.len();
+        let len = usize::from(head[3]).min(tail.len()).min(image.len() - offset);
+        image[offset..offset + len].copy_from_slice(&tail[..len]);
+        rest = &tail[len..];
+    }
+    run_check(image);
+}
+
+/// Puts `data` over a structure of one of `kinds`, which its first bytes choose, and checks the image.
+fn over_structure(data: &[u8], kinds: &[&str]) {
+    let (Some(base), Some((head, data))) = (base(), data.split_first_chunk::<4>()) else { return };
+    let fitting: Vec<&Structure> =
+        base.structures.iter().filter(|structure| kinds.contains(&structure.kind)).collect();
+    let choice = usize::from(u16::from_le_bytes([head[0], head[1]]));
+    let Some(structure) = fitting.get(choice % fitting.len().max(1)) else { return };
+    let mut record = base.bytes(structure).to_vec();
+    // The third byte says from where on the data goes over the structure, the fourth whether its checksum is made right.
+    let at = (structure.at + usize::from(head[2])).min(record.len());
+    let len = data.len().min(record.len() - at);
+    record[at..at + len].copy_from_slice(&data[..len]);
+    let mut image = base.image.clone();
+    for patch in structure.patches(base, record, head[3] & 1 == 1) {
+        let at = patch.offset as usize;
+        image[at..at + patch.new.len()].copy_from_slice(&patch.new);
+    }
+    run_check(image);
+}
+
+fn run_check(image: Vec<u8>) {
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image));
+    let options = CheckOptions {
+        threads: 1,
+        memory: 64 << 20,
+        replay: true,
+        superblock: SuperblockOptions::default(),
+        external_journal: None,
+        now: 1_700_000_000,
+        backend: ReadBackend::Pread,
+        want_all_paths: true,
+        meter: Meter::default,
+    };
+    let _ = check(&device, &options, &Progress::new(), &AtomicBool::new(false));
+}
+
+/// The image that the targets damage: small, so that a run takes a millisecond or two, but with one of everything.
+pub fn base() -> Option<&'static Survey> {
+    static BASE: OnceLock<Option<Survey>> = OnceLock::new();
+    BASE.get_or_init(|| make_base().ok().flatten()).as_ref()
+}
+
+fn make_base() -> io::Result<Option<Survey>> {
+    let recipe = Recipe::new("fuzz-base", 3, "-t ext4 -b 1024 -N 256 -J size=1 -I 256")
+        .after(After::Debugfs(debugfs_script()))
+        .after(After::Optimise)
+        .after(After::Tune2fs("-O quota"))
+        .after(After::Optimise);
+    match build(&recipe)? {
+        Built::Image(image) => Survey::of(&image).map(Some),
+        Built::Skipped(_) => Ok(None),
+    }
+}
+
+/// Fills the image without a mount, so that everybody can fuzz.
+fn debugfs_script() -> String {
+    let mut script = String::from("mkdir /large\nmkdir /large/below\nmkdir /small\nsymlink /short target\n");
+    script.push_str(&format!("symlink /long {}\n", "long/".repeat(40)));
+    script.push_str("mknod /pipe p\nmknod /device c 1 3\n");
+    for number in 0..60 {
+        script.push_str(&format!("mknod /large/{}-{number} p\n", "name".repeat(20)));
+    }
+    // Holes make extents; more than four make a tree.
+    for number in 0..3 {
+        script.push_str(&format!("write /proc/self/status /small/file-{number}\n"));
+    }
+    for hole in 0..30 {
+        script.push_str(&format!("fallocate /small/file-0 {} {}\n", 10 + hole * 3, 10 + hole * 3));
+    }
+    script.push_str(&format!("ea_set /small/file-1 user.in-inode {}\n", "v".repeat(30)));
+    script.push_str(&format!("ea_set /small/file-2 user.in-block {}\n", "v".repeat(400)));
+    script.push_str("ea_set /small/file-2 user.second value\n");
+    // A file with an old map.
+    script.push_str("write /proc/self/status /small/old\nsif /small/old flags 0\n");
+    script
+}
