@@ -17,7 +17,7 @@ use std::io;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{Device, Direct, ReadError, check_bounds, salvage};
-use buffer::AlignedBuffer;
+use buffer::RoundBuffer;
 use ring::Ring;
 
 pub use coalesce::{Coalesced, coalesce};
@@ -27,6 +27,11 @@ const RING_REQUEST_BYTES_MAX: usize = ring::RING_BYTES / 4;
 
 /// Reads are made known to the kernel in groups of this size, or before a callback is run.
 const SUBMIT_GROUP: usize = 8;
+
+/// Memory for reads outside of the ring. They go round in it: copying to memory that has left the second-level cache of
+/// the processor is 40 % faster than copying to the same 256 KiB again and again (17 against 12 GB/s), and within the
+/// third-level cache it stays.
+const PLAIN_BYTES: usize = 2 << 20;
 
 /// One read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,8 +61,8 @@ pub enum ReadBackend {
     Pread,
 }
 
-/// Reads batches of requests from one device. It keeps its buffers (at most [`BatchReader::BUFFER_BYTES`], and what the
-/// longest request takes) for life.
+/// Reads batches of requests from one device. It keeps its buffers ([`BatchReader::BUFFER_BYTES`]) for life. A request
+/// longer than 2 MiB takes as much memory as it is long.
 pub struct BatchReader<'d> {
     device: &'d dyn Device,
     direct: Option<Direct<'d>>,
@@ -66,7 +71,7 @@ pub struct BatchReader<'d> {
     cache_first: bool,
     ring: RingState,
     /// For everything that is not read through the ring.
-    buffer: AlignedBuffer,
+    plain: RoundBuffer,
 }
 
 /// The ring is set up when the first read needs it.
@@ -80,8 +85,8 @@ enum RingState {
 type OnDone<'c> = dyn FnMut(usize, Result<&mut [u8], ReadError>) + 'c;
 
 impl<'d> BatchReader<'d> {
-    /// Memory for reads in flight.
-    pub const BUFFER_BYTES: usize = ring::RING_BYTES;
+    /// Memory that a reader takes at most, as long as no request is longer than 2 MiB.
+    pub const BUFFER_BYTES: usize = ring::RING_BYTES + PLAIN_BYTES;
 
     /// Reads in flight when nothing else is said.
     pub const DEPTH_DEFAULT: usize = 32;
@@ -95,7 +100,7 @@ impl<'d> BatchReader<'d> {
             depth: depth.clamp(1, 1024),
             cache_first: backend == ReadBackend::Auto,
             ring: RingState::NotYet,
-            buffer: AlignedBuffer::new(0),
+            plain: RoundBuffer::new(PLAIN_BYTES),
         }
     }
 
@@ -114,7 +119,7 @@ impl<'d> BatchReader<'d> {
         while let RingState::Ready(ring) = &self.ring
             && !ring.is_idle()
         {
-            self.take_done(true, requests, on_done);
+            self.take_done(requests, on_done);
         }
     }
 
@@ -131,8 +136,7 @@ impl<'d> BatchReader<'d> {
     fn read_cached(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) -> bool {
         let (true, Some(direct)) = (self.cache_first, self.direct) else { return false };
         let len = request.len as usize;
-        self.reserve(len);
-        let bytes = &mut self.buffer.as_mut_slice()[..len];
+        let bytes = self.plain.next(len);
         match read_without_waiting(direct, request.offset, bytes) {
             Ok(count) if count == len => {}
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
@@ -166,7 +170,7 @@ impl<'d> BatchReader<'d> {
             if ring.is_idle() {
                 return false;
             }
-            self.take_done(true, requests, on_done);
+            self.take_done(requests, on_done);
         }
         false
     }
@@ -182,10 +186,10 @@ impl<'d> BatchReader<'d> {
         }
     }
 
-    /// Delivers one completed read, waiting for it if `wait`. If the ring itself fails, what was in it is read plainly.
-    fn take_done(&mut self, wait: bool, requests: &[Request], on_done: &mut OnDone<'_>) {
+    /// Waits for one read in flight and delivers it. If the ring itself fails, what was in it is read plainly.
+    fn take_done(&mut self, requests: &[Request], on_done: &mut OnDone<'_>) {
         let RingState::Ready(ring) = &mut self.ring else { return };
-        match ring.next_done(wait) {
+        match ring.next_done() {
             Ok(Some(done)) if done.complete => {
                 self.device.patch(requests[done.tag].offset, done.bytes);
                 on_done(done.tag, Ok(done.bytes));
@@ -211,18 +215,10 @@ impl<'d> BatchReader<'d> {
     /// Reads through the device itself, then in pieces.
     fn read_plainly(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) {
         submit_queued(&mut self.ring);
-        self.reserve(request.len as usize);
-        let bytes = &mut self.buffer.as_mut_slice()[..request.len as usize];
+        let bytes = self.plain.next(request.len as usize);
         match salvage(self.device, request.offset, bytes).into_iter().next() {
             None => on_done(index, Ok(bytes)),
             Some(error) => on_done(index, Err(error)),
-        }
-    }
-
-    /// Makes the plain buffer hold at least `len` bytes.
-    fn reserve(&mut self, len: usize) {
-        if self.buffer.len() < len {
-            self.buffer = AlignedBuffer::new(len.next_power_of_two());
         }
     }
 }
