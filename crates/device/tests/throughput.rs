@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fsmend_base::SeededRandom;
-use fsmend_device::{BatchReader, FileDevice, ReadBackend, Request};
+use fsmend_device::{BatchReader, FileDevice, Qcow2Device, ReadBackend, Request};
 
 const FILE_BYTES: u64 = 512 << 20;
 
@@ -102,6 +102,57 @@ fn measure(path: &Path, requests: &[Request], cold: bool) {
         });
         report(&format!("{backend:?} depth {depth}"), requests, time);
     }
+}
+
+/// A qcow2 image of the same size, with clusters of 64 KiB, every second pair of them swapped.
+fn write_qcow2(path: &Path, chunk: &[u8]) {
+    const CLUSTER: u64 = 64 << 10;
+    let clusters = FILE_BYTES / CLUSTER;
+    let mut header = vec![0; 3 * CLUSTER as usize];
+    let mut put =
+        |at: u64, bytes: &[u8]| header[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+    put(0, b"QFI\xfb\0\0\0\x03");
+    put(20, &16u32.to_be_bytes());
+    put(24, &FILE_BYTES.to_be_bytes());
+    put(36, &1u32.to_be_bytes());
+    put(40, &CLUSTER.to_be_bytes());
+    put(96, &4u32.to_be_bytes());
+    put(100, &104u32.to_be_bytes());
+    put(CLUSTER, &((2 * CLUSTER) | (1 << 63)).to_be_bytes());
+    for cluster in 0..clusters {
+        let host = if cluster % 4 < 2 { cluster } else { cluster ^ 1 };
+        put(2 * CLUSTER + 8 * cluster, &(((3 + host) * CLUSTER) | (1 << 63)).to_be_bytes());
+    }
+    let mut file = File::create(path).unwrap();
+    file.write_all(&header).unwrap();
+    (0..FILE_BYTES >> 20).for_each(|_| file.write_all(chunk).unwrap());
+}
+
+#[test]
+#[ignore = "a measurement, not a check"]
+fn qcow2_throughput() {
+    let path = std::env::temp_dir().join(format!("fsmend-throughput-{}.qcow2", std::process::id()));
+    write_qcow2(&path, &vec![7; 1 << 20]);
+    let device = Qcow2Device::open(&path).unwrap();
+    let file = File::open(&path).unwrap();
+    for (what, requests) in [
+        ("256 KiB, all", sequential(256 << 10)),
+        ("64 KiB, all", sequential(64 << 10)),
+        ("4 KiB, scattered", scattered(4096, 30_000)),
+    ] {
+        for cold in [false, true] {
+            println!("qcow2, {what}, {}", if cold { "cold" } else { "warm" });
+            let mut reader = BatchReader::new(&device, ReadBackend::Auto, BatchReader::DEPTH_DEFAULT);
+            let time = best_of(3, || {
+                let _ = cold && drop_caches(&file);
+                let start = Instant::now();
+                batched(&mut reader, &requests);
+                start.elapsed()
+            });
+            report("Auto", &requests, time);
+        }
+    }
+    fs::remove_file(path).unwrap();
 }
 
 #[test]
