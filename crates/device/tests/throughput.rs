@@ -1,5 +1,5 @@
 //! Measures the ways to read, warm and cold: `cargo test --release -p fsmend-device --test throughput -- --ignored
-//! --nocapture`. Dropping caches needs root; without it only warm numbers are told.
+//! --nocapture --test-threads 1`. Dropping caches needs root; without it only warm numbers are told.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::fs::{self, File};
@@ -87,7 +87,7 @@ fn measure(path: &Path, requests: &[Request], cold: bool) {
     });
     report("plain", requests, time);
     for (backend, depth) in [
-        (ReadBackend::Pread, 1),
+        (ReadBackend::Pread, 32),
         (ReadBackend::Uring, 8),
         (ReadBackend::Uring, 32),
         (ReadBackend::Auto, 8),

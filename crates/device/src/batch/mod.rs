@@ -5,13 +5,16 @@
 //! 1. What the page cache holds is copied at once (`preadv2` with RWF_NOWAIT), always into the same buffer, which so
 //!    stays in the processor's cache. A warm run never sets up a ring.
 //! 2. What it does not hold goes to an io_uring, up to `depth` reads at a time; callbacks run while others are in flight.
-//! 3. Where neither is possible (devices without a file below, kernels or sandboxes without io_uring), and whenever a
-//!    read came back short or failed, the device's own `read_at` is asked, and then piece by piece.
+//! 3. Where there is no io_uring (older kernels, most containers) or no file to hand to it (qcow2 images), the kernel is
+//!    told what will be read, up to `depth` requests ahead, and plain reads follow.
+//!
+//! Whenever a read came back short or failed, the device's own `read_at` is asked, and then piece by piece.
 
 mod buffer;
 mod coalesce;
 mod ring;
 
+use std::collections::VecDeque;
 use std::io;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -52,12 +55,12 @@ impl Request {
 /// Which way reads go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadBackend {
-    /// The page cache first, then io_uring where it is allowed, else plain reads.
+    /// The page cache first, then io_uring where it is allowed, else read-ahead and plain reads.
     #[default]
     Auto,
-    /// Everything through io_uring where it is allowed, else plain reads.
+    /// Everything through io_uring where it is allowed, else read-ahead and plain reads.
     Uring,
-    /// Plain reads, one at a time.
+    /// Like Auto, but never io_uring.
     Pread,
 }
 
@@ -70,6 +73,8 @@ pub struct BatchReader<'d> {
     /// Whether to look into the page cache first.
     cache_first: bool,
     ring: RingState,
+    /// Indexes of requests that the kernel has been told of, and that wait for their plain reads.
+    announced: VecDeque<usize>,
     /// For everything that is not read through the ring.
     plain: RoundBuffer,
 }
@@ -93,13 +98,14 @@ impl<'d> BatchReader<'d> {
 
     /// A reader for `device` with up to `depth` reads in flight.
     pub fn new(device: &'d dyn Device, backend: ReadBackend, depth: usize) -> Self {
-        let direct = if backend == ReadBackend::Pread { None } else { device.direct() };
+        let ring = if backend == ReadBackend::Pread { RingState::Unavailable } else { RingState::NotYet };
         BatchReader {
             device,
-            direct,
+            direct: device.direct(),
             depth: depth.clamp(1, 1024),
-            cache_first: backend == ReadBackend::Auto,
-            ring: RingState::NotYet,
+            cache_first: backend != ReadBackend::Uring,
+            ring,
+            announced: VecDeque::new(),
             plain: RoundBuffer::new(PLAIN_BYTES),
         }
     }
@@ -113,8 +119,11 @@ impl<'d> BatchReader<'d> {
             if let Err(error) = check_bounds(request.offset, u64::from(request.len), self.device.len()) {
                 on_done(index, Err(error));
             } else if !self.read_cached(index, *request, on_done) && !self.enqueue(index, requests, on_done) {
-                self.read_plainly(index, *request, on_done);
+                self.announce(index, requests, on_done);
             }
+        }
+        while let Some(index) = self.announced.pop_front() {
+            self.read_plainly(index, requests[index], on_done);
         }
         while let RingState::Ready(ring) = &self.ring
             && !ring.is_idle()
@@ -125,6 +134,7 @@ impl<'d> BatchReader<'d> {
 
     /// Forgets what a batch that ended with a panic may have left in flight, and makes slots fit for this one.
     fn settle(&mut self, requests: &[Request]) {
+        self.announced.clear();
         if let RingState::Ready(ring) = &mut self.ring
             && ring.shape(slot_bytes(requests), self.depth).is_err()
         {
@@ -209,6 +219,18 @@ impl<'d> BatchReader<'d> {
         };
         for index in ring.unfinished() {
             self.read_plainly(index, requests[index], on_done);
+        }
+    }
+
+    /// Asks for the request to be read ahead, and reads the one that was announced `depth` requests before.
+    fn announce(&mut self, index: usize, requests: &[Request], on_done: &mut OnDone<'_>) {
+        let request = requests[index];
+        self.device.readahead(request.offset, u64::from(request.len));
+        self.announced.push_back(index);
+        if self.announced.len() > self.depth
+            && let Some(first) = self.announced.pop_front()
+        {
+            self.read_plainly(first, requests[first], on_done);
         }
     }
 
