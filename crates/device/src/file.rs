@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{FileType, SeekFrom, fstat, ioctl_blksszget, seek};
+use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, ioctl_blksszget, seek};
 use rustix::io::{Errno, pread};
 
 use crate::{Device, Direct, ReadError, ReadErrorKind, check_bounds};
@@ -74,6 +75,13 @@ impl Device for FileDevice {
             len,
             kind,
         })
+    }
+
+    fn readahead(&self, offset: u64, len: u64) {
+        let len = len.min(self.len.saturating_sub(offset));
+        if let Some(len) = NonZeroU64::new(len) {
+            let _ = fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+        }
     }
 
     fn direct(&self) -> Option<Direct<'_>> {

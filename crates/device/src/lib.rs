@@ -12,7 +12,6 @@ mod open;
 mod overlay;
 mod partition;
 mod qcow2;
-mod readahead;
 mod salvage;
 mod slice;
 #[cfg(any(test, feature = "testing"))]
@@ -31,7 +30,6 @@ pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, o
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
 pub use qcow2::Qcow2Device;
-pub use readahead::readahead;
 pub use salvage::salvage;
 pub use slice::Slice;
 
@@ -57,6 +55,10 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Tells the operating system that `len` bytes from `offset` will be read soon. Only a hint: it does not wait, and
+    /// where it is not possible, nothing happens.
+    fn readahead(&self, _offset: u64, _len: u64) {}
+
     /// Puts this device's own bytes over what a direct read of `offset..` delivered (an overlay does).
     fn patch(&self, _offset: u64, _buf: &mut [u8]) {}
 }
@@ -77,6 +79,10 @@ impl<T: Device + ?Sized> Device for &T {
 
     fn direct(&self) -> Option<Direct<'_>> {
         (**self).direct()
+    }
+
+    fn readahead(&self, offset: u64, len: u64) {
+        (**self).readahead(offset, len);
     }
 
     fn patch(&self, offset: u64, buf: &mut [u8]) {
@@ -100,6 +106,10 @@ impl<T: Device + ?Sized> Device for Arc<T> {
 
     fn direct(&self) -> Option<Direct<'_>> {
         (**self).direct()
+    }
+
+    fn readahead(&self, offset: u64, len: u64) {
+        (**self).readahead(offset, len);
     }
 
     fn patch(&self, offset: u64, buf: &mut [u8]) {

@@ -121,6 +121,10 @@ impl<D: Device> Device for Overlay<D> {
         self.inner.direct()
     }
 
+    fn readahead(&self, offset: u64, len: u64) {
+        self.inner.readahead(offset, len);
+    }
+
     fn patch(&self, offset: u64, buf: &mut [u8]) {
         self.inner.patch(offset, buf);
         if self.runs.is_empty() {

@@ -48,6 +48,12 @@ impl Device for Slice {
         Some(Direct { shift: direct.shift.checked_add(self.start)?, ..direct })
     }
 
+    fn readahead(&self, offset: u64, len: u64) {
+        if offset < self.len {
+            self.inner.readahead(self.start + offset, len.min(self.len - offset));
+        }
+    }
+
     fn patch(&self, offset: u64, buf: &mut [u8]) {
         self.inner.patch(self.start.saturating_add(offset), buf);
     }

@@ -30,11 +30,6 @@ impl AlignedBuffer {
         AlignedBuffer { start, layout }
     }
 
-    /// Length in bytes.
-    pub(super) fn len(&self) -> usize {
-        self.layout.size()
-    }
-
     /// First byte. Who writes through it makes sure that no slice of this buffer is alive there.
     pub(super) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
@@ -51,5 +46,29 @@ impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         // SAFETY: allocated with this very layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// Memory that is handed out part by part, round and round.
+pub(super) struct RoundBuffer {
+    memory: AlignedBuffer,
+    next: usize,
+}
+
+impl RoundBuffer {
+    /// `len` bytes to go round in.
+    pub(super) fn new(len: usize) -> Self {
+        RoundBuffer { memory: AlignedBuffer::new(len), next: 0 }
+    }
+
+    /// The next `len` bytes, from a page boundary on; the memory grows for longer requests than it holds.
+    pub(super) fn next(&mut self, len: usize) -> &mut [u8] {
+        if self.memory.layout.size() < len {
+            self.memory = AlignedBuffer::new(len);
+        }
+        let size = self.memory.layout.size();
+        let start = if size - self.next.min(size) < len { 0 } else { self.next };
+        self.next = (start + len).next_multiple_of(ALIGNMENT);
+        &mut self.memory.as_mut_slice()[start..start + len]
     }
 }

@@ -5,19 +5,22 @@
 //! 1. What the page cache holds is copied at once (`preadv2` with RWF_NOWAIT), always into the same buffer, which so
 //!    stays in the processor's cache. A warm run never sets up a ring.
 //! 2. What it does not hold goes to an io_uring, up to `depth` reads at a time; callbacks run while others are in flight.
-//! 3. Where neither is possible (devices without a file below, kernels or sandboxes without io_uring), and whenever a
-//!    read came back short or failed, the device's own `read_at` is asked, and then piece by piece.
+//! 3. Where there is no io_uring (older kernels, most containers) or no file to hand to it (qcow2 images), the kernel is
+//!    told what will be read, up to `depth` requests ahead, and plain reads follow.
+//!
+//! Whenever a read came back short or failed, the device's own `read_at` is asked, and then piece by piece.
 
 mod buffer;
 mod coalesce;
 mod ring;
 
+use std::collections::VecDeque;
 use std::io;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{Device, Direct, ReadError, check_bounds, salvage};
-use buffer::AlignedBuffer;
+use buffer::RoundBuffer;
 use ring::Ring;
 
 pub use coalesce::{Coalesced, coalesce};
@@ -27,6 +30,11 @@ const RING_REQUEST_BYTES_MAX: usize = ring::RING_BYTES / 4;
 
 /// Reads are made known to the kernel in groups of this size, or before a callback is run.
 const SUBMIT_GROUP: usize = 8;
+
+/// Memory for reads outside of the ring. They go round in it: copying to memory that has left the second-level cache of
+/// the processor is 40 % faster than copying to the same 256 KiB again and again (17 against 12 GB/s), and within the
+/// third-level cache it stays.
+const PLAIN_BYTES: usize = 2 << 20;
 
 /// One read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,17 +55,17 @@ impl Request {
 /// Which way reads go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadBackend {
-    /// The page cache first, then io_uring where it is allowed, else plain reads.
+    /// The page cache first, then io_uring where it is allowed, else read-ahead and plain reads.
     #[default]
     Auto,
-    /// Everything through io_uring where it is allowed, else plain reads.
+    /// Everything through io_uring where it is allowed, else read-ahead and plain reads.
     Uring,
-    /// Plain reads, one at a time.
+    /// Like Auto, but never io_uring.
     Pread,
 }
 
-/// Reads batches of requests from one device. It keeps its buffers (at most [`BatchReader::BUFFER_BYTES`], and what the
-/// longest request takes) for life.
+/// Reads batches of requests from one device. It keeps its buffers ([`BatchReader::BUFFER_BYTES`]) for life. A request
+/// longer than 2 MiB takes as much memory as it is long.
 pub struct BatchReader<'d> {
     device: &'d dyn Device,
     direct: Option<Direct<'d>>,
@@ -65,8 +73,10 @@ pub struct BatchReader<'d> {
     /// Whether to look into the page cache first.
     cache_first: bool,
     ring: RingState,
+    /// Indexes of requests that the kernel has been told of, and that wait for their plain reads.
+    announced: VecDeque<usize>,
     /// For everything that is not read through the ring.
-    buffer: AlignedBuffer,
+    plain: RoundBuffer,
 }
 
 /// The ring is set up when the first read needs it.
@@ -80,22 +90,23 @@ enum RingState {
 type OnDone<'c> = dyn FnMut(usize, Result<&mut [u8], ReadError>) + 'c;
 
 impl<'d> BatchReader<'d> {
-    /// Memory for reads in flight.
-    pub const BUFFER_BYTES: usize = ring::RING_BYTES;
+    /// Memory that a reader takes at most, as long as no request is longer than 2 MiB.
+    pub const BUFFER_BYTES: usize = ring::RING_BYTES + PLAIN_BYTES;
 
     /// Reads in flight when nothing else is said.
     pub const DEPTH_DEFAULT: usize = 32;
 
     /// A reader for `device` with up to `depth` reads in flight.
     pub fn new(device: &'d dyn Device, backend: ReadBackend, depth: usize) -> Self {
-        let direct = if backend == ReadBackend::Pread { None } else { device.direct() };
+        let ring = if backend == ReadBackend::Pread { RingState::Unavailable } else { RingState::NotYet };
         BatchReader {
             device,
-            direct,
+            direct: device.direct(),
             depth: depth.clamp(1, 1024),
-            cache_first: backend == ReadBackend::Auto,
-            ring: RingState::NotYet,
-            buffer: AlignedBuffer::new(0),
+            cache_first: backend != ReadBackend::Uring,
+            ring,
+            announced: VecDeque::new(),
+            plain: RoundBuffer::new(PLAIN_BYTES),
         }
     }
 
@@ -108,18 +119,22 @@ impl<'d> BatchReader<'d> {
             if let Err(error) = check_bounds(request.offset, u64::from(request.len), self.device.len()) {
                 on_done(index, Err(error));
             } else if !self.read_cached(index, *request, on_done) && !self.enqueue(index, requests, on_done) {
-                self.read_plainly(index, *request, on_done);
+                self.announce(index, requests, on_done);
             }
+        }
+        while let Some(index) = self.announced.pop_front() {
+            self.read_plainly(index, requests[index], on_done);
         }
         while let RingState::Ready(ring) = &self.ring
             && !ring.is_idle()
         {
-            self.take_done(true, requests, on_done);
+            self.take_done(requests, on_done);
         }
     }
 
     /// Forgets what a batch that ended with a panic may have left in flight, and makes slots fit for this one.
     fn settle(&mut self, requests: &[Request]) {
+        self.announced.clear();
         if let RingState::Ready(ring) = &mut self.ring
             && ring.shape(slot_bytes(requests), self.depth).is_err()
         {
@@ -131,8 +146,7 @@ impl<'d> BatchReader<'d> {
     fn read_cached(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) -> bool {
         let (true, Some(direct)) = (self.cache_first, self.direct) else { return false };
         let len = request.len as usize;
-        self.reserve(len);
-        let bytes = &mut self.buffer.as_mut_slice()[..len];
+        let bytes = self.plain.next(len);
         match read_without_waiting(direct, request.offset, bytes) {
             Ok(count) if count == len => {}
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
@@ -166,7 +180,7 @@ impl<'d> BatchReader<'d> {
             if ring.is_idle() {
                 return false;
             }
-            self.take_done(true, requests, on_done);
+            self.take_done(requests, on_done);
         }
         false
     }
@@ -182,10 +196,10 @@ impl<'d> BatchReader<'d> {
         }
     }
 
-    /// Delivers one completed read, waiting for it if `wait`. If the ring itself fails, what was in it is read plainly.
-    fn take_done(&mut self, wait: bool, requests: &[Request], on_done: &mut OnDone<'_>) {
+    /// Waits for one read in flight and delivers it. If the ring itself fails, what was in it is read plainly.
+    fn take_done(&mut self, requests: &[Request], on_done: &mut OnDone<'_>) {
         let RingState::Ready(ring) = &mut self.ring else { return };
-        match ring.next_done(wait) {
+        match ring.next_done() {
             Ok(Some(done)) if done.complete => {
                 self.device.patch(requests[done.tag].offset, done.bytes);
                 on_done(done.tag, Ok(done.bytes));
@@ -208,21 +222,25 @@ impl<'d> BatchReader<'d> {
         }
     }
 
-    /// Reads through the device itself, then in pieces.
-    fn read_plainly(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) {
-        submit_queued(&mut self.ring);
-        self.reserve(request.len as usize);
-        let bytes = &mut self.buffer.as_mut_slice()[..request.len as usize];
-        match salvage(self.device, request.offset, bytes).into_iter().next() {
-            None => on_done(index, Ok(bytes)),
-            Some(error) => on_done(index, Err(error)),
+    /// Asks for the request to be read ahead, and reads the one that was announced `depth` requests before.
+    fn announce(&mut self, index: usize, requests: &[Request], on_done: &mut OnDone<'_>) {
+        let request = requests[index];
+        self.device.readahead(request.offset, u64::from(request.len));
+        self.announced.push_back(index);
+        if self.announced.len() > self.depth
+            && let Some(first) = self.announced.pop_front()
+        {
+            self.read_plainly(first, requests[first], on_done);
         }
     }
 
-    /// Makes the plain buffer hold at least `len` bytes.
-    fn reserve(&mut self, len: usize) {
-        if self.buffer.len() < len {
-            self.buffer = AlignedBuffer::new(len.next_power_of_two());
+    /// Reads through the device itself, then in pieces.
+    fn read_plainly(&mut self, index: usize, request: Request, on_done: &mut OnDone<'_>) {
+        submit_queued(&mut self.ring);
+        let bytes = self.plain.next(request.len as usize);
+        match salvage(self.device, request.offset, bytes).into_iter().next() {
+            None => on_done(index, Ok(bytes)),
+            Some(error) => on_done(index, Err(error)),
         }
     }
 }

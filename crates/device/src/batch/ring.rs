@@ -113,10 +113,10 @@ impl Ring {
         if self.unsubmitted > 0 { self.enter(0) } else { Ok(()) }
     }
 
-    /// Takes one read that has ended; if there is none yet, waits if `wait` and anything is in flight.
-    pub(super) fn next_done(&mut self, wait: bool) -> io::Result<Option<Done<'_>>> {
+    /// Takes one read that has ended, and waits for it if need be; none if nothing is in flight.
+    pub(super) fn next_done(&mut self) -> io::Result<Option<Done<'_>>> {
         let mut entry = self.uring.completion().next();
-        while entry.is_none() && wait && !self.is_idle() {
+        while entry.is_none() && !self.is_idle() {
             self.enter(1)?;
             entry = self.uring.completion().next();
         }
@@ -140,7 +140,7 @@ impl Ring {
 
     /// Waits for all reads and forgets them.
     pub(super) fn drain(&mut self) -> io::Result<()> {
-        while self.next_done(true)?.is_some() {}
+        while self.next_done()?.is_some() {}
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // What the kernel was never told of ends with the ring; what it knows of must have ended before the memory goes.
         while self.in_kernel > 0 {
-            if self.next_done(true).is_err() {
+            if self.next_done().is_err() {
                 return;
             }
         }

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use imago::qcow2::Qcow2;
-use imago::{FormatAccess, FormatDriverBuilder};
+use imago::{FormatAccess, FormatDriverBuilder, Mapping};
 
 use crate::{Device, ReadError, check_bounds};
 use gate::Gate;
@@ -33,6 +33,20 @@ impl Qcow2Device {
         let image = guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(Gate::new()))?;
         Ok(Qcow2Device { name: path.display().to_string(), image: FormatAccess::new(image) })
     }
+
+    /// Hands the hint on to the files in which the bytes lie; holes and compressed clusters get none.
+    fn readahead_mapped(&self, mut offset: u64, mut len: u64) -> io::Result<()> {
+        while len > 0 {
+            let (mapping, mapped) = self.image.get_mapping(offset, len)?;
+            if let Mapping::Raw { storage, offset, .. } = mapping {
+                storage.readahead(offset, mapped);
+            }
+            // Nothing is mapped beyond the end.
+            let mapped = if mapped == 0 { len } else { mapped.min(len) };
+            (offset, len) = (offset + mapped, len - mapped);
+        }
+        Ok(())
+    }
 }
 
 impl Device for Qcow2Device {
@@ -48,6 +62,10 @@ impl Device for Qcow2Device {
         let len = buf.len() as u64;
         check_bounds(offset, len, self.len())?;
         guarded(|| self.image.read(buf, offset)).map_err(|error| ReadError::io(offset, len, error))
+    }
+
+    fn readahead(&self, offset: u64, len: u64) {
+        let _ = guarded(|| self.readahead_mapped(offset, len));
     }
 }
 

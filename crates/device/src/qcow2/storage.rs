@@ -59,6 +59,11 @@ impl HostFile {
         }
     }
 
+    /// Hints that a range will be read.
+    pub(super) fn readahead(&self, offset: u64, len: u64) {
+        self.device.readahead(offset, len);
+    }
+
     /// Fills `bytes`, with zeroes where the file ends within a cluster.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let there = self.device.len().saturating_sub(offset).min(bytes.len() as u64) as usize;

@@ -28,7 +28,7 @@ impl Image {
         image.put(56, &1u32.to_be_bytes());
         image.put(96, &4u32.to_be_bytes());
         image.put(100, &104u32.to_be_bytes());
-        image.put(CLUSTER, &(2 * CLUSTER as u64 | 1 << 63).to_be_bytes());
+        image.put(CLUSTER, &((2 * CLUSTER as u64) | (1 << 63)).to_be_bytes());
         image
     }
 
@@ -42,7 +42,7 @@ impl Image {
 
     /// Puts a cluster of `value` at the end of the file and maps it.
     fn with_data(mut self, cluster: usize, value: u8) -> Self {
-        self.set_entry(cluster, self.0.len() as u64 | 1 << 63);
+        self.set_entry(cluster, self.0.len() as u64 | (1 << 63));
         self.0.extend([value; CLUSTER]);
         self
     }
@@ -51,7 +51,7 @@ impl Image {
     fn with_compressed(mut self, cluster: usize, value: u8) -> Self {
         let sectors_beyond_first = (CLUSTER as u64 + 5) / 512;
         // 62 - (cluster_bits - 8) bits are offset, those above the number of further sectors.
-        self.set_entry(cluster, 1 << 62 | sectors_beyond_first << 58 | self.0.len() as u64);
+        self.set_entry(cluster, (1 << 62) | (sectors_beyond_first << 58) | self.0.len() as u64);
         self.0.push(1);
         self.0.extend((CLUSTER as u16).to_le_bytes());
         self.0.extend((!(CLUSTER as u16)).to_le_bytes());
@@ -201,7 +201,7 @@ proptest! {
         if let Ok(device) = Qcow2Device::open(file.path()) {
             let mut bytes = vec![0; device.len().min(1 << 20) as usize];
             let _ = device.read_at(0, &mut bytes);
-            let _ = device.read_at(device.len().saturating_sub(10), &mut bytes[..1]);
+            let _ = device.read_at(device.len().saturating_sub(10), &mut [0]);
         }
     }
 }
