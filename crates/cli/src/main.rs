@@ -7,6 +7,7 @@
 
 mod args;
 mod check;
+mod clock;
 mod exit;
 mod explain;
 mod json;
