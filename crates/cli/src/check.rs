@@ -15,7 +15,7 @@ use crate::args::{Backend, CheckArgs};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::Ticker;
-use crate::{clock, exit, machine, output};
+use crate::{exit, machine, output};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -117,9 +117,8 @@ fn options(
             Backend::Uring => ReadBackend::Uring,
             Backend::Pread => ReadBackend::Pread,
         },
-        meter: crate::machine::meter,
+        meter: machine::meter,
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
-        meter: clock::meter,
     }
 }
 

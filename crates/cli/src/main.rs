@@ -7,7 +7,6 @@
 
 mod args;
 mod check;
-mod clock;
 mod exit;
 mod explain;
 mod json;
