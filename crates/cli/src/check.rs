@@ -117,7 +117,7 @@ fn options(
             Backend::Uring => ReadBackend::Uring,
             Backend::Pread => ReadBackend::Pread,
         },
-        meter: crate::machine::meter,
+        meter: machine::meter,
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
 }

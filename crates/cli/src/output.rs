@@ -41,8 +41,11 @@ fn refusals(outcomes: &[Outcome]) {
     for outcome in outcomes {
         if let Err(refusal) = &outcome.result {
             let stop = if refusal.code == CANCELLED_CODE { "cancelled" } else { "not checked" };
-            let text = printable(&refusal.to_string());
-            eprintln!("fsmend: {}: {stop}: {}.", printable(&outcome.name()), text.trim_end_matches('.'));
+            let text = refusal.to_string();
+            // Some refusals already name the device.
+            let text = text.strip_prefix(&format!("{}: ", outcome.target)).unwrap_or(&text);
+            let text = printable(text.trim_end_matches('.'));
+            eprintln!("fsmend: {}: {stop}: {text}.", printable(&outcome.name()));
         }
     }
 }
