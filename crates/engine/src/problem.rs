@@ -392,6 +392,12 @@ impl Findings {
         findings
     }
 
+    /// Keeps only the problems that `keep` accepts (asked once per problem that is kept in memory; a row is either
+    /// accepted or not, so counts of rows stay whole).
+    pub fn retain(&mut self, keep: impl Fn(&Problem) -> bool) {
+        self.rows.retain(|_, row| row.kept.iter().any(&keep));
+    }
+
     /// Whether nothing was raised.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

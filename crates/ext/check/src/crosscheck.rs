@@ -71,7 +71,6 @@ impl CrossCheck<'_> {
                 &mut self.outcome.findings,
             );
         }
-        directory::check_contested(self.fs, &self.inodes, &mut self.outcome.findings);
     }
 
     /// Certifies what had to wait. Everything is counted, also what contradicts the facts: the directories returned are
@@ -97,9 +96,11 @@ impl CrossCheck<'_> {
         guilty
     }
 
-    /// Directories that hold names of inodes whose facts changed after they may have been certified.
+    /// Directories that hold names of inodes whose facts changed after they may have been certified, or of directories
+    /// that have several names.
     fn holders_of_doubtful_names(&self) -> BTreeSet<InodeNo> {
-        let doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
+        let mut doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
+        doubtful.extend(self.inodes.contested());
         if doubtful.is_empty() {
             return BTreeSet::new();
         }
@@ -280,16 +281,16 @@ impl CrossCheck<'_> {
     pub fn tree_and_links(&mut self) {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
-        directory::check_root(self.fs, &self.inodes, findings);
+        directory::tree::check_root(self.fs, &self.inodes, findings);
         let tree_findings = tree::check(&self.inodes, root);
         let adjustments = self.adjustments(&tree_findings);
         let findings = &mut self.outcome.findings;
-        directory::report_tree(self.fs, &self.inodes, &tree_findings, findings);
+        directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
         let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
-        directory::check_lost_found(self.fs, &self.inodes, pending, findings);
+        directory::lost_found::check_lost_found(self.fs, &self.inodes, pending, findings);
     }
 
     /// How reconnecting directories changes the numbers of names.

@@ -31,7 +31,6 @@ pub mod run;
 pub mod scan;
 pub mod summary;
 pub mod superblock;
-pub mod usage;
 pub mod xattr;
 
 pub use context::{Fs, Group, Refusal};

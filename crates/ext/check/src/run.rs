@@ -1,9 +1,10 @@
 //! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::InodeNo;
 use fsmend_device::{Device, Overlay, ReadBackend};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
@@ -13,9 +14,13 @@ use fsmend_engine::{Findings, Progress};
 use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
+use crate::quota::QuotaUsage;
 use crate::scan::{Scan, ScanOutcome};
 use crate::superblock::{self, Settled, SuperblockOptions};
-use crate::{Fs, Refusal, allocation, bad_blocks, group, journal, mmp, paths, resize_inode, summary};
+use crate::{
+    Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
+    summary,
+};
 
 /// What the caller wants of a run.
 #[derive(Clone)]
@@ -74,51 +79,53 @@ pub fn check(
 ) -> Result<CheckReport, Refusal> {
     let mut laps = Laps::new(options.meter);
     let mut findings = Findings::new();
-    let settled = superblock::settle(&**device, options.superblock, options.now, &mut findings)?;
-    let fs = open(&**device, settled.clone(), options.now, &mut findings);
-    let mut journal_findings = Findings::new();
+    let mut overlay = Overlay::new(Arc::clone(device));
+    let settled = superblock::settle(&overlay, options.superblock, options.now, &mut findings)?;
+    let fs = open(&overlay, settled.clone(), options.now, &mut findings);
     let external = options.external_journal.as_deref();
-    let outcome = journal::examine(&fs, external, options.replay, &mut journal_findings)?;
-    let replayed = outcome.replayed;
-    let overlay = replay(device, &fs, outcome.writes)?;
+    let journal = journal::examine(&fs, external, options.replay, &mut findings)?;
+    let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
-    // What the journal brings up to date is judged as the journal leaves it.
-    let settled = if overlay.is_unchanged() {
-        settled
-    } else {
-        findings = Findings::new();
-        superblock::settle(&overlay, options.superblock, options.now, &mut findings)?
-    };
-    let mut group_findings = Findings::new();
-    let mut fs = open(&overlay, settled.clone(), options.now, &mut group_findings);
-    if !overlay.is_unchanged() {
-        findings.merge(group_findings);
+    lay_over(&mut overlay, block_size, journal.writes)?;
+    let mut settled = settled;
+    if journal.replayed {
+        // What the journal brings up to date is judged as the journal leaves it.
+        findings.retain(|problem| problem.row.code.starts_with("ext.journal."));
+        settled = superblock::settle(&overlay, options.superblock, options.now, &mut findings)?;
     }
-    group::refuse_without_room(&settled, &fs.groups)?;
+    let mut again = Findings::new();
+    let judged = if journal.replayed { &mut findings } else { &mut again };
+    let fs = open(&overlay, settled.clone(), options.now, judged);
+    let orphans = orphan::released(&fs, journal.replayed, journal.dropped, &mut findings);
+    drop(fs);
+    if !orphans.writes.is_empty() {
+        lay_over(&mut overlay, block_size, orphans.writes)?;
+        settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
+    }
+    let mut fs = open(&overlay, settled.clone(), options.now, &mut again);
     let bad = bad_blocks::check(&fs, &mut findings);
     bad.apply(&mut fs.groups);
-    findings.merge(journal_findings);
     laps.lap("superblock, groups, journal", 0, 0, 0);
-    let mut report = check_settled(&fs, &bad, options, progress, cancel, findings, &mut laps)?;
-    report.summary = summary::fill(report.summary, &fs, &settled, replayed);
+    let mut report =
+        check_settled(&fs, &bad, options, progress, cancel, (findings, orphans.used), &mut laps)?;
+    report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
     Ok(report)
 }
 
-/// Lays the journal's writes over the device.
-fn replay(
-    device: &Arc<dyn Device>,
-    fs: &Fs<'_>,
-    writes: std::collections::BTreeMap<u64, Box<[u8]>>,
-) -> Result<Overlay<Arc<dyn Device>>, Refusal> {
-    let mut overlay = Overlay::new(Arc::clone(device));
+/// Lays blocks over the device.
+fn lay_over(
+    overlay: &mut Overlay<Arc<dyn Device>>,
+    block_size: u64,
+    writes: BTreeMap<u64, Box<[u8]>>,
+) -> Result<(), Refusal> {
     for (block, contents) in writes {
-        overlay.write(fs.block_offset(BlockNo(block)), &contents).map_err(|error| Refusal {
+        overlay.write(block.saturating_mul(block_size), &contents).map_err(|error| Refusal {
             code: "journal-beyond-device",
             message: format!("the journal holds a block that the device does not have: {error}"),
             way_out: "Check without it (--no-replay)".to_owned(),
         })?;
     }
-    Ok(overlay)
+    Ok(())
 }
 
 /// Loads the groups and marks the static metadata.
@@ -136,7 +143,7 @@ fn check_settled(
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
-    mut findings: Findings,
+    (mut findings, released): (Findings, QuotaUsage),
     laps: &mut Laps,
 ) -> Result<CheckReport, Refusal> {
     mmp::check(fs, &mut findings);
@@ -165,6 +172,12 @@ fn check_settled(
     stop_if(cancel)?;
     laps.lap("bitmaps and counts", u64::from(fs.geometry.group_count), 0, 0);
     findings.merge(std::mem::take(&mut cross.outcome.findings));
+    let mut usage = std::mem::take(&mut cross.outcome.quota);
+    usage.merge(released);
+    quota::check_numbers(fs, &mut findings);
+    quota::check(fs, &usage, &mut findings);
+    let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
+    orphan::refugees(refugees, &mut findings);
     let findings = paths::name_objects(&cross, findings, options.want_all_paths);
     laps.lap("names", 0, 0, 0);
     let summary = summary::counts(fs, &totals, non_contiguous);

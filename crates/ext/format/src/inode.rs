@@ -88,7 +88,7 @@ pub const I_BLOCK_LEN: usize = 60;
 
 /// The first 160 bytes of an inode as they lie on the disk (Linux creator; Hurd differs in `osd2`).
 /// With 128-byte inodes only the part before `i_extra_isize` is there: see [`RawInode::from_record`].
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 #[allow(missing_docs, reason = "field names are those of the format document")]
 pub struct RawInode {

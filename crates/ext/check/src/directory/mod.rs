@@ -22,7 +22,7 @@ mod entry;
 mod index;
 mod inline;
 mod inspect;
-mod lost_found;
+pub mod lost_found;
 mod names;
 mod nature;
 pub mod paths;

@@ -10,7 +10,7 @@ use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
 use crate::inode::MapRun;
@@ -32,13 +32,13 @@ pub struct WalkItem {
     pub charged_blocks: u64,
     /// Attribute block, 0 without one.
     pub xattr_block: u64,
-    /// `i_block`.
-    pub root: [u8; I_BLOCK_LEN],
+    /// The fields of its record, `i_block` among them.
+    pub raw: RawInode,
 }
 
 impl WalkItem {
-    /// The item for an innocent inode whose `i_block` is `root`.
-    pub fn new(inode: InodeNo, proof: &Proof, root: [u8; I_BLOCK_LEN]) -> Self {
+    /// The item for an innocent inode whose fields are `raw`.
+    pub fn new(inode: InodeNo, proof: &Proof, raw: &RawInode) -> Self {
         WalkItem {
             inode,
             kind: proof.kind,
@@ -47,7 +47,7 @@ impl WalkItem {
             size: proof.size,
             charged_blocks: proof.charged_blocks,
             xattr_block: proof.xattr_block,
-            root,
+            raw: *raw,
         }
     }
 
@@ -171,12 +171,16 @@ impl<'a> Walk<'a> {
     }
 
     fn extent_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
-        let entries = usize::from(u16::from_le_bytes([item.root[2], item.root[3]]));
-        let depth = item.root[6];
-        let first =
-            u64::from(u32::from_le_bytes([item.root[12], item.root[13], item.root[14], item.root[15]]));
+        let entries = usize::from(u16::from_le_bytes([item.raw.i_block[2], item.raw.i_block[3]]));
+        let depth = item.raw.i_block[6];
+        let first = u64::from(u32::from_le_bytes([
+            item.raw.i_block[12],
+            item.raw.i_block[13],
+            item.raw.i_block[14],
+            item.raw.i_block[15],
+        ]));
         let node = Node { item: index as u32, block: 0, level: depth, first, end: 1 << 32 };
-        self.index_entries(node, &item.root[12..12 + entries.min(4) * 12], nodes);
+        self.index_entries(node, &item.raw.i_block[12..12 + entries.min(4) * 12], nodes);
     }
 
     fn extent_node(&mut self, node: Node, item: &WalkItem, contents: &[u8], nodes: &mut Vec<Node>) {
@@ -259,12 +263,12 @@ impl<'a> Walk<'a> {
 
     fn indirect_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
         let word = |at: usize| {
-            let bytes = &item.root[at * 4..at * 4 + 4];
+            let bytes = &item.raw.i_block[at * 4..at * 4 + 4];
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
         let pointers = u64::from(self.geometry.block_size / 4);
         let direct = Node { item: index as u32, block: 0, level: 0, first: 0, end: 12 };
-        self.data_pointers(direct, item, &item.root[..48]);
+        self.data_pointers(direct, item, &item.raw.i_block[..48]);
         let mut first = 12;
         for (level, at) in (12..15).enumerate() {
             let span = pointers.pow(level as u32 + 1);

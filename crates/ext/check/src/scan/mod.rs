@@ -11,15 +11,15 @@ use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::pool::{self, Queues, StageIndex};
 use fsmend_engine::{Findings, Problem, Progress};
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::Fs;
 use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::map::{Node, Walk, WalkItem, WalkMode};
 use crate::inode::{self, Inspection, MapRun};
+use crate::quota::{Owner, QuotaUsage, bytes_of};
 use crate::reading::{DEPTH, read_blocks};
-use crate::usage::Usage;
 
 /// Largest single read of an inode table.
 const TABLE_READ: u32 = 256 * 1024;
@@ -79,7 +79,7 @@ pub struct ScanOutcome {
     /// References to value inodes: value inode, stored hash, referring inode.
     pub value_references: Vec<(InodeNo, u32, InodeNo)>,
     /// What the quota files should say.
-    pub quota: Usage,
+    pub quota: QuotaUsage,
     /// Files whose blocks are not in one piece.
     pub non_contiguous: u64,
     /// Work and bytes per stage.
@@ -140,8 +140,18 @@ impl ScanOutcome {
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         self.non_contiguous += u64::from(!is_contiguous(&inspection.runs));
-        self.quota.charge_record(fs, inode, &inspection.record);
+        if fs.counts_quota() {
+            let raw = RawInode::from_record(&inspection.record);
+            charge(&mut self.quota, fs, inode, &raw, bytes_of(&fs.geometry, &raw));
+        }
         InodeFact::new(inspection.kind, inspection.marks)
+    }
+}
+
+/// Charges the owner of an inode with what it takes.
+fn charge(quota: &mut QuotaUsage, fs: &Fs<'_>, inode: InodeNo, raw: &RawInode, bytes: u64) {
+    if QuotaUsage::counts(&fs.geometry, inode, raw.i_flags.get()) {
+        quota.charge(Owner::of(raw, fs.geometry.inode_size), bytes);
     }
 }
 
@@ -290,21 +300,18 @@ impl<'a> Scan<'a> {
         cost.requests += requests.len() as u64;
         cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
         let per_request = TABLE_READ as usize / inode_size;
-        let (mut unreadable, mut charge) = (Vec::new(), Vec::new());
+        let mut unreadable = Vec::new();
         reader.read(&requests, &mut |index, result| match result {
             Ok(bytes) => {
                 let first = index * per_request;
                 for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
                     let inode = fs.geometry.inode_at(group, (first + at) as u32);
-                    self.prove_inode(inode, first + at, record, proof, &mut work, &mut charge);
+                    self.prove_inode(inode, first + at, record, proof, &mut work, &mut outcome.quota);
                 }
             }
             Err(_) => unreadable.push(index),
         });
         outcome.non_contiguous += work.non_contiguous;
-        for (inode, record) in charge {
-            outcome.quota.charge_record(fs, inode, &record);
-        }
         unreadable.sort_unstable();
         for index in unreadable {
             let block = requests[index].offset / u64::from(fs.geometry.block_size);
@@ -333,7 +340,7 @@ impl<'a> Scan<'a> {
         record: &[u8],
         proof: &mut Proof,
         work: &mut ChunkWork,
-        charge: &mut Vec<(InodeNo, Vec<u8>)>,
+        quota: &mut QuotaUsage,
     ) {
         match self.inode_prover.prove(inode, record, proof) {
             Verdict::Free => return,
@@ -347,13 +354,12 @@ impl<'a> Scan<'a> {
         if proof.xattr_block != 0 {
             work.xattr_references.push((proof.xattr_block, inode));
         }
-        if self.fs.counts_quota() {
-            charge.push((inode, record.to_vec()));
-        }
         if proof.needs_walk {
-            let mut root = [0; I_BLOCK_LEN];
-            root.copy_from_slice(&record[0x28..0x28 + I_BLOCK_LEN]);
-            return work.walks.push(WalkItem::new(inode, proof, root));
+            return work.walks.push(WalkItem::new(inode, proof, &RawInode::from_record(record)));
+        }
+        if self.fs.counts_quota() {
+            let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
+            charge(quota, self.fs, inode, &RawInode::from_record(record), bytes);
         }
         for run in &proof.runs {
             self.claims.claim(run.physical, u64::from(run.count));
@@ -410,6 +416,10 @@ impl<'a> Scan<'a> {
         let mut directories = Vec::new();
         for (item, (innocent, runs)) in items.iter().zip(verdicts) {
             worker.outcome.non_contiguous += u64::from(innocent);
+            if innocent && self.fs.counts_quota() {
+                let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
+                charge(&mut worker.outcome.quota, self.fs, item.inode, &item.raw, bytes);
+            }
             if innocent && item.kind == Kind::Directory {
                 directories.push(DirectoryJob::new(item.inode, item.generation, item.flags, &runs));
             }
@@ -436,7 +446,6 @@ impl<'a> Scan<'a> {
         let mut found = Findings::new();
         let inspection = inode::inspect(self.fs, item.inode, &record, &mut found);
         outcome.xattr_references.retain(|(_, inode)| *inode != item.inode);
-        outcome.quota.withdraw_record(self.fs, item.inode, &record);
         let fact = outcome.take_inspection(item.inode, &inspection, self.claims, self.fs);
         let links = RawInode::from_record(&inspection.record).i_links_count.get();
         self.inodes.revise(item.inode, fact, links);
