@@ -1,55 +1,101 @@
-//! Where the inspection of an inode calls that of its attributes and of its inline data.
+//! Where the inspection of an inode calls that of its attributes, of its encryption and of its inline data.
 
-use fsmend_base::{BlockNo, InodeNo};
-use fsmend_ext_format::features::{compat, incompat};
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
 use fsmend_ext_format::inode::flags;
 
-use super::problems::{
-    ATTRIBUTE_BLOCK_WITHOUT_FEATURE, ATTRIBUTE_POINTER_WRONG, INLINE_FLAG_WITHOUT_FEATURE,
-};
+use super::problems::INLINE_FLAG_WITHOUT_FEATURE;
 use super::subject::Subject;
+use crate::inline_data::{self, Outcome};
+use crate::xattr::{self, BlockAttributes, EncryptionState, InInodeAttributes};
 
 /// What the attributes of an inode come to.
 #[derive(Default)]
 pub(crate) struct Attributes {
-    /// Its attribute block.
+    /// Its attribute block, plausible or not: what is in it is judged once for all inodes that share it.
     pub block: Option<u64>,
-    /// Clusters charged to the inode for its attributes: the block, and all values in inodes of their own.
+    /// Clusters charged to the inode for its attributes: a plausible block, and all values in inodes of their own.
     pub clusters: u64,
     /// Inodes that hold values of attributes in the inode, with the hashes of their entries.
     pub value_inodes: Vec<(InodeNo, u32)>,
+    /// Bytes of data in the inode, when its data live there.
+    pub inline_capacity: Option<u64>,
+    in_inode: InInodeAttributes,
 }
 
-/// Inspects attributes and inline data; `None` when the inode has to be cleared.
+/// Inspects the attributes; `None` when the inode has to be cleared.
 pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> Option<Attributes> {
-    let block = pointer(subject);
-    // JOIN HERE (branch `xattr`): store the record, call `xattr::inspect_in_inode` and `xattr::inspect_encryption` on
-    // it, and `inline_data::inspect` where the flag is set; reload.
-    if subject.raw.has_flag(flags::INLINE_DATA) && !subject.has_incompat(incompat::INLINE_DATA) {
-        let problem = subject.problem(&INLINE_FLAG_WITHOUT_FEATURE);
-        subject.raise(problem);
-        return None;
+    let fs = subject.fs;
+    let pointer = xattr::inspect_pointer(fs, subject.inode, subject.file_acl(), &mut subject.findings);
+    // What is wrong with the contents of the block is raised once, however many inodes share it.
+    let block =
+        pointer.map(|block| xattr::read_and_inspect_block(fs, subject.inode, block, &mut Findings::new()));
+    let plausible = block.as_ref().filter(|block| block.plausible);
+    if plausible.is_none() && subject.file_acl() != 0 {
+        subject.raw.i_file_acl_lo.set(0);
+        if !fs.geometry.hurd {
+            subject.raw.i_file_acl_high.set(0);
+        }
     }
-    let clusters = u64::from(block.is_some());
-    Some(Attributes { block, clusters, value_inodes: Vec::new() })
+    subject.store();
+    let in_inode = xattr::inspect_in_inode(fs, subject.inode, &mut subject.record, &mut subject.findings);
+    let readable = encryption(subject, &in_inode, plausible);
+    subject.reload();
+    readable.then(|| Attributes {
+        block: pointer.map(|block| block.0),
+        clusters: clusters(subject, &in_inode, plausible),
+        value_inodes: in_inode.value_inodes.clone(),
+        inline_capacity: None,
+        in_inode,
+    })
 }
 
-/// Judges `i_file_acl`.
-fn pointer(subject: &mut Subject<'_, '_>) -> Option<u64> {
-    let block = subject.raw.file_acl(subject.has_incompat(incompat::BIT64));
-    if block == 0 {
-        return None;
+/// Checks flag and context of an encrypted inode; `false` when nobody can read it any more.
+fn encryption(
+    subject: &mut Subject<'_, '_>,
+    in_inode: &InInodeAttributes,
+    block: Option<&BlockAttributes>,
+) -> bool {
+    if !(subject.is_regular() || subject.is_directory() || subject.is_symlink()) {
+        return true;
     }
-    let row = if !subject.fs.geometry.features.has_compat(compat::EXT_ATTR) {
-        &ATTRIBUTE_BLOCK_WITHOUT_FEATURE
-    } else if !subject.fs.is_valid_block(BlockNo(block)) {
-        &ATTRIBUTE_POINTER_WRONG
+    let (record, findings) = (&mut subject.record, &mut subject.findings);
+    let state = xattr::inspect_encryption(subject.inode, record, in_inode, block, findings);
+    !matches!(state, EncryptionState::Lost)
+}
+
+fn clusters(subject: &Subject<'_, '_>, in_inode: &InInodeAttributes, block: Option<&BlockAttributes>) -> u64 {
+    let geometry = &subject.fs.geometry;
+    let cluster_size = u64::from(geometry.block_size) * u64::from(geometry.cluster_blocks);
+    let values = in_inode.charged_bytes.saturating_add(block.map_or(0, |block| block.charged_bytes));
+    u64::from(block.is_some()) + values.div_ceil(cluster_size)
+}
+
+/// Inspects inline data, where the flag says that there are some; `None` when the inode has to be cleared.
+pub(crate) fn inspect_inline_data(subject: &mut Subject<'_, '_>, attributes: &mut Attributes) -> Option<()> {
+    if !subject.raw.has_flag(flags::INLINE_DATA) {
+        return Some(());
+    }
+    let has_data = subject.is_regular() || subject.is_directory() || subject.is_symlink();
+    subject.store();
+    let outcome = if has_data {
+        let (record, findings) = (&mut subject.record, &mut subject.findings);
+        inline_data::inspect(subject.fs, subject.inode, record, &attributes.in_inode, findings)
+    } else if subject.has_incompat(fsmend_ext_format::features::incompat::INLINE_DATA) {
+        // On anything else the flag is wrong, which is for the check of its kind.
+        return Some(());
     } else {
-        return Some(block);
+        Outcome::NotInline
     };
-    let problem = subject.problem(row).stored(block);
-    subject.raise(problem);
-    subject.raw.i_file_acl_lo.set(0);
-    subject.raw.i_file_acl_high.set(0);
-    None
+    subject.reload();
+    match outcome {
+        Outcome::Inline(data) => attributes.inline_capacity = Some(data.capacity),
+        Outcome::Truncated => {}
+        Outcome::NotInline => {
+            let problem = subject.problem(&INLINE_FLAG_WITHOUT_FEATURE);
+            subject.raise(problem);
+            return None;
+        }
+    }
+    Some(())
 }

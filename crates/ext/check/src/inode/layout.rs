@@ -103,7 +103,7 @@ fn has_blocks(subject: &Subject<'_, '_>) -> bool {
     }
     if subject.is_symlink() {
         let short = raw.size() < I_BLOCK_LEN as u64;
-        if raw.file_acl(subject.has_incompat(incompat::BIT64)) == 0 {
+        if subject.file_acl() == 0 {
             // With attribute values in inodes of their own, `i_blocks` counts theirs too.
             return raw.i_blocks_lo.get() != 0 && !(short && subject.has_incompat(incompat::EA_INODE));
         }

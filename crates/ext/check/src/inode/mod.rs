@@ -139,9 +139,10 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     fields::impossible_flags(subject);
     fields::extra_size(subject);
     fields::timestamps(subject);
-    let attributes = attributes::inspect(subject)?;
+    let mut attributes = attributes::inspect(subject)?;
     layout::settle(subject)?;
     special_file::recognise_directory(subject);
+    attributes::inspect_inline_data(subject, &mut attributes)?;
     layout::fast_symlink_flag(subject);
     let kind = known_kind(subject)?;
     fields::imagic_flag(subject);
@@ -159,7 +160,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     }
     size::inspect(subject, layout, &map);
     size::inspect_sectors(subject, clusters);
-    if subject.is_symlink() && !symlink::inspect(subject, layout, &map) {
+    if subject.is_symlink() && !symlink::inspect(subject, layout, &map, attributes.inline_capacity) {
         return None;
     }
     block_mapped_bigalloc(subject, layout, role, &map);

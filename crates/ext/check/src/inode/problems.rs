@@ -353,16 +353,6 @@ problem_rows! {
         peers: [0x02000D],
     }
 
-    /// Attribute block without feature: the pointer is damage, or the feature was lost.
-    ATTRIBUTE_BLOCK_WITHOUT_FEATURE = "ext.inode.attribute-block-without-feature" {
-        severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has attribute block {stored}, but the file system has no extended attributes",
-        meaning: "The pointer is damage, or the feature was lost.",
-        repair: "The pointer is cleared.",
-        loss: "Attributes, if the pointer was true.",
-        peers: [0x02000E],
-    }
-
     /// Directory size high: directories of that size need the large_dir feature.
     DIRECTORY_SIZE_HIGH = "ext.inode.directory-size-high" {
         severity: Minor, evidence: Local, preen: false,
@@ -461,16 +451,6 @@ problem_rows! {
         repair: "The high half is cleared.",
         loss: "Nothing.",
         peers: [0x020048],
-    }
-
-    /// Attribute pointer wrong: the pointer is damaged.
-    ATTRIBUTE_POINTER_WRONG = "ext.inode.attribute-pointer-wrong" {
-        severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has its attribute block at {stored}, outside of the file system",
-        meaning: "The pointer is damaged.",
-        repair: "The pointer is cleared.",
-        loss: "The attributes of the file that are not in the inode.",
-        peers: [0x020032],
     }
 
     /// Blocks count high: only a file system with the huge_file feature uses it.

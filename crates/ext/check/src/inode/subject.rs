@@ -91,6 +91,12 @@ impl<'a, 'd> Subject<'a, 'd> {
         self.fs.geometry.features.has_ro_compat(feature)
     }
 
+    /// The attribute block; the high half counts where the field is there and the feature makes it count.
+    pub fn file_acl(&self) -> u64 {
+        let wide = self.has_incompat(fsmend_ext_format::features::incompat::BIT64) && !self.fs.geometry.hurd;
+        self.raw.file_acl(wide)
+    }
+
     pub fn block_size(&self) -> u64 {
         u64::from(self.fs.geometry.block_size)
     }

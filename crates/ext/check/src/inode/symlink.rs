@@ -11,8 +11,9 @@ use super::special_file::immutable;
 use super::subject::Subject;
 
 /// Checks a symbolic link whose map has been walked; `false` when it has to be cleared.
-pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) -> bool {
-    let length = target_length(subject, layout, map);
+/// `inline` is the length of inline data.
+pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, inline: Option<u64>) -> bool {
+    let length = if layout == Layout::Inline { inline } else { target_length(subject, layout, map) };
     let size = subject.raw.size();
     if length != Some(size) || size == 0 || subject.raw.has_flag(flags::INDEX) {
         let problem = subject.problem(&SYMLINK_WRONG).stored(size).observed(length.unwrap_or(0));
@@ -27,8 +28,7 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) 
 fn target_length(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> Option<u64> {
     let encrypted = subject.raw.has_flag(flags::ENCRYPT);
     match layout {
-        // Whether the size of inline data is right has been checked with them.
-        Layout::Inline => Some(subject.raw.size()),
+        Layout::Inline => None,
         Layout::None => text_length(&subject.raw.i_block, encrypted),
         Layout::Extents | Layout::BlockMap => {
             let in_inode = subject.raw.size() < I_BLOCK_LEN as u64 && map.run_count() == 0;
