@@ -218,7 +218,10 @@ impl Index {
             self.blocks[place].references += 1;
             match self.blocks[place].references {
                 1 => todo.push(Reach { place, ..reach }),
-                2 => raised.push(block_problem(&rows::REFERENCED_TWICE, nature, logical)),
+                2 => {
+                    raised.push(block_problem(&rows::REFERENCED_TWICE, nature, logical));
+                    raised.extend(range_problems(nature, &self.blocks[place], reach));
+                }
                 _ => {}
             }
         }

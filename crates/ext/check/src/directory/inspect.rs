@@ -146,9 +146,13 @@ impl<'a> Inspector<'a> {
             None => true,
         };
         let mut found = Findings::new();
-        let (end, wrong_checksum) = self.leaf_end(is_leaf, block, &bytes, &mut found);
+        let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
-        let (parent, _) = mend_block(&mut bytes[..end], &self.nature, block, first, &mut found);
+        let (parent, broken_at) = mend_block(&mut bytes[..end], &self.nature, block, first, &mut found);
+        let tail_lost = end == bytes.len() && broken_at.is_none_or(|at| at + LEAF_TAIL_SIZE >= end);
+        if is_leaf && self.nature.checksum_seed.is_some() && tail_lost && !self.rebuild {
+            found.raise(Problem::new(&rows::CHECKSUM_MISSING).inode(self.nature.inode).block(block));
+        }
         self.take_entries(&bytes[..end], logical, first, parent, is_leaf, &mut found);
         if let Some(checked) = wrong_checksum
             && found.is_empty()
@@ -161,22 +165,14 @@ impl<'a> Inspector<'a> {
     }
 
     /// Where the entries of a block end, and its checksum when that is wrong.
-    fn leaf_end(
-        &self,
-        is_leaf: bool,
-        block: BlockNo,
-        bytes: &[u8],
-        found: &mut Findings,
-    ) -> (usize, Option<Checked>) {
-        let Some(seed) = self.nature.checksum_seed.filter(|_| is_leaf) else { return (bytes.len(), None) };
-        if checksum::has_leaf_tail(bytes) {
-            let wrong = checksum::directory_leaf(seed, bytes).filter(|checked| !checked.is_right());
-            return (bytes.len() - LEAF_TAIL_SIZE, wrong);
+    fn leaf_end(&self, is_leaf: bool, bytes: &[u8]) -> (usize, Option<Checked>) {
+        match self.nature.checksum_seed {
+            Some(seed) if is_leaf && checksum::has_leaf_tail(bytes) => {
+                let wrong = checksum::directory_leaf(seed, bytes).filter(|checked| !checked.is_right());
+                (bytes.len() - LEAF_TAIL_SIZE, wrong)
+            }
+            _ => (bytes.len(), None),
         }
-        if !self.rebuild {
-            found.raise(Problem::new(&rows::CHECKSUM_MISSING).inode(self.nature.inode).block(block));
-        }
-        (bytes.len(), None)
     }
 
     /// Judges the entries of a block whose chain is sound, and counts those that stay. `parent` is what `..` said on the disk.
@@ -349,7 +345,7 @@ impl<'a> Inspector<'a> {
         }
         let block = self.physical(u64::from(logical))?;
         let mut bytes = self.fs.read_block(block).ok()?;
-        let (end, _) = self.leaf_end(true, block, &bytes, &mut quiet);
+        let (end, _) = self.leaf_end(true, &bytes);
         mend_block(&mut bytes[..end], &self.nature, block, logical == 0, &mut quiet);
         bytes.truncate(end);
         Some(bytes)
@@ -388,23 +384,23 @@ impl<'a> Inspector<'a> {
     }
 }
 
-/// Mends the chain of `bytes`, and `.` and `..` in the first block. Returns what `..` said, and whether the chain was
-/// broken.
+/// Mends the chain of `bytes`, and `.` and `..` in the first block. Returns what `..` said, and where the chain
+/// was broken first.
 pub(super) fn mend_block(
     bytes: &mut [u8],
     nature: &Nature,
     block: BlockNo,
     first: bool,
     found: &mut Findings,
-) -> (Option<InodeNo>, bool) {
+) -> (Option<InodeNo>, Option<usize>) {
     let rules = ChainRules { layout: nature.layout, inodes_count: nature.inodes_count, first };
-    let mut broken = false;
+    let mut broken_at = None;
     chain::mend(bytes, rules, &mut |place| {
-        broken = true;
+        broken_at = broken_at.or(Some(place.offset));
         found.raise(break_problem(nature, block, place));
     });
-    let parent = if first { dots::mend(bytes, nature, block, broken, found) } else { None };
-    (parent, broken)
+    let parent = if first { dots::mend(bytes, nature, block, broken_at.is_some(), found) } else { None };
+    (parent, broken_at)
 }
 
 fn break_problem(nature: &Nature, block: BlockNo, place: Break) -> Problem {

@@ -18,7 +18,7 @@ const RECONNECT_NAME_LEN: usize = 11;
 /// Checks `lost+found`, into which a repair will put `pending_reconnects` files and directories. Called last of the tree
 /// checks. A file system without one is sound, so that alone is only a note.
 pub fn check_lost_found(fs: &Fs<'_>, inodes: &InodeTable, pending_reconnects: u64, findings: &mut Findings) {
-    let Some(inode) = find(fs) else {
+    let Some(inode) = find(fs).filter(|inode| inodes.kind(*inode) != Kind::Unused) else {
         findings.raise(Problem::new(&rows::LOST_FOUND_MISSING).inode(InodeNo(special::ROOT)));
         return;
     };

@@ -433,7 +433,7 @@ problem_rows! {
         meaning: "Names in this block cannot be found through the index.",
         repair: "The index is built anew; all names are kept.",
         loss: "Nothing.",
-        peers: [0x020034],
+        peers: [0x020034, 0x020040],
     }
     /// A block that the index leads to twice.
     REFERENCED_TWICE = "ext.htree.referenced-twice" {
