@@ -113,6 +113,65 @@ fn what_is_no_file_system_is_refused() {
     }
 }
 
+/// The bundled image, from the folder of this crate.
+const EXAMPLE: &str = "../../examples/damaged.qcow2";
+
+#[test]
+fn the_example_is_damaged_in_a_dozen_ways() {
+    let output = fsmend(&["check", EXAMPLE]);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let report = stdout(&output);
+    assert!(report.starts_with("../../examples/damaged.qcow2: damaged. "), "{report}");
+    assert!(report.contains("fsmend explain ext."), "{report}");
+    let document = fsmend(&["check", "--format", "json", EXAMPLE]);
+    assert_eq!(code(&document), 4);
+    let document = valid_report(stdout(&document));
+    assert_eq!(document["verdict"], "damaged");
+    let counts = document["counts"].as_object().unwrap();
+    assert!(counts.len() >= 12, "{counts:?}");
+    for code in counts.keys() {
+        assert!(report.contains(code.as_str()), "{code}");
+        assert_eq!(fsmend(&["explain", code]).status.code(), Some(0), "{code}");
+    }
+    assert_eq!(document["summary"]["label"], "examples");
+}
+
+#[test]
+fn the_document_is_the_same_at_any_number_of_threads() {
+    let document = |threads| fsmend(&["check", "--format", "json", "--threads", threads, EXAMPLE]).stdout;
+    let one = document("1");
+    for threads in ["2", "7", "64"] {
+        assert_eq!(document(threads), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn every_way_of_asking_is_a_valid_document() {
+    for option in
+        ["--stats", "--all", "--estimate", "--no-replay", "--backend=pread", "--memory=64M", "--quiet"]
+    {
+        let output = fsmend(&["check", "--format", "json", option, EXAMPLE]);
+        let verdict = valid_report(stdout(&output))["verdict"].clone();
+        let (wanted, exit) = if option == "--estimate" { ("estimated", 0) } else { ("damaged", 4) };
+        assert_eq!((verdict.as_str(), code(&output)), (Some(wanted), exit), "{option}");
+    }
+}
+
+#[test]
+fn a_target_beside_a_refused_one_is_still_checked() {
+    let output = fsmend(&["check", "--quiet", EXAMPLE, "/no/such/image"]);
+    assert_eq!(code(&output), 12);
+    assert_eq!(stdout(&output).lines().count(), 1);
+    assert_eq!(stderr(&output).lines().count(), 1);
+}
+
+#[test]
+fn checking_changes_nothing() {
+    let before = std::fs::read(EXAMPLE).unwrap();
+    fsmend(&["check", EXAMPLE]);
+    assert_eq!(std::fs::read(EXAMPLE).unwrap(), before);
+}
+
 #[test]
 fn several_targets_are_told_in_order_and_their_bits_are_joined() {
     let (first, second) = (Scratch::new("first", &[0; 50_000]), Scratch::new("second", &[0; 50_000]));

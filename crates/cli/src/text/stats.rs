@@ -8,14 +8,19 @@ use crate::numbers::{bytes, duration, rate, thousands};
 use crate::style::{Paint, Style};
 
 const COLUMNS: [&str; 8] = ["stage", "time", "cpu", "memory", "read", "rate", "requests", "items"];
+const GAP: &str = "  ";
+/// Names of stages are never cut to less than this.
+const NAME_MIN: usize = 12;
 
 /// A row for each stage and one for the whole.
 pub fn table(stages: &[StageStats], wall: Duration, style: Style) -> String {
     let mut rows: Vec<[String; 8]> = vec![COLUMNS.map(str::to_owned)];
     rows.extend(stages.iter().map(cells));
     rows.push(cells(&total(stages, wall)));
-    let widths: [usize; 8] =
-        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let mut widths: [usize; 8] = std::array::from_fn(widest);
+    let others: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
+    widths[0] = widths[0].min(style.width.saturating_sub(others)).max(NAME_MIN);
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
         let line = line(row, &widths);
@@ -28,9 +33,17 @@ pub fn table(stages: &[StageStats], wall: Duration, style: Style) -> String {
 /// The first column to the left, the others to the right.
 fn line(row: &[String; 8], widths: &[usize; 8]) -> String {
     let cell = |(column, (text, width)): (usize, (&String, &usize))| {
-        if column == 0 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        if column == 0 { format!("{:<width$}", cut(text, *width)) } else { format!("{text:>width$}") }
     };
-    row.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>().join("  ")
+    row.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>().join(GAP)
+}
+
+/// `text`, or as much of it as fits, with an ellipsis for the rest.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn cells(stage: &StageStats) -> [String; 8] {

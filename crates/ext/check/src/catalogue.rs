@@ -54,6 +54,8 @@ mod tests {
 
     /// What a code may be about: its second word.
     const OBJECTS: &[&str] = &[
+        "allocation",
+        "block",
         "superblock",
         "group",
         "inode",
