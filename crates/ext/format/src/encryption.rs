@@ -27,14 +27,14 @@ pub enum Policy {
     Unrecognized,
 }
 
-/// The context has a length that its version does not have, or is empty.
+/// The context is empty, has no version, or a length that its version does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
 /// Parses a context.
 pub fn parse_context(context: &[u8]) -> Result<Policy, Malformed> {
     let expected = match context.first() {
-        None => return Err(Malformed),
+        None | Some(0) => return Err(Malformed),
         Some(1) => V1_LEN,
         Some(2) => V2_LEN,
         Some(_) => return Ok(Policy::Unrecognized),
@@ -71,6 +71,7 @@ mod tests {
     #[test]
     fn lengths_have_to_fit_the_version() {
         assert_eq!(parse_context(&[]), Err(Malformed));
+        assert_eq!(parse_context(&context(0, V1_LEN, 1, 1)), Err(Malformed));
         assert_eq!(parse_context(&context(1, V2_LEN, 1, 1)), Err(Malformed));
         assert_eq!(parse_context(&context(2, V1_LEN, 1, 1)), Err(Malformed));
         assert_eq!(parse_context(&[77]), Ok(Policy::Unrecognized));

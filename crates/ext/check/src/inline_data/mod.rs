@@ -23,6 +23,8 @@ use crate::xattr::{InInodeAttributes, find_value};
 
 pub use shape::{looks_like_block_map, looks_like_extent_tree, looks_like_inline};
 
+/// Unit of `i_blocks`.
+const SECTOR: u64 = 512;
 /// Where `i_block` stands in a record.
 pub const I_BLOCK_RANGE: Range<usize> = 0x28..0x28 + I_BLOCK_LEN;
 
@@ -31,6 +33,8 @@ pub const I_BLOCK_RANGE: Range<usize> = 0x28..0x28 + I_BLOCK_LEN;
 pub enum Outcome {
     /// Its data live in the inode.
     Inline(InlineData),
+    /// It had no data attribute, but blocks: only the flag was cleared in the record, and its map is left to be judged.
+    Mapped,
     /// It had no data attribute: flag, size and `i_block` were cleared in the record, it is now an empty file (or a
     /// directory without blocks).
     Truncated,
@@ -75,8 +79,7 @@ pub fn inspect(
             return Outcome::NotInline;
         }
         findings.raise(Problem::new(&problems::NO_ATTRIBUTE).inode(ino));
-        truncate(record);
-        return Outcome::Truncated;
+        return clear_flag(fs, record, attributes.charged_bytes);
     };
     if !feature {
         findings.raise(Problem::new(&problems::FEATURE).inode(ino));
@@ -100,14 +103,23 @@ fn capacity(value: &Range<usize>) -> u64 {
     (I_BLOCK_LEN + value.len()) as u64
 }
 
-/// Makes `record` an empty file.
-fn truncate(record: &mut [u8]) {
+/// Clears the flag of an inode without data attribute. Where it counts more blocks than its attributes have, and
+/// `i_block` can be a map, the flag is the mistake, and the data stay; otherwise it becomes an empty file.
+fn clear_flag(fs: &Fs<'_>, record: &mut [u8], charged_bytes: u64) -> Outcome {
     let mut inode = RawInode::from_record(record);
-    inode.i_flags.set(inode.i_flags.get() & !flags::INLINE_DATA);
-    inode.i_size_lo.set(0);
-    inode.i_size_high.set(0);
-    inode.i_block = [0; I_BLOCK_LEN];
+    inode.clear_flag(flags::INLINE_DATA);
+    let attribute_block = inode.i_file_acl_lo.get() != 0 || inode.i_file_acl_high.get() != 0;
+    let cluster = u64::from(fs.geometry.block_size) * u64::from(fs.geometry.cluster_blocks);
+    let in_attributes = if attribute_block { cluster } else { 0 } + charged_bytes;
+    let has_blocks = u64::from(inode.i_blocks_lo.get()) * SECTOR > in_attributes;
+    let mapped =
+        has_blocks && (looks_like_extent_tree(&inode.i_block) || looks_like_block_map(fs, &inode.i_block));
+    if !mapped {
+        inode.set_size(0);
+        inode.i_block = [0; I_BLOCK_LEN];
+    }
     inode.store(record);
+    if mapped { Outcome::Mapped } else { Outcome::Truncated }
 }
 
 /// The entries of a directory fill exactly what the inode holds, in multiples of four bytes.
@@ -125,8 +137,7 @@ fn mend_directory_size(ino: InodeNo, record: &mut [u8], data: &mut InlineData, f
         data.capacity = capacity(&data.value);
         shorten_value(record, data.value.len());
     }
-    inode.i_size_lo.set(u32::try_from(data.capacity).unwrap_or(u32::MAX));
-    inode.i_size_high.set(0);
+    inode.set_size(data.capacity);
     inode.store(record);
 }
 

@@ -17,7 +17,7 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode} is flagged as holding its data itself, but the attribute that belongs to that is missing",
         meaning: "Data in an inode always come with the attribute system.data. It is gone, together with the data behind the first 60 bytes, or the flag was set by accident.",
-        repair: "The flag is cleared and the file becomes empty.",
+        repair: "The flag is cleared. A file that evidently has blocks keeps its data; any other becomes empty.",
         loss: "The first bytes of the file (at most 60), which cannot be told from leftovers.",
         peers: [0x010075],
     }

@@ -67,6 +67,28 @@ fn a_missing_attribute_makes_an_empty_file() {
 }
 
 #[test]
+fn a_file_that_has_blocks_keeps_them() {
+    let mapped = |sectors, attribute_block| {
+        let mut record = inline(mode::REGULAR, 4000, None);
+        edit(&mut record, |inode| {
+            inode.i_block = [0; I_BLOCK_LEN];
+            inode.i_block[0] = 40;
+            inode.i_blocks_lo.set(sectors);
+            inode.i_file_acl_lo.set(attribute_block);
+        });
+        let outcome = judge(all_features(), &mut record, &[&problems::NO_ATTRIBUTE]);
+        let inode = RawInode::from_record(&record);
+        assert_eq!(inode.i_flags.get(), 0);
+        assert_eq!(outcome == Outcome::Mapped, inode.i_block[0] == 40 && inode.size() == 4000);
+        outcome
+    };
+    assert_eq!(mapped(2, 0), Outcome::Mapped);
+    assert_eq!(mapped(4, 50), Outcome::Mapped);
+    assert_eq!(mapped(2, 50), Outcome::Truncated);
+    assert_eq!(mapped(0, 0), Outcome::Truncated);
+}
+
+#[test]
 fn inline_data_need_their_feature() {
     let mut features = all_features();
     features.incompat &= !incompat::INLINE_DATA;

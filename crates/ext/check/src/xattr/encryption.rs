@@ -4,11 +4,11 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::encryption::{CONTEXT_NAME, Policy, parse_context};
-use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, name_index};
 
 use super::in_inode::find_value;
+use super::inspect::block_pointer;
 use super::{BlockAttributes, InInodeAttributes, problems};
 use crate::Fs;
 
@@ -23,7 +23,7 @@ pub enum EncryptionState {
     Lost,
 }
 
-/// Judges encryption flag and context of a regular file, directory or symbolic link.
+/// Judges encryption flag and context of an inode of any kind (but not of reserved ones other than the root).
 pub fn inspect_encryption(
     ino: InodeNo,
     record: &mut [u8],
@@ -46,7 +46,7 @@ pub fn inspect_encryption(
         }
         None => {
             findings.raise(Problem::new(&problems::ENCRYPTION_MISSING).inode(ino));
-            inode.i_flags.set(inode.i_flags.get() & !flags::ENCRYPT);
+            inode.clear_flag(flags::ENCRYPT);
             inode.store(record);
             EncryptionState::Plain
         }
@@ -63,20 +63,13 @@ pub fn policy_of(fs: &Fs<'_>, record: &[u8]) -> Option<Policy> {
     if let Some(range) = find_value(record, name_index::ENCRYPTION, CONTEXT_NAME) {
         return parse_context(record.get(range)?).ok();
     }
-    let block = fs.read_block(file_acl(fs, &inode)?).ok()?;
+    let pointer = block_pointer(fs, &inode).map(BlockNo).filter(|block| fs.is_valid_block(*block));
+    let block = fs.read_block(pointer?).ok()?;
     if RawXattrHeader::from_block(&block).h_magic.get() != XATTR_MAGIC {
         return None;
     }
     let area = Area::of_block(&block);
     parse_context(area.value(&area.find(name_index::ENCRYPTION, CONTEXT_NAME)?)?).ok()
-}
-
-/// The attribute block of an inode, if it lies within the file system.
-fn file_acl(fs: &Fs<'_>, inode: &RawInode) -> Option<BlockNo> {
-    let wide = fs.geometry.features.has_incompat(incompat::BIT64) && !fs.geometry.hurd;
-    let high = if wide { u64::from(inode.i_file_acl_high.get()) } else { 0 };
-    let block = BlockNo(high << 32 | u64::from(inode.i_file_acl_lo.get()));
-    fs.is_valid_block(block).then_some(block)
 }
 
 /// Whether a file with policy `child` may lie in an encrypted directory with policy `directory`. Policies of versions
