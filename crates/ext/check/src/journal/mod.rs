@@ -1,11 +1,13 @@
 //! The journal: its inode, its superblock, its transactions; and its replay in memory.
 
+mod changes;
 pub(crate) mod draft;
 pub(crate) mod extents;
 mod external;
 mod fast_commit;
 mod log;
 pub(crate) mod map;
+mod names;
 mod place;
 pub mod problems;
 mod recovery;
@@ -220,7 +222,14 @@ impl Examination<'_, '_> {
         if !recovery.refused {
             whole &= self.write_sources(log, &recovery);
             if bounds.raw.fast_commit_blocks() > 0 {
-                whole &= fast_commit::replay(log, bounds, recovery.end, &mut self.draft, self.findings);
+                whole &= fast_commit::replay(
+                    log,
+                    bounds,
+                    recovery.end,
+                    &mut self.draft,
+                    self.fs.now,
+                    self.findings,
+                );
             }
             self.outcome.replayed = true;
         }

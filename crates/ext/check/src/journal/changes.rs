@@ -1,0 +1,284 @@
+//! The changes of fast commits, applied to a draft: records of inodes, runs of files, names.
+//!
+//! Maps of touched files are kept apart until the end; then bitmaps, trees and block counts follow, so that blocks
+//! may move from file to file in between.
+
+use std::collections::BTreeMap;
+
+use fsmend_base::InodeNo;
+use fsmend_ext_format::directory::file_type_of_mode;
+use fsmend_ext_format::fast_commit::Change;
+use fsmend_ext_format::inode::{RawInode, flags, mode};
+use zerocopy::little_endian::{U16, U32};
+
+use super::draft::{Draft, EditError};
+use super::extents;
+use super::map::{self, FileMap};
+use super::names::{Name, Names};
+use crate::inode::MapRun;
+
+/// Where `i_block` begins, and where the fields behind it do.
+const I_BLOCK: usize = 0x28;
+const BEHIND_I_BLOCK: usize = 0x64;
+
+/// Fast commits being applied.
+pub(crate) struct Changes<'a, 'd> {
+    draft: &'a mut Draft<'d>,
+    now: u64,
+    touched: BTreeMap<u32, Touched>,
+    left_out: BTreeMap<u32, &'static str>,
+}
+
+/// An inode that fast commits change.
+struct Touched {
+    record: Vec<u8>,
+    old: FileMap,
+    runs: BTreeMap<u64, MapRun>,
+    remapped: bool,
+}
+
+impl Touched {
+    fn raw(&self) -> RawInode {
+        RawInode::from_record(&self.record)
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut RawInode)) {
+        let mut raw = self.raw();
+        edit(&mut raw);
+        raw.store(&mut self.record);
+    }
+
+    fn blocks(&self) -> Vec<u64> {
+        self.runs.values().flat_map(|run| run.physical..run.physical + u64::from(run.count)).collect()
+    }
+
+    /// Makes blocks `start` to before `end` of the file a hole.
+    fn punch(&mut self, start: u64, end: u64) {
+        let before = self.runs.range(..start).next_back().map(|(_, run)| *run);
+        let inside: Vec<MapRun> = self.runs.range(start..end).map(|(_, run)| *run).collect();
+        for run in before.into_iter().chain(inside) {
+            let run_end = run.logical + u64::from(run.count);
+            if run_end <= start {
+                continue;
+            }
+            self.runs.remove(&run.logical);
+            if run.logical < start {
+                self.runs.insert(run.logical, MapRun { count: (start - run.logical) as u32, ..run });
+            }
+            if run_end > end {
+                let rest = extents::skip(run, (end - run.logical) as u32);
+                self.runs.insert(rest.logical, rest);
+            }
+        }
+        self.remapped = true;
+    }
+}
+
+impl<'a, 'd> Changes<'a, 'd> {
+    /// No changes yet.
+    pub fn new(draft: &'a mut Draft<'d>, now: u64) -> Self {
+        Changes { draft, now, touched: BTreeMap::new(), left_out: BTreeMap::new() }
+    }
+
+    /// Applies one change.
+    pub fn apply(&mut self, change: Change) {
+        let (inode, done) = match change {
+            Change::AddRange { inode, logical, physical, count, unwritten } => {
+                let count = u32::from(count);
+                let run = MapRun { logical: u64::from(logical), physical, count, unwritten };
+                (inode, self.add_range(inode, run))
+            }
+            Change::DelRange { inode, logical, count } => {
+                let start = u64::from(logical);
+                (inode, self.mapped(inode).map(|file| file.punch(start, start + u64::from(count))))
+            }
+            Change::Inode { inode, record } => (inode, self.inode(inode, &record)),
+            Change::Link { parent, inode, name } => (parent, self.link(parent, inode, &name)),
+            Change::Unlink { parent, inode, name } => (parent, self.unlink(parent, inode, &name)),
+        };
+        match done {
+            Ok(()) => {}
+            Err(EditError::Read(_)) => self.leave_out(inode, "a block cannot be read"),
+            Err(EditError::Impossible) => self.leave_out(inode, "it needs a structure that is not there yet"),
+        }
+    }
+
+    fn leave_out(&mut self, inode: u32, why: &'static str) {
+        self.left_out.entry(inode).or_insert(why);
+    }
+
+    fn touch(&mut self, inode: u32) -> Result<&mut Touched, EditError> {
+        if !self.touched.contains_key(&inode) {
+            let record = self.draft.inode(InodeNo(inode))?;
+            let raw = RawInode::from_record(&record);
+            let has_map =
+                raw.i_links_count.get() > 0 && matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY);
+            let old = if has_map { map::read(self.draft, &raw) } else { FileMap::default() };
+            let runs = old.runs.iter().map(|run| (run.logical, *run)).collect();
+            self.touched.insert(inode, Touched { record, old, runs, remapped: false });
+        }
+        self.touched.get_mut(&inode).ok_or(EditError::Impossible)
+    }
+
+    /// A file whose map can be changed.
+    fn mapped(&mut self, inode: u32) -> Result<&mut Touched, EditError> {
+        let file = self.touch(inode)?;
+        if file.old.damaged || !file.raw().has_flag(flags::EXTENTS) {
+            return Err(EditError::Impossible);
+        }
+        Ok(file)
+    }
+
+    fn add_range(&mut self, inode: u32, run: MapRun) -> Result<(), EditError> {
+        let end = run.physical.checked_add(u64::from(run.count)).ok_or(EditError::Impossible)?;
+        let first = u64::from(self.draft.geometry.first_data_block).max(1);
+        if run.count == 0 || run.physical < first || end > self.draft.geometry.blocks_count {
+            return Err(EditError::Impossible);
+        }
+        let file = self.mapped(inode)?;
+        file.punch(run.logical, run.logical + u64::from(run.count));
+        file.runs.insert(run.logical, run);
+        Ok(())
+    }
+
+    /// Takes over a logged record, all but the map.
+    fn inode(&mut self, inode: u32, logged: &[u8]) -> Result<(), EditError> {
+        let file = self.touch(inode)?;
+        let was_free = file.raw().i_links_count.get() == 0 && !file.remapped;
+        let len = logged.len().min(file.record.len());
+        if len < BEHIND_I_BLOCK {
+            return Err(EditError::Impossible);
+        }
+        let old_map = file.raw().i_block;
+        file.record[..len].copy_from_slice(&logged[..len]);
+        let raw = file.raw();
+        let is_mapped = matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY);
+        if is_mapped && !raw.has_flag(flags::INLINE_DATA) {
+            let fresh = raw.has_flag(flags::EXTENTS) && (was_free || !old_map.starts_with(&[0x0A, 0xF3]));
+            file.record[I_BLOCK..BEHIND_I_BLOCK].copy_from_slice(&old_map);
+            file.remapped |= fresh;
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, parent: u32, inode: u32, name: &[u8]) -> Result<(), EditError> {
+        let raw = self.touch(inode)?.raw();
+        let file_type = file_type_of_mode(raw.i_mode.get());
+        let new = Name { name, inode, file_type };
+        if raw.file_type() == mode::DIRECTORY {
+            self.begin_directory(inode, parent)?;
+        }
+        if self.names(parent, |names| names.add(&new))? {
+            return Ok(());
+        }
+        self.extend_directory(parent)?;
+        match self.names(parent, |names| names.add(&new))? {
+            true => Ok(()),
+            false => Err(EditError::Impossible),
+        }
+    }
+
+    fn names<T>(
+        &mut self,
+        directory: u32,
+        edit: impl FnOnce(&mut Names<'_, 'd>) -> Result<T, EditError>,
+    ) -> Result<T, EditError> {
+        let file = self.touch(directory)?;
+        let (raw, blocks) = (file.raw(), file.blocks());
+        if raw.file_type() != mode::DIRECTORY {
+            return Err(EditError::Impossible);
+        }
+        edit(&mut Names::new(self.draft, InodeNo(directory), raw, &blocks)?)
+    }
+
+    /// A new directory's first block is not logged: it has to be made.
+    fn begin_directory(&mut self, directory: u32, parent: u32) -> Result<(), EditError> {
+        self.names(
+            directory,
+            |names| {
+                if names.has_first_block() { Ok(()) } else { names.make_first_block(parent) }
+            },
+        )
+    }
+
+    /// Adds one block to a directory without an index.
+    fn extend_directory(&mut self, directory: u32) -> Result<(), EditError> {
+        let size = u64::from(self.draft.geometry.block_size);
+        let raw = self.mapped(directory)?.raw();
+        if raw.has_flag(flags::INDEX) {
+            return Err(EditError::Impossible);
+        }
+        let group = self.draft.geometry.inode_place(InodeNo(directory)).ok_or(EditError::Impossible)?.0;
+        let block = self.draft.allocate(group)?;
+        let file = self.mapped(directory)?;
+        let logical = raw.size() / size;
+        file.runs.insert(logical, MapRun { logical, physical: block, count: 1, unwritten: false });
+        file.remapped = true;
+        let grown = raw.size().saturating_add(size);
+        file.edit(|raw| {
+            raw.i_size_lo = U32::new(grown as u32);
+            raw.i_size_high = U32::new((grown >> 32) as u32);
+        });
+        self.names(directory, |names| {
+            names.make_block(block);
+            Ok(())
+        })
+    }
+
+    fn unlink(&mut self, parent: u32, inode: u32, name: &[u8]) -> Result<(), EditError> {
+        self.names(parent, |names| names.remove(name))?;
+        // When the file lives on, its record follows with the right count.
+        self.touch(inode)?.edit(|raw| {
+            let links = if raw.file_type() == mode::DIRECTORY {
+                0
+            } else {
+                raw.i_links_count.get().saturating_sub(1)
+            };
+            raw.i_links_count = U16::new(links);
+        });
+        Ok(())
+    }
+
+    /// Stores everything: bitmaps, maps, records. Gives the inodes that could not be changed as they should, and why.
+    pub fn finish(mut self) -> Vec<(u32, &'static str)> {
+        let mut touched = std::mem::take(&mut self.touched);
+        for file in touched.values_mut().filter(|file| file.raw().i_links_count.get() == 0) {
+            file.runs.clear();
+            file.remapped = true;
+        }
+        for in_use in [false, true] {
+            for (inode, file) in touched.iter().filter(|(_, file)| file.remapped) {
+                let runs: Vec<MapRun> =
+                    if in_use { file.runs.values().copied().collect() } else { file.old.runs.clone() };
+                let mark = |run: &MapRun| self.draft.mark_blocks(run.physical, u64::from(run.count), in_use);
+                if runs.iter().map(mark).any(|done| done.is_err()) {
+                    self.left_out.entry(*inode).or_insert("a block bitmap cannot be changed");
+                }
+            }
+        }
+        for (inode, file) in touched {
+            if self.store(InodeNo(inode), file).is_err() {
+                self.leave_out(inode, "its map is too large to be written anew");
+            }
+        }
+        self.left_out.into_iter().collect()
+    }
+
+    fn store(&mut self, inode: InodeNo, mut file: Touched) -> Result<(), EditError> {
+        let mut raw = file.raw();
+        let is_directory = raw.file_type() == mode::DIRECTORY;
+        let in_use = raw.i_links_count.get() > 0;
+        if !in_use {
+            for block in &file.old.map_blocks {
+                self.draft.mark_blocks(*block, 1, false)?;
+            }
+            raw.i_dtime = U32::new(self.now as u32);
+        } else if file.remapped && raw.has_flag(flags::EXTENTS) {
+            let runs: Vec<MapRun> = file.runs.values().copied().collect();
+            extents::rewrite(self.draft, inode, &mut raw, &file.old, &runs)?;
+        }
+        raw.store(&mut file.record);
+        self.draft.mark_inode(inode, in_use, is_directory)?;
+        self.draft.put_inode(inode, &mut file.record)
+    }
+}
