@@ -68,7 +68,7 @@ pub fn parsers(data: &[u8]) {
     let _ = directory::EntryHeader::at(
         data,
         0,
-        directory::EntryLayout { block_size: data.len().max(1) as u32, file_types: true },
+        directory::EntryLayout { block_size: data.len().max(1) as u32, hash_behind_name: false },
     );
 }
 

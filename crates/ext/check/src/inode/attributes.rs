@@ -90,7 +90,7 @@ pub(crate) fn inspect_inline_data(subject: &mut Subject<'_, '_>, attributes: &mu
     subject.reload();
     match outcome {
         Outcome::Inline(data) => attributes.inline_capacity = Some(data.capacity),
-        Outcome::Truncated => {}
+        Outcome::Truncated | Outcome::Mapped => {}
         Outcome::NotInline => {
             let problem = subject.problem(&INLINE_FLAG_WITHOUT_FEATURE);
             subject.raise(problem);
