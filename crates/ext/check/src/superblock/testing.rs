@@ -70,7 +70,8 @@ impl Image {
     /// Where things stand in a sound image.
     pub(crate) fn desc(&self, group: GroupNo) -> RawGroupDesc {
         let head = self.geometry.group_head(group);
-        let end = head.reserved.end().max(head.descriptors.end()).max(self.geometry.group_head_start(group));
+        let start = self.geometry.group_head_start(group) + u64::from(head.superblock.is_some());
+        let end = head.reserved.end().max(head.descriptors.end()).max(start);
         let mut desc = RawGroupDesc::new_zeroed();
         desc.bg_block_bitmap_lo = (end as u32).into();
         desc.bg_inode_bitmap_lo = (end as u32 + 1).into();
