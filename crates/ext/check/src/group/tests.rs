@@ -1,1 +1,227 @@
-//! Tests of `group`.
+//! Tests of `group`: every row is raised once, and sound descriptors raise nothing.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_base::{BlockNo, GroupNo};
+use fsmend_device::MemoryDevice;
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, RawGroupDesc};
+
+use super::{load, problems, refuse_without_room};
+use crate::Group;
+use crate::mmp;
+use crate::superblock::testing::Image;
+
+/// Changes the primary descriptor of group 2 (its checksum stays right) and looks.
+fn change(
+    mut image: Image,
+    everywhere: bool,
+    change: impl Fn(&mut RawGroupDesc),
+) -> (Vec<Group>, Vec<&'static str>) {
+    let mut desc = image.desc(GroupNo(2));
+    change(&mut desc);
+    image.put_desc(GroupNo(2), desc, everywhere);
+    image.load()
+}
+
+#[test]
+fn sound_descriptors_raise_nothing() {
+    let no_resize = |raw: &mut fsmend_ext_format::superblock::RawSuperblock| {
+        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_reserved_gdt_blocks = 0.into();
+    };
+    let meta_bg = Image::new(|raw| {
+        no_resize(raw);
+        raw.s_feature_incompat += incompat::META_BG;
+    });
+    let no_sparse = Image::new(|raw| {
+        no_resize(raw);
+        raw.s_feature_ro_compat = 0.into();
+    });
+    let wide = Image::new(|raw| {
+        raw.s_feature_incompat += incompat::BIT64 | incompat::EXTENTS;
+        raw.s_desc_size = 64.into();
+        raw.s_feature_ro_compat += ro_compat::METADATA_CSUM;
+        raw.s_checksum_type = 1;
+    });
+    for image in [Image::plain(), Image::with_checksums(), meta_bg, no_sparse, wide] {
+        let (groups, found) = image.load();
+        assert_eq!(found, [""; 0]);
+        for (group, number) in groups.iter().zip(0..) {
+            assert_eq!(
+                group.desc.inode_table,
+                u64::from(image.desc(GroupNo(number)).bg_inode_table_lo.get())
+            );
+            assert_eq!(group.scan_inodes, 32);
+        }
+    }
+}
+
+#[test]
+fn a_place_out_of_range_is_taken_from_a_backup() {
+    let rows = [&problems::BLOCK_BITMAP_PLACE, &problems::INODE_BITMAP_PLACE, &problems::INODE_TABLE_PLACE];
+    for (index, row) in rows.into_iter().enumerate() {
+        for place in [0, 1, 3000, u32::MAX] {
+            let (groups, mut found) = change(Image::plain(), false, |desc| match index {
+                0 => desc.bg_block_bitmap_lo = place.into(),
+                1 => desc.bg_inode_bitmap_lo = place.into(),
+                _ => desc.bg_inode_table_lo = place.into(),
+            });
+            found.retain(|code| *code != problems::FROM_BACKUP.code);
+            assert_eq!(found, [row.code]);
+            let sound = Image::plain().desc(GroupNo(2));
+            assert_eq!(groups[2].desc.block_bitmap, u64::from(sound.bg_block_bitmap_lo.get()));
+            assert_eq!(groups[2].desc.inode_bitmap, u64::from(sound.bg_inode_bitmap_lo.get()));
+            assert_eq!(groups[2].desc.inode_table, u64::from(sound.bg_inode_table_lo.get()));
+        }
+    }
+}
+
+#[test]
+fn a_place_that_no_backup_knows_is_lost() {
+    let (groups, found) = change(Image::plain(), true, |desc| desc.bg_inode_table_lo = 5.into());
+    assert_eq!(found, [problems::INODE_TABLE_PLACE.code]);
+    assert_eq!((groups[2].desc.inode_table, groups[2].scan_inodes), (0, 0));
+    assert_ne!(groups[2].desc.block_bitmap, 0);
+}
+
+#[test]
+fn no_room_for_a_lost_inode_table() {
+    let mut image = Image::plain();
+    for number in 0..4 {
+        let mut desc = image.desc(GroupNo(number));
+        desc.bg_free_blocks_count_lo = 0.into();
+        if number == 2 {
+            desc.bg_inode_table_lo = 5.into();
+        }
+        image.put_desc(GroupNo(number), desc, true);
+    }
+    let settled = image.settle().0.unwrap_or_else(|refusal| panic!("{refusal}"));
+    let mut groups = image.load().0;
+    assert!(refuse_without_room(&settled, &groups).is_err_and(|refusal| refusal.code == "no-room"));
+    groups[0].desc.free_blocks = 4;
+    assert_eq!(refuse_without_room(&settled, &groups), Ok(()));
+}
+
+#[test]
+fn places_on_top_of_other_metadata() {
+    let sound = Image::plain();
+    let own = sound.desc(GroupNo(2));
+    let flexible = || Image::new(|raw| raw.s_feature_incompat += incompat::FLEX_BG);
+    let (groups, found) = change(flexible(), false, |desc| desc.bg_block_bitmap_lo = 1.into());
+    assert_eq!(found, [problems::BLOCK_BITMAP_CONFLICT.code, problems::FROM_BACKUP.code]);
+    assert_eq!(groups[2].desc.block_bitmap, u64::from(own.bg_block_bitmap_lo.get()));
+    let (groups, found) = change(flexible(), true, |desc| desc.bg_inode_bitmap_lo = own.bg_inode_table_lo);
+    assert_eq!(found, [problems::INODE_BITMAP_CONFLICT.code]);
+    assert_eq!(groups[2].desc.inode_bitmap, 0);
+    let other = sound.desc(GroupNo(1)).bg_inode_table_lo;
+    let (groups, found) = change(flexible(), false, |desc| desc.bg_inode_table_lo = other);
+    assert_eq!(found, [problems::FROM_BACKUP.code, problems::INODE_TABLE_CONFLICT.code]);
+    assert_eq!(groups[1].desc.inode_table, u64::from(other.get()), "the other group keeps its own");
+}
+
+#[test]
+fn the_one_that_no_backup_confirms_gives_way() {
+    let mut image = Image::new(|raw| raw.s_feature_incompat += incompat::FLEX_BG);
+    let mut desc = image.desc(GroupNo(0));
+    desc.bg_inode_table_lo = image.desc(GroupNo(3)).bg_inode_table_lo;
+    image.put_desc(GroupNo(0), desc, false);
+    let (groups, _) = image.load();
+    for number in [0, 3] {
+        let expected = image.desc(GroupNo(number)).bg_inode_table_lo.get();
+        assert_eq!(groups[number as usize].desc.inode_table, u64::from(expected));
+    }
+}
+
+#[test]
+fn a_wiped_table_is_taken_from_a_backup() {
+    for mut image in [Image::plain(), Image::with_checksums()] {
+        image.block(BlockNo(2)).fill(0);
+        let (groups, found) = image.load();
+        assert!(found.contains(&problems::FROM_BACKUP.code));
+        for (group, number) in groups.iter().zip(0..) {
+            assert_eq!(
+                group.desc.inode_table,
+                u64::from(image.desc(GroupNo(number)).bg_inode_table_lo.get())
+            );
+        }
+    }
+}
+
+#[test]
+fn marks_are_believed_only_with_a_right_checksum() {
+    let used = |desc: &mut RawGroupDesc| {
+        desc.bg_itable_unused_lo = 10.into();
+        desc.bg_flags = BG_BLOCK_UNINIT.into();
+    };
+    let (groups, found) = change(Image::with_checksums(), true, used);
+    assert_eq!(found, [""; 0]);
+    assert_eq!(groups[2].scan_inodes, 22);
+    let mut image = Image::with_checksums();
+    let mut desc = image.desc(GroupNo(2));
+    used(&mut desc);
+    desc.bg_flags = (BG_BLOCK_UNINIT | BG_INODE_UNINIT).into();
+    image.put_desc(GroupNo(2), desc, true);
+    assert_eq!(image.load().0[2].scan_inodes, 0);
+    image.block(BlockNo(2))[2 * 32 + 0x1E] ^= 1;
+    let (groups, found) = image.load();
+    assert_eq!(found, [problems::CHECKSUM.code]);
+    assert_eq!((groups[2].scan_inodes, groups[2].desc.flags), (32, 0));
+}
+
+#[test]
+fn marks_that_cannot_be() {
+    let (groups, found) = change(Image::plain(), true, |desc| desc.bg_flags = BG_INODE_UNINIT.into());
+    assert_eq!(found, [problems::UNINIT_WITHOUT_CHECKSUM.code]);
+    assert_eq!(groups[2].scan_inodes, 32);
+    let (groups, found) = change(Image::with_checksums(), true, |desc| desc.bg_itable_unused_lo = 33.into());
+    assert_eq!(found, [problems::UNUSED_TOO_MANY.code]);
+    assert_eq!(groups[2].scan_inodes, 32);
+    let mut image = Image::with_checksums();
+    let mut desc = image.desc(GroupNo(3));
+    desc.bg_flags = BG_BLOCK_UNINIT.into();
+    image.put_desc(GroupNo(3), desc, true);
+    assert_eq!(image.load().1, [problems::LAST_UNINIT.code]);
+}
+
+#[test]
+fn descriptors_behind_the_end_cannot_be_read() {
+    let image = Image::plain();
+    let mut settled = image.settle().0.unwrap_or_else(|refusal| panic!("{refusal}"));
+    settled.geometry.group_count = 200;
+    settled.geometry.blocks_count = 200 * 512 + 1;
+    settled.geometry.inodes_count = 200 * 32;
+    let device = MemoryDevice::new("image", image.bytes[..3 << 10].to_vec());
+    let mut findings = Findings::new();
+    let groups = load(&device, &settled, &mut findings);
+    assert_eq!(groups.len(), 200);
+    assert!(findings.has(&problems::UNREADABLE));
+    assert!(groups[100..].iter().all(|group| group.desc.inode_table == 0));
+    let messages: Vec<String> = findings.iter().map(Problem::message).collect();
+    assert!(messages.iter().all(|message| !message.contains('?')), "{messages:?}");
+}
+
+#[test]
+fn the_map_of_metadata() {
+    let image = Image::plain();
+    let marked = image.with_fs(|fs, _| fs.metadata.ones().collect::<Vec<_>>());
+    // Superblock, descriptors, two reserved, two bitmaps, four of inode table; then the same or less in other groups.
+    assert_eq!(marked[..10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(marked.len(), 3 * 10 + 6);
+}
+
+#[test]
+fn an_mmp_block_must_have_a_place_of_its_own() {
+    for (place, is_good) in
+        [(0, false), (1, false), (2, false), (600, true), (2048, false), (u64::MAX, false)]
+    {
+        let image = Image::new(|raw| {
+            raw.s_feature_incompat += incompat::MMP;
+            raw.s_mmp_block = place.into();
+        });
+        let (found, marked) =
+            image.with_fs(|fs, findings| (findings.has(&mmp::problems::PLACE), fs.metadata.get(place)));
+        assert_eq!((found, marked && is_good), (!is_good, is_good), "{place}");
+    }
+}

@@ -1,1 +1,64 @@
 //! Tests of `resize_inode`.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
+use fsmend_ext_format::features::compat;
+
+use super::{ResizeInode, check, problems};
+use crate::superblock::testing::{Image, codes};
+
+fn look(image: &Image) -> (ResizeInode, Vec<&'static str>) {
+    image.with_fs(|fs, _| {
+        let mut findings = Findings::new();
+        let resize = check(fs, &mut findings);
+        (resize, codes(&findings))
+    })
+}
+
+#[test]
+fn a_sound_inode_claims_its_double_indirect_block() {
+    let image = Image::plain();
+    let (resize, found) = look(&image);
+    assert_eq!(found, [""; 0]);
+    assert_eq!(resize.claims, [image.free_block().0]);
+}
+
+#[test]
+fn backups_of_sparse_super2_are_listed_in_ascending_order() {
+    let image = Image::new(|raw| {
+        raw.s_feature_compat += compat::SPARSE_SUPER2;
+        raw.s_backup_bgs = [3.into(), 1.into()];
+    });
+    assert_eq!(look(&image).1, [""; 0]);
+}
+
+#[test]
+fn every_deviation_is_found() {
+    let changes: [fn(&mut Image); 7] = [
+        |image| image.inode(InodeNo(7))[26] = 0,
+        |image| image.inode(InodeNo(7))[1] = 0x41,
+        |image| image.inode(InodeNo(7))[0x28] = 9,
+        |image| image.inode(InodeNo(7))[0x28 + 13 * 4..][..4].fill(0),
+        |image| image.inode(InodeNo(7))[0x28 + 13 * 4..][..4].fill(0xFF),
+        |image| image.put_pointer(image.free_block(), 1, 999),
+        |image| image.put_pointer(BlockNo(4), 1, 999),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut image = Image::plain();
+        change(&mut image);
+        assert_eq!(look(&image).1, [problems::INVALID.code], "change {index}");
+    }
+}
+
+#[test]
+fn without_the_feature_it_has_to_be_empty() {
+    let mut image = Image::new(|raw| {
+        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_reserved_gdt_blocks = 0.into();
+    });
+    assert_eq!(look(&image), (ResizeInode::default(), Vec::new()));
+    image.inode(InodeNo(7))[0x28] = 9;
+    assert_eq!(look(&image).1, [problems::NOT_CLEAR.code]);
+}

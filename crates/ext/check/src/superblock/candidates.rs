@@ -17,6 +17,13 @@ const BACKUPS_MAX: usize = 8;
 /// Largest `s_blocks_per_group` that mke2fs makes without bigalloc.
 const BLOCKS_PER_GROUP_MAX: u64 = 65528;
 
+/// How much of the device is searched when no backup is where it should be.
+const SWEEP_MAX: u64 = 64 << 20;
+/// How much of that is read at once.
+const SWEEP_CHUNK: usize = 1 << 20;
+/// Where `s_magic` stands in a superblock.
+const MAGIC_OFFSET: usize = 0x38;
+
 /// A superblock found on the device.
 #[derive(Clone)]
 pub(super) struct Candidate {
@@ -56,6 +63,8 @@ impl Candidate {
     pub(super) fn layout(&self) -> Option<Geometry> {
         let mut geometry = self.geometry.clone().ok()?;
         geometry.blocks_count = self.raw.blocks_count();
+        (geometry.first_inode, geometry.revision, geometry.hurd) = (0, 0, false);
+        (geometry.uuid, geometry.checksum_seed) = ([0; 16], 0);
         geometry.features.compat &= fsmend_ext_format::features::compat::SPARSE_SUPER2;
         geometry.features.incompat &= incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG;
         geometry.features.ro_compat &= fsmend_ext_format::features::ro_compat::SPARSE_SUPER;
@@ -132,6 +141,9 @@ pub(super) fn backups(device: &dyn Device, hint: Option<&RawSuperblock>) -> Vec<
             found.push(candidate);
         }
     }
+    if found.is_empty() {
+        found = sweep(device);
+    }
     let agreeing = |layout: &Option<Geometry>| found.iter().filter(|other| other.layout() == *layout).count();
     let votes: Vec<usize> = found.iter().map(|candidate| agreeing(&candidate.layout())).collect();
     let mut ranked: Vec<(usize, Candidate)> = votes.into_iter().zip(found).collect();
@@ -204,6 +216,32 @@ fn push_rungs(rungs: &mut Vec<Rung>, device_len: u64, block_size: u32, per_group
             }
         }
     }
+}
+
+/// The last resort: every KiB at the start of the device. Finds backups of groups of unusual size.
+fn sweep(device: &dyn Device) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let mut chunk = vec![0; SWEEP_CHUNK];
+    for start in (0..device.len().min(SWEEP_MAX)).step_by(SWEEP_CHUNK) {
+        let len = (device.len() - start).min(SWEEP_CHUNK as u64) as usize;
+        if device.read_at(start, &mut chunk[..len]).is_err() {
+            continue;
+        }
+        for (nth, bytes) in chunk[..len].chunks_exact(SUPERBLOCK_SIZE).enumerate() {
+            if bytes[MAGIC_OFFSET..MAGIC_OFFSET + 2] != EXT_MAGIC.to_le_bytes() || found.len() >= BACKUPS_MAX
+            {
+                continue;
+            }
+            let Ok(raw) = RawSuperblock::read_from_bytes(bytes) else { continue };
+            let (group, log) = (u32::from(raw.s_block_group_nr.get()), raw.s_log_block_size.get());
+            let offset = start + (nth * SUPERBLOCK_SIZE) as u64;
+            if group > 0 && log <= 6 && offset.is_multiple_of(1024 << log) {
+                let rung = Rung { block_size: 1024 << log, group, block: offset >> (10 + log) };
+                found.extend(backup_at(device, rung));
+            }
+        }
+    }
+    found
 }
 
 /// 1 and the powers of 3, 5 and 7 up to `last`, ascending.

@@ -10,6 +10,8 @@ mod foreign;
 pub mod problems;
 mod refusal;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use fsmend_base::{BlockNo, GroupNo};

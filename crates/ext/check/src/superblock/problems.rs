@@ -163,7 +163,7 @@ problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "both metadata_csum and uninit_bg are on",
         meaning: "The two features name different checksums for group descriptors and exclude one another.",
-        repair: "uninit_bg, the older one, is switched off.",
+        repair: "The older one, uninit_bg, is switched off.",
         loss: "Nothing.",
         peers: [0x000046],
     }
@@ -199,7 +199,7 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "both meta_bg and resize_inode are on",
         meaning: "The two features keep descriptors in different places and exclude one another.",
-        repair: "resize_inode is switched off and the blocks that it reserves become free.",
+        repair: "The feature resize_inode is switched off and the blocks that it reserves become free.",
         loss: "Nothing.",
         peers: [0x000051],
     }

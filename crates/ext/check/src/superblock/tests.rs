@@ -1,1 +1,285 @@
-//! Tests of `superblock`.
+//! Tests of `superblock`: every row is raised once, and sound superblocks raise nothing.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_device::MemoryDevice;
+use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::superblock::RawSuperblock;
+
+use super::testing::{Image, NOW};
+use super::{SuperblockOptions, problems, settle};
+
+/// Changes the primary and expects exactly `expected` (codes without their common start), and the same geometry or
+/// whatever the change makes of it.
+#[track_caller]
+fn raises(change: impl Fn(&mut RawSuperblock), expected: &[&str]) {
+    let mut image = Image::plain();
+    image.change_superblock(change);
+    let (settled, found) = image.settle();
+    assert!(settled.is_ok(), "refused");
+    let found: Vec<&str> = found.iter().map(|code| code.trim_start_matches("ext.superblock.")).collect();
+    assert_eq!(found, expected);
+}
+
+/// Changes the primary of an image without backups and expects a refusal and `expected` raised.
+#[track_caller]
+fn refuses(change: impl Fn(&mut RawSuperblock), code: &str, expected: &[&str]) {
+    let mut image = Image::plain().without_backups();
+    image.change_superblock(change);
+    let (settled, found) = image.settle();
+    let Err(refusal) = settled else { panic!("not refused") };
+    assert_eq!(refusal.code, code, "{refusal}");
+    assert!(!refusal.way_out.is_empty());
+    let found: Vec<&str> = found.iter().map(|code| code.trim_start_matches("ext.superblock.")).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn sound_superblocks_raise_nothing() {
+    for image in [Image::plain(), Image::with_checksums()] {
+        let (settled, found) = image.settle();
+        let settled = settled.unwrap_or_else(|refusal| panic!("{refusal}"));
+        assert_eq!(found, [""; 0]);
+        assert_eq!((settled.block, &settled.geometry), (1, &image.geometry));
+    }
+}
+
+#[test]
+fn fields_that_can_be_mended() {
+    raises(|raw| raw.s_inodes_count = 127.into(), &["inodes-count"]);
+    raises(|raw| raw.s_log_cluster_size = 1.into(), &["fragments"]);
+    raises(|raw| raw.s_uuid = [0; 16], &["no-uuid"]);
+    raises(|raw| raw.s_creator_os = 1.into(), &["hurd-filetype"]);
+    raises(|raw| raw.s_flags = 4.into(), &["test-flag"]);
+    raises(|raw| raw.s_feature_compat = 0.into(), &["reserved-gdt"]);
+    raises(|raw| raw.s_r_blocks_count_lo = 1025.into(), &["reserved-blocks"]);
+    raises(|raw| raw.s_first_ino = 5.into(), &["first-inode"]);
+    raises(|raw| raw.s_first_ino = 129.into(), &["first-inode"]);
+}
+
+#[test]
+fn features_that_exclude_one_another() {
+    let seed = |raw: &mut RawSuperblock| raw.s_feature_incompat += incompat::CSUM_SEED;
+    raises(seed, &["seed-without-checksums"]);
+    let wide = |raw: &mut RawSuperblock| {
+        raw.s_feature_incompat += incompat::BIT64;
+        raw.s_desc_size = 64.into();
+    };
+    raises(wide, &["64bit-without-extents", "backup-differs"]);
+    raises(|raw| raw.s_feature_incompat += incompat::META_BG, &["meta-bg-and-resize-inode"]);
+    raises(|raw| raw.s_rev_level = 0.into(), &["revision-features"]);
+    let both = Image::new(|raw| {
+        raw.s_feature_ro_compat += ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM;
+        raw.s_checksum_type = 1;
+    });
+    let (settled, found) = both.settle();
+    assert_eq!(found, [problems::BOTH_CHECKSUMS.code]);
+    assert!(
+        !settled
+            .unwrap_or_else(|refusal| panic!("{refusal}"))
+            .geometry
+            .features
+            .has_ro_compat(ro_compat::GDT_CSUM)
+    );
+}
+
+#[test]
+fn unknown_features() {
+    raises(|raw| raw.s_feature_ro_compat += 0x0100_0000, &["unknown-feature"]);
+    raises(|raw| raw.s_feature_compat += 0x0100_0000, &["unknown-feature"]);
+    let mut image = Image::plain();
+    image.change_superblock(|raw| raw.s_feature_incompat += 0x2000_0000 | incompat::COMPRESSION);
+    let Err(refusal) = image.settle().0 else { panic!("not refused") };
+    assert_eq!(refusal.code, "unknown-feature");
+    assert!(refusal.message.contains("compression, incompatible 0x20000000"), "{refusal}");
+}
+
+#[test]
+fn meta_block_groups_behind_the_end() {
+    let image = Image::new(|raw| {
+        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_reserved_gdt_blocks = 0.into();
+        raw.s_feature_incompat += incompat::META_BG;
+        raw.s_first_meta_bg = 2.into();
+    });
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::FIRST_META_BG.code]);
+    assert!(
+        !settled
+            .unwrap_or_else(|refusal| panic!("{refusal}"))
+            .geometry
+            .features
+            .has_incompat(incompat::META_BG)
+    );
+}
+
+#[test]
+fn extra_inode_sizes() {
+    let large = |least: u16, wanted: u16| {
+        Image::new(move |raw| {
+            raw.s_inode_size = 256.into();
+            raw.s_min_extra_isize = least.into();
+            raw.s_want_extra_isize = wanted.into();
+        })
+    };
+    assert_eq!(large(32, 32).settle().1, [""; 0]);
+    assert_eq!(large(0, 128).settle().1, [""; 0]);
+    assert_eq!(large(1, 32).settle().1, [problems::MIN_EXTRA_SIZE.code]);
+    assert_eq!(large(32, 1024).settle().1, [problems::WANT_EXTRA_SIZE.code]);
+}
+
+#[test]
+fn times_and_state() {
+    raises(|raw| raw.s_mtime = (NOW as u32 + 90_000).into(), &["future-mount"]);
+    raises(|raw| raw.s_wtime = (NOW as u32 + 90_000).into(), &["future-write"]);
+    raises(|raw| raw.s_wtime = (NOW as u32 + 80_000).into(), &[]);
+    raises(|raw| raw.s_state = 0.into(), &["not-clean"]);
+    raises(|raw| raw.s_state = 3.into(), &["errors-recorded"]);
+    raises(|raw| raw.s_error_count = 3.into(), &["errors-recorded"]);
+}
+
+#[test]
+fn a_lost_primary_is_replaced_by_a_backup() {
+    let changes: [fn(&mut RawSuperblock); 6] = [
+        |raw| raw.s_magic = 0.into(),
+        |raw| raw.s_log_block_size = 2.into(),
+        |raw| raw.s_inode_size = 0.into(),
+        |raw| raw.s_inodes_per_group = 40.into(),
+        |raw| raw.s_blocks_per_group = 511.into(),
+        |raw| raw.s_first_data_block = 0.into(),
+    ];
+    for change in changes {
+        let mut image = Image::plain();
+        image.change_superblock(change);
+        let (settled, found) = image.settle();
+        let settled = settled.unwrap_or_else(|refusal| panic!("{refusal}"));
+        assert!(settled.is_backup());
+        assert_eq!((settled.block, settled.geometry), (513, image.geometry));
+        assert_eq!(found, [problems::PRIMARY_REPLACED.code]);
+    }
+}
+
+#[test]
+fn a_wrong_checksum_alone_does_not_make_the_primary_useless() {
+    let mut image = Image::with_checksums();
+    image.bytes[1024 + 0x78] ^= 1;
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::CHECKSUM.code]);
+    assert!(!settled.unwrap_or_else(|refusal| panic!("{refusal}")).is_backup());
+    image.bytes[1024 + 0x28] ^= 8;
+    assert_eq!(image.settle().1, [problems::PRIMARY_REPLACED.code]);
+}
+
+#[test]
+fn without_a_backup_there_is_nothing_to_be_done() {
+    refuses(|raw| raw.s_inode_size = 0.into(), "superblock-unusable", &["bad-value", "unusable"]);
+    refuses(
+        |raw| raw.s_blocks_per_group = 511.into(),
+        "superblock-unusable",
+        &["blocks-per-group", "unusable"],
+    );
+    refuses(
+        |raw| raw.s_first_data_block = 0.into(),
+        "superblock-unusable",
+        &["first-data-block", "unusable"],
+    );
+    refuses(
+        |raw| raw.s_blocks_per_group = 0.into(),
+        "superblock-unusable",
+        &["blocks-per-group", "unusable"],
+    );
+    refuses(|raw| raw.s_rev_level = 7.into(), "superblock-unusable", &["bad-value", "unusable"]);
+    refuses(|raw| raw.s_magic = 0.into(), "not-ext", &["unusable"]);
+    let absurd = |raw: &mut RawSuperblock| {
+        raw.s_feature_incompat += incompat::BIT64;
+        raw.s_desc_size = 64.into();
+        raw.s_blocks_count_hi = u32::MAX.into();
+    };
+    refuses(absurd, "superblock-unusable", &["too-many-inodes", "unusable"]);
+}
+
+#[test]
+fn a_file_system_larger_than_its_device() {
+    let mut image = Image::plain();
+    image.bytes.truncate(1500 << 10);
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::BEYOND_DEVICE.code]);
+    assert_eq!(
+        settled.unwrap_or_else(|refusal| panic!("{refusal}")).geometry,
+        image.geometry,
+        "the claim is plausible"
+    );
+    let mut image = Image::plain();
+    image.change_superblock(|raw| raw.s_blocks_count_lo = 2_000_000.into());
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::BEYOND_DEVICE.code, problems::PRIMARY_REPLACED.code]);
+    assert_eq!(settled.unwrap_or_else(|refusal| panic!("{refusal}")).geometry, image.geometry);
+    let (settled, _) = image.without_backups().settle();
+    assert_eq!(
+        settled.unwrap_or_else(|refusal| panic!("{refusal}")).geometry.blocks_count,
+        2048,
+        "the claim is not"
+    );
+}
+
+#[test]
+fn a_useless_backup_is_noted() {
+    let image = Image::plain().without_backups();
+    assert_eq!(image.settle().1, [problems::BACKUP_DIFFERS.code]);
+}
+
+#[test]
+fn a_superblock_can_be_named() {
+    let mut image = Image::plain();
+    image.bytes[1024..2048].fill(0);
+    let device = MemoryDevice::new("image", image.bytes);
+    let named = |block, block_size| {
+        let options = SuperblockOptions { block: Some(block), block_size };
+        settle(&device, options, NOW, &mut Findings::new()).map(|settled| settled.block)
+    };
+    assert_eq!(named(513, None), Ok(513));
+    assert_eq!(named(1537, Some(1024)), Ok(1537));
+    assert!(named(514, None).is_err_and(|refusal| refusal.code == "superblock-unusable"));
+    assert!(named(u64::MAX, None).is_err());
+}
+
+#[test]
+fn other_contents_are_named() {
+    let mut bytes = vec![0; 1 << 20];
+    bytes[..4].copy_from_slice(b"XFSB");
+    // An old backup must not make it an ext file system again.
+    let old = Image::plain();
+    bytes[513 << 10..514 << 10].copy_from_slice(&old.bytes[513 << 10..514 << 10]);
+    let look = |bytes: Vec<u8>| {
+        let device = MemoryDevice::new("disk", bytes);
+        settle(&device, SuperblockOptions::default(), NOW, &mut Findings::new()).map(|_| ()).unwrap_err()
+    };
+    assert!(look(bytes).message.contains("XFS"));
+    assert!(look(vec![0; 100]).message.contains("100 bytes"));
+    assert_eq!(look(vec![0; 1 << 20]).code, "not-ext");
+    let mut journal = Image::plain();
+    journal.change_superblock(|raw| {
+        raw.s_feature_incompat = incompat::JOURNAL_DEV.into();
+        raw.s_inodes_count = 0.into();
+    });
+    assert_eq!(look(journal.bytes).code, "journal-device");
+}
+
+#[test]
+fn messages_have_all_their_operands() {
+    let mut image = Image::plain();
+    image.change_superblock(|raw| {
+        raw.s_inodes_count = 7.into();
+        raw.s_first_ino = 1.into();
+        raw.s_uuid = [0; 16];
+        raw.s_r_blocks_count_lo = 2000.into();
+        raw.s_mtime = u32::MAX.into();
+    });
+    let device = MemoryDevice::new("image", image.bytes);
+    let mut findings = Findings::new();
+    assert!(settle(&device, SuperblockOptions::default(), NOW, &mut findings).is_ok());
+    let messages: Vec<String> = findings.iter().map(Problem::message).collect();
+    assert_eq!(messages.len(), 5);
+    assert!(messages.iter().all(|message| !message.contains('?')), "{messages:?}");
+}
