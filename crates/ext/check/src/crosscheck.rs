@@ -9,6 +9,7 @@ use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::tree::{self, TreeFinding};
 use fsmend_engine::{Findings, pool};
+use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
 use crate::directory::{self, Directory, Surroundings};
@@ -273,6 +274,10 @@ impl CrossCheck<'_> {
 
     /// Owners of contested blocks.
     pub fn owners(&mut self, extra: &[(u64, Owner)]) {
+        if self.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) {
+            // Sharing is what this feature is for; such a file system is never written.
+            return;
+        }
         let found = owners::find(self.fs, &self.inodes, &self.claims, extra, self.workers, self.cancel);
         owners::report(self.fs, &found, &mut self.outcome.findings);
     }

@@ -149,11 +149,11 @@ problem_rows! {
     }
     /// The totals in the superblock lag behind the groups' counts.
     TOTALS_STALE = "ext.allocation.totals-stale" {
-        severity: Note, evidence: Cross, preen: true,
+        severity: Minor, evidence: Cross, preen: true,
         message: "the superblock's total of free {what} ({stored}) lags behind the groups' ({observed})",
         meaning: "Kernels write the totals only when they unmount; after an unclean stop they are simply old. Every mount computes them anew.",
         repair: "The total is set to the sum of the groups' counts.",
         loss: "Nothing.",
-        peers: [],
+        peers: [0x05000D, 0x05000F],
     }
 }

@@ -90,12 +90,13 @@ pub(crate) fn inspect_inline_data(subject: &mut Subject<'_, '_>, attributes: &mu
     subject.reload();
     match outcome {
         Outcome::Inline(data) => attributes.inline_capacity = Some(data.capacity),
-        Outcome::Truncated | Outcome::Mapped => {}
         Outcome::NotInline => {
             let problem = subject.problem(&INLINE_FLAG_WITHOUT_FEATURE);
             subject.raise(problem);
             return None;
         }
+        // The flag was the mistake; what is left is judged like any other inode.
+        _ => {}
     }
     Some(())
 }

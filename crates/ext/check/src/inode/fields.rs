@@ -22,7 +22,7 @@ pub(crate) fn orphan_remains(subject: &mut Subject<'_, '_>) {
         return;
     }
     let problem = subject.problem(&ORPHAN_REMAINS).stored(dtime);
-    subject.raise_unless_orphan(problem);
+    subject.raise(problem);
     let in_use = subject.raw.i_links_count.get() != 0;
     subject.raw.i_dtime.set(if in_use { 0 } else { subject.fs.now as u32 });
 }
@@ -40,7 +40,7 @@ pub(crate) fn free_inode(subject: &mut Subject<'_, '_>) {
     let mode = subject.raw.i_mode.get();
     if subject.raw.i_dtime.get() == 0 && mode != 0 {
         let problem = subject.problem(&DELETION_TIME_MISSING).stored(Value::Text(format!("{mode:#o}")));
-        subject.raise_unless_orphan(problem);
+        subject.raise(problem);
         subject.raw.i_dtime.set(subject.fs.now as u32);
     }
 }
@@ -50,7 +50,7 @@ pub(crate) fn deletion_time(subject: &mut Subject<'_, '_>) {
     let dtime = subject.raw.i_dtime.get();
     if dtime != 0 {
         let problem = subject.problem(&DELETION_TIME_IN_USE).stored(dtime);
-        subject.raise_unless_orphan(problem);
+        subject.raise(problem);
         subject.raw.i_dtime.set(0);
     }
 }

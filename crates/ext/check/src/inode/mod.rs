@@ -19,7 +19,7 @@ mod tests;
 
 use fsmend_base::{BlockRange, InodeNo};
 use fsmend_engine::inodes::{Kind, mark};
-use fsmend_engine::{Findings, Problem, Value};
+use fsmend_engine::{Findings, Value};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, special as numbers};
 
@@ -72,9 +72,6 @@ pub struct Inspection {
     pub has_problems: bool,
     /// Whether an inode in use will be cleared.
     pub cleared: bool,
-    /// What has to be raised unless this inode is on the list of orphans or in the orphan file: an orphan has a
-    /// deletion time, and blocks behind its end, for good reason. Empty where the file system has no orphans.
-    pub unless_orphan: Vec<Problem>,
 }
 
 impl Inspection {
@@ -84,13 +81,13 @@ impl Inspection {
     }
 }
 
-/// Inspects `record`, the record of inode `inode`. Raises every problem that it finds.
+/// Inspects `record`, the record of inode `inode`, on a file system whose orphans have been released (an orphan has a
+/// deletion time, or none, and blocks behind its end, for good reason). Raises every problem that it finds.
 /// Reads map, attribute and directory blocks as it needs them, each at most a bounded number of times.
 pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findings) -> Inspection {
     let mut subject = Subject::new(fs, inode, record);
     let mut inspection = examine(&mut subject);
     inspection.has_problems = !subject.is_clean();
-    inspection.unless_orphan = std::mem::take(&mut subject.unless_orphan);
     findings.merge(subject.findings);
     inspection
 }

@@ -33,11 +33,7 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) 
     if wrong {
         let right = map.end().saturating_mul(subject.block_size());
         let problem = subject.problem(&SIZE_WRONG).stored(subject.raw.size()).observed(right);
-        if subject.is_directory() {
-            subject.raise(problem)
-        } else {
-            subject.raise_unless_orphan(problem)
-        }
+        subject.raise(problem);
         subject.raw.set_size(right);
     }
     wrong
@@ -85,7 +81,7 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
         return false;
     }
     let problem = subject.problem(&SECTORS_WRONG).stored(stored).observed(right);
-    subject.raise_unless_orphan(problem);
+    subject.raise(problem);
     subject.raw.i_blocks_lo.set(right as u32);
     if huge_file {
         subject.raw.i_blocks_high.set((right >> 32) as u16);

@@ -3,7 +3,6 @@
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Findings, Problem, Row};
-use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use crate::Fs;
@@ -17,15 +16,12 @@ pub(crate) struct Subject<'a, 'd> {
     pub record: Vec<u8>,
     /// What has been raised about this inode.
     pub findings: Findings,
-    /// What has to be raised if the inode is not one of the file system's orphans.
-    pub unless_orphan: Vec<Problem>,
 }
 
 impl<'a, 'd> Subject<'a, 'd> {
     pub fn new(fs: &'a Fs<'d>, inode: InodeNo, record: &[u8]) -> Self {
         let raw = RawInode::from_record(record);
-        let (findings, unless_orphan) = (Findings::new(), Vec::new());
-        Subject { fs, inode, raw, record: record.to_vec(), findings, unless_orphan }
+        Subject { fs, inode, raw, record: record.to_vec(), findings: Findings::new() }
     }
 
     /// A problem of this inode.
@@ -37,20 +33,9 @@ impl<'a, 'd> Subject<'a, 'd> {
         self.findings.raise(problem);
     }
 
-    /// Raises `problem`, or leaves it to the caller where the inode may be an orphan.
-    pub fn raise_unless_orphan(&mut self, problem: Problem) {
-        if self.may_have_orphans() { self.unless_orphan.push(problem) } else { self.raise(problem) }
-    }
-
     /// Whether nothing has been raised so far.
     pub fn is_clean(&self) -> bool {
-        self.findings.is_empty() && self.unless_orphan.is_empty()
-    }
-
-    fn may_have_orphans(&self) -> bool {
-        let features = self.fs.geometry.features;
-        self.fs.superblock.s_last_orphan.get() != 0
-            || (features.has_compat(compat::ORPHAN_FILE) && features.has_ro_compat(ro_compat::ORPHAN_PRESENT))
+        self.findings.is_empty()
     }
 
     pub fn store(&mut self) {
