@@ -26,7 +26,8 @@ pub(crate) fn replay(
     findings: &mut Findings,
 ) -> bool {
     let mut scan = Scan { sequence, ..Scan::default() };
-    for index in bounds.last..bounds.end {
+    // The block at the end of the log stays unused.
+    for index in bounds.last + 1..bounds.end {
         match log.read(index) {
             Ok(block) => {
                 if !scan.block(&block) {

@@ -34,7 +34,7 @@ pub(crate) struct LogBounds {
     pub first: u64,
     /// Block behind the log; it goes on at `first`.
     pub last: u64,
-    /// Block behind the fast commits, which begin at `last`.
+    /// Block behind the fast commits, which begin one block behind `last`.
     pub end: u64,
     /// Whether fields that its version does not have were filled in.
     pub had_v2_fields: bool,
