@@ -33,10 +33,8 @@ pub const I_BLOCK_RANGE: Range<usize> = 0x28..0x28 + I_BLOCK_LEN;
 pub enum Outcome {
     /// Its data live in the inode.
     Inline(InlineData),
-    /// It had no data attribute, but blocks: only the flag was cleared in the record, and its map is left to be judged.
-    Mapped,
-    /// It had no data attribute: flag, size and `i_block` were cleared in the record, it is now an empty file (or a
-    /// directory without blocks).
+    /// It had no data attribute: the flag was cleared in the record. Where it evidently has blocks its map is left to be
+    /// judged; otherwise size and `i_block` were cleared too, and it is now an empty file (or a directory without blocks).
     Truncated,
     /// The file system has no inline data and the inode no data attribute: the flag is nonsense, and the caller judges
     /// the inode (e2fsck clears it).
@@ -79,7 +77,8 @@ pub fn inspect(
             return Outcome::NotInline;
         }
         findings.raise(Problem::new(&problems::NO_ATTRIBUTE).inode(ino));
-        return clear_flag(fs, record, attributes.charged_bytes);
+        clear_flag(fs, record, attributes.charged_bytes);
+        return Outcome::Truncated;
     };
     if !feature {
         findings.raise(Problem::new(&problems::FEATURE).inode(ino));
@@ -103,23 +102,22 @@ fn capacity(value: &Range<usize>) -> u64 {
     (I_BLOCK_LEN + value.len()) as u64
 }
 
-/// Clears the flag of an inode without data attribute. Where it counts more blocks than its attributes have, and
-/// `i_block` can be a map, the flag is the mistake, and the data stay; otherwise it becomes an empty file.
-fn clear_flag(fs: &Fs<'_>, record: &mut [u8], charged_bytes: u64) -> Outcome {
+/// Clears the flag of an inode without data attribute. Where `i_block` is an extent tree, or can be a block map and
+/// more blocks are counted than its attributes can have, the flag is the mistake, and the data stay; otherwise it becomes
+/// an empty file.
+fn clear_flag(fs: &Fs<'_>, record: &mut [u8], charged_bytes: u64) {
     let mut inode = RawInode::from_record(record);
     inode.clear_flag(flags::INLINE_DATA);
-    let attribute_block = inode.i_file_acl_lo.get() != 0 || inode.i_file_acl_high.get() != 0;
+    // One cluster may be the attribute block's, even if its pointer has just been cleared.
     let cluster = u64::from(fs.geometry.block_size) * u64::from(fs.geometry.cluster_blocks);
-    let in_attributes = if attribute_block { cluster } else { 0 } + charged_bytes;
-    let has_blocks = u64::from(inode.i_blocks_lo.get()) * SECTOR > in_attributes;
-    let mapped =
-        has_blocks && (looks_like_extent_tree(&inode.i_block) || looks_like_block_map(fs, &inode.i_block));
-    if !mapped {
+    let has_blocks = u64::from(inode.i_blocks_lo.get()) * SECTOR > cluster.saturating_add(charged_bytes);
+    if looks_like_extent_tree(&inode.i_block) {
+        inode.set_flag(flags::EXTENTS);
+    } else if !(has_blocks && looks_like_block_map(fs, &inode.i_block)) {
         inode.set_size(0);
         inode.i_block = [0; I_BLOCK_LEN];
     }
     inode.store(record);
-    if mapped { Outcome::Mapped } else { Outcome::Truncated }
 }
 
 /// The entries of a directory fill exactly what the inode holds, in multiples of four bytes.

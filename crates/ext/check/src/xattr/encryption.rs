@@ -4,11 +4,11 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::encryption::{CONTEXT_NAME, Policy, parse_context};
+use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, name_index};
 
 use super::in_inode::find_value;
-use super::inspect::block_pointer;
 use super::{BlockAttributes, InInodeAttributes, problems};
 use crate::Fs;
 
@@ -63,7 +63,8 @@ pub fn policy_of(fs: &Fs<'_>, record: &[u8]) -> Option<Policy> {
     if let Some(range) = find_value(record, name_index::ENCRYPTION, CONTEXT_NAME) {
         return parse_context(record.get(range)?).ok();
     }
-    let pointer = block_pointer(fs, &inode).map(BlockNo).filter(|block| fs.is_valid_block(*block));
+    let wide = fs.geometry.features.has_incompat(incompat::BIT64) && !fs.geometry.hurd;
+    let pointer = Some(BlockNo(inode.file_acl(wide))).filter(|block| fs.is_valid_block(*block));
     let block = fs.read_block(pointer?).ok()?;
     if RawXattrHeader::from_block(&block).h_magic.get() != XATTR_MAGIC {
         return None;

@@ -1,7 +1,7 @@
 //! Extended attributes: in the inode, in an attribute block, in inodes of their own.
 //!
 //! An inode's attributes stand in two places: behind `i_extra_isize` in its own record ([`inspect_in_inode`]) and in an
-//! attribute block that several inodes with equal attributes may share ([`inspect_block`]); [`inspect`] looks at all of it. Values may lie in inodes of
+//! attribute block that several inodes with equal attributes may share ([`inspect_block`]). Values may lie in inodes of
 //! their own. Where the layout of an area is broken, nothing in it can be believed and all of it goes; where only one
 //! entry is wrong, that entry goes and the others stay.
 
@@ -9,7 +9,6 @@ mod area;
 mod block;
 mod encryption;
 mod in_inode;
-mod inspect;
 pub mod problems;
 mod region;
 mod value_inode;
@@ -22,7 +21,6 @@ pub use block::{
 pub use encryption::{EncryptionState, inspect_encryption, policies_agree, policy_of};
 pub(crate) use in_inode::find_value;
 pub use in_inode::{InInodeAttributes, inspect_in_inode};
-pub use inspect::{Attributes, inspect};
 pub use value_inode::check_value_inodes;
 
 /// A reference to an inode that holds an attribute value, with the hash that the entry stores.

@@ -14,8 +14,8 @@ use super::testing::{
 };
 use super::{
     BlockAttributes, BlockReferences, EncryptionState, InInodeAttributes, check_refcounts,
-    check_value_inodes, inspect, inspect_block, inspect_encryption, inspect_in_inode, inspect_pointer,
-    policies_agree, policy_of, problems, read_and_inspect_block,
+    check_value_inodes, inspect_block, inspect_encryption, inspect_in_inode, inspect_pointer, policies_agree,
+    policy_of, problems, read_and_inspect_block,
 };
 
 const OWNER: InodeNo = InodeNo(12);
@@ -195,34 +195,6 @@ fn pointers_to_blocks() {
     let bare = Features { compat: 0, ..all_features() };
     assert_eq!(judge(bare, 50), (None, codes(&[&problems::POINTER_WITHOUT_FEATURE])));
     assert_eq!(bare.compat & compat::EXT_ATTR, 0);
-}
-
-/// All attributes of a record that points to `BLOCK`.
-fn inspect_all(device: &MemoryDevice, record: &mut [u8], rows: &[&'static Row]) -> super::Attributes {
-    edit(record, |inode| inode.i_file_acl_lo.set(BLOCK.0 as u32));
-    let mut findings = Findings::new();
-    let found = inspect(&fs(device, all_features()), OWNER, record, &mut findings);
-    assert_eq!(raised(&findings), codes(rows));
-    assert_eq!(
-        RawInode::from_record(record).i_file_acl_lo.get(),
-        found.block.map_or(0, |block| block.0 as u32)
-    );
-    found
-}
-
-#[test]
-fn all_attributes_of_an_inode() {
-    let mut device = device_with_holder(&holder_record(1));
-    let at = BLOCK.0 as usize * BLOCK_SIZE;
-    let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
-    device.bytes_mut()[at..at + BLOCK_SIZE].copy_from_slice(&block_with(BLOCK, &two()));
-    let found = inspect_all(&device, &mut record, &[]);
-    assert_eq!((found.block, found.clusters, found.encryption), (Some(BLOCK), 4, EncryptionState::Plain));
-    device.bytes_mut()[at + 16] ^= 1;
-    assert!(inspect_all(&device, &mut record, &[]).block.is_some(), "what stays is raised with the block");
-    device.bytes_mut()[at] ^= 1;
-    let found = inspect_all(&device, &mut record, &[&problems::BLOCK_MAGIC]);
-    assert_eq!((found.block, found.clusters), (None, 3));
 }
 
 #[test]
