@@ -192,7 +192,6 @@ fn damaged_blocks() -> Vec<&'static str> {
             world.block(42)[BLOCK - 12..].fill(0);
         }),
         damage(&rows::CHECKSUM_WRONG, World::checksummed(), |world| world.block(42)[BLOCK - 1] ^= 1),
-        damage(&rows::INLINE_SIZE_ODD, inline(), |world| attribute(world, 14, 7, b"data", &[0; 6])),
         damage(&rows::DOT_DOT_MISSING, inline(), |world| world.edit(14, |raw| raw.i_block[0] = 0)),
         damage(&rows::CHAIN_BROKEN, inline(), |world| world.edit(14, |raw| raw.i_block[8] = 3)),
     ]
