@@ -5,6 +5,7 @@ use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::casefold;
 use fsmend_ext_format::directory::Entry;
+use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
 use fsmend_ext_format::inode::special;
 
@@ -30,7 +31,7 @@ pub(super) struct Judge<'a> {
     pub surroundings: Surroundings<'a>,
     pub nature: Nature,
     /// Encryption policy of the directory, when it is encrypted and has one.
-    pub policy: Option<Vec<u8>>,
+    pub policy: Option<Policy>,
 }
 
 impl Judge<'_> {
@@ -72,7 +73,7 @@ impl Judge<'_> {
             return Some(&rows::ENTRY_TO_VALUE_INODE);
         }
         if self.nature.encrypted && slot == Slot::Name {
-            return encryption::objection(self.fs, self.policy.as_deref(), entry.name, inode, fact.kind());
+            return encryption::objection(self.fs, self.policy, entry.name, inode, fact);
         }
         None
     }

@@ -20,8 +20,8 @@ use super::index::Index;
 use super::names::{EntryPlace, NameTable};
 use super::nature::Nature;
 use super::paths::entries_of;
-use super::{Directory, Surroundings, dots, encryption, inline, problems as rows};
-use crate::Fs;
+use super::{Directory, Surroundings, dots, inline, problems as rows};
+use crate::{Fs, xattr};
 
 /// Inspects one directory.
 pub(super) struct Inspector<'a> {
@@ -46,7 +46,7 @@ impl<'a> Inspector<'a> {
         findings: &'a mut Findings,
     ) -> Self {
         let nature = Nature::of(fs, directory);
-        let policy = if nature.encrypted { encryption::policy(fs, &directory.record) } else { None };
+        let policy = if nature.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
         let judge = Judge { fs, inodes, surroundings, nature, policy };
         let names = NameTable::default();
         Inspector { fs, inodes, directory, findings, nature, judge, index: None, rebuild: false, names }
@@ -276,17 +276,12 @@ impl<'a> Inspector<'a> {
     }
 
     fn inspect_inline(&mut self) {
-        let mut data = inline::gather(&self.directory.record);
-        if data.len % 4 != 0 {
-            let problem = Problem::new(&rows::INLINE_SIZE_ODD).inode(self.nature.inode);
-            self.findings.raise(problem.stored(data.len as u64));
-            data.records.truncate(data.records.len() & !3);
-        }
+        let Some(mut data) = inline::gather(&self.directory.record) else { return };
         let block_size = u64::from(self.fs.geometry.block_size);
         let block = BlockNo(self.fs.inode_offset(self.nature.inode).unwrap_or(0) / block_size);
         let mut found = Findings::new();
         self.inodes.observe_link(self.nature.inode);
-        self.inline_parent(data.parent, &mut found);
+        self.inline_parent(data.parent.0, &mut found);
         mend_block(&mut data.records, &self.nature, block, false, &mut found);
         self.take_entries(&data.records, 0, false, None, true, &mut found);
         self.findings.merge(found);
@@ -338,8 +333,7 @@ impl<'a> Inspector<'a> {
     fn mended_again(&self, logical: u32) -> Option<Vec<u8>> {
         let mut quiet = Findings::new();
         if self.directory.inline {
-            let mut records = inline::gather(&self.directory.record).records;
-            records.truncate(records.len() & !3);
+            let mut records = inline::gather(&self.directory.record)?.records;
             mend_block(&mut records, &self.nature, BlockNo(0), false, &mut quiet);
             return Some(records);
         }

@@ -26,8 +26,7 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
     let nature = Nature::of(fs, directory);
     let mut quiet = Findings::new();
     if directory.inline {
-        let mut records = inline::gather(&directory.record).records;
-        records.truncate(records.len() & !3);
+        let mut records = inline::gather(&directory.record).map_or(Vec::new(), |data| data.records);
         mend_block(&mut records, &nature, BlockNo(0), false, &mut quiet);
         visit_block(&records, &nature, false, visit);
         return;

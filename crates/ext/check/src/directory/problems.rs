@@ -264,15 +264,6 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x02004D],
     }
-    /// An inline directory of odd length.
-    INLINE_SIZE_ODD = "ext.directory.inline-size-odd" {
-        severity: Minor, evidence: Local, preen: false,
-        message: "directory {inode}, which is stored in its inode, is {stored} bytes long, which is not a multiple of four",
-        meaning: "Records of a directory are multiples of four bytes long.",
-        repair: "The length is rounded down.",
-        loss: "Nothing; no record fits into the rest.",
-        peers: [0x02004E],
-    }
     /// Too short for an encrypted name.
     ENCRYPTED_NAME_SHORT = "ext.directory.encrypted-name-short" {
         severity: Major, evidence: Local, preen: false,

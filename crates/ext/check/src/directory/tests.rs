@@ -1,1 +1,319 @@
+//! Each row of the catalogue is raised by some damage; sound directories raise nothing.
 
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Row;
+use fsmend_engine::inodes::mark;
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::inode::{flags, mode};
+
+use super::paths::Paths;
+use super::problems as rows;
+use super::testing::{BLOCK, World};
+
+const NAMES: &[(u32, &str)] =
+    &[(13, "alpha"), (13, "beta"), (13, "gamma"), (13, "delta"), (13, "epsilon"), (13, "zeta")];
+
+/// Blocks of the indexed directory in `World::directory` 12.
+const INDEXED: &[u32] = &[42, 50, 51];
+
+fn indexed() -> World {
+    let mut world = World::checksummed();
+    world.inode(14, mode::REGULAR, 0, 1, &[]);
+    world.indexed(12, INDEXED, NAMES);
+    world
+}
+
+fn encrypted(casefold: u32) -> World {
+    let mut world = World::new(compat::DIR_INDEX, incompat::ENCRYPT | incompat::CASEFOLD, 0);
+    world.edit(12, |raw| raw.i_flags.set(flags::ENCRYPT | casefold));
+    world.edit(13, |raw| raw.i_flags.set(flags::ENCRYPT));
+    world.edit(14, |raw| raw.i_flags.set(flags::ENCRYPT));
+    world.entries(12, 42, &[(12, "."), (2, ".."), (13, "0123456789abcdef"), (14, "0123456789abcdeg")]);
+    world
+}
+
+/// Puts an attribute into an inode, as the only one.
+fn attribute(world: &mut World, inode: u32, index: u8, name: &[u8], value: &[u8]) {
+    let record = world.record(inode);
+    let area = &mut record[160..];
+    area.fill(0);
+    area[..4].copy_from_slice(&0xEA02_0000u32.to_le_bytes());
+    area[4..6].copy_from_slice(&[name.len() as u8, index]);
+    area[6..8].copy_from_slice(&40u16.to_le_bytes());
+    area[12..16].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    area[20..20 + name.len()].copy_from_slice(name);
+    area[44..44 + value.len()].copy_from_slice(value);
+}
+
+fn inline() -> World {
+    let mut world = World::new(0, incompat::INLINE_DATA, 0);
+    world.inode(14, mode::DIRECTORY, flags::INLINE_DATA, 2, &[]);
+    world.edit(14, |raw| {
+        raw.i_size_lo.set(60);
+        raw.i_block[0] = 12;
+        raw.i_block[8] = 56;
+    });
+    attribute(&mut world, 14, 7, b"data", &[]);
+    world
+}
+
+#[test]
+fn sound_directories_raise_nothing() {
+    let clean = |name: &str, mut world: World| assert_eq!(world.codes(), BTreeSet::new(), "{name}");
+    clean("plain", World::plain());
+    clean("checksums", World::checksummed());
+    clean("encrypted", encrypted(0));
+    clean("encrypted without case", encrypted(flags::CASEFOLD));
+    clean("inline", inline());
+    let mut indexed = indexed();
+    assert_eq!(indexed.codes(), [rows::UNCONNECTED.code; 0].into(), "indexed");
+    let mut folded = World::new(0, incompat::CASEFOLD, 0);
+    folded.edit(12, |raw| raw.i_flags.set(flags::CASEFOLD));
+    folded.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (13, "suc")]);
+    clean("casefolded", folded);
+}
+
+#[test]
+fn links_and_parents_are_counted() {
+    let (_, inodes) = World::plain().check();
+    let links = |inode| inodes.links(InodeNo(inode)).1;
+    assert_eq!([links(2), links(11), links(12), links(13), links(14)], [4, 2, 3, 1, 2]);
+}
+
+/// Damages a plain file system; the row has to be among what is found.
+fn damage(row: &'static Row, mut world: World, damage: impl FnOnce(&mut World)) -> &'static str {
+    damage(&mut world);
+    let codes = world.codes();
+    assert!(codes.contains(row.code), "{} is not among {codes:?}", row.code);
+    row.code
+}
+
+/// Other entries than `.`, `..` and `sub` in directory 12.
+fn entries(row: &'static Row, more: &'static [(u32, &'static str)]) -> &'static str {
+    damage(row, World::plain(), |world| {
+        let all = [&[(12, "."), (2, ".."), (14, "sub")], more].concat();
+        world.entries(12, 42, &all);
+    })
+}
+
+fn bytes(row: &'static Row, offset: usize, bytes: &'static [u8]) -> &'static str {
+    damage(row, World::plain(), |world| world.block(42)[offset..offset + bytes.len()].copy_from_slice(bytes))
+}
+
+fn index_bytes(row: &'static Row, block: u32, offset: usize, bytes: &'static [u8]) -> &'static str {
+    damage(row, indexed(), |world| {
+        world.block(block)[offset..offset + bytes.len()].copy_from_slice(bytes);
+        world.seal_index(12, block, 32);
+    })
+}
+
+fn damaged_dots() -> Vec<&'static str> {
+    vec![
+        bytes(&rows::DOT_WRONG_INODE, 0, &[13]),
+        bytes(&rows::DOT_MISSING, 0, &[0]),
+        bytes(&rows::FIRST_NOT_DOT, 8, b"x"),
+        bytes(&rows::DOT_UNTERMINATED, 9, b"x"),
+        bytes(&rows::DOT_DOT_MISSING, 12, &[0]),
+        bytes(&rows::SECOND_NOT_DOT_DOT, 20, b"x"),
+        bytes(&rows::DOT_DOT_UNTERMINATED, 22, b"x"),
+        damage(&rows::DOT_OVERSIZED, World::plain(), |world| {
+            world.block(42)[4] = 28;
+            world.block(42)[28..40].copy_from_slice(b"\x02\0\0\0\xe4\x03\x02\x02..\0\0");
+        }),
+        entries(&rows::DOT_AGAIN, &[(13, ".")]),
+        entries(&rows::DOT_DOT_AGAIN, &[(13, "..")]),
+    ]
+}
+
+fn damaged_entries() -> Vec<&'static str> {
+    vec![
+        entries(&rows::ENTRY_INODE_INVALID, &[(1000, "x")]),
+        entries(&rows::ENTRY_INODE_INVALID, &[(8, "journal")]),
+        entries(&rows::ENTRY_INODE_UNUSED, &[(20, "x")]),
+        entries(&rows::ENTRY_TO_ITSELF, &[(12, "x")]),
+        entries(&rows::ENTRY_TO_ROOT, &[(2, "x")]),
+        entries(&rows::DIRECTORY_NAMED_TWICE, &[(14, "again")]),
+        entries(&rows::DIRECTORY_NAMED_TWICE, &[(11, "elsewhere")]),
+        entries(&rows::NAME_INVALID, &[(13, "a/b")]),
+        entries(&rows::NAME_EMPTY, &[(13, "")]),
+        entries(&rows::ENTRY_TWICE, &[(13, "x"), (13, "x")]),
+        entries(&rows::NAME_TWICE, &[(13, "sub")]),
+        damage(&rows::ENTRY_IN_BAD_BLOCK, World::plain(), |world| world.bad_blocks = vec![5 + 3]),
+        bytes(&rows::FILE_TYPE_MISSING, 31, &[0]),
+        bytes(&rows::FILE_TYPE_WRONG, 31, &[1]),
+        damage(&rows::FILE_TYPE_UNEXPECTED, World::plain(), |world| world.geometry.features.incompat = 0),
+        damage(&rows::ENTRY_TO_VALUE_INODE, World::plain(), |world| {
+            world.marks = vec![(13, mark::VALUE_HOLDER)]
+        }),
+        damage(&rows::ENTRY_IN_UNUSED_TAIL, World::new(0, 0, ro_compat::GDT_CSUM), |world| {
+            world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (40, "x")]);
+        }),
+        damage(&rows::ENTRY_IN_UNINIT_GROUP, World::new(0, 0, ro_compat::GDT_CSUM), |world| {
+            world.desc.flags = 1
+        }),
+        damage(&rows::NAME_NOT_UTF8, World::new(0, incompat::CASEFOLD, 0), |world| {
+            world.superblock.s_encoding_flags.set(1);
+            world.edit(12, |raw| raw.i_flags.set(flags::CASEFOLD));
+            world.raw_entries(12, 42, &[(12, b"."), (2, b".."), (14, b"sub\xff")]);
+        }),
+        damage(&rows::NAME_TWICE, World::new(0, incompat::CASEFOLD, 0), |world| {
+            world.edit(12, |raw| raw.i_flags.set(flags::CASEFOLD));
+            world.entries(12, 42, &[(12, "."), (2, ".."), (14, "straße"), (13, "STRASSE")]);
+        }),
+        damage(&rows::ENCRYPTED_NAME_SHORT, encrypted(0), |world| {
+            world.entries(12, 42, &[(12, "."), (2, ".."), (14, "short")]);
+        }),
+        damage(&rows::ENTRY_UNENCRYPTED, encrypted(0), |world| world.edit(13, |raw| raw.i_flags.set(0))),
+        damage(&rows::ENTRY_OTHER_POLICY, encrypted(0), |world| {
+            attribute(world, 13, 9, b"c", &[1; 28]);
+        }),
+        damage(&rows::NAME_TWICE_ENCRYPTED, encrypted(0), |world| {
+            let name = "0123456789abcdef";
+            world.entries(12, 42, &[(12, "."), (2, ".."), (13, name), (14, name)]);
+        }),
+    ]
+}
+
+fn damaged_blocks() -> Vec<&'static str> {
+    vec![
+        bytes(&rows::CHAIN_BROKEN, 28, &[0xF1, 0xFF]),
+        bytes(&rows::NAME_BEYOND_RECORD, 18, &[7]),
+        damage(&rows::HOLE, World::plain(), |world| {
+            world.directory(12, 3, &[42, 0, 50], &[(12, "."), (2, ".."), (14, "sub")])
+        }),
+        damage(&rows::HOLE, World::plain(), |world| world.directory(14, 2, &[0, 43], &[])),
+        damage(&rows::BLOCK_UNREADABLE, World::plain(), |world| world.edit(14, |raw| raw.i_block[0] = 200)),
+        damage(&rows::CHECKSUM_MISSING, World::checksummed(), |world| {
+            world.block(42)[28..30].copy_from_slice(&1000u16.to_le_bytes());
+            world.block(42)[BLOCK - 12..].fill(0);
+        }),
+        damage(&rows::CHECKSUM_WRONG, World::checksummed(), |world| world.block(42)[BLOCK - 1] ^= 1),
+        damage(&rows::DOT_DOT_MISSING, inline(), |world| world.edit(14, |raw| raw.i_block[0] = 0)),
+        damage(&rows::CHAIN_BROKEN, inline(), |world| world.edit(14, |raw| raw.i_block[8] = 3)),
+    ]
+}
+
+fn damaged_indexes() -> Vec<&'static str> {
+    let flag = |world: &mut World, set: u32| world.edit(12, |raw| raw.i_flags.set(raw.i_flags.get() | set));
+    vec![
+        damage(&rows::INDEX_WITHOUT_FEATURE, indexed(), |world| world.geometry.features.compat = 0),
+        index_bytes(&rows::ROOT_MALFORMED, 42, 24, &[1]),
+        index_bytes(&rows::HASH_UNKNOWN, 42, 28, &[77]),
+        index_bytes(&rows::FLAGS_UNKNOWN, 42, 31, &[1]),
+        index_bytes(&rows::TOO_DEEP, 42, 30, &[2]),
+        index_bytes(&rows::CANNOT_SIPHASH, 42, 28, &[6]),
+        damage(&rows::NEEDS_SIPHASH, indexed(), |world| {
+            world.geometry.features.incompat |= incompat::ENCRYPT | incompat::CASEFOLD;
+            flag(world, flags::ENCRYPT | flags::CASEFOLD);
+        }),
+        index_bytes(&rows::NOT_REFERENCED, 42, 44, &[1]),
+        index_bytes(&rows::REFERENCED_TWICE, 42, 44, &[1]),
+        index_bytes(&rows::REBUILD, 42, 44, &[1]),
+        index_bytes(&rows::HASH_TOO_LARGE, 42, 40, &[2, 0, 0, 0]),
+        index_bytes(&rows::HASH_TOO_SMALL, 42, 40, &[0xFE, 0xFF, 0xFF, 0xFF]),
+        index_bytes(&rows::BLOCK_OUT_OF_RANGE, 42, 44, &[9]),
+        index_bytes(&rows::LIMIT_WRONG, 42, 32, &[100]),
+        index_bytes(&rows::COUNT_WRONG, 42, 34, &[0]),
+        index_bytes(&rows::DEPTH_WRONG, 42, 30, &[1]),
+        damage(&rows::HASHES_NOT_ASCENDING, indexed(), |world| {
+            world.block(42)[34] = 3;
+            world.block(42)[48..56].copy_from_slice(&[2, 0, 0, 0, 1, 0, 0, 0]);
+            world.seal_index(12, 42, 32);
+        }),
+        damage(&rows::ROOT_CHECKSUM, indexed(), |world| world.block(42)[BLOCK - 1] ^= 1),
+        damage(&rows::NODE_CHECKSUM, indexed(), |world| {
+            world.inode(12, mode::DIRECTORY, flags::INDEX, 2, &[42, 50, 51, 52]);
+            world.block(52)[4..6].copy_from_slice(&(BLOCK as u16).to_le_bytes());
+            world.block(52)[8..12].copy_from_slice(&[126, 0, 1, 0]);
+        }),
+        damage(&rows::LARGE_DIR_MISSING, indexed(), |world| {
+            world.block(42)[30] = 2;
+            world.seal_index(12, 42, 32);
+            world.edit(12, |raw| raw.i_size_lo.set(1 << 30));
+        }),
+    ]
+}
+
+fn damaged_trees() -> Vec<&'static str> {
+    vec![
+        damage(&rows::ROOT_MISSING, World::plain(), |world| world.edit(2, |raw| raw.i_mode.set(0))),
+        damage(&rows::UNCONNECTED, World::plain(), |world| world.entries(12, 42, &[(12, "."), (2, "..")])),
+        bytes(&rows::PARENT_WRONG, 12, &[11]),
+        bytes(&rows::PARENT_WRONG, 12, &[0]),
+        damage(&rows::LOOPED, World::plain(), |world| {
+            world.entries(2, 40, &[(2, "."), (2, ".."), (11, "lost+found"), (13, "f")]);
+            world.entries(14, 43, &[(14, "."), (12, ".."), (12, "up")]);
+        }),
+        damage(&rows::LOST_FOUND_MISSING, World::plain(), |world| {
+            world.entries(2, 40, &[(2, "."), (2, ".."), (11, "found"), (12, "d"), (13, "f")]);
+        }),
+        damage(&rows::LOST_FOUND_NOT_DIRECTORY, World::plain(), |world| {
+            world.entries(2, 40, &[(2, "."), (2, ".."), (11, "x"), (12, "d"), (13, "lost+found")]);
+        }),
+        damage(&rows::LOST_FOUND_ENCRYPTED, World::new(0, incompat::ENCRYPT, 0), |world| {
+            world.edit(11, |raw| raw.i_flags.set(flags::ENCRYPT));
+            attribute(world, 11, 9, b"c", &[1; 28]);
+        }),
+        damage(&rows::LOST_FOUND_INLINE, inline(), |world| {
+            world.entries(12, 42, &[(12, "."), (2, ".."), (11, "sub")]);
+            world.entries(2, 40, &[(2, "."), (2, ".."), (14, "lost+found"), (12, "d"), (13, "f")]);
+        }),
+        damage(&rows::LOST_FOUND_FULL, World::plain(), |world| world.reconnects = 60),
+    ]
+}
+
+/// Rows that others raise: the inspection of inodes.
+const ELSEWHERE: &[&Row] = &[&rows::INDEX_NOT_DIRECTORY];
+
+#[test]
+fn every_row_is_raised() {
+    let cases = [damaged_dots(), damaged_entries(), damaged_blocks(), damaged_indexes(), damaged_trees()];
+    let raised: BTreeSet<&str> =
+        cases.into_iter().flatten().chain(ELSEWHERE.iter().map(|row| row.code)).collect();
+    let all: BTreeSet<&str> = rows::ROWS.iter().map(|row| row.code).collect();
+    assert_eq!(all.difference(&raised).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
+#[test]
+fn one_damage_is_named_once() {
+    let mut world = World::plain();
+    world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (20, "gone")]);
+    assert_eq!(world.codes(), [rows::ENTRY_INODE_UNUSED.code].into());
+    let mut world = World::checksummed();
+    world.block(42)[BLOCK - 2] ^= 1;
+    assert_eq!(world.codes(), [rows::CHECKSUM_WRONG.code].into());
+}
+
+#[test]
+fn names_and_paths() {
+    let mut world = World::plain();
+    world.entries(14, 43, &[(14, "."), (12, ".."), (13, "second\n")]);
+    let (_, inodes) = world.check();
+    world.with_fs(|fs, _, _| {
+        let paths = Paths::gather(fs, &inodes, &[InodeNo(13), InodeNo(14)], 4);
+        assert_eq!(paths.path_of(InodeNo(14)).as_deref(), Some("/d/sub"));
+        assert_eq!(paths.path_of(InodeNo(13)).as_deref(), Some("/f"));
+        assert_eq!(paths.path_of(InodeNo(2)).as_deref(), Some("/"));
+        assert_eq!(paths.path_of(InodeNo(30)), None);
+        let names = paths.names_of(InodeNo(13));
+        assert_eq!(names, [(InodeNo(2), b"f".to_vec()), (InodeNo(14), b"second\n".to_vec())]);
+    });
+}
+
+#[test]
+fn any_block_is_inspected_to_its_end() {
+    let mut random = fsmend_base::SeededRandom::new(11);
+    for round in 0..3000 {
+        let mut world = if round % 2 == 0 { World::checksummed() } else { indexed() };
+        for _ in 0..1 + random.below(8) {
+            let block = [40, 42, 43, 50, 51][random.below(5) as usize];
+            let at = random.below(BLOCK as u64) as usize % if random.below(2) == 0 { 64 } else { BLOCK };
+            world.block(block)[at] = random.next_u64() as u8;
+        }
+        world.check();
+    }
+}
