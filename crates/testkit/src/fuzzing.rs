@@ -65,11 +65,10 @@ pub fn parsers(data: &[u8]) {
         block.entries().for_each(drop);
     }
     fast_commit::records(data).for_each(drop);
-    let _ = directory::EntryHeader::at(
-        data,
-        0,
-        directory::EntryLayout { block_size: data.len().max(1) as u32, hash_behind_name: false },
-    );
+    for hash_behind_name in [false, true] {
+        let layout = directory::EntryLayout { block_size: data.len().max(1) as u32, hash_behind_name };
+        let _ = directory::EntryHeader::at(data, 0, layout);
+    }
 }
 
 /// The superblock, found and settled, and all that follows from it.

@@ -11,8 +11,10 @@ use crate::process::{Ended, Limits, run_limited};
 /// What e2fsck makes of an image that it may not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Exit code 0.
+    /// Exit code 0, and not a word about anything.
     Sound,
+    /// Exit code 0, but with complaints: defects that `-n` passes over. Both verdicts are right.
+    Either,
     /// Exit code 4.
     Damaged,
     /// It gave up, crashed or hung: no oracle here.
@@ -25,10 +27,17 @@ pub fn e2fsck(image: &Path, patience: Duration) -> io::Result<(Verdict, String)>
     command.arg("-fn").arg(image).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = run_limited(command, Limits { patience, ..Limits::default() })?;
     let verdict = match run.ended {
+        Ended::Code(0) if complains(&run.stdout) => Verdict::Either,
         Ended::Code(0) => Verdict::Sound,
         Ended::Code(4) => Verdict::Damaged,
         other => Verdict::None(format!("{other:?}")),
     };
     let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
     Ok((verdict, said))
+}
+
+/// Whether anything stands between the names of the passes: the only other lines are the version and the summary.
+fn complains(stdout: &[u8]) -> bool {
+    let said = String::from_utf8_lossy(stdout);
+    said.lines().any(|line| line.ends_with('?') || line.ends_with("? no") || line.contains("IGNORED"))
 }

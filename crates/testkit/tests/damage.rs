@@ -193,13 +193,23 @@ fn the_report_is_the_same_at_any_number_of_threads_and_with_every_backend() {
                 let report = fsmend::check(&victim.path, &[&["--all"], options].concat()).unwrap();
                 let refused_backend = report.code() == Some(8) && options[0] == "--backend";
                 if report.run.stdout != reference.run.stdout && !refused_backend {
-                    failures.push(format!("{base} seed {seed} {options:?}"));
+                    failures.push(format!(
+                        "{base} seed {seed} {options:?}: {}",
+                        first_difference(&reference, &report)
+                    ));
                 }
             }
             damage.undo(&victim.file).unwrap();
         }
     }
     assert!(failures.is_empty(), "different reports:\n{}", failures.join("\n"));
+}
+
+fn first_difference(one: &fsmend::Report, other: &fsmend::Report) -> String {
+    let (one, other) = (String::from_utf8_lossy(&one.run.stdout), String::from_utf8_lossy(&other.run.stdout));
+    let lines = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+    let (one, other) = lines.unwrap_or(("one report is longer", ""));
+    format!("{} or {}", one.trim(), other.trim())
 }
 
 #[test]
