@@ -211,7 +211,7 @@ impl fmt::Display for OpenError {
                 f.write_str("there is no such file; expected an image file or a block device (lsblk lists those)")
             }
             OpenErrorKind::PermissionDenied => {
-                f.write_str("no permission to read it; run as root, or as a user who may read it")
+                f.write_str("no permission to read it; run as root or as a user who may read it (a container must be given the device)")
             }
             OpenErrorKind::Directory => f.write_str(
                 "is a directory; expected an image file or a block device (findmnt tells which one a directory is on)",
