@@ -36,7 +36,7 @@ pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<u6
         return refuse(format!("its clusters of 2^{cluster_bits} bytes are outside 2^9 to 2^21"));
     }
     if be32(header, 32) != 0 {
-        return refuse("it is encrypted; decrypt it first (qemu-img convert)".into());
+        return refuse("it is encrypted".into());
     }
     // An entry of level 1 leads to one cluster of entries of 8 bytes, each of which stands for a cluster.
     let bytes_per_entry = 1u64 << (2 * cluster_bits - 3);
