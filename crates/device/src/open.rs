@@ -32,6 +32,8 @@ pub struct Opened {
 pub struct Target {
     /// What to call it: the path, with the partition where there are several.
     pub label: String,
+    /// The number of the partition, if it is one.
+    pub partition: Option<u32>,
     /// Its bytes.
     pub device: Arc<dyn Device>,
 }
@@ -45,7 +47,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// Why a target cannot be opened. The text names the path, what was expected, and the way out.
+/// Why a target cannot be opened. Displayed, it names the path, what was expected, and the way out.
 #[derive(Debug)]
 pub struct OpenError {
     /// The path as given.
@@ -136,7 +138,7 @@ fn choose(label: &str, device: Arc<dyn Device>, options: &OpenOptions) -> Result
     if options.partition.is_none() && options.offset.is_none() {
         return choose_all(label, device);
     }
-    let mut target = Target { label: label.to_owned(), device };
+    let mut target = Target { label: label.to_owned(), partition: None, device };
     if let Some(wanted) = options.partition {
         target = choose_partition(target, wanted)?;
     }
@@ -150,7 +152,7 @@ fn choose(label: &str, device: Arc<dyn Device>, options: &OpenOptions) -> Result
 fn choose_all(label: &str, device: Arc<dyn Device>) -> Result<Choice, OpenErrorKind> {
     let table = partitions(&device);
     if table.is_empty() {
-        return Ok((vec![Target { label: label.to_owned(), device }], Vec::new()));
+        return Ok((vec![Target { label: label.to_owned(), partition: None, device }], Vec::new()));
     }
     let (mut targets, mut skipped) = (Vec::new(), Vec::new());
     for partition in table {
@@ -192,67 +194,101 @@ fn choose_offset(target: Target, offset: u64) -> Result<Target, OpenErrorKind> {
     if offset >= len {
         return Err(OpenErrorKind::OffsetBeyondEnd { offset, len });
     }
-    let label = if offset == 0 { target.label } else { format!("{} at byte {offset}", target.label) };
-    let device = Arc::new(Slice::new(label.clone(), target.device, offset, len - offset));
-    Ok(Target { label, device })
+    let label = if offset == 0 { target.label.clone() } else { format!("{} at byte {offset}", target.label) };
+    let device = Arc::new(Slice::new(label.clone(), Arc::clone(&target.device), offset, len - offset));
+    Ok(Target { label, device, ..target })
 }
 
 fn window(label: &str, disk: &Arc<dyn Device>, partition: &Partition) -> Target {
     let label = format!("{label} partition {}", partition.number);
     let device = Slice::new(label.clone(), Arc::clone(disk), partition.start, partition.len);
-    Target { label, device: Arc::new(device) }
+    Target { label, partition: Some(partition.number), device: Arc::new(device) }
+}
+
+impl OpenError {
+    /// What is wrong and what was expected, without the path.
+    pub fn message(&self) -> String {
+        self.kind.text().0
+    }
+
+    /// What to do about it; begins in lower case.
+    pub fn way_out(&self) -> String {
+        self.kind.text().1
+    }
+}
+
+impl OpenErrorKind {
+    /// What is wrong, and the way out.
+    fn text(&self) -> (String, String) {
+        let (message, way_out) = match self {
+            OpenErrorKind::NotFound => (
+                "there is no such file (expected an image file or a block device)",
+                "check the name (lsblk lists block devices)",
+            ),
+            OpenErrorKind::PermissionDenied => (
+                "no permission to read it",
+                "run as root or as a user who may read it (a container must be given the device)",
+            ),
+            OpenErrorKind::Directory => (
+                "it is a directory (expected an image file or a block device)",
+                "name the device on which the directory lies (findmnt tells it)",
+            ),
+            OpenErrorKind::NotSeekable => (
+                "it is neither a regular file nor a block device",
+                "copy what it delivers to a file and check that",
+            ),
+            OpenErrorKind::Empty => (
+                "it has no bytes at all (expected a file system image)",
+                "look whether it was copied completely, or whether a medium is inserted",
+            ),
+            OpenErrorKind::Io(error) => {
+                return (
+                    format!("it cannot be opened: {error}"),
+                    "check the name and what it leads to".into(),
+                );
+            }
+            OpenErrorKind::Image(error) => {
+                let way_out = "convert it (qemu-img convert -O raw) and check the result";
+                return (error.to_string(), way_out.into());
+            }
+            OpenErrorKind::NoSuchPartition { wanted, there } => return no_such_partition(*wanted, there),
+            OpenErrorKind::PartitionBeyondEnd { wanted, disk_len } => {
+                let Partition { number, start, .. } = wanted;
+                let message = format!(
+                    "partition {number} starts at byte {start}, beyond the end of the disk at byte {disk_len}"
+                );
+                return (message, "look whether the image was copied completely".into());
+            }
+            OpenErrorKind::OffsetBeyondEnd { offset, len } => {
+                let message = format!("offset {offset} lies beyond the end at byte {len}");
+                return (message, "give the byte at which the file system starts".into());
+            }
+            OpenErrorKind::NoExtPartition(skipped) => {
+                let rows = skipped.iter().map(|Skipped { partition, why }| format!("\n  {partition}: {why}"));
+                let way_out = format!(
+                    "name one with --partition to check it nevertheless:{}",
+                    rows.collect::<String>()
+                );
+                return ("none of its partitions holds an ext file system".into(), way_out);
+            }
+        };
+        (message.into(), way_out.into())
+    }
+}
+
+fn no_such_partition(wanted: u32, there: &[Partition]) -> (String, String) {
+    if there.is_empty() {
+        let message = format!("it has no partition table, so no partition {wanted}");
+        return (message, "leave --partition out to check all of it".into());
+    }
+    let rows = there.iter().map(|partition| format!("\n  {partition}"));
+    (format!("it has no partition {wanted}"), format!("name one of these:{}", rows.collect::<String>()))
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.path.display())?;
-        match &self.kind {
-            OpenErrorKind::NotFound => {
-                f.write_str("there is no such file; expected an image file or a block device (lsblk lists those)")
-            }
-            OpenErrorKind::PermissionDenied => {
-                f.write_str("no permission to read it; run as root, or as a user who may read it")
-            }
-            OpenErrorKind::Directory => f.write_str(
-                "is a directory; expected an image file or a block device (findmnt tells which one a directory is on)",
-            ),
-            OpenErrorKind::NotSeekable => f.write_str(
-                "is neither a regular file nor a block device; copy what it delivers to a file and check that",
-            ),
-            OpenErrorKind::Empty => {
-                f.write_str("has no bytes; expected a file system image: was it copied completely, is a medium inserted?")
-            }
-            OpenErrorKind::Io(error) => write!(f, "cannot be opened: {error}"),
-            OpenErrorKind::Image(error) => write!(
-                f,
-                "{error}; qemu-img check tells more, and qemu-img convert -O raw makes an image that can be checked if it can be read at all"
-            ),
-            OpenErrorKind::NoSuchPartition { wanted, there } => write_no_such_partition(f, *wanted, there),
-            OpenErrorKind::PartitionBeyondEnd { wanted, disk_len } => write!(
-                f,
-                "partition {} starts at byte {}, beyond the end of the disk at byte {disk_len}; was the image cut off?",
-                wanted.number, wanted.start
-            ),
-            OpenErrorKind::OffsetBeyondEnd { offset, len } => {
-                write!(f, "offset {offset} lies beyond the end at byte {len}; expected the byte at which the file system starts")
-            }
-            OpenErrorKind::NoExtPartition(skipped) => {
-                f.write_str("none of its partitions holds an ext file system; name one with --partition to check it nevertheless:")?;
-                skipped.iter().try_for_each(|Skipped { partition, why }| write!(f, "\n  {partition}: {why}"))
-            }
-        }
+        write!(f, "{}: {}; {}", self.path.display(), self.message(), self.way_out())
     }
-}
-
-fn write_no_such_partition(f: &mut fmt::Formatter<'_>, wanted: u32, there: &[Partition]) -> fmt::Result {
-    if there.is_empty() {
-        return write!(
-            f,
-            "has no partition table, so no partition {wanted}; leave --partition out to check all of it"
-        );
-    }
-    write!(f, "has no partition {wanted}; there are:")?;
-    there.iter().try_for_each(|partition| write!(f, "\n  {partition}"))
 }
 
 impl fmt::Display for Partition {

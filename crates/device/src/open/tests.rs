@@ -53,6 +53,7 @@ fn a_disk_gives_its_ext_partitions_and_tells_what_the_others_are() {
     assert_eq!(lengths(&opened), [64 * 512]);
     assert!(opened.targets[0].label.ends_with(" partition 1"));
     assert_eq!(opened.targets[0].device.name(), opened.targets[0].label);
+    assert_eq!(opened.targets[0].partition, Some(1));
     let why: Vec<&str> = opened.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
     assert_eq!(why, ["it holds swap space", "it starts beyond the end of the disk"]);
 }

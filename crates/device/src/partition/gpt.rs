@@ -25,10 +25,12 @@ struct Header {
 }
 
 /// The partitions, from whichever copy is sound; from a copy with damaged rows if neither is. None without a GPT.
-/// The backup alone counts only where the MBR announces a GPT: it may be left over from an earlier life of the disk.
+/// Where the MBR does not announce a GPT, it may be left over from an earlier life of the disk: its backup alone does not
+/// count then, and none of it does if the MBR has partitions of its own.
 pub(super) fn read(device: &dyn Device, sector: u64) -> Option<Vec<Partition>> {
     let primary = read_header(device, sector, 1);
-    if primary.is_none() && !mbr::is_protective(device) {
+    let announced = mbr::is_protective(device);
+    if !announced && (primary.is_none() || mbr::has_rows(device)) {
         return None;
     }
     let backup = || read_header(device, sector, (device.len() / sector).checked_sub(1)?);

@@ -49,6 +49,11 @@ pub(super) fn is_protective(device: &dyn Device) -> bool {
     read_rows(device, 0).is_some_and(|rows| rows.iter().any(|row| row.kind == PROTECTIVE))
 }
 
+/// Whether the first sector is a table with any row in use.
+pub(super) fn has_rows(device: &dyn Device) -> bool {
+    read_rows(device, 0).is_some_and(|rows| !rows.is_empty())
+}
+
 const PROTECTIVE: u8 = 0xEE;
 
 fn is_extended(kind: u8) -> bool {

@@ -160,6 +160,15 @@ fn the_backup_stands_in_for_a_damaged_gpt() {
 }
 
 #[test]
+fn a_gpt_from_an_earlier_life_yields_to_an_mbr_with_partitions() {
+    let mut disk = gpt_disk(512, &[(40, 99)]);
+    put_table(&mut disk, 0, &[(0x83, 64, 100)]);
+    assert_eq!(places(disk.clone()), [(1, 64 * 512, 100 * 512)]);
+    put(&mut disk, 0, &[0; 512]);
+    assert_eq!(places(disk), [(1, 40 * 512, 60 * 512)], "without an MBR it is all there is");
+}
+
+#[test]
 fn a_protective_mbr_without_gpt_has_no_partitions() {
     let mut disk = vec![0; DISK_BYTES];
     put_table(&mut disk, 0, &[(0xEE, 1, u32::MAX)]);

@@ -27,8 +27,8 @@ pub(crate) fn is_qcow2(start: &[u8]) -> bool {
 }
 
 /// Refuses what `imago` would take on trust: a level-1 table that is absurdly large, lies beyond the end of the file or
-/// is too small for the disk, and encryption, which it would hand out as data.
-pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<()> {
+/// is too small for the disk, and encryption, which it would hand out as data. Returns the size of clusters.
+pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<u64> {
     let cluster_bits = be32(header, 20);
     let (disk_bytes, l1_entries, l1_offset) =
         (be64(header, 24), u64::from(be32(header, 36)), be64(header, 40));
@@ -36,7 +36,7 @@ pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<()
         return refuse(format!("its clusters of 2^{cluster_bits} bytes are outside 2^9 to 2^21"));
     }
     if be32(header, 32) != 0 {
-        return refuse("it is encrypted; decrypt it first (qemu-img convert)".into());
+        return refuse("it is encrypted".into());
     }
     // An entry of level 1 leads to one cluster of entries of 8 bytes, each of which stands for a cluster.
     let bytes_per_entry = 1u64 << (2 * cluster_bits - 3);
@@ -46,7 +46,7 @@ pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<()
     if l1_offset.checked_add(l1_entries * 8).is_none_or(|end| end > file_len) {
         return refuse("its level-1 table lies beyond the end of the file".into());
     }
-    Ok(())
+    Ok(1 << cluster_bits)
 }
 
 /// Takes the marks for writers out of `bytes`, which were read from `offset`: `imago` refuses images that have them, but
@@ -67,7 +67,7 @@ pub(super) fn version(header: &[u8; HEADER_BYTES]) -> u32 {
     be32(header, 4)
 }
 
-fn refuse(why: String) -> io::Result<()> {
+fn refuse<T>(why: String) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::InvalidData, format!("the qcow2 image cannot be read: {why}")))
 }
 

@@ -3,6 +3,7 @@
 //! What an image may make us do is bounded before `imago` sees it ([`header::check`]: sizes; [`gate::Gate`]: length of the
 //! backing chain, kinds of files), and it reads through [`storage::HostFile`], which cannot write.
 
+mod cache;
 mod gate;
 mod header;
 mod storage;
@@ -15,6 +16,7 @@ use imago::qcow2::Qcow2;
 use imago::{FormatAccess, FormatDriverBuilder, Mapping};
 
 use crate::{Device, ReadError, check_bounds};
+use cache::ClusterCache;
 use gate::Gate;
 use storage::HostFile;
 
@@ -24,14 +26,46 @@ pub(crate) use header::is_qcow2;
 pub struct Qcow2Device {
     name: String,
     image: FormatAccess<HostFile>,
+    unpacked: ClusterCache,
 }
 
 impl Qcow2Device {
     /// Opens the image at `path`, and those it is based on, for reading only.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = HostFile::open_image(path)?;
+        let unpacked = ClusterCache::new(file.cluster_bytes());
         let image = guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(Gate::new()))?;
-        Ok(Qcow2Device { name: path.display().to_string(), image: FormatAccess::new(image) })
+        Ok(Qcow2Device { name: path.display().to_string(), image: FormatAccess::new(image), unpacked })
+    }
+
+    /// Reads within the disk; parts of compressed clusters come from the cache.
+    fn read(&self, mut offset: u64, mut buf: &mut [u8]) -> io::Result<()> {
+        let cluster_bytes = self.unpacked.cluster_bytes();
+        if buf.len() as u64 >= cluster_bytes {
+            return self.image.read(buf, offset);
+        }
+        while !buf.is_empty() {
+            let within = (offset % cluster_bytes) as usize;
+            let count = buf.len().min(cluster_bytes as usize - within);
+            let (part, rest) = buf.split_at_mut(count);
+            match self.image.get_mapping(offset, count as u64)? {
+                (Mapping::Special { .. }, _) => {
+                    let cluster =
+                        self.unpacked.get(offset / cluster_bytes, || self.unpack(offset - within as u64))?;
+                    part.copy_from_slice(&cluster[within..within + count]);
+                }
+                _ => self.image.read(&mut *part, offset)?,
+            }
+            (offset, buf) = (offset + count as u64, rest);
+        }
+        Ok(())
+    }
+
+    /// The whole cluster at `offset`; beyond the end of the disk it reads as zeroes.
+    fn unpack(&self, offset: u64) -> io::Result<Vec<u8>> {
+        let mut cluster = vec![0; self.unpacked.cluster_bytes() as usize];
+        self.image.read(cluster.as_mut_slice(), offset)?;
+        Ok(cluster)
     }
 
     /// Hands the hint on to the files in which the bytes lie; holes and compressed clusters get none.
@@ -61,7 +95,7 @@ impl Device for Qcow2Device {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         let len = buf.len() as u64;
         check_bounds(offset, len, self.len())?;
-        guarded(|| self.image.read(buf, offset)).map_err(|error| ReadError::io(offset, len, error))
+        guarded(|| self.read(offset, buf)).map_err(|error| ReadError::io(offset, len, error))
     }
 
     fn readahead(&self, offset: u64, len: u64) {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fsmend_base::SeededRandom;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
@@ -103,6 +104,39 @@ fn data_holes_zeroes_and_compressed_clusters_are_read() {
         ReadErrorKind::BeyondEnd
     );
     assert!(device.direct().is_none());
+}
+
+#[test]
+fn small_reads_from_compressed_clusters_are_right_for_many_threads() {
+    let values: Vec<u8> = (1..200).collect();
+    let mut image = Image::new(200);
+    for (cluster, value) in values.iter().enumerate() {
+        image = if cluster % 5 == 0 {
+            image.with_data(cluster, *value)
+        } else {
+            image.with_compressed(cluster, *value)
+        };
+    }
+    // The image on which this one is based is compressed as well.
+    let base = Image::new(200).with_compressed(199, 77).write();
+    let file = image.with_backing(base.path()).write();
+    let device = Qcow2Device::open(file.path()).unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (device, values) = (&device, &values);
+            scope.spawn(move || {
+                let mut random = SeededRandom::new(seed);
+                for _ in 0..2000 {
+                    let offset = random.below(200 * CLUSTER as u64 - 600);
+                    let mut buf = vec![0; random.below(600) as usize];
+                    device.read_at(offset, &mut buf).unwrap();
+                    for (byte, at) in buf.iter().zip(offset..) {
+                        assert_eq!(byte, values.get(at as usize / CLUSTER).unwrap_or(&77));
+                    }
+                }
+            });
+        }
+    });
 }
 
 #[test]
