@@ -170,7 +170,7 @@ fn summary(summary: &Summary) -> String {
         JournalUse::Clean => text.push_str("; journal clean"),
         JournalUse::Replayed => text.push_str("; journal replayed in memory before the check"),
         JournalUse::NotReplayed => {
-            text.push_str("; journal not replayed, so that some problems may not be real")
+            text.push_str("; journal not replayed: what stands on the disk was checked")
         }
     }
     if summary.superblock_is_backup {
