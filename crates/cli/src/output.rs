@@ -44,8 +44,8 @@ fn refusals(outcomes: &[Outcome]) {
             let text = refusal.to_string();
             // Some refusals already name the device.
             let text = text.strip_prefix(&format!("{}: ", outcome.target)).unwrap_or(&text);
-            let text = printable(text.trim_end_matches('.'));
-            eprintln!("fsmend: {}: {stop}: {text}.", printable(&outcome.name()));
+            let lines: Vec<String> = text.trim_end_matches('.').lines().map(printable).collect();
+            eprintln!("fsmend: {}: {stop}: {}.", printable(&outcome.name()), lines.join("\n"));
         }
     }
 }

@@ -11,6 +11,9 @@ pub const WIDTH_DEFAULT: usize = 80;
 const WIDTH_MIN: usize = 40;
 const WIDTH_MAX: usize = 100;
 
+/// Stands for a blank at which no line may be broken. A control character, so that nothing [`printable`] holds it.
+pub const NO_BREAK: &str = "\u{1}";
+
 /// How text is laid out.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
@@ -90,7 +93,7 @@ impl Style {
             used += len;
         }
         out.push('\n');
-        out
+        out.replace(NO_BREAK, " ")
     }
 }
 

@@ -11,7 +11,7 @@ use fsmend_ext_check::run::Estimate;
 
 use crate::numbers::{bytes, counted, duration, percent, seconds, thousands};
 use crate::outcome::{Answer, Checked, Outcome};
-use crate::style::{Paint, Style, printable};
+use crate::style::{NO_BREAK, Paint, Style, printable};
 
 /// How many problems of a kind are listed unless all are wanted.
 const LISTED: usize = 5;
@@ -83,7 +83,7 @@ fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String 
 fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
     let style = layout.style;
     let name = printable(&outcome.name());
-    let took = duration(outcome.wall);
+    let took = duration(outcome.wall).replace(' ', NO_BREAK);
     let report = &checked.report;
     let (verdict, paint, rest) = if report.is_damaged() {
         let worst = report.damage().map(|group| group.row.severity).max().unwrap_or(Severity::Minor);
@@ -96,7 +96,8 @@ fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
     };
     let plain = format!("{name}: {verdict}. {rest}");
     // Scripts read one line per target; people read lines that fit.
-    let text = if layout.quiet { format!("{plain}\n") } else { style.wrap("", &plain) };
+    let text =
+        if layout.quiet { format!("{plain}\n").replace(NO_BREAK, " ") } else { style.wrap("", &plain) };
     text.replacen(&format!(": {verdict}."), &format!(": {}.", style.paint(paint, verdict)), 1)
 }
 
@@ -169,7 +170,7 @@ fn summary(summary: &Summary) -> String {
         JournalUse::Clean => text.push_str("; journal clean"),
         JournalUse::Replayed => text.push_str("; journal replayed in memory before the check"),
         JournalUse::NotReplayed => {
-            text.push_str("; journal not replayed, so that some problems may not be real")
+            text.push_str("; journal not replayed: what stands on the disk was checked")
         }
     }
     if summary.superblock_is_backup {

@@ -42,7 +42,8 @@ const DEFECTS: &[u32] = &[
 ];
 
 /// Defects that no row stands for, with the reason.
-const EXCEPTIONS: &[(u32, &str)] = &[];
+const EXCEPTIONS: &[(u32, &str)] =
+    &[(0x02_0033, "Large files without the feature that announces them are not looked for yet.")];
 
 #[test]
 fn every_defect_has_a_row_or_a_reason() {
