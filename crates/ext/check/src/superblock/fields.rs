@@ -42,7 +42,12 @@ pub(super) fn mend(
     counts(raw, geometry, findings);
     extra_sizes(raw, geometry, findings);
     times(raw, now, findings);
-    if !is_backup {
+    if is_backup {
+        // Backups never have the flag, so whether the journal is dirty is for the journal itself to say.
+        if raw.features().has_compat(compat::HAS_JOURNAL) && !raw.features().has_incompat(incompat::RECOVER) {
+            raw.s_feature_incompat += incompat::RECOVER;
+        }
+    } else {
         state(raw, findings);
     }
 }
