@@ -9,7 +9,7 @@ use fsmend_device::{Device, Overlay, ReadBackend};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::report::{StageStats, Summary};
-use fsmend_engine::{Findings, Progress};
+use fsmend_engine::{Findings, Progress, Row};
 
 use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
@@ -90,7 +90,9 @@ pub fn check(
     let mut settled = settled;
     if journal.replayed {
         // What the journal brings up to date is judged as the journal leaves it.
-        findings.retain(|problem| problem.row.code.starts_with("ext.journal."));
+        let lost = &superblock::problems::PRIMARY_REPLACED;
+        let kept = |row: &Row| row.code.starts_with("ext.journal.") || (settled.is_backup() && row == lost);
+        findings.retain(|problem| kept(problem.row));
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut findings)?;
     }
     let mut again = Findings::new();
@@ -105,6 +107,7 @@ pub fn check(
     let mut fs = open(&overlay, settled.clone(), options.now, &mut again);
     let bad = bad_blocks::check(&fs, &mut findings);
     bad.apply(&mut fs.groups);
+    group::refuse_without_room(&settled, &fs.groups)?;
     laps.lap("superblock, groups, journal", 0, 0, 0);
     let mut report =
         check_settled(&fs, &bad, options, progress, cancel, (findings, orphans.used), &mut laps)?;
