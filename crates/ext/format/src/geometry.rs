@@ -228,7 +228,7 @@ impl Default for GroupHead {
 }
 
 fn is_power_of(mut value: u32, base: u32) -> bool {
-    while value > 1 && value % base == 0 {
+    while value > 1 && value.is_multiple_of(base) {
         value /= base;
     }
     value == 1

@@ -105,7 +105,7 @@ impl Comparison<'_> {
         let units = blocks.count.div_ceil(u64::from(geometry.cluster_blocks));
         let mut used = Words::new(units);
         used.fill(|at| self.claims.claimed().load_word_at(geometry.cluster_of(blocks.start.0) + at));
-        let free = units - used.count();
+        let free = (units - used.count()).saturating_sub(self.owed_units());
         totals.free_units += free;
         totals.stored_free_units += u64::from(desc.free_blocks);
         if free != u64::from(desc.free_blocks) {
@@ -124,7 +124,12 @@ impl Comparison<'_> {
             }
             return;
         }
-        let Some(stored) = self.read_bitmap(desc.block_bitmap, findings) else { return };
+        let Some(stored) = self.read_bitmap(desc.block_bitmap, findings) else {
+            if desc.block_bitmap == 0 {
+                self.compare(&Words::new(units), &used, &BLOCK_ROWS, findings);
+            }
+            return;
+        };
         let bits = geometry.blocks_per_group / geometry.cluster_blocks;
         if geometry.features.metadata_csum() {
             let right = checksum::bitmap(geometry.checksum_seed, &stored, bits, geometry.wide_descriptors());
@@ -135,6 +140,15 @@ impl Comparison<'_> {
         if !padding_is_set(&stored, units) {
             findings.raise(Problem::new(&problems::BLOCK_BITMAP_PADDING).group(self.group));
         }
+    }
+
+    /// What a repair will take in the group for bitmaps and an inode table whose places are lost.
+    fn owed_units(&self) -> u64 {
+        let desc = &self.fs.groups[self.group.0 as usize].desc;
+        let table = u64::from(self.fs.geometry.inode_table_blocks());
+        let pieces = [(desc.block_bitmap, 1), (desc.inode_bitmap, 1), (desc.inode_table, table)];
+        let blocks: u64 = pieces.iter().filter(|(place, _)| *place == 0).map(|(_, count)| count).sum();
+        blocks.div_ceil(u64::from(self.fs.geometry.cluster_blocks))
     }
 
     /// 64 units' worth of static metadata from `unit` on.
@@ -182,7 +196,12 @@ impl Comparison<'_> {
             }
             return;
         }
-        let Some(stored) = self.read_bitmap(desc.inode_bitmap, findings) else { return };
+        let Some(stored) = self.read_bitmap(desc.inode_bitmap, findings) else {
+            if desc.inode_bitmap == 0 {
+                self.compare(&Words::new(count), &used, &INODE_ROWS, findings);
+            }
+            return;
+        };
         if geometry.features.metadata_csum() {
             let right = checksum::bitmap(
                 geometry.checksum_seed,

@@ -137,7 +137,7 @@ fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings)
     if reserved > blocks / 2 {
         findings.raise(Problem::new(&problems::RESERVED_BLOCKS).stored(reserved).observed(blocks));
         raw.s_r_blocks_count_lo = ((blocks / 2) as u32).into();
-        raw.s_r_blocks_count_hi = ((blocks / 2 >> 32) as u32).into();
+        raw.s_r_blocks_count_hi = (((blocks / 2) >> 32) as u32).into();
     }
     let first_inode = raw.s_first_ino.get();
     let last = raw.s_inodes_count.get();
@@ -154,7 +154,7 @@ fn extra_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
         return;
     }
     let room = geometry.inode_size - u32::from(GOOD_OLD_INODE_SIZE);
-    let is_wrong = |size: u16| size != 0 && (size < 4 || u32::from(size) > room || size % 4 != 0);
+    let is_wrong = |size: u16| size != 0 && (size < 4 || u32::from(size) > room || !size.is_multiple_of(4));
     let (least, wanted) = (raw.s_min_extra_isize.get(), raw.s_want_extra_isize.get());
     if is_wrong(least) {
         findings.raise(Problem::new(&problems::MIN_EXTRA_SIZE).stored(least).observed(geometry.inode_size));
