@@ -95,6 +95,9 @@ pub fn check(
         findings.retain(|problem| kept(problem.row));
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut findings)?;
     }
+    if settled.is_backup() && options.replay && !journal.replayed {
+        settled.clear_recovery();
+    }
     let mut again = Findings::new();
     let judged = if journal.replayed { &mut findings } else { &mut again };
     let fs = open(&overlay, settled.clone(), options.now, judged);

@@ -51,6 +51,13 @@ impl Settled {
     pub fn is_backup(&self) -> bool {
         self.block > 1
     }
+
+    /// Takes back the recovery flag, once the journal has turned out to be clean.
+    pub fn clear_recovery(&mut self) {
+        let bits = self.superblock.s_feature_incompat.get() & !incompat::RECOVER;
+        self.superblock.s_feature_incompat = bits.into();
+        self.geometry.features.incompat = bits;
+    }
 }
 
 /// Finds a superblock that can be worked with: the primary, else the backups, best first; raises what is wrong with
