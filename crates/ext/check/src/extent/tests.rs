@@ -6,7 +6,7 @@ use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use super::problems::*;
-use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
+use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG};
 use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, extent, index, inode, node, tree};
 
 /// A file of one level below the root: eight blocks in two leaves, at 60 and 61.
@@ -123,7 +123,7 @@ fn checksums_of_nodes() {
     bench.expect(FILE, &raw, &[&NODE_CHECKSUM]);
     bench.device.bytes_mut()[61 * BLOCK_SIZE + 14] = 1;
     bench.put(61, &node(BLOCK_SIZE, 0, &[extent(4, 4, 600)]));
-    bench.expect(FILE, &raw, &[&START_OUTSIDE, &SECTORS_WRONG, &SIZE_WRONG][..2].as_ref());
+    bench.expect(FILE, &raw, &[&START_OUTSIDE, &SECTORS_WRONG]);
 }
 
 #[test]

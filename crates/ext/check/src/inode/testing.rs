@@ -116,7 +116,7 @@ impl Bench {
             let (_, left) = self.inspect(inode, &again);
             let codes: Vec<_> = left.iter().map(|problem| problem.row.code).collect();
             let stays = |code: &&str| code.starts_with("ext.blockmap") || code.starts_with("ext.extent");
-            assert!(codes.iter().all(|code| stays(code)), "left after mending: {codes:?}");
+            assert!(codes.iter().all(stays), "left after mending: {codes:?}");
         }
         inspection
     }
