@@ -14,6 +14,7 @@ use fsmend_ext_format::inode::{RawInode, special};
 
 use crate::directory::{self, Directory, Surroundings};
 use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
+use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::scan::{Pending, ScanOutcome};
@@ -225,6 +226,7 @@ impl CrossCheck<'_> {
             let attributes =
                 xattr::read_and_inspect_block(self.fs, inode, BlockNo(block), &mut self.outcome.findings);
             if !attributes.plausible {
+                self.without_attribute_block(group);
                 continue;
             }
             let unit = self.fs.geometry.cluster_of(block);
@@ -242,6 +244,19 @@ impl CrossCheck<'_> {
         xattr::check_refcounts(counted, &mut self.outcome.findings);
         self.value_inodes();
         extra
+    }
+
+    /// Inspects the innocent ones among inodes whose attribute block goes: their space is wrong without it. (The
+    /// inspection of the others has seen that already.)
+    fn without_attribute_block(&mut self, references: &[(u64, InodeNo)]) {
+        let prover = InodeProver::new(self.fs);
+        let mut proof = Proof::default();
+        for (_, inode) in references {
+            let Some(Ok(record)) = self.fs.read_inode(*inode) else { continue };
+            if prover.prove(*inode, &record, &mut proof) == Verdict::Innocent {
+                inode::inspect(self.fs, *inode, &record, &mut self.outcome.findings);
+            }
+        }
     }
 
     fn value_inodes(&mut self) {

@@ -1,1 +1,177 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
 
+use fsmend_base::InodeNo;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, mode};
+
+use super::problems::*;
+use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG};
+use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, extent, index, inode, node, tree};
+
+/// A file of one level below the root: eight blocks in two leaves, at 60 and 61.
+fn two_leaves(bench: &mut Bench) -> RawInode {
+    bench.put(60, &node(BLOCK_SIZE, 0, &[extent(0, 2, 100), extent(2, 2, 110)]));
+    bench.put(61, &node(BLOCK_SIZE, 0, &[extent(4, 4, 120)]));
+    tree(mode::REGULAR, 1, &[index(0, 60), index(4, 61)], 8, 2)
+}
+
+#[test]
+fn a_sound_tree_is_mapped() {
+    let mut bench = Bench::new();
+    let raw = two_leaves(&mut bench);
+    let inspection = bench.expect(FILE, &raw, &[]);
+    assert_eq!(inspection.map_blocks, [60, 61]);
+    assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [100, 110, 120]);
+    // Neighbours are merged, unwritten ones apart; holes and unwritten blocks behind the end are fine.
+    let entries = [extent(0, 2, 100), extent(2, 2, 102), extent(5, 0x8001, 105), extent(90, 0x8002, 106)];
+    let mut raw = tree(mode::REGULAR, 0, &entries, 7, 0);
+    raw.set_size(5 * 1024);
+    let inspection = bench.expect(FILE, &raw, &[]);
+    assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [4, 1, 2]);
+}
+
+#[test]
+fn wrong_extents_are_taken_out_one_by_one() {
+    let cases = [
+        (extent(4, 4, 600), &START_OUTSIDE),
+        (extent(4, 4, 0), &START_OUTSIDE),
+        (extent(4, 200, 400), &END_OUTSIDE),
+        (extent(2, 2, 120), &OUT_OF_ORDER),
+        (extent(3, 2, 120), &OVERLAP),
+        (extent(4, 0, 120), &LENGTH_ZERO),
+        (extent(u32::MAX, 2, 120), &BEYOND_PARENT),
+    ];
+    for (entry, row) in cases {
+        let raw = tree(mode::REGULAR, 0, &[extent(0, 4, 100), entry], 4, 0);
+        let inspection = Bench::new().expect(FILE, &raw, &[row]);
+        assert_eq!(inspection.runs.len(), 1, "{}", row.code);
+    }
+}
+
+#[test]
+fn nodes_that_are_none() {
+    let mut bench = Bench::new();
+    let raw = two_leaves(&mut bench);
+    bench.put(61, &[0]);
+    let inspection = bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
+    assert_eq!((inspection.runs.len(), inspection.map_blocks), (2, vec![60]));
+    bench.put(61, &node(BLOCK_SIZE, 1, &[index(4, 62)]));
+    bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
+    let outside = tree(mode::REGULAR, 1, &[index(0, 60), index(4, 600)], 4, 1);
+    bench.expect(FILE, &outside, &[&START_OUTSIDE]);
+    let mut none = inode(mode::REGULAR);
+    none.set_flag(fsmend_ext_format::inode::flags::EXTENTS);
+    assert!(bench.expect(FILE, &none, &[&TREE_ROOT_INVALID]).cleared);
+}
+
+#[test]
+fn a_node_that_cannot_be_read() {
+    let mut bench = Bench::new();
+    let raw = two_leaves(&mut bench);
+    bench.device.bytes_mut().truncate(61 * BLOCK_SIZE);
+    bench.expect(FILE, &raw, &[&NODE_UNREADABLE, &SECTORS_WRONG]);
+}
+
+#[test]
+fn loops_end() {
+    let mut bench = Bench::new();
+    bench.put(60, &node(BLOCK_SIZE, 0, &[extent(0, 4, 100)]));
+    let raw = tree(mode::REGULAR, 1, &[index(0, 60), index(4, 60)], 4, 1);
+    bench.expect(FILE, &raw, &[&NODE_REPEATED]);
+    bench.put(61, &node(BLOCK_SIZE, 1, &[index(0, 61)]));
+    let raw = tree(mode::REGULAR, 2, &[index(0, 61)], 0, 1);
+    bench.expect(FILE, &raw, &[&NODE_REPEATED]);
+}
+
+#[test]
+fn a_node_in_the_metadata() {
+    let mut bench = Bench::new();
+    bench.put(30, &node(BLOCK_SIZE, 0, &[extent(0, 4, 100)]));
+    let raw = tree(mode::REGULAR, 1, &[index(0, 30)], 4, 1);
+    let inspection = bench.expect(FILE, &raw, &[&NODE_IN_METADATA]);
+    assert_eq!(inspection.map_blocks, [30], "the claims have to meet");
+}
+
+#[test]
+fn keys_and_bounds_of_interior_entries() {
+    let mut bench = Bench::new();
+    let mut raw = two_leaves(&mut bench);
+    raw.i_block.copy_from_slice(&node(60, 1, &[index(0, 60), index(5, 61)]));
+    let inspection = bench.expect(FILE, &raw, &[&INDEX_START]);
+    assert_eq!(inspection.runs.len(), 3);
+    bench.put(60, &node(BLOCK_SIZE, 0, &[extent(0, 2, 100), extent(2, 3, 110)]));
+    raw.i_block.copy_from_slice(&node(60, 1, &[index(0, 60), index(4, 61)]));
+    let inspection = bench.expect(FILE, &raw, &[&BEYOND_PARENT, &SECTORS_WRONG]);
+    assert_eq!(inspection.runs.len(), 2);
+}
+
+#[test]
+fn checksums_of_nodes() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+    let raw = two_leaves(&mut bench);
+    let seed = checksum::inode_seed(bench.geometry.checksum_seed, InodeNo(FILE), raw.i_generation.get());
+    for block in [60, 61] {
+        let at = block as usize * BLOCK_SIZE;
+        let bytes = &mut bench.device.bytes_mut()[at..at + BLOCK_SIZE];
+        let sum = checksum::extent_block(seed, bytes).unwrap().computed;
+        bytes[BLOCK_SIZE - 4..].copy_from_slice(&sum.to_le_bytes());
+    }
+    bench.expect(FILE, &raw, &[]);
+    bench.device.bytes_mut()[61 * BLOCK_SIZE + 1000] ^= 1;
+    bench.expect(FILE, &raw, &[&NODE_CHECKSUM]);
+    bench.device.bytes_mut()[61 * BLOCK_SIZE + 14] = 1;
+    bench.put(61, &node(BLOCK_SIZE, 0, &[extent(4, 4, 600)]));
+    bench.expect(FILE, &raw, &[&START_OUTSIDE, &SECTORS_WRONG]);
+}
+
+#[test]
+fn trees_that_are_too_deep() {
+    let mut bench = Bench::new();
+    for level in 0..7 {
+        bench.put(60 + level, &node(BLOCK_SIZE, 6 - level as u16, &[index(0, 61 + level)]));
+    }
+    bench.put(66, &node(BLOCK_SIZE, 0, &[extent(0, 1, 100)]));
+    let raw = tree(mode::REGULAR, 7, &[index(0, 60)], 1, 7);
+    assert_eq!(bench.expect(FILE, &raw, &[&TOO_DEEP]).runs.len(), 1);
+}
+
+#[test]
+fn directories_are_dense_and_written() {
+    let bench = Bench::new();
+    let raw = tree(mode::DIRECTORY, 0, &[extent(0, 1, 100), extent(3, 1, 101)], 2, 0);
+    let inspection = bench.expect(FILE, &raw, &[&DIRECTORY_HOLE]);
+    assert_eq!((inspection.runs.len(), inspection.runs[0].count), (1, 2));
+    let raw = tree(mode::DIRECTORY, 0, &[extent(0, 0x8001, 100)], 1, 0);
+    bench.expect(FILE, &raw, &[&DIRECTORY_UNWRITTEN]);
+    let raw = tree(mode::DIRECTORY, 0, &[extent(1 << 21, 1, 100)], 0, 0);
+    bench.expect(FILE, &raw, &[&DIRECTORY_TOO_BIG, &EMPTY_DIRECTORY]);
+}
+
+#[test]
+fn links_and_system_files_are_written() {
+    let mut bench = Bench::new();
+    bench.put(100, &[b'x'; 80]);
+    let mut raw = tree(mode::SYMLINK, 0, &[extent(0, 0x8001, 100)], 1, 0);
+    raw.set_size(80);
+    bench.expect(FILE, &raw, &[&UNWRITTEN_NOT_ALLOWED]);
+    let raw = tree(mode::REGULAR, 0, &[extent(0, 0x8001, 100)], 1, 0);
+    bench.expect(8, &raw, &[&UNWRITTEN_NOT_ALLOWED]);
+}
+
+#[test]
+fn clusters() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.geometry.cluster_blocks = 4;
+    let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(3, 2, 103)], 5, 0);
+    raw.i_blocks_lo.set(16);
+    assert!(bench.expect(FILE, &raw, &[]).misaligned.is_empty());
+    let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 101)], 2, 0);
+    raw.i_blocks_lo.set(16);
+    assert_eq!(bench.expect(FILE, &raw, &[&MISALIGNED_CLUSTER]).misaligned.len(), 1);
+    let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(2, 2, 106)], 4, 0);
+    raw.i_blocks_lo.set(16);
+    bench.expect(FILE, &raw, &[&MISALIGNED_CLUSTER]);
+}

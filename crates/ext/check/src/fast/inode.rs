@@ -142,7 +142,11 @@ impl<'f> InodeProver<'f> {
         let kind = match raw.file_type() {
             mode::REGULAR if flags_word & flags::INDEX == 0 => Kind::Regular,
             mode::DIRECTORY if flags_word & flags::INDEX == 0 || self.dir_index => Kind::Directory,
-            mode::SYMLINK if flags_word & (flags::INDEX | flags::EXTENTS) == 0 => Kind::Symlink,
+            mode::SYMLINK
+                if flags_word & (flags::INDEX | flags::EXTENTS | flags::IMMUTABLE | flags::APPEND) == 0 =>
+            {
+                Kind::Symlink
+            }
             _ => return None,
         };
         let ordinary = unusual == 0

@@ -1,1 +1,127 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
 
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, mode};
+
+use super::problems::*;
+use crate::inode::problems::{SECTORS_WRONG, SIZE_WRONG, SYMLINK_WRONG};
+use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, mapped};
+
+/// A file with twelve direct blocks, an indirect block at 60 and a double one at 61 (with 62 below it).
+fn three_levels(bench: &mut Bench) -> RawInode {
+    bench.put_words(60, &[200, 201]);
+    bench.put_words(61, &[62]);
+    bench.put_words(62, &[300]);
+    let mut words: Vec<u32> = (100..112).collect();
+    words.extend([60, 61]);
+    let mut raw = mapped(mode::REGULAR, &words);
+    raw.set_size((12 + 256 + 1) * BLOCK_SIZE as u64);
+    raw.i_blocks_lo.set(2 * (12 + 3 + 3));
+    raw
+}
+
+#[test]
+fn a_sound_map_is_followed() {
+    let mut bench = Bench::new();
+    let raw = three_levels(&mut bench);
+    let inspection = bench.expect(FILE, &raw, &[]);
+    assert_eq!(inspection.map_blocks, [60, 61, 62]);
+    let runs: Vec<_> = inspection.runs.iter().map(|run| (run.logical, run.physical, run.count)).collect();
+    assert_eq!(runs, [(0, 100, 12), (12, 200, 2), (268, 300, 1)]);
+}
+
+#[test]
+fn wrong_pointers_are_cleared_one_by_one() {
+    let mut bench = Bench::new();
+    let raw = mapped(mode::REGULAR, &[50, 600, 52]);
+    let inspection = bench.expect(FILE, &raw, &[&POINTER_OUTSIDE, &SECTORS_WRONG]);
+    assert_eq!((inspection.runs.len(), inspection.raw().block_word(1)), (2, 0));
+    let mut raw = three_levels(&mut bench);
+    raw.set_block_word(13, 600);
+    bench.expect(FILE, &raw, &[&MAP_POINTER_OUTSIDE, &SECTORS_WRONG]);
+}
+
+#[test]
+fn too_many_wrong_pointers_clear_the_inode() {
+    let words: Vec<u32> = (1000..1012).collect();
+    let inspection =
+        Bench::new().expect(FILE, &mapped(mode::REGULAR, &words), &[&POINTER_OUTSIDE, &HOPELESS]);
+    assert!(inspection.cleared && inspection.runs.is_empty());
+}
+
+#[test]
+fn an_indirect_block_in_the_metadata_is_followed_and_claimed() {
+    let mut bench = Bench::new();
+    let mut raw = three_levels(&mut bench);
+    bench.put_words(30, &[200, 201]);
+    raw.set_block_word(12, 30);
+    let inspection = bench.expect(FILE, &raw, &[&MAP_IN_METADATA]);
+    assert_eq!(inspection.map_blocks[0], 30);
+}
+
+#[test]
+fn loops_end() {
+    let mut bench = Bench::new();
+    let mut raw = three_levels(&mut bench);
+    bench.put_words(61, &[61, 61]);
+    raw.set_size(14 * BLOCK_SIZE as u64);
+    bench.expect(FILE, &raw, &[&MAP_REPEATED, &SECTORS_WRONG]);
+}
+
+#[test]
+fn an_indirect_block_that_cannot_be_read() {
+    let mut bench = Bench::new();
+    let raw = three_levels(&mut bench);
+    bench.device.bytes_mut().truncate(62 * BLOCK_SIZE);
+    let (inspection, problems) = bench.inspect(FILE, &raw);
+    assert!(problems.iter().any(|problem| problem.row == &MAP_UNREADABLE));
+    assert!(!inspection.cleared);
+}
+
+#[test]
+fn a_directory_beyond_its_limit() {
+    let mut bench = Bench::new();
+    let mut words = vec![0; 256];
+    words[255] = 63;
+    bench.put_words(61, &words);
+    bench.put_words(62, &words);
+    let mut last = vec![0; 256];
+    last[200] = 300;
+    bench.put_words(63, &last);
+    let mut raw = mapped(mode::DIRECTORY, &[100]);
+    raw.set_block_word(14, 61);
+    bench.put_words(61, &[vec![0; 255], vec![62]].concat());
+    raw.i_blocks_lo.set(8);
+    bench.expect(FILE, &raw, &[&DIRECTORY_TOO_BIG]);
+}
+
+#[test]
+fn a_link_of_two_blocks() {
+    let mut bench = Bench::new();
+    bench.put(100, &[b'x'; 80]);
+    let mut raw = mapped(mode::SYMLINK, &[100, 101]);
+    raw.set_size(80);
+    // The second pointer goes; the target in the first block is whole.
+    let inspection = bench.expect(FILE, &raw, &[&SYMLINK_TOO_BIG, &SECTORS_WRONG]);
+    assert!(!inspection.cleared);
+    raw.set_size(81);
+    bench.expect(FILE, &raw, &[&SYMLINK_TOO_BIG, &SECTORS_WRONG, &SYMLINK_WRONG]);
+}
+
+#[test]
+fn a_size_that_no_block_map_reaches() {
+    let bench = Bench::new();
+    let mut raw = mapped(mode::REGULAR, &[100]);
+    raw.set_size(1 << 40);
+    bench.expect(FILE, &raw, &[&SIZE_WRONG]);
+}
+
+/// Two TiB of blocks do not fit a test; the row is raised at the limit that the sector count sets.
+#[test]
+fn a_file_beyond_its_limit() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat &= !ro_compat::HUGE_FILE;
+    let raw = mapped(mode::REGULAR, &[100]);
+    bench.expect(FILE, &raw, &[]);
+    assert_eq!(FILE_TOO_BIG.peers[0], 0x010045);
+}

@@ -62,13 +62,16 @@ pub(crate) fn extra_size(subject: &mut Subject<'_, '_>) {
     }
     let room = u16::try_from(subject.record.len() - BASE_INODE_SIZE).unwrap_or(u16::MAX);
     let stored = subject.raw.i_extra_isize.get();
-    if stored == 0 || (EXTRA_SIZE_MIN..=room).contains(&stored) && stored % 4 == 0 {
+    if stored == 0 || (EXTRA_SIZE_MIN..=room).contains(&stored) && stored.is_multiple_of(4) {
         return;
     }
     let in_range = (EXTRA_SIZE_MIN..=room).contains(&stored);
     let wanted = subject.fs.superblock.s_want_extra_isize.get();
-    let usual =
-        if (EXTRA_SIZE_MIN..=room).contains(&wanted) && wanted % 4 == 0 { wanted } else { room.min(32) };
+    let usual = if (EXTRA_SIZE_MIN..=room).contains(&wanted) && wanted.is_multiple_of(4) {
+        wanted
+    } else {
+        room.min(32)
+    };
     let mended = if in_range { (stored.saturating_add(3) & !3).min(room & !3) } else { usual };
     let problem = subject.problem(&EXTRA_SIZE_WRONG).stored(stored).observed(mended);
     subject.raise(problem);

@@ -44,7 +44,7 @@ fn directory_size_wrong(subject: &Subject<'_, '_>, map: &Map) -> bool {
     let size = subject.raw.size();
     let preallocated = u64::from(subject.fs.superblock.s_prealloc_dir_blocks);
     let (blocks, end) = (size / subject.block_size(), map.end());
-    size % subject.block_size() != 0 || blocks > end || end - blocks > preallocated
+    !size.is_multiple_of(subject.block_size()) || blocks > end || end - blocks > preallocated
 }
 
 /// A file may end before its last block's end, and behind it (in a hole); no written block lies behind its end.

@@ -1,1 +1,387 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
 
+use fsmend_engine::Row;
+use fsmend_engine::inodes::{Kind, mark};
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::inode::{RawInode, flags, mode};
+
+use super::problems::*;
+use super::testing::{
+    BLOCK_SIZE, Bench, FILE, expect_rows, extent, inode, mapped, plain_directory, plain_file, plain_symlink,
+    sized, tree,
+};
+use crate::extent::problems::{FLAG_MISSING, FLAG_ON_FAST_SYMLINK, FLAG_WITHOUT_TREE, TREE_WITHOUT_FEATURE};
+use crate::indirect::problems::NOT_BY_EXTENTS;
+
+type Change = fn(&mut RawInode);
+
+/// What every change of one of `base` raises, on a file system with the usual features.
+#[track_caller]
+fn each(base: fn() -> RawInode, cases: &[(Change, &[&'static Row])]) {
+    for (change, rows) in cases {
+        let mut raw = base();
+        change(&mut raw);
+        Bench::new().expect(FILE, &raw, rows);
+    }
+}
+
+fn device() -> RawInode {
+    let mut raw = inode(mode::CHAR_DEVICE);
+    raw.set_block_word(0, 0x103);
+    raw
+}
+
+#[test]
+fn sound_inodes_raise_nothing() {
+    let bench = Bench::new();
+    let kinds = [
+        (plain_file(), Kind::Regular),
+        (plain_directory(), Kind::Directory),
+        (plain_symlink(b"target"), Kind::Symlink),
+        (plain_symlink(&[b'x'; 59]), Kind::Symlink),
+        (device(), Kind::CharDevice),
+        (inode(mode::BLOCK_DEVICE), Kind::BlockDevice),
+        (inode(mode::FIFO), Kind::Fifo),
+        (inode(mode::SOCKET), Kind::Socket),
+        (mapped(mode::REGULAR, &[50, 0, 52]), Kind::Regular),
+        (inode(mode::REGULAR), Kind::Regular),
+    ];
+    for (raw, kind) in kinds {
+        let inspection = bench.expect(FILE, &raw, &[]);
+        assert_eq!(inspection.kind, kind);
+        assert_eq!(inspection.charged_sectors, u64::from(raw.i_blocks_lo.get()));
+    }
+    let file = bench.expect(FILE, &plain_file(), &[]);
+    assert_eq!((file.runs[0].physical, file.runs[0].count), (100, 4));
+}
+
+#[test]
+fn free_inodes() {
+    let bench = Bench::new();
+    bench.expect(FILE, &RawInode::from_record(&[]), &[]);
+    let mut raw = plain_file();
+    raw.i_links_count.set(0);
+    let inspection = bench.expect(FILE, &raw, &[&DELETION_TIME_MISSING]);
+    assert_eq!((inspection.kind, inspection.runs.len()), (Kind::Unused, 0));
+    raw.i_dtime.set(1_600_000_000);
+    bench.expect(FILE, &raw, &[]);
+    raw.i_dtime.set(20);
+    bench.expect(FILE, &raw, &[&ORPHAN_REMAINS]);
+}
+
+#[test]
+fn fields_of_files() {
+    each(
+        plain_file,
+        &[
+            (|raw| raw.i_dtime.set(1_600_000_000), &[&DELETION_TIME_IN_USE]),
+            (|raw| raw.i_dtime.set(20), &[&ORPHAN_REMAINS]),
+            (|raw| raw.i_faddr.set(1), &[&FRAGMENT_ADDRESS]),
+            (|raw| raw.i_file_acl_high.set(1), &[&ATTRIBUTE_POINTER_HIGH]),
+            (|raw| raw.i_extra_isize.set(2), &[&EXTRA_SIZE_WRONG]),
+            (|raw| raw.i_extra_isize.set(30), &[&EXTRA_SIZE_WRONG]),
+            (|raw| raw.i_extra_isize.set(132), &[&EXTRA_SIZE_WRONG]),
+            (|raw| raw.set_flag(flags::IMAGIC), &[&IMAGIC_WITHOUT_FEATURE]),
+            (|raw| raw.set_flag(flags::CASEFOLD), &[&CASEFOLD_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(flags::IMMUTABLE), &[]),
+            (|raw| raw.i_blocks_lo.set(10), &[&SECTORS_WRONG]),
+            (|raw| raw.set_size(3 * 1024), &[]),
+            (|raw| raw.set_size(3 * 1024 - 1), &[&SIZE_WRONG]),
+            (|raw| raw.set_size(1 << 41), &[]),
+            (|raw| raw.set_size(1 << 43), &[&SIZE_WRONG]),
+            (|raw| raw.i_mode.set(0o170644), &[&MODE_UNKNOWN]),
+            (|raw| raw.clear_flag(flags::EXTENTS), &[&FLAG_MISSING]),
+            (
+                |raw| {
+                    raw.i_mtime.set(0x8000_0000);
+                    raw.i_mtime_extra.set(3);
+                },
+                &[&TIMESTAMP_ERA],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn fields_of_directories() {
+    each(
+        plain_directory,
+        &[
+            (|raw| raw.set_flag(flags::CASEFOLD), &[&CASEFOLD_WITHOUT_FEATURE]),
+            (|raw| raw.set_flag(flags::EA_INODE), &[&VALUE_HOLDER_NOT_REGULAR]),
+            (|raw| raw.set_flag(flags::INDEX), &[]),
+            (|raw| raw.i_size_high.set(1), &[&DIRECTORY_SIZE_HIGH]),
+            (|raw| raw.set_size(1000), &[&SIZE_WRONG]),
+            (|raw| raw.set_size(2048), &[&SIZE_WRONG]),
+            (|raw| raw.set_size(0), &[&SIZE_WRONG]),
+        ],
+    );
+    let empty = tree(mode::DIRECTORY, 0, &[], 0, 0);
+    assert!(Bench::new().expect(FILE, &empty, &[&EMPTY_DIRECTORY]).cleared);
+}
+
+#[test]
+fn special_files() {
+    each(
+        device,
+        &[
+            (|raw| raw.set_size(5), &[&SIZE_OF_SPECIAL]),
+            (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
+            (|raw| raw.set_flag(flags::INDEX), &[&CHAR_DEVICE_WRONG]),
+            (|raw| raw.set_block_word(5, 5), &[]),
+        ],
+    );
+    for (kind, row) in [
+        (mode::CHAR_DEVICE, &CHAR_DEVICE_WRONG),
+        (mode::BLOCK_DEVICE, &BLOCK_DEVICE_WRONG),
+        (mode::FIFO, &FIFO_WRONG),
+        (mode::SOCKET, &SOCKET_WRONG),
+    ] {
+        let mut raw = inode(kind);
+        raw.set_flag(flags::IMMUTABLE);
+        raw.set_block_word(7, 1);
+        assert!(Bench::new().expect(FILE, &raw, &[row]).cleared);
+    }
+    let mut bench = Bench::new();
+    bench.features().incompat |= incompat::INLINE_DATA;
+    let mut raw = device();
+    raw.set_flag(flags::INLINE_DATA);
+    bench.expect(FILE, &raw, &[&SPECIAL_WITH_MAP_FLAGS]);
+    raw.set_flag(flags::EXTENTS);
+    bench.expect(FILE, &raw, &[&SPECIAL_WITH_MAP_FLAGS]);
+}
+
+#[test]
+fn a_directory_with_the_mode_of_a_pipe() {
+    let mut bench = Bench::new();
+    let mut block = vec![0; BLOCK_SIZE];
+    block[..12].copy_from_slice(&[FILE as u8, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0]);
+    block[12..24].copy_from_slice(&[2, 0, 0, 0, 0xF4, 3, 2, 2, b'.', b'.', 0, 0]);
+    bench.put(100, &block);
+    let mut raw = plain_directory();
+    raw.i_mode.set(mode::FIFO | 0o755);
+    let inspection = bench.expect(FILE, &raw, &[&TREAT_AS_DIRECTORY]);
+    assert_eq!(inspection.kind, Kind::Directory);
+    assert_eq!(inspection.raw().i_mode.get(), mode::DIRECTORY | 0o755);
+    let mut raw = mapped(mode::FIFO, &[100]);
+    bench.expect(FILE, &raw, &[&TREAT_AS_DIRECTORY]);
+    raw.i_mode.set(mode::CHAR_DEVICE | 0o600);
+    raw.set_size(0);
+    raw.i_blocks_lo.set(0);
+    bench.expect(FILE, &raw, &[]);
+}
+
+#[test]
+fn symbolic_links() {
+    each(
+        || plain_symlink(b"target"),
+        &[
+            (|raw| raw.set_size(5), &[&SYMLINK_WRONG]),
+            (|raw| raw.set_size(0), &[&SYMLINK_WRONG]),
+            (|raw| raw.i_size_high.set(1), &[&SYMLINK_WRONG]),
+            (|raw| raw.set_flag(flags::INDEX), &[&SYMLINK_WRONG]),
+            (|raw| raw.set_flag(flags::EXTENTS), &[&FLAG_ON_FAST_SYMLINK]),
+            (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
+            (|raw| raw.i_block = [b'x'; 60], &[&SYMLINK_WRONG]),
+        ],
+    );
+    let mut bench = Bench::new();
+    bench.put(100, &[b'x'; 100]);
+    let mut slow = tree(mode::SYMLINK, 0, &[extent(0, 1, 100)], 1, 0);
+    slow.set_size(100);
+    bench.expect(FILE, &slow, &[]);
+    let mut by_map = mapped(mode::SYMLINK, &[100]);
+    by_map.set_size(100);
+    bench.expect(FILE, &by_map, &[]);
+    by_map.set_size(99);
+    assert!(bench.expect(FILE, &by_map, &[&SYMLINK_WRONG]).cleared);
+    bench.put(101, &[b'x'; BLOCK_SIZE]);
+    let mut endless = mapped(mode::SYMLINK, &[101]);
+    endless.set_size(BLOCK_SIZE as u64);
+    bench.expect(FILE, &endless, &[&SYMLINK_WRONG]);
+}
+
+#[test]
+fn encrypted_links_say_their_length_themselves() {
+    let mut bench = Bench::new();
+    bench.put(100, &[98, 0]);
+    bench.put(101, &[99, 0]);
+    for (block, wrong) in [(100, false), (101, true)] {
+        let mut raw = mapped(mode::SYMLINK, &[block]);
+        raw.set_size(100);
+        raw.set_flag(flags::ENCRYPT);
+        let (inspection, _) = bench.inspect(FILE, &raw);
+        // Without a context the flag goes first, and then the target is not text.
+        assert!(inspection.cleared, "{wrong}");
+    }
+}
+
+#[test]
+fn the_root() {
+    let bench = Bench::new();
+    assert!(bench.expect(2, &plain_file(), &[&ROOT_NOT_DIRECTORY]).cleared);
+    let mut raw = plain_directory();
+    raw.i_dtime.set(1_600_000_000);
+    let inspection = bench.expect(2, &raw, &[&ROOT_DELETION_TIME]);
+    assert_eq!((inspection.kind, inspection.marks), (Kind::Directory, 0));
+}
+
+#[test]
+fn reserved_inodes() {
+    let mut bench = Bench::new();
+    let empty = RawInode::from_record(&[]);
+    for number in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
+        assert_eq!(bench.expect(number, &empty, &[]).marks, mark::RESERVED, "{number}");
+    }
+    let mut pipe = inode(mode::FIFO);
+    pipe.i_links_count.set(0);
+    for number in [6, 7, 9, 10] {
+        bench.expect(number, &pipe, &[&RESERVED_MODE]);
+    }
+    let file = plain_file();
+    assert_eq!(bench.expect(8, &file, &[]).marks, mark::RESERVED);
+    bench.expect(8, &plain_directory(), &[&JOURNAL_MODE]);
+    for number in [3, 4] {
+        assert!(bench.expect(number, &file, &[&QUOTA_NOT_CLEAR]).cleared);
+    }
+    bench.features().compat &= !compat::HAS_JOURNAL;
+    assert!(bench.expect(8, &file, &[&JOURNAL_NOT_CLEAR]).cleared);
+}
+
+#[test]
+fn quota_and_orphan_files() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat |= ro_compat::QUOTA;
+    bench.superblock.s_usr_quota_inum.set(3);
+    bench.superblock.s_prj_quota_inum.set(FILE);
+    assert_eq!(bench.expect(3, &plain_file(), &[]).kind, Kind::Regular);
+    assert_eq!(bench.expect(FILE, &plain_file(), &[]).marks, mark::RESERVED);
+    bench.expect(3, &plain_directory(), &[&QUOTA_MODE]);
+    bench.superblock.s_grp_quota_inum.set(20);
+    bench.expect(20, &plain_file(), &[&QUOTA_NOT_HIDDEN]);
+
+    bench.superblock.s_orphan_file_inum.set(13);
+    assert!(bench.expect(13, &plain_file(), &[&ORPHAN_FILE_NOT_CLEAR]).cleared);
+    bench.features().compat |= compat::ORPHAN_FILE;
+    assert_eq!(bench.expect(13, &plain_file(), &[]).marks, mark::RESERVED);
+    bench.expect(13, &plain_directory(), &[&ORPHAN_FILE_MODE]);
+}
+
+#[test]
+fn two_flags_for_one_inode() {
+    let mut bench = Bench::new();
+    bench.features().incompat |= incompat::INLINE_DATA;
+    let mut raw = plain_file();
+    raw.set_flag(flags::INLINE_DATA);
+    bench.expect(FILE, &raw, &[&BOTH_FLAGS_EXTENTS]);
+    let mut raw = mapped(mode::REGULAR, &[50]);
+    raw.set_flag(flags::INLINE_DATA | flags::EXTENTS);
+    bench.expect(FILE, &raw, &[&BOTH_FLAGS_BLOCK_MAP]);
+    raw.i_block = [0xFF; 60];
+    assert!(bench.expect(FILE, &raw, &[&BOTH_FLAGS_JUNK]).cleared);
+    raw.set_size(10);
+    let (_, problems) = bench.inspect(FILE, &raw);
+    assert!(problems.iter().any(|problem| problem.row == &BOTH_FLAGS_INLINE));
+}
+
+#[test]
+fn flags_without_their_feature() {
+    let mut bench = Bench::new();
+    let mut raw = sized(inode(mode::REGULAR), 0, 0);
+    raw.set_flag(flags::INLINE_DATA);
+    assert!(bench.expect(FILE, &raw, &[&INLINE_FLAG_WITHOUT_FEATURE]).cleared);
+    bench.features().incompat &= !incompat::EXTENTS;
+    bench.expect(FILE, &plain_file(), &[&TREE_WITHOUT_FEATURE]);
+    let mut raw = inode(mode::REGULAR);
+    raw.set_flag(flags::EXTENTS);
+    assert!(bench.expect(FILE, &raw, &[&FLAG_WITHOUT_TREE]).cleared);
+    bench.features().ro_compat &= !ro_compat::HUGE_FILE;
+    let mut raw = mapped(mode::REGULAR, &[50]);
+    raw.i_blocks_high.set(1);
+    bench.expect(FILE, &raw, &[&SECTORS_HIGH]);
+}
+
+#[test]
+fn fragments_of_the_hurd() {
+    let mut bench = Bench::new();
+    bench.geometry.hurd = true;
+    bench.features().incompat = incompat::FILETYPE;
+    let mut raw = mapped(mode::REGULAR, &[50]);
+    raw.i_blocks_high.set(0x0100);
+    bench.expect(FILE, &raw, &[&FRAGMENT_SIZE]);
+    raw.i_blocks_high.set(0x0001);
+    bench.expect(FILE, &raw, &[&FRAGMENT_NUMBER]);
+}
+
+#[test]
+fn checksums() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+    bench.expect(FILE, &plain_file(), &[]);
+    let mut record = bench.record(FILE, &plain_file());
+    record[0x7C] ^= 1;
+    let (inspection, problems) = bench.inspect_record(FILE, &record);
+    expect_rows(&problems, &[&INODE_CHECKSUM]);
+    assert_eq!(inspection.kind, Kind::Regular);
+    // A field that is wrong besides is mended, and the checksum with it.
+    record[0x14] = 5;
+    let (_, problems) = bench.inspect_record(FILE, &record);
+    assert!(problems.iter().all(|problem| problem.row != &INODE_CHECKSUM));
+    // A deleted inode has a checksum, too.
+    let mut deleted = plain_file();
+    deleted.i_links_count.set(0);
+    deleted.i_dtime.set(1_600_000_000);
+    let mut record = bench.record(FILE, &deleted);
+    record[0] ^= 1;
+    expect_rows(&bench.inspect_record(FILE, &record).1, &[&INODE_CHECKSUM]);
+}
+
+#[test]
+fn garbage_is_recognised_by_the_neighbours() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+    let garbage = vec![0x5A; 256];
+    let sound = bench.record(9, &RawInode::from_record(&[0; 128]));
+    for inode in 9..=11 {
+        bench.put_record(inode, &sound);
+    }
+    let (_, problems) = bench.inspect_record(FILE, &garbage);
+    assert!(problems.iter().all(|problem| problem.row != &INODE_GARBAGE));
+    for inode in 9..=12 {
+        bench.put_record(inode, &garbage);
+    }
+    let (inspection, problems) = bench.inspect_record(FILE, &garbage);
+    expect_rows(&problems, &[&INODE_GARBAGE]);
+    assert!(inspection.cleared);
+}
+
+#[test]
+fn clusters_want_extents() {
+    let mut bench = Bench::new();
+    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.geometry.cluster_blocks = 4;
+    let mut raw = mapped(mode::REGULAR, &[100, 101]);
+    raw.i_blocks_lo.set(8);
+    bench.expect(FILE, &raw, &[&NOT_BY_EXTENTS]);
+}
+
+#[test]
+fn random_records_do_no_harm() {
+    let mut random = fsmend_base::SeededRandom::new(1);
+    let mut bench = Bench::new();
+    for block in 40..512 {
+        let words: Vec<u32> = (0..256).map(|_| random.below(600) as u32).collect();
+        bench.put_words(block, &words);
+    }
+    bench.features().incompat |= incompat::INLINE_DATA;
+    for round in 0..2000 {
+        let mut record: Vec<u8> = (0..256).map(|_| random.next_u64() as u8).collect();
+        if round % 2 == 0 {
+            record[1] = [0x81, 0x41, 0xA1, 0x21][round / 2 % 4];
+            record[0x2B..0x64].fill(0);
+            record[0x20..0x24].fill(0);
+        }
+        let _ = bench.inspect_record(FILE, &record);
+    }
+}
