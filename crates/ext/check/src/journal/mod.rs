@@ -13,6 +13,8 @@ pub mod problems;
 mod recovery;
 mod superblock;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
-use fsmend_engine::problem::Problem;
+use fsmend_engine::problem::{Problem, Value};
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE};
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -32,7 +34,7 @@ use crate::{Fs, Refusal};
 use draft::Draft;
 use log::Log;
 use problems::{
-    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
+    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
     RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, SUPERBLOCK_BAD, TRANSACTION_CORRUPT,
     UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
@@ -181,6 +183,10 @@ impl Examination<'_, '_> {
     fn consider(&mut self, log: &Log<'_>, bounds: &LogBounds, replay: bool) {
         if bounds.had_v2_fields {
             self.raise_about_superblock(Problem::new(&V2_FIELDS), log);
+        }
+        let hint = self.fs.superblock.s_journal_dev.get();
+        if hint != 0 && log.internal {
+            self.findings.raise(Problem::new(&EXTERNAL_HINT).stored(Value::Hex(u64::from(hint))));
         }
         let start = bounds.raw.s_start.get();
         if !self.has_journal() {
