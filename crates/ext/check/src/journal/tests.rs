@@ -85,7 +85,7 @@ fn journal_superblocks() {
     assert!(world.examine().1.has(&SUPERBLOCK_BAD), "checksum");
     let mut world = World::new(0);
     world.bytes(JOURNAL, 0, &[0]);
-    assert_raised(&world.examine().1, &[&INODE_BAD, &RECREATED]);
+    assert_raised(&world.examine().1, &[&SUPERBLOCK_MISSING, &RECREATED]);
 }
 
 #[test]
