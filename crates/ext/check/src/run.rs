@@ -86,6 +86,7 @@ pub fn check(
     let journal = journal::examine(&fs, external, options.replay, &mut findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
+    let changed = !journal.writes.is_empty();
     lay_over(&mut overlay, block_size, journal.writes)?;
     let mut settled = settled;
     if journal.replayed {
@@ -99,6 +100,10 @@ pub fn check(
         settled.clear_recovery();
     }
     let mut again = Findings::new();
+    if changed && !journal.replayed {
+        // A journal that is dropped or reset changes features.
+        settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
+    }
     let judged = if journal.replayed { &mut findings } else { &mut again };
     let fs = open(&overlay, settled.clone(), options.now, judged);
     let orphans = orphan::released(&fs, journal.replayed, journal.dropped, &mut findings);

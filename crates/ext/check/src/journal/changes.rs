@@ -35,6 +35,8 @@ struct Touched {
     old: FileMap,
     runs: BTreeMap<u64, MapRun>,
     remapped: bool,
+    /// Whether its record was logged, with everything that the commit did to it.
+    logged: bool,
 }
 
 impl Touched {
@@ -115,7 +117,7 @@ impl<'a, 'd> Changes<'a, 'd> {
                 raw.i_links_count.get() > 0 && matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY);
             let old = if has_map { map::read(self.draft, &raw) } else { FileMap::default() };
             let runs = old.runs.iter().map(|run| (run.logical, *run)).collect();
-            self.touched.insert(inode, Touched { record, old, runs, remapped: false });
+            self.touched.insert(inode, Touched { record, old, runs, remapped: false, logged: false });
         }
         self.touched.get_mut(&inode).ok_or(EditError::Impossible)
     }
@@ -149,6 +151,7 @@ impl<'a, 'd> Changes<'a, 'd> {
         if len < BEHIND_I_BLOCK {
             return Err(EditError::Impossible);
         }
+        file.logged = true;
         let old_map = file.raw().i_block;
         file.record[..len].copy_from_slice(&logged[..len]);
         let raw = file.raw();
@@ -191,38 +194,54 @@ impl<'a, 'd> Changes<'a, 'd> {
         edit(&mut Names::new(self.draft, InodeNo(directory), raw, &blocks)?)
     }
 
-    /// A new directory's first block is not logged: it has to be made.
+    /// A new directory's first block is not logged, nor is the link from its `..`: both have to be made.
     fn begin_directory(&mut self, directory: u32, parent: u32) -> Result<(), EditError> {
-        self.names(
-            directory,
-            |names| {
-                if names.has_first_block() { Ok(()) } else { names.make_first_block(parent) }
-            },
-        )
+        let file = self.touch(directory)?;
+        if !file.raw().has_flag(flags::INLINE_DATA) {
+            if file.runs.is_empty() {
+                self.append_block(directory)?;
+            }
+            let begun = self.names(directory, |names| Ok(names.has_first_block()))?;
+            if begun {
+                return Ok(());
+            }
+            self.names(directory, |names| names.make_first_block(parent))?;
+        }
+        let parent = self.touch(parent)?;
+        if !parent.logged {
+            parent.edit(|raw| raw.i_links_count = U16::new(raw.i_links_count.get().saturating_add(1)));
+        }
+        Ok(())
     }
 
-    /// Adds one block to a directory without an index.
+    /// Adds one empty block to a directory without an index.
     fn extend_directory(&mut self, directory: u32) -> Result<(), EditError> {
-        let size = u64::from(self.draft.geometry.block_size);
-        let raw = self.mapped(directory)?.raw();
-        if raw.has_flag(flags::INDEX) {
+        if self.mapped(directory)?.raw().has_flag(flags::INDEX) {
             return Err(EditError::Impossible);
         }
-        let group = self.draft.geometry.inode_place(InodeNo(directory)).ok_or(EditError::Impossible)?.0;
-        let block = self.draft.allocate(group)?;
-        let file = self.mapped(directory)?;
-        let logical = raw.size() / size;
-        file.runs.insert(logical, MapRun { logical, physical: block, count: 1, unwritten: false });
-        file.remapped = true;
-        let grown = raw.size().saturating_add(size);
-        file.edit(|raw| {
-            raw.i_size_lo = U32::new(grown as u32);
-            raw.i_size_high = U32::new((grown >> 32) as u32);
-        });
+        let block = self.append_block(directory)?;
         self.names(directory, |names| {
             names.make_block(block);
             Ok(())
         })
+    }
+
+    /// Gives a directory one more block.
+    fn append_block(&mut self, directory: u32) -> Result<u64, EditError> {
+        let size = u64::from(self.draft.geometry.block_size);
+        let group = self.draft.geometry.inode_place(InodeNo(directory)).ok_or(EditError::Impossible)?.0;
+        let file = self.mapped(directory)?;
+        let logical = file.runs.values().next_back().map_or(0, |run| run.logical + u64::from(run.count));
+        let block = self.draft.allocate(group)?;
+        let file = self.mapped(directory)?;
+        file.runs.insert(logical, MapRun { logical, physical: block, count: 1, unwritten: false });
+        file.remapped = true;
+        let grown = file.raw().size().max((logical + 1) * size);
+        file.edit(|raw| {
+            raw.i_size_lo = U32::new(grown as u32);
+            raw.i_size_high = U32::new((grown >> 32) as u32);
+        });
+        Ok(block)
     }
 
     fn unlink(&mut self, parent: u32, inode: u32, name: &[u8]) -> Result<(), EditError> {

@@ -202,13 +202,6 @@ impl<'d> Draft<'d> {
         self.patch(block, offset, record)
     }
 
-    /// Whether the block bitmap says that `block` is in use.
-    pub fn block_in_use(&self, block: u64) -> Result<bool, EditError> {
-        let (group, bit) = self.cluster_place(block)?;
-        let desc = self.parsed_desc(group)?;
-        Ok(get_bit(&self.block_bitmap(group, &desc)?, bit))
-    }
-
     fn cluster_place(&self, block: u64) -> Result<(GroupNo, u32), EditError> {
         let group = self.geometry.group_of_block(BlockNo(block)).ok_or(EditError::Impossible)?;
         let within = block - self.geometry.group_first_block(group);

@@ -13,6 +13,8 @@ pub mod problems;
 mod recovery;
 mod superblock;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
-use fsmend_engine::problem::Problem;
+use fsmend_engine::problem::{Problem, Row, Value};
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE};
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -32,9 +34,9 @@ use crate::{Fs, Refusal};
 use draft::Draft;
 use log::Log;
 use problems::{
-    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
-    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, SUPERBLOCK_BAD, TRANSACTION_CORRUPT,
-    UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
+    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
+    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, SUPERBLOCK_BAD, SUPERBLOCK_MISSING,
+    TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
 use recovery::{Recovery, Trouble};
 use superblock::{Loaded, LogBounds};
@@ -106,7 +108,7 @@ impl Examination<'_, '_> {
             match place::find(self.fs, &mut self.draft, self.findings) {
                 Ok(log) => log,
                 Err(place::NoJournal::Unusable(why)) => {
-                    self.drop_journal(why);
+                    self.drop_journal(&INODE_BAD, why);
                     return Ok(());
                 }
                 Err(place::NoJournal::Unreadable(error)) => {
@@ -121,7 +123,7 @@ impl Examination<'_, '_> {
     fn judge(&mut self, log: &Log<'_>, replay: bool) -> Result<(), Refusal> {
         match superblock::load(log, self.fs.geometry.block_size) {
             Loaded::Usable(bounds) => self.consider(log, &bounds, replay),
-            Loaded::NotAJournal => self.drop_journal("its first block is no journal superblock"),
+            Loaded::NotAJournal => self.drop_journal(&SUPERBLOCK_MISSING, ""),
             Loaded::Damaged(why) => self.reset(log, why),
             Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));
@@ -153,10 +155,10 @@ impl Examination<'_, '_> {
     }
 
     /// The journal cannot be used: forget it, as far as the superblock is concerned.
-    fn drop_journal(&mut self, why: &'static str) {
+    fn drop_journal(&mut self, row: &'static Row, why: &'static str) {
         let named = self.fs.superblock.s_journal_inum.get() != 0;
         if self.has_journal() || named {
-            self.findings.raise(Problem::new(&INODE_BAD).inode(self.journal_inode()).detail("why", why));
+            self.findings.raise(Problem::new(row).inode(self.journal_inode()).detail("why", why));
             self.findings.raise(Problem::new(&RECREATED));
             self.outcome.dropped = true;
         } else if self.needs_recovery() {
@@ -171,7 +173,7 @@ impl Examination<'_, '_> {
     /// The journal's superblock is damaged: a repair resets it, and nothing is replayed.
     fn reset(&mut self, log: &Log<'_>, why: &'static str) {
         if !self.has_journal() {
-            self.drop_journal(why);
+            self.drop_journal(&INODE_BAD, why);
             return;
         }
         self.raise_about_superblock(Problem::new(&SUPERBLOCK_BAD).detail("why", why), log);
@@ -181,6 +183,10 @@ impl Examination<'_, '_> {
     fn consider(&mut self, log: &Log<'_>, bounds: &LogBounds, replay: bool) {
         if bounds.had_v2_fields {
             self.raise_about_superblock(Problem::new(&V2_FIELDS), log);
+        }
+        let hint = self.fs.superblock.s_journal_dev.get();
+        if hint != 0 && log.internal {
+            self.findings.raise(Problem::new(&EXTERNAL_HINT).stored(Value::Hex(u64::from(hint))));
         }
         let start = bounds.raw.s_start.get();
         if !self.has_journal() {
@@ -250,7 +256,7 @@ impl Examination<'_, '_> {
             return;
         }
         if let Err(place::NoJournal::Unusable(why)) = place::find(self.fs, &mut self.draft, self.findings) {
-            self.drop_journal(why);
+            self.drop_journal(&INODE_BAD, why);
         }
     }
 

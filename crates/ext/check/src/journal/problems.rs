@@ -7,10 +7,19 @@ problem_rows! {
     INODE_BAD = "ext.journal.inode-bad" {
         severity: Critical, evidence: Local, preen: true,
         message: "{inode} is named as the journal but cannot be one: {why}",
-        meaning: "The superblock says which inode holds the journal. That inode is free, is not a regular file, is too short, has holes or blocks outside the file system, or does not begin with a journal superblock; the copy of its block list in the superblock does not help either.",
+        meaning: "The superblock says which inode holds the journal. That inode is free, is not a regular file, is too short, has holes or blocks outside the file system, or is encrypted; the copy of its block list in the superblock does not help either.",
         repair: "The journal is dropped and a new, empty one is made.",
         loss: "Changes that were only in the journal, that is, those of the last seconds before the system stopped.",
         peers: [0x00000F],
+    }
+    /// The journal's first block is something else.
+    SUPERBLOCK_MISSING = "ext.journal.superblock-missing" {
+        severity: Critical, evidence: Local, preen: true,
+        message: "{inode} is named as the journal, but its first block is no journal superblock",
+        meaning: "The first block of the journal carries a magic number and says how the journal is laid out. Something else stands there, so nothing in the journal can be found.",
+        repair: "The journal is dropped, its blocks become free, and a new, empty one is made.",
+        loss: "Changes that were only in the journal, that is, those of the last seconds before the system stopped.",
+        peers: [0x00000F, 0x000016],
     }
     /// The new journal that takes the place of a dropped one.
     RECREATED = "ext.journal.recreated" {

@@ -1,1 +1,321 @@
+//! Every row of the journal's catalogue is raised by what it describes, and replay writes what it should.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_device::MemoryDevice;
+use fsmend_engine::Findings;
+use fsmend_ext_format::checksum::crc32c;
+use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::journal::feature;
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
+use zerocopy::byteorder::big_endian::U32 as Be32;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::examine;
+use super::problems::*;
+use super::testing::{BLOCK, JOURNAL, World, assert_raised};
+
+fn dirty() -> World {
+    World::new(incompat::RECOVER)
+}
+
+#[test]
+fn a_clean_journal_raises_nothing_and_changes_nothing() {
+    let (outcome, findings) = World::new(0).examine();
+    assert_raised(&findings, &[]);
+    assert!(outcome.writes.is_empty() && !outcome.replayed && !outcome.dropped);
+}
+
+#[test]
+fn an_unused_journal_inode_is_dropped() {
+    let mut world = World::new(0);
+    world.edit_inode(8, |raw| raw.i_links_count = U16::new(0));
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&INODE_BAD, &RECREATED]);
+    assert!(outcome.dropped);
+}
+
+#[test]
+fn a_block_outside_makes_the_journal_unusable() {
+    let mut world = World::new(0);
+    world.edit_inode(8, |raw| raw.i_block[20..24].copy_from_slice(&9000u32.to_le_bytes()));
+    assert_raised(&world.examine().1, &[&INODE_BAD, &RECREATED]);
+}
+
+#[test]
+fn the_backup_of_the_block_list_saves_the_journal() {
+    let mut world = World::new(0);
+    let mut backup = None;
+    world.edit_inode(8, |raw| {
+        backup = Some(*raw);
+        raw.i_mode = U16::new(mode::DIRECTORY);
+    });
+    let backup: RawInode = backup.unwrap();
+    world.superblock.s_jnl_backup_type = 1;
+    for (index, word) in world.superblock.s_jnl_blocks[..15].iter_mut().enumerate() {
+        *word = U32::new(backup.block_word(index));
+    }
+    world.superblock.s_jnl_blocks[16] = backup.i_size_lo;
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&BACKUP_USED]);
+    assert!(!outcome.dropped && outcome.writes.contains_key(&5), "the inode is mended on the overlay");
+}
+
+#[test]
+fn journal_superblocks() {
+    let damages: [(&str, fn(&mut fsmend_ext_format::journal::RawJournalSuperblock)); 6] = [
+        ("kind", |raw| raw.s_header.h_blocktype = Be32::new(1)),
+        ("two checksums", |raw| raw.s_feature_incompat = Be32::new(feature::CSUM_V2 | feature::CSUM_V3)),
+        ("block size", |raw| raw.s_blocksize = Be32::new(4096)),
+        ("length", |raw| raw.s_maxlen = Be32::new(u32::MAX)),
+        ("start", |raw| raw.s_start = Be32::new(5000)),
+        ("no room beside fast commits", |raw| raw.s_feature_incompat = Be32::new(feature::FAST_COMMIT)),
+    ];
+    for (what, damage) in damages {
+        let mut world = World::new(0);
+        world.journal(damage);
+        let (outcome, findings) = world.examine();
+        assert!(findings.has(&SUPERBLOCK_BAD) && !outcome.dropped, "{what}");
+    }
+    let mut world = World::new(0);
+    world.dirty_journal();
+    world.bytes(JOURNAL, 0xFC, &[1, 2, 3, 4]);
+    assert!(world.examine().1.has(&SUPERBLOCK_BAD), "checksum");
+    let mut world = World::new(0);
+    world.bytes(JOURNAL, 0, &[0]);
+    assert_raised(&world.examine().1, &[&SUPERBLOCK_MISSING, &RECREATED]);
+}
+
+#[test]
+fn unknown_features_are_refused_unless_nothing_is_replayed() {
+    let mut world = World::new(0);
+    world.journal(|raw| raw.s_feature_incompat = Be32::new(0x80));
+    let fs = world.fs();
+    let mut findings = Findings::new();
+    assert_eq!(examine(&fs, None, true, &mut findings).unwrap_err().code, "journal-unknown-feature");
+    assert!(examine(&fs, None, false, &mut findings).is_ok());
+}
+
+#[test]
+fn features_and_fields_that_contradict_each_other() {
+    let mut world = World::new(0);
+    world.superblock.s_feature_compat = U32::new(0);
+    assert_raised(&world.examine().1, &[&WITHOUT_FEATURE]);
+
+    let mut world = dirty();
+    world.superblock.s_feature_compat = U32::new(0);
+    world.superblock.s_journal_inum = U32::new(0);
+    assert_raised(&world.examine().1, &[&RECOVERY_WITHOUT_JOURNAL]);
+
+    let mut world = World::new(0);
+    world.journal(|raw| {
+        raw.s_header.h_blocktype = Be32::new(3);
+        raw.s_nr_users = Be32::new(1);
+    });
+    assert_raised(&world.examine().1, &[&V2_FIELDS]);
+
+    let mut world = World::new(0);
+    world.journal(|raw| raw.s_errno = Be32::new(5u32.wrapping_neg()));
+    assert_raised(&world.examine().1, &[&ERRNO]);
+
+    let mut world = World::new(0);
+    world.superblock.s_journal_dev = U32::new(0x801);
+    assert_raised(&world.examine().1, &[&EXTERNAL_HINT]);
+}
+
+#[test]
+fn replay_writes_the_last_copy_and_leaves_revoked_blocks_alone() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    let next = world.transaction(format, 1, 7, &[(50, 0xAA), (51, 0xBB), (52, 0xCC)]);
+    world.revoke(format, next, 8, 51);
+    world.transaction(format, next + 1, 8, &[(52, 0xDD)]);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&REPLAYED]);
+    assert!(outcome.replayed);
+    let first = |block: u64| outcome.writes.get(&block).map(|contents| contents[0]);
+    assert_eq!([first(50), first(51), first(52)], [Some(0xAA), None, Some(0xDD)]);
+    assert_eq!(outcome.writes[&1][0x60] & 4, 0, "needs_recovery is off");
+    assert_eq!(outcome.writes[&JOURNAL][0x1C..0x20], [0; 4], "the log is empty");
+}
+
+#[test]
+fn without_replay_the_disk_is_left_as_it_is() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    world.transaction(format, 1, 7, &[(50, 0xAA)]);
+    let mut findings = Findings::new();
+    let outcome = examine(&world.fs(), None, false, &mut findings).unwrap();
+    assert_raised(&findings, &[&NOT_REPLAYED]);
+    assert!(outcome.writes.is_empty());
+}
+
+#[test]
+fn a_log_without_the_flag_is_replayed() {
+    let mut world = World::new(0);
+    let format = world.dirty_journal();
+    world.transaction(format, 1, 7, &[(50, 0xAA)]);
+    assert_raised(&world.examine().1, &[&RECOVERY_NOT_FLAGGED, &REPLAYED]);
+}
+
+#[test]
+fn a_bad_commit_block_ends_the_log() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    let next = world.transaction(format, 1, 7, &[(50, 0xAA)]);
+    world.transaction(format, next, 8, &[(51, 0xBB)]);
+    world.bytes(JOURNAL + next + 2, 100, &[1]);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&TRANSACTION_CORRUPT, &REPLAYED]);
+    assert!(outcome.writes.contains_key(&50) && !outcome.writes.contains_key(&51));
+}
+
+#[test]
+fn a_bad_descriptor_stops_the_replay_and_a_bad_copy_is_left_out() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    world.transaction(format, 1, 7, &[(50, 0xAA), (51, 0xBB)]);
+    world.bytes(JOURNAL + 2, 7, &[1]);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&DATA_CORRUPT, &REPLAYED]);
+    assert!(!outcome.writes.contains_key(&50) && outcome.writes.contains_key(&51));
+    world.bytes(JOURNAL + 1, 900, &[1]);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&LOG_CORRUPT]);
+    assert!(!outcome.replayed && !outcome.writes.contains_key(&51));
+}
+
+#[test]
+fn blocks_outside_and_inside_the_journal_are_not_written() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    world.transaction(format, 1, 7, &[(5000, 1), (JOURNAL as u32 + 3, 2), (50, 3)]);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&BLOCK_OUTSIDE, &REPLAYED]);
+    assert!(outcome.writes.contains_key(&50) && !outcome.writes.contains_key(&(JOURNAL + 3)));
+}
+
+#[test]
+fn a_log_without_an_end_ends() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    for index in 1..1024 {
+        world.revoke(format, index, 7, 50);
+    }
+    assert_raised(&world.examine().1, &[&LOG_BROKEN]);
+}
+
+#[test]
+fn an_unreadable_journal_is_not_an_empty_one() {
+    let mut world = dirty();
+    let format = world.dirty_journal();
+    world.transaction(format, 1, 7, &[(50, 0xAA)]);
+    world.device.bytes_mut().truncate((JOURNAL as usize + 2) * BLOCK);
+    let (outcome, findings) = world.examine();
+    assert!(findings.has(&UNREADABLE) && !outcome.writes.contains_key(&50));
+}
+
+fn external(checksum: u32) -> MemoryDevice {
+    let mut raw = RawSuperblock::new_zeroed();
+    raw.s_magic = U16::new(EXT_MAGIC);
+    raw.s_uuid = [9; 16];
+    raw.s_blocks_count_lo = U32::new(1100);
+    raw.s_feature_incompat = U32::new(incompat::JOURNAL_DEV);
+    raw.s_feature_ro_compat = U32::new(ro_compat::METADATA_CSUM);
+    raw.s_checksum = U32::new(checksum);
+    let mut world = World::new(0);
+    world.journal(|raw| raw.s_first = Be32::new(3));
+    let mut bytes = vec![0; 1100 * BLOCK];
+    bytes[BLOCK..2 * BLOCK].copy_from_slice(raw.as_bytes());
+    let start = JOURNAL as usize * BLOCK;
+    bytes[2 * BLOCK..3 * BLOCK].copy_from_slice(&world.device.bytes()[start..start + BLOCK]);
+    MemoryDevice::new("journal", bytes)
+}
+
+#[test]
+fn external_journals() {
+    let mut world = World::new(0);
+    world.superblock.s_journal_inum = U32::new(0);
+    world.superblock.s_journal_uuid = [9; 16];
+    let device = external(0);
+    let mut findings = Findings::new();
+    let refusal = examine(&world.fs(), None, true, &mut findings).unwrap_err();
+    assert_eq!(refusal.code, "external-journal-missing");
+    examine(&world.fs(), Some(&device), true, &mut findings).unwrap();
+    assert_raised(&findings, &[&EXTERNAL_CHECKSUM]);
+    world.superblock.s_journal_uuid = [8; 16];
+    let refusal = examine(&world.fs(), Some(&device), true, &mut findings).unwrap_err();
+    assert_eq!(refusal.code, "external-journal-uuid");
+}
+
+/// A record of the fast-commit area.
+fn record(tag: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::from(tag.to_le_bytes());
+    bytes.extend((value.len() as u16).to_le_bytes());
+    bytes.extend(value);
+    bytes
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A journal of one empty transaction with these records as fast commits behind it. Its length leaves room for both.
+fn with_fast_commits(records: &[Vec<u8>], damage: bool) -> World {
+    let mut world = dirty();
+    world.file(8, 1, &[(0, JOURNAL as u32, 1100)], 1100 * BLOCK as u64);
+    world.journal(|raw| {
+        raw.s_start = Be32::new(1);
+        raw.s_maxlen = Be32::new(1100);
+        raw.s_num_fc_blocks = Be32::new(60);
+        raw.s_feature_incompat = Be32::new(feature::CSUM_V3 | feature::FAST_COMMIT);
+    });
+    let format = world.dirty_format();
+    world.transaction(format, 1, 7, &[(50, 0xAA)]);
+    let mut area = record(9, &words(&[0, 8]));
+    records.iter().for_each(|bytes| area.extend(bytes));
+    let mut tail = record(8, &words(&[8, 0]));
+    let sum = crc32c(crc32c(0, &area), &tail[..8]) ^ u32::from(damage);
+    tail[8..].copy_from_slice(&sum.to_le_bytes());
+    area.extend(tail);
+    world.bytes(JOURNAL + 1041, 0, &area);
+    world
+}
+
+#[test]
+fn fast_commits_change_inodes_runs_and_names() {
+    let mut raw = RawInode::from_record(&[]);
+    raw.i_mode = U16::new(mode::REGULAR | 0o644);
+    raw.i_links_count = U16::new(1);
+    raw.i_flags = U32::new(flags::EXTENTS);
+    raw.i_size_lo = U32::new(2048);
+    let mut inode = Vec::from(12u32.to_le_bytes());
+    inode.extend(&raw.as_bytes()[..128]);
+    let add = record(1, &words(&[12, 0, 2, 60]));
+    let mut name = words(&[11, 12]);
+    name.extend(b"new");
+    let mut world = with_fast_commits(&[record(6, &inode), add, record(3, &name)], false);
+    world.file(11, 2, &[(0, 70, 1)], 1024);
+    world.edit_inode(11, |raw| raw.i_mode = U16::new(mode::DIRECTORY | 0o755));
+    world.bytes(70, 0, &[11, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0, 2, 0, 0, 0, 0xF4, 3, 2, 2, b'.', b'.']);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&REPLAYED]);
+    let record = &outcome.writes[&6][3 * 128..4 * 128];
+    let raw = RawInode::from_record(record);
+    assert_eq!((raw.i_links_count.get(), raw.i_blocks_lo.get()), (1, 4));
+    assert_eq!(raw.block_word(5), 60, "the extent leads to block 60");
+    assert_eq!(outcome.writes[&4][1] & 8, 8, "inode 12 is in use");
+    assert_eq!(outcome.writes[&3][7] & 0x18, 0x18, "blocks 60 and 61 are in use");
+    assert_eq!(&outcome.writes[&70][24..35], &[12, 0, 0, 0, 0xE8, 3, 3, 1, b'n', b'e', b'w']);
+}
+
+#[test]
+fn fast_commits_that_cannot_be_followed() {
+    let world_of = |records: &[Vec<u8>], damage| with_fast_commits(records, damage).examine().1;
+    assert_raised(&world_of(&[], true), &[&FAST_COMMIT_CORRUPT, &REPLAYED]);
+    let outside = record(1, &words(&[12, 0, 2, 60_000]));
+    assert_raised(&world_of(&[outside], false), &[&FAST_COMMIT_UNAPPLIED, &REPLAYED]);
+    assert_raised(&world_of(&[record(77, &[])], false), &[&FAST_COMMIT_CORRUPT, &REPLAYED]);
+}

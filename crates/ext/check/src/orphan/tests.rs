@@ -1,1 +1,147 @@
+//! Every row of the orphans' catalogue is raised by what it describes, and a release leaves sound bitmaps.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+use fsmend_ext_format::features::{compat, ro_compat};
+use fsmend_ext_format::orphan_file::ORPHAN_BLOCK_MAGIC;
+use zerocopy::little_endian::{U16, U32};
+
+use super::problems::*;
+use super::{Orphans, refugees, released};
+use crate::journal::testing::{BLOCK, World, assert_raised};
+
+fn release(world: &mut World, replayed: bool) -> (Orphans, Findings) {
+    let mut findings = Findings::new();
+    let orphans = released(&world.fs(), replayed, false, &mut findings);
+    (orphans, findings)
+}
+
+/// A world with the deleted file 12 (blocks 60 to 62) and the truncated file 13 (blocks 70 to 73) on its list.
+fn with_list() -> World {
+    let mut world = World::new(0);
+    world.file(12, 0, &[(0, 60, 3)], 3000);
+    world.file(13, 1, &[(0, 70, 4)], 1500);
+    world.edit_inode(12, |raw| raw.i_dtime = U32::new(13));
+    world.superblock.s_last_orphan = U32::new(12);
+    world
+}
+
+#[test]
+fn without_orphans_nothing_happens() {
+    let (orphans, findings) = release(&mut World::new(0), false);
+    assert_raised(&findings, &[]);
+    assert!(orphans.writes.is_empty());
+}
+
+#[test]
+fn the_list_is_released() {
+    let (orphans, findings) = release(&mut with_list(), true);
+    assert_raised(&findings, &[&WAITING]);
+    assert!(orphans.freed.contains(&InodeNo(12)) && orphans.truncated.contains(&InodeNo(13)));
+    assert_eq!(orphans.writes[&4][1] & 0x18, 0x10, "inode 12 is free, 13 is not");
+    assert_eq!(orphans.writes[&3][7] & 0x38, 0, "blocks 60 to 62 are free");
+    assert_eq!(orphans.writes[&3][8] & 0xE0, 0x60, "blocks 70 and 71 stay, 72 goes");
+    assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
+    assert_eq!(orphans.writes[&1][0xE8..0xEC], [0; 4], "the list is empty");
+    assert_raised(&release(&mut with_list(), false).1, &[&UNRELEASED]);
+}
+
+#[test]
+fn a_list_in_a_file_system_with_errors_is_not_followed() {
+    let mut world = with_list();
+    world.superblock.s_state = U16::new(2);
+    let (orphans, findings) = release(&mut world, true);
+    assert_raised(&findings, &[&NOT_TRUSTED]);
+    assert!(orphans.freed.is_empty());
+}
+
+#[test]
+fn illegal_numbers_end_the_list() {
+    let mut world = with_list();
+    world.superblock.s_last_orphan = U32::new(3);
+    assert_raised(&release(&mut world, true).1, &[&HEAD_ILLEGAL]);
+    for link in [5, 12, 5000] {
+        let mut world = with_list();
+        world.edit_inode(12, |raw| raw.i_dtime = U32::new(link));
+        assert_raised(&release(&mut world, true).1, &[&LINK_ILLEGAL]);
+    }
+    let mut world = with_list();
+    world.edit_inode(13, |raw| raw.i_dtime = U32::new(12));
+    assert!(release(&mut world, true).1.has(&LINK_ILLEGAL), "a list that bites its tail");
+}
+
+#[test]
+fn orphans_with_impossible_blocks_are_left_alone() {
+    let mut world = with_list();
+    world.edit_inode(12, |raw| raw.i_block[20..24].copy_from_slice(&9999u32.to_le_bytes()));
+    assert_raised(&release(&mut world, true).1, &[&BLOCK_ILLEGAL]);
+    let mut world = with_list();
+    world.bytes(3, 7, &[0]);
+    assert_raised(&release(&mut world, true).1, &[&BLOCK_FREE]);
+}
+
+#[test]
+fn refugees_are_counted() {
+    let mut findings = Findings::new();
+    refugees(0, &mut findings);
+    assert_raised(&findings, &[]);
+    refugees(3, &mut findings);
+    assert_raised(&findings, &[&REFUGEES]);
+}
+
+/// A world with an orphan file of two blocks (80, 81) that holds inode 12.
+fn with_file(present: bool) -> World {
+    let mut world = World::new(0);
+    world.file(12, 0, &[(0, 60, 3)], 3000);
+    world.file(14, 1, &[(0, 80, 2)], 2 * BLOCK as u64);
+    for block in [80, 81] {
+        world.bytes(block, BLOCK - 8, &ORPHAN_BLOCK_MAGIC.to_le_bytes());
+    }
+    world.bytes(80, 4, &[12]);
+    world.superblock.s_orphan_file_inum = U32::new(14);
+    world.superblock.s_feature_compat = U32::new(compat::HAS_JOURNAL | compat::ORPHAN_FILE);
+    world.superblock.s_feature_ro_compat = U32::new(if present { ro_compat::ORPHAN_PRESENT } else { 0 });
+    world
+}
+
+#[test]
+fn the_orphan_file_is_released() {
+    let (orphans, findings) = release(&mut with_file(true), true);
+    assert_raised(&findings, &[&WAITING]);
+    assert!(orphans.freed.contains(&InodeNo(12)));
+    assert_eq!(orphans.writes[&80][..8], [0; 8], "its entry is cleared");
+    assert_eq!(orphans.writes[&1][0x66] & 1, 0, "orphan_present is off");
+    assert_raised(&release(&mut with_file(false), true).1, &[&FILE_DIRTY]);
+}
+
+#[test]
+fn features_that_do_not_go_together() {
+    let mut world = with_file(true);
+    world.bytes(80, 4, &[0]);
+    assert_raised(&release(&mut world, true).1, &[]);
+    assert_raised(&release(&mut world, false).1, &[&PRESENT_CLEAN]);
+    world.superblock.s_feature_compat = U32::new(compat::HAS_JOURNAL);
+    assert_raised(&release(&mut world, true).1, &[&PRESENT_WITHOUT_FILE]);
+    world.superblock.s_feature_compat = U32::new(compat::ORPHAN_FILE);
+    assert_raised(&release(&mut world, true).1, &[&FILE_WITHOUT_JOURNAL]);
+}
+
+#[test]
+fn damaged_orphan_files() {
+    let mut world = with_file(false);
+    world.bytes(80, 4, &[0]);
+    world.edit_inode(14, |raw| raw.i_size_lo = U32::new(1000));
+    assert_raised(&release(&mut world, true).1, &[&FILE_SIZE]);
+    world.edit_inode(14, |raw| raw.i_size_lo = U32::new(3 * BLOCK as u32));
+    assert_raised(&release(&mut world, true).1, &[&FILE_HOLE]);
+    world.edit_inode(14, |raw| raw.i_size_lo = U32::new(2 * BLOCK as u32));
+    world.bytes(81, BLOCK - 8, &[0]);
+    assert_raised(&release(&mut world, true).1, &[&FILE_MAGIC]);
+    world.bytes(81, BLOCK - 8, &ORPHAN_BLOCK_MAGIC.to_le_bytes());
+    world.superblock.s_feature_ro_compat = U32::new(ro_compat::METADATA_CSUM);
+    assert_raised(&release(&mut world, true).1, &[&FILE_CHECKSUM]);
+    world.superblock.s_orphan_file_inum = U32::new(20);
+    assert_raised(&release(&mut world, true).1, &[&FILE_UNUSABLE]);
+}

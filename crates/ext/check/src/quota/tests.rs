@@ -1,1 +1,102 @@
+//! Every row of the quota's catalogue is raised by what it describes; right sums raise nothing.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::quota::QuotaType;
+use zerocopy::little_endian::U32;
+
+use super::problems::*;
+use super::{Owner, QuotaUsage, Used, check, check_numbers};
+use crate::journal::testing::{World, assert_raised};
+
+/// A world whose user quota (inode 3, blocks 90 to 95) says that user 5 has 4096 bytes in 2 inodes.
+fn world() -> World {
+    let mut world = World::new(0);
+    world.superblock.s_feature_ro_compat = U32::new(ro_compat::QUOTA);
+    world.superblock.s_usr_quota_inum = U32::new(3);
+    world.file(3, 1, &[(0, 90, 6)], 6 * 1024);
+    world.bytes(90, 0, &[0x11, 0x1F, 0xC0, 0xD9, 1]);
+    for (block, index, next) in [(91, 0, 2), (92, 0, 3), (93, 0, 4), (94, 5, 5)] {
+        world.bytes(block, index * 4, &[next]);
+    }
+    world.bytes(95, 16, &[5]);
+    world.bytes(95, 16 + 24, &[2]);
+    world.bytes(95, 16 + 49, &[16]);
+    world
+}
+
+fn usage(bytes: u64, inodes: u64) -> QuotaUsage {
+    let mut usage = QuotaUsage::new();
+    usage.charge_many(Owner { uid: 5, gid: 6, projid: 0 }, bytes, inodes);
+    usage
+}
+
+fn checked(world: &mut World, usage: &QuotaUsage) -> Findings {
+    let mut findings = Findings::new();
+    let fs = world.fs();
+    check_numbers(&fs, &mut findings);
+    check(&fs, usage, &mut findings);
+    findings
+}
+
+#[test]
+fn right_sums_raise_nothing() {
+    assert_raised(&checked(&mut world(), &usage(4096, 2)), &[]);
+}
+
+#[test]
+fn wrong_and_missing_sums() {
+    let findings = checked(&mut world(), &usage(8192, 2));
+    assert_raised(&findings, &[&USAGE_WRONG]);
+    let message = findings.iter().next().unwrap().message();
+    assert!(message.contains("4096 bytes in 2 inodes for user 5"), "{message}");
+    assert_raised(&checked(&mut world(), &QuotaUsage::new()), &[&USAGE_WRONG]);
+}
+
+#[test]
+fn damaged_files() {
+    let damages: [(&str, fn(&mut World)); 4] = [
+        ("magic", |world| world.bytes(90, 0, &[0])),
+        ("reference outside", |world| world.bytes(92, 0, &[77])),
+        ("cycle", |world| world.bytes(93, 0, &[1])),
+        ("inode", |world| world.edit_inode(3, |raw| raw.i_links_count.set(0))),
+    ];
+    for (what, damage) in damages {
+        let mut world = world();
+        damage(&mut world);
+        assert!(checked(&mut world, &usage(4096, 2)).has(&FILE_DAMAGED), "{what}");
+    }
+}
+
+#[test]
+fn impossible_inode_numbers() {
+    for number in [2, 4, 8, 6000] {
+        let mut world = world();
+        world.superblock.s_usr_quota_inum = U32::new(number);
+        assert_raised(&checked(&mut world, &usage(4096, 2)), &[&INODE_NUMBER]);
+    }
+}
+
+#[test]
+fn usage_adds_up_over_workers_and_types() {
+    let mut sum = usage(100, 1);
+    let mut other = usage(50, 1);
+    other.charge(Owner { uid: 7, gid: 6, projid: 9 }, 10);
+    sum.merge(other);
+    assert_eq!(sum.of(QuotaType::User)[&5], Used { bytes: 150, inodes: 2 });
+    assert_eq!(sum.of(QuotaType::Group)[&6], Used { bytes: 160, inodes: 3 });
+    assert_eq!(sum.of(QuotaType::Project)[&9], Used { bytes: 10, inodes: 1 });
+}
+
+#[test]
+fn reserved_inodes_and_attribute_values_do_not_count() {
+    let mut world = world();
+    let geometry = world.fs().geometry;
+    let counts = |inode, flags| QuotaUsage::counts(&geometry, InodeNo(inode), flags);
+    assert!(counts(2, 0) && counts(11, 0) && counts(12, 0));
+    assert!(!counts(3, 0) && !counts(8, 0) && !counts(12, flags::EA_INODE));
+}
