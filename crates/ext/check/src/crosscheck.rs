@@ -219,12 +219,13 @@ impl CrossCheck<'_> {
     pub fn attributes(&mut self) -> Vec<(u64, Owner)> {
         let mut references = std::mem::take(&mut self.outcome.xattr_references);
         references.sort_unstable();
-        let (mut counted, mut extra) = (Vec::new(), Vec::new());
+        let (mut counted, mut extra, mut losers) = (Vec::new(), Vec::new(), BTreeSet::new());
         for group in references.chunk_by(|a, b| a.0 == b.0) {
             let (block, inode) = group[0];
             let attributes =
                 xattr::read_and_inspect_block(self.fs, inode, BlockNo(block), &mut self.outcome.findings);
             if !attributes.plausible {
+                losers.extend(group.iter().map(|(_, inode)| *inode));
                 continue;
             }
             let unit = self.fs.geometry.cluster_of(block);
@@ -240,8 +241,28 @@ impl CrossCheck<'_> {
                 .extend(attributes.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         }
         xattr::check_refcounts(counted, &mut self.outcome.findings);
+        self.attribute_block_lost(&losers);
         self.value_inodes();
         extra
+    }
+
+    /// Raises what follows for inodes that lose their attribute block (their count of sectors becomes wrong), unless their
+    /// own inspection has raised it.
+    fn attribute_block_lost(&mut self, losers: &BTreeSet<InodeNo>) {
+        if losers.is_empty() {
+            return;
+        }
+        let findings = &mut self.outcome.findings;
+        let concerned = findings.iter().filter_map(|known| Some((known.row.code, known.object.inode?)));
+        let known: BTreeSet<_> = concerned.filter(|(_, inode)| losers.contains(inode)).collect();
+        for inode in losers {
+            let Some(Ok(record)) = self.fs.read_inode(*inode) else { continue };
+            let mut found = Findings::new();
+            inode::inspect(self.fs, *inode, &record, &mut found);
+            for problem in found.iter().filter(|problem| !known.contains(&(problem.row.code, *inode))) {
+                findings.raise(problem.clone());
+            }
+        }
     }
 
     fn value_inodes(&mut self) {
@@ -256,6 +277,14 @@ impl CrossCheck<'_> {
         let mut references: BTreeMap<InodeNo, u64> = BTreeMap::new();
         for (value, _, _) in &self.outcome.value_references {
             *references.entry(*value).or_default() += 1;
+        }
+        // An attribute that stays proves what its value inode is, even where that has lost its flag.
+        let is_unmarked = |inode: &&InodeNo| {
+            holders.binary_search(inode).is_err() && self.inodes.kind(**inode) == Kind::Regular
+        };
+        for inode in references.keys().filter(is_unmarked) {
+            let (links, _) = self.inodes.links(*inode);
+            self.inodes.revise(*inode, InodeFact::new(Kind::Regular, mark::VALUE_HOLDER), links);
         }
         let flagged: Vec<_> = holders
             .into_iter()
