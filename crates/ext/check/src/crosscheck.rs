@@ -272,6 +272,14 @@ impl CrossCheck<'_> {
         for (value, _, _) in &self.outcome.value_references {
             *references.entry(*value).or_default() += 1;
         }
+        // An attribute that stays proves what its value inode is, even where that has lost its flag.
+        let is_unmarked = |inode: &&InodeNo| {
+            holders.binary_search(inode).is_err() && self.inodes.kind(**inode) == Kind::Regular
+        };
+        for inode in references.keys().filter(is_unmarked) {
+            let (links, _) = self.inodes.links(*inode);
+            self.inodes.revise(*inode, InodeFact::new(Kind::Regular, mark::VALUE_HOLDER), links);
+        }
         let flagged: Vec<_> = holders
             .into_iter()
             .filter_map(|inode| {

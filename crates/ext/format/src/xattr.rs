@@ -169,10 +169,12 @@ impl<'a> Area<'a> {
         (end <= self.bytes.len()).then_some(start..end)
     }
 
-    /// The attribute with this name whose value lies in this area.
+    /// The attribute with this name whose value lies in this area. As everywhere in the family, a name ends with its
+    /// first zero byte, whatever its length says.
     pub fn find(&self, name_index: u8, name: &[u8]) -> Option<Entry<'a>> {
+        let is_named = |entry: &Entry<'_>| entry.name.split(|byte| *byte == 0).next() == Some(name);
         let mut entries = self.entries().filter_map(Result::ok);
-        entries.find(|entry| entry.name_index == name_index && entry.name == name && entry.value_inode == 0)
+        entries.find(|entry| entry.name_index == name_index && entry.value_inode == 0 && is_named(entry))
     }
 }
 

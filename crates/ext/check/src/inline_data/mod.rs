@@ -33,8 +33,11 @@ pub const I_BLOCK_RANGE: Range<usize> = 0x28..0x28 + I_BLOCK_LEN;
 pub enum Outcome {
     /// Its data live in the inode.
     Inline(InlineData),
-    /// It had no data attribute: the flag was cleared in the record. Where it evidently has blocks its map is left to be
-    /// judged; otherwise size and `i_block` were cleared too, and it is now an empty file (or a directory without blocks).
+    /// It had no data attribute, but evidently blocks: only the flag was cleared in the record (and that of extents set,
+    /// for an extent tree), and its map is left to be judged.
+    Mapped,
+    /// It had no data attribute: flag, size and `i_block` were cleared in the record, it is now an empty file (or a
+    /// directory without blocks).
     Truncated,
     /// The file system has no inline data and the inode no data attribute: the flag is nonsense, and the caller judges
     /// the inode (e2fsck clears it).
@@ -77,8 +80,7 @@ pub fn inspect(
             return Outcome::NotInline;
         }
         findings.raise(Problem::new(&problems::NO_ATTRIBUTE).inode(ino));
-        clear_flag(fs, record, attributes.charged_bytes);
-        return Outcome::Truncated;
+        return clear_flag(fs, record, attributes.charged_bytes);
     };
     if !feature {
         findings.raise(Problem::new(&problems::FEATURE).inode(ino));
@@ -105,19 +107,24 @@ fn capacity(value: &Range<usize>) -> u64 {
 /// Clears the flag of an inode without data attribute. Where `i_block` is an extent tree, or can be a block map and
 /// more blocks are counted than its attributes can have, the flag is the mistake, and the data stay; otherwise it becomes
 /// an empty file.
-fn clear_flag(fs: &Fs<'_>, record: &mut [u8], charged_bytes: u64) {
+fn clear_flag(fs: &Fs<'_>, record: &mut [u8], charged_bytes: u64) -> Outcome {
     let mut inode = RawInode::from_record(record);
     inode.clear_flag(flags::INLINE_DATA);
     // One cluster may be the attribute block's, even if its pointer has just been cleared.
     let cluster = u64::from(fs.geometry.block_size) * u64::from(fs.geometry.cluster_blocks);
     let has_blocks = u64::from(inode.i_blocks_lo.get()) * SECTOR > cluster.saturating_add(charged_bytes);
-    if looks_like_extent_tree(&inode.i_block) {
+    let outcome = if looks_like_extent_tree(&inode.i_block) {
         inode.set_flag(flags::EXTENTS);
-    } else if !(has_blocks && looks_like_block_map(fs, &inode.i_block)) {
+        Outcome::Mapped
+    } else if has_blocks && looks_like_block_map(fs, &inode.i_block) {
+        Outcome::Mapped
+    } else {
         inode.set_size(0);
         inode.i_block = [0; I_BLOCK_LEN];
-    }
+        Outcome::Truncated
+    };
     inode.store(record);
+    outcome
 }
 
 /// The entries of a directory fill exactly what the inode holds, in multiples of four bytes.

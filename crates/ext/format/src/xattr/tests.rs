@@ -44,6 +44,13 @@ fn entries_come_in_order_and_end_at_the_mark() {
 }
 
 #[test]
+fn a_name_ends_with_its_first_zero() {
+    let bytes = block(&[(7, b"data\0\0more", b"value")]);
+    let area = Area::of_block(&bytes);
+    assert!(area.find(7, b"data").is_some() && area.find(7, b"dat").is_none());
+}
+
+#[test]
 fn an_entry_that_reaches_out_ends_the_walk() {
     let mut bytes = vec![0; 64];
     bytes[32..34].copy_from_slice(&[200, 1]);
