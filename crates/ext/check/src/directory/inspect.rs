@@ -23,6 +23,11 @@ use super::paths::entries_of;
 use super::{Directory, Surroundings, dots, inline, problems as rows};
 use crate::{Fs, xattr};
 
+/// How often, and in directories of how many blocks, a name in another directory is looked up: a bound on the work that a
+/// hostile directory can ask for.
+const LOOKUPS_MAX: u32 = 4;
+const LOOKUP_BLOCKS_MAX: u64 = 16;
+
 /// Inspects one directory.
 pub(super) struct Inspector<'a> {
     fs: &'a Fs<'a>,
@@ -35,6 +40,7 @@ pub(super) struct Inspector<'a> {
     /// Whether the directory will be written anew, so that missing checksum records do not matter.
     rebuild: bool,
     names: NameTable,
+    lookups: u32,
 }
 
 impl<'a> Inspector<'a> {
@@ -49,7 +55,18 @@ impl<'a> Inspector<'a> {
         let policy = if nature.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
         let judge = Judge { fs, inodes, surroundings, nature, policy };
         let names = NameTable::default();
-        Inspector { fs, inodes, directory, findings, nature, judge, index: None, rebuild: false, names }
+        Inspector {
+            fs,
+            inodes,
+            directory,
+            findings,
+            nature,
+            judge,
+            index: None,
+            rebuild: false,
+            names,
+            lookups: 0,
+        }
     }
 
     /// Does it.
@@ -128,8 +145,7 @@ impl<'a> Inspector<'a> {
         }
         if logical == 0 {
             self.inodes.observe_link(self.nature.inode);
-            self.inodes.observe_link(InodeNo(special::ROOT));
-            self.set_parent_entry(InodeNo(special::ROOT));
+            self.take_parent(InodeNo(special::ROOT));
         }
     }
 
@@ -191,7 +207,8 @@ impl<'a> Inspector<'a> {
                 1 if first => Slot::DotDot,
                 _ => Slot::Name,
             };
-            if entry.header.inode == 0 {
+            // A `..` that had to be made anew will lead to the parent, once that is known.
+            if entry.header.inode == 0 || (slot == Slot::DotDot && parent.is_none()) {
                 continue;
             }
             if let Some(row) = self.judge.objection(&entry, slot) {
@@ -201,21 +218,15 @@ impl<'a> Inspector<'a> {
             self.judge.correct(&entry, slot, found);
             match slot {
                 Slot::Dot => self.inodes.observe_link(self.nature.inode),
-                Slot::DotDot => self.take_parent(InodeNo(entry.header.inode), parent),
+                Slot::DotDot => self.take_parent(InodeNo(entry.header.inode)),
                 Slot::Name => self.take_name(&entry, logical, is_leaf, found),
             }
         }
     }
 
-    /// Counts `..` as it will be written, and records it where it stood on the disk.
-    fn take_parent(&mut self, target: InodeNo, stored: Option<InodeNo>) {
-        self.inodes.observe_link(target);
-        if let Some(parent) = stored {
-            self.set_parent_entry(parent);
-        }
-    }
-
-    fn set_parent_entry(&self, parent: InodeNo) {
+    /// Counts `..`, and records where it leads to.
+    fn take_parent(&mut self, parent: InodeNo) {
+        self.inodes.observe_link(parent);
         if let Some(fact) = self.inodes.directory(self.nature.inode) {
             fact.parent_entry.store(parent.0, Relaxed);
         }
@@ -238,7 +249,7 @@ impl<'a> Inspector<'a> {
 
     /// Gives directory `child` its parent. A directory has one name: the first that is seen, unless a later one stands
     /// where its own `..` leads to. Returns whether this one stays.
-    fn take_child(&self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
+    fn take_child(&mut self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
         let own = self.nature.inode;
         let Some(fact) = self.inodes.directory(child) else { return true };
         let known = InodeNo(fact.parent.load(Relaxed));
@@ -258,10 +269,15 @@ impl<'a> Inspector<'a> {
         true
     }
 
-    /// A name of `child` in another directory.
-    fn name_in(&self, holder: InodeNo, child: InodeNo) -> Vec<u8> {
+    /// A name of `child` in another directory; empty when it takes too much work to find.
+    fn name_in(&mut self, holder: InodeNo, child: InodeNo) -> Vec<u8> {
+        self.lookups += 1;
+        let is_small = |directory: &Directory| {
+            directory.runs.iter().map(|run| u64::from(run.count)).sum::<u64>() <= LOOKUP_BLOCKS_MAX
+        };
+        let directory = if self.lookups <= LOOKUPS_MAX { Directory::open(self.fs, holder) } else { None };
         let mut found = None;
-        if let Some(directory) = Directory::open(self.fs, holder) {
+        if let Some(directory) = directory.filter(is_small) {
             entries_of(self.fs, &directory, &mut |inode, name| {
                 if inode == child && found.is_none() {
                     found = Some(name.to_vec());
@@ -288,16 +304,16 @@ impl<'a> Inspector<'a> {
     }
 
     fn inline_parent(&mut self, parent: u32, found: &mut Findings) {
-        let inode = if parent == 0 { special::ROOT } else { parent };
         if parent == 0 {
             found.raise(Problem::new(&rows::DOT_DOT_MISSING).inode(self.nature.inode));
+            return;
         }
         let file_type = if self.nature.file_types { Kind::Directory as u8 } else { 0 };
-        let header = EntryHeader { inode, rec_len: 12, name_len: 2, file_type };
+        let header = EntryHeader { inode: parent, rec_len: 12, name_len: 2, file_type };
         let entry = Entry { offset: 0, header, name: b"..", stored_hash: None };
         match self.judge.objection(&entry, Slot::DotDot) {
             Some(row) => found.raise(self.judge.problem(row, &entry)),
-            None => self.take_parent(InodeNo(inode), (parent != 0).then_some(InodeNo(parent))),
+            None => self.take_parent(InodeNo(parent)),
         }
     }
 

@@ -84,6 +84,36 @@ fn links_and_parents_are_counted() {
     assert_eq!([links(2), links(11), links(12), links(13), links(14)], [4, 2, 3, 1, 2]);
 }
 
+#[test]
+fn a_missing_parent_entry_counts_for_the_parent() {
+    let mut world = World::plain();
+    world.block(43)[12] = 0;
+    let (findings, inodes) = world.check();
+    assert!(findings.has(&rows::DOT_DOT_MISSING) && findings.has(&rows::PARENT_WRONG));
+    assert_eq!([2, 12, 14].map(|inode| inodes.links(InodeNo(inode)).1), [4, 3, 2]);
+}
+
+#[test]
+fn inodes_in_bad_blocks_are_those_of_the_table() {
+    let world = World::plain();
+    let inodes = world.with_fs(|fs, _, _| super::inodes_in_bad_blocks(fs, &[4, 6, 40]));
+    assert_eq!(inodes, (5..=8).map(InodeNo).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_two_names_the_one_that_the_parent_entry_bears_out_stays() {
+    let mut world = World::plain();
+    world.entries(14, 43, &[(14, "."), (12, ".."), (11, "moved")]);
+    world.block(41)[12] = 14;
+    let (findings, inodes) = world.check();
+    let twice = findings.iter().find(|problem| problem.row == &rows::DIRECTORY_NAMED_TWICE);
+    let holder = twice.and_then(|problem| problem.object.inode);
+    assert_eq!(holder, Some(InodeNo(2)), "the name in the root goes");
+    assert_eq!(inodes.links(InodeNo(11)).1, 2);
+    let parent = inodes.directory(InodeNo(11)).unwrap().parent.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(parent, 14);
+}
+
 /// Damages a plain file system; the row has to be among what is found.
 fn damage(row: &'static Row, mut world: World, damage: impl FnOnce(&mut World)) -> &'static str {
     damage(&mut world);
