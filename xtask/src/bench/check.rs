@@ -17,7 +17,7 @@ const COLD_RUNS_MAX: usize = 5;
 
 /// Measures all images and writes `docs/bench/check.{md,json}` (not when only one image was wanted).
 pub fn run(options: &Options) -> io::Result<()> {
-    let programs = Programs::build()?;
+    let programs = Programs::find(options.build)?;
     let mut rows = Vec::new();
     for (image, path) in make_all(&options.cache)? {
         if options.only.as_ref().is_some_and(|only| only != image.name) {
@@ -57,20 +57,26 @@ struct Programs {
 
 impl Programs {
     /// Builds ours in the release profile; the floor is this very tool, compiled the same way.
-    fn build() -> io::Result<Self> {
-        let root = workspace()?;
-        let cargo = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--package", "fsmend-cli", "--package", "xtask"])
-            .current_dir(&root)
-            .status()?;
-        if !cargo.success() {
-            return Err(io::Error::other("the release build failed"));
+    fn find(build: bool) -> io::Result<Self> {
+        if build {
+            Self::build()?;
         }
         let e2fsck = find_program("e2fsck")
             .ok_or_else(|| io::Error::other("e2fsck is not installed (Debian package e2fsprogs)"))?;
         let release = fsmend_testkit::target_folder().join("release");
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Programs { e2fsck, fsmend: release.join("fsmend"), floor: release.join("xtask"), threads })
+    }
+
+    fn build() -> io::Result<()> {
+        let cargo = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--package", "fsmend-cli", "--package", "xtask"])
+            .current_dir(workspace()?)
+            .status()?;
+        if !cargo.success() {
+            return Err(io::Error::other("the release build failed"));
+        }
+        Ok(())
     }
 
     /// Alternates, so that whatever else the machine does hits all of them alike.

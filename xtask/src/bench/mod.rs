@@ -12,7 +12,7 @@ mod report;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME]`.
+/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
@@ -28,14 +28,19 @@ pub struct Options {
     pub cache: PathBuf,
     /// How often each thing is measured.
     pub runs: usize,
+    /// Whether to build first, or to measure the release build that is there.
+    pub build: bool,
     /// Restricts the run to one image.
     pub only: Option<String>,
 }
 
 impl Options {
     fn parse(words: &[&str]) -> io::Result<Self> {
-        let mut options = Options { cache: PathBuf::new(), runs: 5, only: None };
+        let mut options = Options { cache: PathBuf::new(), runs: 5, build: true, only: None };
         let mut cache = None;
+        let switches = words.iter().filter(|word| **word == "--no-build");
+        options.build = switches.count() == 0;
+        let words: Vec<&str> = words.iter().copied().filter(|word| *word != "--no-build").collect();
         for pair in words.chunks(2) {
             match pair {
                 ["--cache", folder] => cache = Some(PathBuf::from(folder)),
