@@ -264,11 +264,8 @@ impl OpenErrorKind {
                 return (message, "give the byte at which the file system starts".into());
             }
             OpenErrorKind::NoExtPartition(skipped) => {
-                let rows = skipped.iter().map(|Skipped { partition, why }| format!("\n  {partition}: {why}"));
-                let way_out = format!(
-                    "name one with --partition to check it nevertheless:{}",
-                    rows.collect::<String>()
-                );
+                let rows = skipped.iter().map(|Skipped { partition, why }| format!("{partition}: {why}"));
+                let way_out = format!("name one with --partition to check it nevertheless: {}", list(rows));
                 return ("none of its partitions holds an ext file system".into(), way_out);
             }
         };
@@ -281,8 +278,13 @@ fn no_such_partition(wanted: u32, there: &[Partition]) -> (String, String) {
         let message = format!("it has no partition table, so no partition {wanted}");
         return (message, "leave --partition out to check all of it".into());
     }
-    let rows = there.iter().map(|partition| format!("\n  {partition}"));
-    (format!("it has no partition {wanted}"), format!("name one of these:{}", rows.collect::<String>()))
+    let rows = there.iter().map(Partition::to_string);
+    (format!("it has no partition {wanted}"), format!("name one of these: {}", list(rows)))
+}
+
+/// One after the other, on one line.
+fn list(rows: impl Iterator<Item = String>) -> String {
+    rows.collect::<Vec<String>>().join(", ")
 }
 
 impl fmt::Display for OpenError {
@@ -294,7 +296,7 @@ impl fmt::Display for OpenError {
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Partition { number, start, len, type_name } = self;
-        write!(f, "{number}: {type_name}, {} at byte {start}", fsmend_base::ByteLen(*len))
+        write!(f, "{number} ({type_name}, {} at byte {start})", fsmend_base::ByteLen(*len))
     }
 }
 

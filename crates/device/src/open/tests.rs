@@ -64,7 +64,7 @@ fn a_named_partition_is_taken_whatever_it_holds() {
     assert_eq!(lengths(&opened), [64 * 512]);
     let (kind, text) = open_with(&disk(), None, Some(9)).err().unwrap();
     assert!(matches!(kind, OpenErrorKind::NoSuchPartition { wanted: 9, there } if there.len() == 3));
-    assert!(text.contains("2: Linux swap, 32.0 KiB at byte 65536"), "{text}");
+    assert!(text.contains("2 (Linux swap, 32.0 KiB at byte 65536)"), "{text}");
     let (kind, _) = open_with(&disk(), None, Some(3)).err().unwrap();
     assert!(matches!(kind, OpenErrorKind::PartitionBeyondEnd { .. }));
     let (_, text) = open_with(&[7; 5000], None, Some(1)).err().unwrap();
@@ -87,7 +87,7 @@ fn a_disk_without_ext_lists_what_it_has() {
     let mut bytes = disk();
     bytes[64 * SECTOR + 1080] = 0;
     let (_, text) = open_with(&bytes, None, None).err().unwrap();
-    assert!(text.contains("1: Linux, 32.0 KiB at byte 32768: no ext superblock was found in it"), "{text}");
+    assert!(text.contains("1 (Linux, 32.0 KiB at byte 32768): no ext superblock was found in it"), "{text}");
 }
 
 #[test]

@@ -10,16 +10,20 @@ use super::storage::HostFile;
 /// Longer chains are taken for loops: an image that is its own backing file would open itself for ever.
 const CHAIN_LEN_MAX: usize = 64;
 
+/// Tables of all images of a chain together may take so much memory.
+const CHAIN_TABLE_BYTES_MAX: u64 = 1 << 30;
+
 /// Opens what images refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Gate {
     depth: usize,
+    table_bytes: u64,
 }
 
 impl Gate {
     /// The gate of the image that the user named.
-    pub(super) fn new() -> Self {
-        Gate { depth: 0 }
+    pub(super) fn new(table_bytes: u64) -> Self {
+        Gate { depth: 0, table_bytes }
     }
 }
 
@@ -29,14 +33,24 @@ impl ImplicitOpenGate<HostFile> for Gate {
         builder: F,
     ) -> io::Result<FormatAccess<HostFile>> {
         if self.depth >= CHAIN_LEN_MAX {
-            let text = format!("more than {CHAIN_LEN_MAX} images are based on one another");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            return refuse(format!("more than {CHAIN_LEN_MAX} images are based on one another"));
         }
-        let image = builder.write(false).open(Gate { depth: self.depth + 1 })?;
+        let image = builder.write(false).open(Gate { depth: self.depth + 1, ..*self })?;
         Ok(FormatAccess::new(image))
     }
 
     fn open_storage(&mut self, options: StorageOpenOptions) -> io::Result<HostFile> {
-        HostFile::open(options)
+        let file = HostFile::open(options)?;
+        self.table_bytes += file.header().map_or(0, |header| header.table_bytes);
+        if self.table_bytes > CHAIN_TABLE_BYTES_MAX {
+            return refuse(
+                "the tables of the images on which it is based could take over 1 GiB of memory".into(),
+            );
+        }
+        Ok(file)
     }
+}
+
+fn refuse<T>(why: String) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }

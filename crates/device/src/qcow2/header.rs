@@ -21,14 +21,28 @@ const DIRTY_AND_CORRUPT: u64 = 0b11;
 /// The largest table of level 1 that QEMU makes or takes: 32 MiB.
 const L1_BYTES_MAX: u64 = 32 << 20;
 
+/// Tables of level 2 that `imago` keeps in memory for each image.
+const L2_TABLES_CACHED: u64 = 128;
+
+/// What we need to know of a header that has been found sensible.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    /// Version of the format.
+    pub(super) version: u32,
+    /// Size of a cluster.
+    pub(super) cluster_bytes: u64,
+    /// Most memory that the tables of this image can take.
+    pub(super) table_bytes: u64,
+}
+
 /// Whether a file that starts with `start` is a qcow2 image.
 pub(crate) fn is_qcow2(start: &[u8]) -> bool {
     start.starts_with(b"QFI\xfb")
 }
 
 /// Refuses what `imago` would take on trust: a level-1 table that is absurdly large, lies beyond the end of the file or
-/// is too small for the disk, and encryption, which it would hand out as data. Returns the size of clusters.
-pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<u64> {
+/// is too small for the disk, and encryption, which it would hand out as data.
+pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<Header> {
     let cluster_bits = be32(header, 20);
     let (disk_bytes, l1_entries, l1_offset) =
         (be64(header, 24), u64::from(be32(header, 36)), be64(header, 40));
@@ -46,7 +60,10 @@ pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<u6
     if l1_offset.checked_add(l1_entries * 8).is_none_or(|end| end > file_len) {
         return refuse("its level-1 table lies beyond the end of the file".into());
     }
-    Ok(1 << cluster_bits)
+    let cluster_bytes = 1 << cluster_bits;
+    // Level 1 stands in memory twice while it is read: as bytes and as numbers.
+    let table_bytes = l1_entries * 16 + l1_entries.min(L2_TABLES_CACHED) * cluster_bytes;
+    Ok(Header { version: be32(header, 4), cluster_bytes, table_bytes })
 }
 
 /// Takes the marks for writers out of `bytes`, which were read from `offset`: `imago` refuses images that have them, but
@@ -60,11 +77,6 @@ pub(super) fn hide_writer_marks(version: u32, offset: u64, bytes: &mut [u8]) {
     {
         *byte &= !(DIRTY_AND_CORRUPT as u8);
     }
-}
-
-/// The version that the header states.
-pub(super) fn version(header: &[u8; HEADER_BYTES]) -> u32 {
-    be32(header, 4)
 }
 
 fn refuse<T>(why: String) -> io::Result<T> {

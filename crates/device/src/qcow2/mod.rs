@@ -32,9 +32,12 @@ pub struct Qcow2Device {
 impl Qcow2Device {
     /// Opens the image at `path`, and those it is based on, for reading only.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = HostFile::open_image(path)?;
-        let unpacked = ClusterCache::new(file.cluster_bytes());
-        let image = guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(Gate::new()))?;
+        let file = HostFile::open_any(path)?;
+        let not_qcow2 = || io::Error::new(io::ErrorKind::InvalidData, "it is no qcow2 image");
+        let header = file.header().ok_or_else(not_qcow2)?;
+        let unpacked = ClusterCache::new(header.cluster_bytes);
+        let image =
+            guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(Gate::new(header.table_bytes)))?;
         Ok(Qcow2Device { name: path.display().to_string(), image: FormatAccess::new(image), unpacked })
     }
 

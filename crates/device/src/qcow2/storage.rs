@@ -11,7 +11,7 @@ use imago::io_buffers::{IoVector, IoVectorMut};
 use imago::storage::drivers::CommonStorageHelper;
 use imago::{Storage, StorageOpenOptions};
 
-use super::header::{self, HEADER_BYTES};
+use super::header::{self, HEADER_BYTES, Header};
 use crate::{Device, FileDevice};
 
 /// The last cluster of an image (and a compressed one) may be cut off at the end of the file; what is missing of it
@@ -24,8 +24,8 @@ pub(super) struct HostFile {
     device: FileDevice,
     /// Absolute, so that names in the image can be resolved against its directory.
     path: PathBuf,
-    /// Version and size of clusters in the header, if the file is a qcow2 image.
-    header: Option<(u32, u64)>,
+    /// What its header says, if the file is a qcow2 image.
+    header: Option<Header>,
     helper: CommonStorageHelper,
 }
 
@@ -36,12 +36,7 @@ impl HostFile {
         let mut start = [0; HEADER_BYTES];
         let count = device.len().min(HEADER_BYTES as u64) as usize;
         device.read_at(0, &mut start[..count]).map_err(io::Error::other)?;
-        let header = if header::is_qcow2(&start) {
-            let cluster_bytes = header::check(&start, device.len())?;
-            Some((header::version(&start), cluster_bytes))
-        } else {
-            None
-        };
+        let header = if header::is_qcow2(&start) { Some(header::check(&start, device.len())?) } else { None };
         Ok(HostFile {
             device,
             path: std::path::absolute(path)?,
@@ -50,18 +45,9 @@ impl HostFile {
         })
     }
 
-    /// Opens a file that must be a qcow2 image.
-    pub(super) fn open_image(path: &Path) -> io::Result<Self> {
-        let file = HostFile::open_any(path)?;
-        match file.header {
-            Some(_) => Ok(file),
-            None => Err(io::Error::new(io::ErrorKind::InvalidData, "not a qcow2 image")),
-        }
-    }
-
-    /// Size of a cluster, if the file is a qcow2 image; else something harmless.
-    pub(super) fn cluster_bytes(&self) -> u64 {
-        self.header.map_or(512, |(_, cluster_bytes)| cluster_bytes)
+    /// What its header says, if the file is a qcow2 image.
+    pub(super) fn header(&self) -> Option<Header> {
+        self.header
     }
 
     /// Hints that a range will be read.
@@ -106,8 +92,8 @@ impl Storage for HostFile {
         let mut at = offset;
         for mut bytes in vector.into_inner() {
             self.read(at, &mut bytes)?;
-            if let Some((version, _)) = self.header {
-                header::hide_writer_marks(version, at, &mut bytes);
+            if let Some(header) = self.header {
+                header::hide_writer_marks(header.version, at, &mut bytes);
             }
             at = at.saturating_add(bytes.len() as u64);
         }

@@ -158,6 +158,28 @@ fn a_chain_that_bites_its_tail_is_refused() {
 }
 
 #[test]
+fn a_chain_whose_tables_are_all_large_is_refused() {
+    let sparse = |backing: Option<&Path>| {
+        let mut image = Image::new(1);
+        image.put(20, &21u32.to_be_bytes());
+        image.put(36, &(4u32 << 20).to_be_bytes());
+        image.put(40, &(2u64 << 20).to_be_bytes());
+        image.put(48, &(2u64 << 20).to_be_bytes());
+        let image = if let Some(path) = backing { image.with_backing(path) } else { image };
+        let file = TempFile::new("sparse", &image.0[..CLUSTER]);
+        std::fs::OpenOptions::new().write(true).open(file.path()).unwrap().set_len(64 << 20).unwrap();
+        file
+    };
+    let mut chain = vec![sparse(None)];
+    for _ in 0..4 {
+        chain.push(sparse(chain.last().map(TempFile::path)));
+    }
+    assert_eq!(Qcow2Device::open(chain[1].path()).unwrap().len(), CLUSTER as u64);
+    let error = Qcow2Device::open(chain[4].path()).err().unwrap().to_string();
+    assert!(error.contains("1 GiB"), "{error}");
+}
+
+#[test]
 fn marks_that_only_concern_writers_are_no_obstacle() {
     let mut image = Image::new(1).with_data(0, 5);
     image.put(72, &3u64.to_be_bytes());
