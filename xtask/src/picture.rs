@@ -41,7 +41,7 @@ fn draw(text: &str) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#1e1e2e\"/>\n\
-         <g font-family=\"{FONT}\" font-size=\"13\" fill=\"#cdd6f4\" xml:space=\"preserve\">\n"
+         <g font-family=\"{FONT}\" font-size=\"13\" fill=\"#cdd6f4\" xml:space=\"preserve\" style=\"white-space: pre\">\n"
     );
     for (number, line) in lines.iter().enumerate() {
         let y = MARGIN + number * LINE_HEIGHT + 13;

@@ -32,24 +32,19 @@ fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let opened = match fsmend_device::open(path, options) {
         Ok(opened) => opened,
         Err(error) => {
-            let device = Err(refusal(&target, &error));
-            return vec![Volume { target, partition: options.partition, warnings: Vec::new(), device }];
+            let (partition, device) = (options.partition, Err(refusal(&error)));
+            return vec![Volume { target, partition, warnings: Vec::new(), device }];
         }
     };
     let mut warnings = warnings(&opened);
     let volume = |found: fsmend_device::Target| Volume {
-        partition: partition_of(&found.label, &target).or(options.partition),
+        partition: found.partition,
         target: target.clone(),
         // What concerns the whole disk is said once.
         warnings: std::mem::take(&mut warnings),
         device: Ok(found.device),
     };
     opened.targets.into_iter().map(volume).collect()
-}
-
-/// The number in a label like `disk.img partition 3`.
-fn partition_of(label: &str, target: &str) -> Option<u32> {
-    label.strip_prefix(target)?.strip_prefix(" partition ")?.split(' ').next()?.parse().ok()
 }
 
 fn warnings(opened: &Opened) -> Vec<String> {
@@ -72,9 +67,7 @@ fn matters(usage: &Usage) -> bool {
 /// Opens a device that holds no file system to look for (an external journal).
 pub fn open_plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
     let whole = OpenOptions { offset: Some(0), partition: None };
-    let target = path.display().to_string();
-    let refused = |error: OpenError| refusal(&target, &error);
-    let opened = fsmend_device::open(path, &whole).map_err(refused)?;
+    let opened = fsmend_device::open(path, &whole).map_err(|error| refusal(&error))?;
     opened.targets.into_iter().next().map(|found| found.device).ok_or_else(|| Refusal {
         code: "cannot-open",
         message: "nothing was found in it".to_owned(),
@@ -82,12 +75,8 @@ pub fn open_plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
     })
 }
 
-/// The error's own text names the path, what was expected and the way out; the path is said elsewhere.
-fn refusal(target: &str, error: &OpenError) -> Refusal {
-    let text = error.to_string();
-    let text = text.strip_prefix(&format!("{target}: ")).unwrap_or(&text);
-    let (message, way_out) = text.split_once("; ").unwrap_or((text, "Check the name and what it leads to"));
-    Refusal { code: "cannot-open", message: message.to_owned(), way_out: sentence(way_out) }
+fn refusal(error: &OpenError) -> Refusal {
+    Refusal { code: "cannot-open", message: error.message(), way_out: sentence(&error.way_out()) }
 }
 
 /// `text` with a capital at its beginning.
@@ -101,16 +90,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_are_told_from_labels() {
-        assert_eq!(partition_of("a disk partition 3", "a disk"), Some(3));
-        assert_eq!(partition_of("a disk partition 3 at byte 4096", "a disk"), Some(3));
-        assert_eq!(partition_of("a disk", "a disk"), None);
-    }
-
-    #[test]
     fn what_cannot_be_opened_says_why_and_what_to_do() {
         let error = open_plain(Path::new("/no/such/file")).err().map(|refusal| refusal.to_string());
         let error = error.unwrap_or_default();
-        assert!(error.starts_with("there is no such file. Expected"), "{error}");
+        assert!(
+            error.starts_with("there is no such file (expected an image file or a block device). Check"),
+            "{error}"
+        );
     }
 }

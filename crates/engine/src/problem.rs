@@ -134,6 +134,7 @@ macro_rules! problem_rows {
             peers: &[$($peer),*],
         }; )*
         /// All rows of this module, in the order in which they stand here.
+        #[allow(dead_code, reason = "rows of tests are in no catalogue")]
         pub static ROWS: &[&$crate::problem::Row] = &[$(&$name),*];
     };
 }

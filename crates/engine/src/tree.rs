@@ -100,7 +100,9 @@ mod tests {
             if *parent != 0 {
                 inodes.set_parent(InodeNo(*inode), InodeNo(*parent));
             }
-            inodes.directory(InodeNo(*inode)).map(|d| d.parent_entry.store(*entry, Relaxed));
+            if let Some(directory) = inodes.directory(InodeNo(*inode)) {
+                directory.parent_entry.store(*entry, Relaxed);
+            }
         }
         check(&inodes, InodeNo(2))
     }

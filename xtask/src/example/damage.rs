@@ -96,7 +96,7 @@ fn index(image: &mut Image) -> io::Result<()> {
     }
     image.edit_index_root(directory, |root| {
         let hash = le32(root, 0x28);
-        put32(root, 0x28, hash / 2 & !1);
+        put32(root, 0x28, (hash / 2) & !1);
     });
     Ok(())
 }
