@@ -85,6 +85,8 @@ pub struct InodeProver<'f> {
     dir_index: bool,
     bit64: bool,
     ext_attr: bool,
+    /// Files of the file system's own that are not among the reserved inodes.
+    system_files: [u32; 4],
 }
 
 impl<'f> InodeProver<'f> {
@@ -104,6 +106,12 @@ impl<'f> InodeProver<'f> {
             dir_index: features.has_compat(compat::DIR_INDEX),
             bit64: features.has_incompat(incompat::BIT64),
             ext_attr: features.has_compat(compat::EXT_ATTR),
+            system_files: [
+                fs.superblock.s_orphan_file_inum.get(),
+                fs.superblock.s_prj_quota_inum.get(),
+                fs.superblock.s_usr_quota_inum.get(),
+                fs.superblock.s_grp_quota_inum.get(),
+            ],
         }
     }
 
@@ -116,6 +124,7 @@ impl<'f> InodeProver<'f> {
         let dtime = raw.i_dtime.get();
         if self.everything_suspect
             || inode.0 < self.geometry.first_inode
+            || self.system_files.contains(&inode.0)
             || (dtime != 0 && dtime <= self.geometry.inodes_count)
             || (self.checksums && !self.checksum_is_right(inode, record))
         {

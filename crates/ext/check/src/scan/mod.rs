@@ -140,7 +140,7 @@ impl ScanOutcome {
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         self.non_contiguous += u64::from(!is_contiguous(&inspection.runs));
-        if fs.counts_quota() {
+        if fs.counts_quota() && inspection.marks & mark::RESERVED == 0 {
             let raw = RawInode::from_record(&inspection.record);
             charge(&mut self.quota, fs, inode, &raw, bytes_of(&fs.geometry, &raw));
         }
