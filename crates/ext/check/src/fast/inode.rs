@@ -78,6 +78,8 @@ pub struct InodeProver<'f> {
     checksums: bool,
     /// No inode can be proved innocent (Hurd, bigalloc): all go to inspection.
     everything_suspect: bool,
+    /// Inodes that the file system keeps for itself beside the reserved ones: quota files, the orphan file.
+    hidden: [u32; 4],
     sectors_per_block: u64,
     extents: bool,
     huge_file: bool,
@@ -97,6 +99,7 @@ impl<'f> InodeProver<'f> {
             metadata: &fs.metadata,
             checksums: features.metadata_csum(),
             everything_suspect: geometry.hurd || geometry.bigalloc() || geometry.revision == 0,
+            hidden: crate::quota::hidden_inodes(fs),
             sectors_per_block: u64::from(geometry.block_size / 512),
             extents: features.has_incompat(incompat::EXTENTS),
             huge_file: features.has_ro_compat(ro_compat::HUGE_FILE),
@@ -116,6 +119,7 @@ impl<'f> InodeProver<'f> {
         let dtime = raw.i_dtime.get();
         if self.everything_suspect
             || inode.0 < self.geometry.first_inode
+            || self.hidden.contains(&inode.0)
             || (dtime != 0 && dtime <= self.geometry.inodes_count)
             || (self.checksums && !self.checksum_is_right(inode, record))
         {
