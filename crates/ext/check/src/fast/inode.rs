@@ -78,6 +78,8 @@ pub struct InodeProver<'f> {
     checksums: bool,
     /// No inode can be proved innocent (Hurd, bigalloc): all go to inspection.
     everything_suspect: bool,
+    /// Inodes that the file system keeps for itself beside the reserved ones: quota files, the orphan file.
+    hidden: [u32; 4],
     sectors_per_block: u64,
     extents: bool,
     huge_file: bool,
@@ -85,8 +87,6 @@ pub struct InodeProver<'f> {
     dir_index: bool,
     bit64: bool,
     ext_attr: bool,
-    /// Files of the file system's own that are not among the reserved inodes.
-    system_files: [u32; 4],
 }
 
 impl<'f> InodeProver<'f> {
@@ -99,6 +99,7 @@ impl<'f> InodeProver<'f> {
             metadata: &fs.metadata,
             checksums: features.metadata_csum(),
             everything_suspect: geometry.hurd || geometry.bigalloc() || geometry.revision == 0,
+            hidden: crate::quota::hidden_inodes(fs),
             sectors_per_block: u64::from(geometry.block_size / 512),
             extents: features.has_incompat(incompat::EXTENTS),
             huge_file: features.has_ro_compat(ro_compat::HUGE_FILE),
@@ -106,12 +107,6 @@ impl<'f> InodeProver<'f> {
             dir_index: features.has_compat(compat::DIR_INDEX),
             bit64: features.has_incompat(incompat::BIT64),
             ext_attr: features.has_compat(compat::EXT_ATTR),
-            system_files: [
-                fs.superblock.s_orphan_file_inum.get(),
-                fs.superblock.s_prj_quota_inum.get(),
-                fs.superblock.s_usr_quota_inum.get(),
-                fs.superblock.s_grp_quota_inum.get(),
-            ],
         }
     }
 
@@ -124,7 +119,7 @@ impl<'f> InodeProver<'f> {
         let dtime = raw.i_dtime.get();
         if self.everything_suspect
             || inode.0 < self.geometry.first_inode
-            || self.system_files.contains(&inode.0)
+            || self.hidden.contains(&inode.0)
             || (dtime != 0 && dtime <= self.geometry.inodes_count)
             || (self.checksums && !self.checksum_is_right(inode, record))
         {

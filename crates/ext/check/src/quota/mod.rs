@@ -31,6 +31,13 @@ pub fn inode_of(fs: &Fs<'_>, kind: QuotaType) -> Option<InodeNo> {
     (inode.0 != 0 && is_possible(fs, kind, inode)).then_some(inode)
 }
 
+/// The inodes that hold quota, and the orphan file; 0 where there is none. They are used without having names, and
+/// nobody is charged for them.
+pub fn hidden_inodes(fs: &Fs<'_>) -> [u32; 4] {
+    let [user, group, project] = QuotaType::ALL.map(|kind| stored_inode(fs, kind).0);
+    [user, group, project, fs.superblock.s_orphan_file_inum.get()]
+}
+
 /// Raises quota inode numbers of the superblock that cannot be right.
 pub fn check_numbers(fs: &Fs<'_>, findings: &mut Findings) {
     for kind in QuotaType::ALL {

@@ -8,6 +8,9 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, flags, special};
 use fsmend_ext_format::quota::QuotaType;
 
+use super::hidden_inodes;
+use crate::Fs;
+
 /// Bytes and inodes of one id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Used {
@@ -56,10 +59,11 @@ impl QuotaUsage {
         Self::default()
     }
 
-    /// Whether `inode` counts at all: the root directory and everything that is not reserved, but for inodes that
-    /// hold attribute values (those count for whom the attributes belong to).
-    pub fn counts(geometry: &Geometry, inode: InodeNo, inode_flags: u32) -> bool {
-        (inode.0 == special::ROOT || inode.0 >= geometry.first_inode) && inode_flags & flags::EA_INODE == 0
+    /// Whether `inode` counts at all: the root directory and everything that is not reserved, but for quota files, the
+    /// orphan file, and inodes that hold attribute values (those count for whom the attributes belong to).
+    pub fn counts(fs: &Fs<'_>, inode: InodeNo, inode_flags: u32) -> bool {
+        let ordinary = inode.0 >= fs.geometry.first_inode && !hidden_inodes(fs).contains(&inode.0);
+        (inode.0 == special::ROOT || ordinary) && inode_flags & flags::EA_INODE == 0
     }
 
     /// Charges `owner` with one inode that takes `bytes`.

@@ -150,7 +150,7 @@ impl ScanOutcome {
 
 /// Charges the owner of an inode with what it takes.
 fn charge(quota: &mut QuotaUsage, fs: &Fs<'_>, inode: InodeNo, raw: &RawInode, bytes: u64) {
-    if QuotaUsage::counts(&fs.geometry, inode, raw.i_flags.get()) {
+    if QuotaUsage::counts(fs, inode, raw.i_flags.get()) {
         quota.charge(Owner::of(raw, fs.geometry.inode_size), bytes);
     }
 }
