@@ -81,7 +81,7 @@ impl EntryLayout {
     #[inline]
     pub fn needed_len(self, name_len: usize, is_dot: bool) -> usize {
         let hash = if self.hash_behind_name && !is_dot { ENTRY_HASH_LEN } else { 0 };
-        ((ENTRY_HEADER_LEN + name_len + 3) & !3) + hash
+        (ENTRY_HEADER_LEN + name_len).next_multiple_of(4) + hash
     }
 }
 

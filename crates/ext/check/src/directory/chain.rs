@@ -104,7 +104,8 @@ fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is
     }
     let name = bytes.get(offset + ENTRY_HEADER_LEN..offset + ENTRY_HEADER_LEN + name_len);
     let name_is_whole = name.is_some_and(|name| !name.contains(&0));
-    let could_be_cut = len > room && layout.needed_len(name_len.max(1), is_dot) <= room && room % 4 == 0;
+    let could_be_cut =
+        len > room && layout.needed_len(name_len.max(1), is_dot) <= room && room.is_multiple_of(4);
     if could_be_cut && name_is_whole && header.inode <= rules.inodes_count {
         return Remedy::CutTo(room);
     }

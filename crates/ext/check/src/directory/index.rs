@@ -184,7 +184,7 @@ impl Index {
     fn walk(&mut self, nature: &Nature, raised: &mut Vec<Problem>) {
         let Some(root) = self.place(0) else { return };
         self.blocks[root].references = 1;
-        let mut todo = vec![Reach { place: root, level: 0, low: 0, high: u32::MAX & !1 }];
+        let mut todo = vec![Reach { place: root, level: 0, low: 0, high: !1 }];
         while let Some(reach) = todo.pop() {
             let fact = &self.blocks[reach.place];
             let at_leaves = reach.level == u32::from(self.levels) + 1;

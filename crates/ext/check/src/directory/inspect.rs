@@ -128,8 +128,7 @@ impl<'a> Inspector<'a> {
         }
         if logical == 0 {
             self.inodes.observe_link(self.nature.inode);
-            self.inodes.observe_link(InodeNo(special::ROOT));
-            self.set_parent_entry(InodeNo(special::ROOT));
+            self.take_parent(InodeNo(special::ROOT));
         }
     }
 
@@ -191,7 +190,8 @@ impl<'a> Inspector<'a> {
                 1 if first => Slot::DotDot,
                 _ => Slot::Name,
             };
-            if entry.header.inode == 0 {
+            // A `..` that had to be made anew will lead to the parent, once that is known.
+            if entry.header.inode == 0 || (slot == Slot::DotDot && parent.is_none()) {
                 continue;
             }
             if let Some(row) = self.judge.objection(&entry, slot) {
@@ -201,21 +201,15 @@ impl<'a> Inspector<'a> {
             self.judge.correct(&entry, slot, found);
             match slot {
                 Slot::Dot => self.inodes.observe_link(self.nature.inode),
-                Slot::DotDot => self.take_parent(InodeNo(entry.header.inode), parent),
+                Slot::DotDot => self.take_parent(InodeNo(entry.header.inode)),
                 Slot::Name => self.take_name(&entry, logical, is_leaf, found),
             }
         }
     }
 
-    /// Counts `..` as it will be written, and records it where it stood on the disk.
-    fn take_parent(&mut self, target: InodeNo, stored: Option<InodeNo>) {
-        self.inodes.observe_link(target);
-        if let Some(parent) = stored {
-            self.set_parent_entry(parent);
-        }
-    }
-
-    fn set_parent_entry(&self, parent: InodeNo) {
+    /// Counts `..`, and records where it leads to.
+    fn take_parent(&mut self, parent: InodeNo) {
+        self.inodes.observe_link(parent);
         if let Some(fact) = self.inodes.directory(self.nature.inode) {
             fact.parent_entry.store(parent.0, Relaxed);
         }
@@ -288,16 +282,16 @@ impl<'a> Inspector<'a> {
     }
 
     fn inline_parent(&mut self, parent: u32, found: &mut Findings) {
-        let inode = if parent == 0 { special::ROOT } else { parent };
         if parent == 0 {
             found.raise(Problem::new(&rows::DOT_DOT_MISSING).inode(self.nature.inode));
+            return;
         }
         let file_type = if self.nature.file_types { Kind::Directory as u8 } else { 0 };
-        let header = EntryHeader { inode, rec_len: 12, name_len: 2, file_type };
+        let header = EntryHeader { inode: parent, rec_len: 12, name_len: 2, file_type };
         let entry = Entry { offset: 0, header, name: b"..", stored_hash: None };
         match self.judge.objection(&entry, Slot::DotDot) {
             Some(row) => found.raise(self.judge.problem(row, &entry)),
-            None => self.take_parent(InodeNo(inode), (parent != 0).then_some(InodeNo(parent))),
+            None => self.take_parent(InodeNo(parent)),
         }
     }
 

@@ -77,7 +77,8 @@ pub struct Surroundings<'a> {
 
 /// Inspects `directory` after every inode has been scanned. Entries that stay are counted with
 /// `inodes.observe_link`, subdirectories get their parent with `inodes.set_parent`, and the directory's own parent
-/// entry is stored in its `DirectoryFact`; it stays 0 where `..` is missing or leads nowhere.
+/// entry is stored in its `DirectoryFact`; it stays 0, and is not counted, where `..` is missing or leads
+/// nowhere.
 pub fn inspect(fs: &Fs<'_>, inodes: &InodeTable, directory: &Directory, findings: &mut Findings) {
     inspect_with(fs, inodes, directory, Surroundings::default(), findings);
 }

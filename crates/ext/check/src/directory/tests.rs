@@ -84,6 +84,15 @@ fn links_and_parents_are_counted() {
     assert_eq!([links(2), links(11), links(12), links(13), links(14)], [4, 2, 3, 1, 2]);
 }
 
+#[test]
+fn a_missing_parent_entry_counts_for_the_parent() {
+    let mut world = World::plain();
+    world.block(43)[12] = 0;
+    let (findings, inodes) = world.check();
+    assert!(findings.has(&rows::DOT_DOT_MISSING) && findings.has(&rows::PARENT_WRONG));
+    assert_eq!([2, 12, 14].map(|inode| inodes.links(InodeNo(inode)).1), [4, 3, 2]);
+}
+
 /// Damages a plain file system; the row has to be among what is found.
 fn damage(row: &'static Row, mut world: World, damage: impl FnOnce(&mut World)) -> &'static str {
     damage(&mut world);

@@ -31,10 +31,9 @@ pub fn check_root(_fs: &Fs<'_>, inodes: &InodeTable, findings: &mut Findings) {
     }
 }
 
-/// Turns what the tree check found into problems, and adds parent entries that are missing where the parent is known.
-///
-/// Link counts are left as they are on the disk (with a missing `..` counted for the root): names in lost+found and
-/// parent entries that a repair will write are not in them.
+/// Turns what the tree check found into problems. To be called before the links are compared: a `..` that is missing, or
+/// that led nowhere, is counted here for the directory that holds the name. Links that change by what `tree` says are not
+/// touched.
 pub fn report_tree(_fs: &Fs<'_>, inodes: &InodeTable, tree: &[TreeFinding], findings: &mut Findings) {
     for finding in tree {
         findings.raise(match *finding {
@@ -55,6 +54,7 @@ pub fn report_tree(_fs: &Fs<'_>, inodes: &InodeTable, tree: &[TreeFinding], find
         if parent != 0 && directory.parent_entry.load(Relaxed) == 0 && !looped(inode) {
             let problem = Problem::new(&rows::PARENT_WRONG).inode(inode);
             findings.raise(problem.stored(0u32).observed(parent));
+            inodes.observe_link(InodeNo(parent));
         }
     }
 }
