@@ -50,6 +50,7 @@ impl CrossCheck<'_> {
             }
         }
         let mut guilty: BTreeSet<InodeNo> = self.certify_pending();
+        self.drop_lost_inodes(&mut guilty);
         guilty.extend(self.holders_of_doubtful_names());
         for directory in &guilty {
             self.withdraw(*directory);
@@ -72,6 +73,22 @@ impl CrossCheck<'_> {
                 surroundings,
                 &mut self.outcome.findings,
             );
+        }
+    }
+
+    /// Inodes whose records lie in bad blocks are lost: what they counted is taken back, and their names become doubtful.
+    fn drop_lost_inodes(&mut self, guilty: &mut BTreeSet<InodeNo>) {
+        for inode in directory::inodes_in_bad_blocks(self.fs, self.bad_blocks) {
+            let kind = self.inodes.kind(inode);
+            if kind == Kind::Unused || inode.0 < self.fs.geometry.first_inode {
+                continue;
+            }
+            guilty.remove(&inode);
+            if kind == Kind::Directory && !self.outcome.suspect_directories.contains(&inode) {
+                self.withdraw(inode);
+            }
+            self.inodes.revise(inode, InodeFact::default(), 0);
+            self.outcome.revised.push(inode);
         }
     }
 

@@ -34,7 +34,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{GroupNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
@@ -73,6 +73,23 @@ impl Directory {
 pub struct Surroundings<'a> {
     /// Blocks on the list of bad blocks, ascending.
     pub bad_blocks: &'a [u64],
+}
+
+/// The inodes whose records lie in `bad_blocks` (ascending), ascending in each group.
+pub fn inodes_in_bad_blocks(fs: &Fs<'_>, bad_blocks: &[u64]) -> Vec<InodeNo> {
+    let geometry = &fs.geometry;
+    let per_block = (geometry.block_size / geometry.inode_size).max(1);
+    let mut inodes = Vec::new();
+    for (group, table) in (0..).map(GroupNo).zip(fs.groups.iter().map(|group| group.desc.inode_table)) {
+        let end = table.saturating_add(u64::from(geometry.inode_table_blocks()));
+        let from = bad_blocks.partition_point(|block| *block < table);
+        for block in bad_blocks[from..].iter().take_while(|block| table != 0 && **block < end) {
+            let first = (block - table) as u32 * per_block;
+            let last = (first + per_block).min(geometry.inodes_per_group);
+            inodes.extend((first..last).map(|index| geometry.inode_at(group, index)));
+        }
+    }
+    inodes
 }
 
 /// Inspects `directory` after every inode has been scanned. Entries that stay are counted with

@@ -93,6 +93,13 @@ fn a_missing_parent_entry_counts_for_the_parent() {
     assert_eq!([2, 12, 14].map(|inode| inodes.links(InodeNo(inode)).1), [4, 3, 2]);
 }
 
+#[test]
+fn inodes_in_bad_blocks_are_those_of_the_table() {
+    let world = World::plain();
+    let inodes = world.with_fs(|fs, _, _| super::inodes_in_bad_blocks(fs, &[4, 6, 40]));
+    assert_eq!(inodes, (5..=8).map(InodeNo).collect::<Vec<_>>());
+}
+
 /// Damages a plain file system; the row has to be among what is found.
 fn damage(row: &'static Row, mut world: World, damage: impl FnOnce(&mut World)) -> &'static str {
     damage(&mut world);
