@@ -23,6 +23,11 @@ use super::paths::entries_of;
 use super::{Directory, Surroundings, dots, inline, problems as rows};
 use crate::{Fs, xattr};
 
+/// How often, and in directories of how many blocks, a name in another directory is looked up: a bound on the work that a
+/// hostile directory can ask for.
+const LOOKUPS_MAX: u32 = 4;
+const LOOKUP_BLOCKS_MAX: u64 = 16;
+
 /// Inspects one directory.
 pub(super) struct Inspector<'a> {
     fs: &'a Fs<'a>,
@@ -35,6 +40,7 @@ pub(super) struct Inspector<'a> {
     /// Whether the directory will be written anew, so that missing checksum records do not matter.
     rebuild: bool,
     names: NameTable,
+    lookups: u32,
 }
 
 impl<'a> Inspector<'a> {
@@ -49,7 +55,18 @@ impl<'a> Inspector<'a> {
         let policy = if nature.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
         let judge = Judge { fs, inodes, surroundings, nature, policy };
         let names = NameTable::default();
-        Inspector { fs, inodes, directory, findings, nature, judge, index: None, rebuild: false, names }
+        Inspector {
+            fs,
+            inodes,
+            directory,
+            findings,
+            nature,
+            judge,
+            index: None,
+            rebuild: false,
+            names,
+            lookups: 0,
+        }
     }
 
     /// Does it.
@@ -232,7 +249,7 @@ impl<'a> Inspector<'a> {
 
     /// Gives directory `child` its parent. A directory has one name: the first that is seen, unless a later one stands
     /// where its own `..` leads to. Returns whether this one stays.
-    fn take_child(&self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
+    fn take_child(&mut self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
         let own = self.nature.inode;
         let Some(fact) = self.inodes.directory(child) else { return true };
         let known = InodeNo(fact.parent.load(Relaxed));
@@ -252,10 +269,15 @@ impl<'a> Inspector<'a> {
         true
     }
 
-    /// A name of `child` in another directory.
-    fn name_in(&self, holder: InodeNo, child: InodeNo) -> Vec<u8> {
+    /// A name of `child` in another directory; empty when it takes too much work to find.
+    fn name_in(&mut self, holder: InodeNo, child: InodeNo) -> Vec<u8> {
+        self.lookups += 1;
+        let is_small = |directory: &Directory| {
+            directory.runs.iter().map(|run| u64::from(run.count)).sum::<u64>() <= LOOKUP_BLOCKS_MAX
+        };
+        let directory = if self.lookups <= LOOKUPS_MAX { Directory::open(self.fs, holder) } else { None };
         let mut found = None;
-        if let Some(directory) = Directory::open(self.fs, holder) {
+        if let Some(directory) = directory.filter(is_small) {
             entries_of(self.fs, &directory, &mut |inode, name| {
                 if inode == child && found.is_none() {
                     found = Some(name.to_vec());

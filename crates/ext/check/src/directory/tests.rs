@@ -100,6 +100,20 @@ fn inodes_in_bad_blocks_are_those_of_the_table() {
     assert_eq!(inodes, (5..=8).map(InodeNo).collect::<Vec<_>>());
 }
 
+#[test]
+fn of_two_names_the_one_that_the_parent_entry_bears_out_stays() {
+    let mut world = World::plain();
+    world.entries(14, 43, &[(14, "."), (12, ".."), (11, "moved")]);
+    world.block(41)[12] = 14;
+    let (findings, inodes) = world.check();
+    let twice = findings.iter().find(|problem| problem.row == &rows::DIRECTORY_NAMED_TWICE);
+    let holder = twice.and_then(|problem| problem.object.inode);
+    assert_eq!(holder, Some(InodeNo(2)), "the name in the root goes");
+    assert_eq!(inodes.links(InodeNo(11)).1, 2);
+    let parent = inodes.directory(InodeNo(11)).unwrap().parent.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(parent, 14);
+}
+
 /// Damages a plain file system; the row has to be among what is found.
 fn damage(row: &'static Row, mut world: World, damage: impl FnOnce(&mut World)) -> &'static str {
     damage(&mut world);
