@@ -255,6 +255,7 @@ fn protection() -> Vec<Recipe> {
             .after(After::Tune2fs("-O project"))
             .after(After::Debugfs(PROJECT_IDS.to_owned()))
             .after(After::Tune2fs("-O quota -Q usrquota,grpquota,prjquota"))
+            .after(After::Optimise)
             .after(After::Optimise),
         Recipe::new("quota-empty", 32, "-t ext4 -O quota"),
         ordinary("mmp", 32, "-t ext4 -O mmp -E mmp_update_interval=1"),
