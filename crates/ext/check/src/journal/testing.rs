@@ -47,12 +47,14 @@ impl World {
         superblock.s_feature_incompat = U32::new(incompat::FILETYPE | incompat::EXTENTS | extra);
         let mut world =
             World { device: MemoryDevice::new("test", vec![0; BLOCKS as usize * BLOCK]), superblock };
-        let mut desc = RawGroupDesc::default();
-        desc.bg_block_bitmap_lo = U32::new(3);
-        desc.bg_inode_bitmap_lo = U32::new(4);
-        desc.bg_inode_table_lo = U32::new(TABLE as u32);
-        desc.bg_free_blocks_count_lo = U16::new(300);
-        desc.bg_free_inodes_count_lo = U16::new(50);
+        let desc = RawGroupDesc {
+            bg_block_bitmap_lo: U32::new(3),
+            bg_inode_bitmap_lo: U32::new(4),
+            bg_inode_table_lo: U32::new(TABLE as u32),
+            bg_free_blocks_count_lo: U16::new(300),
+            bg_free_inodes_count_lo: U16::new(50),
+            ..RawGroupDesc::default()
+        };
         world.bytes(2, 0, &desc.as_bytes()[..32]);
         world.file(
             8,

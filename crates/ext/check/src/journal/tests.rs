@@ -63,9 +63,11 @@ fn the_backup_of_the_block_list_saves_the_journal() {
     assert!(!outcome.dropped && outcome.writes.contains_key(&5), "the inode is mended on the overlay");
 }
 
+type SuperblockDamage = fn(&mut fsmend_ext_format::journal::RawJournalSuperblock);
+
 #[test]
 fn journal_superblocks() {
-    let damages: [(&str, fn(&mut fsmend_ext_format::journal::RawJournalSuperblock)); 6] = [
+    let damages: [(&str, SuperblockDamage); 6] = [
         ("kind", |raw| raw.s_header.h_blocktype = Be32::new(1)),
         ("two checksums", |raw| raw.s_feature_incompat = Be32::new(feature::CSUM_V2 | feature::CSUM_V3)),
         ("block size", |raw| raw.s_blocksize = Be32::new(4096)),

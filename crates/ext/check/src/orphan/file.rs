@@ -24,7 +24,7 @@ pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64>
         }
     };
     let size = u64::from(release.fs.geometry.block_size);
-    if raw.size() % size != 0 {
+    if !raw.size().is_multiple_of(size) {
         release.findings.raise(Problem::new(&FILE_SIZE).inode(inode).stored(raw.size()));
         return None;
     }

@@ -57,9 +57,11 @@ fn wrong_and_missing_sums() {
     assert_raised(&checked(&mut world(), &QuotaUsage::new()), &[&USAGE_WRONG]);
 }
 
+type Damage = fn(&mut World);
+
 #[test]
 fn damaged_files() {
-    let damages: [(&str, fn(&mut World)); 4] = [
+    let damages: [(&str, Damage); 4] = [
         ("magic", |world| world.bytes(90, 0, &[0])),
         ("reference outside", |world| world.bytes(92, 0, &[77])),
         ("cycle", |world| world.bytes(93, 0, &[1])),
