@@ -10,11 +10,16 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", checksums.
 
+mod inodes;
+
+use crc_fast::{CrcAlgorithm, Digest};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::features::{Features, incompat, ro_compat};
 use crate::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
 use zerocopy::IntoBytes;
+
+pub use inodes::inodes_are_right;
 
 /// Seed of checksums that start from nothing.
 pub const NO_SEED: u32 = u32::MAX;
@@ -39,7 +44,10 @@ impl Checked {
 /// CRC32C of `bytes` continued from `seed`, without inversion: `crc32c(crc32c(s, a), b) == crc32c(s, ab)`.
 #[inline]
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    !crc32c::crc32c_append(!seed, bytes)
+    // The crate's engine inverts neither the state that it is given nor what it keeps, only what it hands out.
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
+    digest.update(bytes);
+    !(digest.finalize() as u32)
 }
 
 /// CRC16 (polynomial 0x8005, reflected) of `bytes` continued from `seed`.

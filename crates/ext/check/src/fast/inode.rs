@@ -8,6 +8,8 @@ use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode};
 
+use zerocopy::FromBytes;
+
 use crate::Fs;
 use crate::inode::MapRun;
 
@@ -112,16 +114,45 @@ impl<'f> InodeProver<'f> {
 
     /// Tries to prove `record`, the record of inode `inode`, innocent; fills `proof` if it is.
     pub fn prove(&self, inode: InodeNo, record: &[u8], proof: &mut Proof) -> Verdict {
+        self.prove_with(inode, record, self.checksum_is_right(inode, record), proof)
+    }
+
+    /// For each of `records` whether its checksum is right (or not asked for), for [`prove_with`](Self::prove_with).
+    pub fn checksums(&self, first: InodeNo, records: &[u8], right: &mut Vec<bool>) {
+        let inode_size = self.geometry.inode_size as usize;
+        if self.checksums {
+            checksum::inodes_are_right(self.geometry.checksum_seed, first, records, inode_size, right);
+        } else {
+            right.clear();
+            right.resize(records.len() / inode_size, true);
+        }
+    }
+
+    /// [`prove`](Self::prove), with the checksum judged beforehand.
+    pub fn prove_with(
+        &self,
+        inode: InodeNo,
+        record: &[u8],
+        checksum_is_right: bool,
+        proof: &mut Proof,
+    ) -> Verdict {
         if is_zero(record) && inode.0 >= self.geometry.first_inode {
             return Verdict::Free;
         }
-        let raw = RawInode::from_record(record);
+        let copy;
+        let raw = match RawInode::ref_from_prefix(record) {
+            Ok((raw, _)) => raw,
+            Err(_) => {
+                copy = RawInode::from_record(record);
+                &copy
+            }
+        };
         let dtime = raw.i_dtime.get();
         if self.everything_suspect
             || inode.0 < self.geometry.first_inode
             || self.hidden.contains(&inode.0)
             || (dtime != 0 && dtime <= self.geometry.inodes_count)
-            || (self.checksums && !self.checksum_is_right(inode, record))
+            || !checksum_is_right
         {
             return Verdict::Suspect;
         }
@@ -129,14 +160,16 @@ impl<'f> InodeProver<'f> {
             let deleted = dtime != 0 || raw.i_mode.get() == 0;
             return if deleted { Verdict::Free } else { Verdict::Suspect };
         }
-        match self.prove_in_use(&raw, record, proof) {
+        match self.prove_in_use(raw, record, proof) {
             Some(()) => Verdict::Innocent,
             None => Verdict::Suspect,
         }
     }
 
     fn checksum_is_right(&self, inode: InodeNo, record: &[u8]) -> bool {
-        checksum::inode(self.geometry.checksum_seed, inode, record).is_some_and(|checked| checked.is_right())
+        !self.checksums
+            || checksum::inode(self.geometry.checksum_seed, inode, record)
+                .is_some_and(|checked| checked.is_right())
     }
 
     fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {

@@ -210,6 +210,7 @@ pub struct Scan<'a> {
 struct Worker<'a> {
     reader: BatchReader<'a>,
     proof: Proof,
+    checksums: Vec<bool>,
     directory: DirectoryProof,
     outcome: ScanOutcome,
 }
@@ -256,6 +257,7 @@ impl<'a> Scan<'a> {
         let start = |_worker| Worker {
             reader: BatchReader::new(self.fs.device, self.backend, DEPTH),
             proof: Proof::default(),
+            checksums: Vec::new(),
             directory: DirectoryProof::default(),
             outcome: ScanOutcome::default(),
         };
@@ -294,7 +296,7 @@ impl<'a> Scan<'a> {
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize);
         let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
-        let Worker { reader, proof, outcome, .. } = worker;
+        let Worker { reader, proof, checksums, outcome, .. } = worker;
         let cost = &mut outcome.costs[INODE_TABLES];
         cost.items += u64::from(state.scan_inodes);
         cost.requests += requests.len() as u64;
@@ -304,9 +306,19 @@ impl<'a> Scan<'a> {
         reader.read(&requests, &mut |index, result| match result {
             Ok(bytes) => {
                 let first = index * per_request;
+                let first_inode = fs.geometry.inode_at(group, first as u32);
+                self.inode_prover.checksums(first_inode, bytes, checksums);
                 for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
-                    let inode = fs.geometry.inode_at(group, (first + at) as u32);
-                    self.prove_inode(inode, first + at, record, proof, &mut work, &mut outcome.quota);
+                    let inode = InodeNo(first_inode.0 + at as u32);
+                    let verdict = self.inode_prover.prove_with(inode, record, checksums[at], proof);
+                    self.take_inode(
+                        verdict,
+                        (inode, first + at),
+                        record,
+                        proof,
+                        &mut work,
+                        &mut outcome.quota,
+                    );
                 }
             }
             Err(_) => unreadable.push(index),
@@ -333,16 +345,16 @@ impl<'a> Scan<'a> {
         u64::from(state.scan_inodes)
     }
 
-    fn prove_inode(
+    fn take_inode(
         &self,
-        inode: InodeNo,
-        index: usize,
+        verdict: Verdict,
+        (inode, index): (InodeNo, usize),
         record: &[u8],
-        proof: &mut Proof,
+        proof: &Proof,
         work: &mut ChunkWork,
         quota: &mut QuotaUsage,
     ) {
-        match self.inode_prover.prove(inode, record, proof) {
+        match verdict {
             Verdict::Free => return,
             Verdict::Suspect => return work.suspects.push((index, inode, record.to_vec())),
             Verdict::Innocent if proof.needs_walk && !self.fast_maps => {
