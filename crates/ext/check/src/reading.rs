@@ -12,6 +12,25 @@ const GAP_MAX: u32 = 16 * 1024;
 /// Largest merged request.
 const REQUEST_MAX: u32 = 256 * 1024;
 
+/// Longest stretch that is announced in one call.
+const ANNOUNCED_MAX: u32 = 1024 * 1024;
+/// Shorter stretches are not announced: a call to the kernel for each scattered block costs more than it brings.
+const ANNOUNCED_MIN: u32 = 64 * 1024;
+
+/// Tells the kernel that `blocks`, in ascending order, will be read soon.
+pub fn announce_blocks(fs: &Fs<'_>, blocks: &[u64]) {
+    for part in coalesce(&requests_for(fs, blocks), GAP_MAX, ANNOUNCED_MAX) {
+        if part.request.len >= ANNOUNCED_MIN {
+            fs.device.readahead(part.request.offset, u64::from(part.request.len));
+        }
+    }
+}
+
+fn requests_for(fs: &Fs<'_>, blocks: &[u64]) -> Vec<Request> {
+    let size = fs.geometry.block_size;
+    blocks.iter().map(|block| Request { offset: fs.block_offset(BlockNo(*block)), len: size }).collect()
+}
+
 /// What some reading cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
@@ -30,8 +49,7 @@ pub fn read_blocks(
     visit: &mut dyn FnMut(usize, Result<&[u8], ReadError>),
 ) -> Reading {
     let size = fs.geometry.block_size;
-    let singles: Vec<Request> =
-        blocks.iter().map(|block| Request { offset: fs.block_offset(BlockNo(*block)), len: size }).collect();
+    let singles = requests_for(fs, blocks);
     let merged = coalesce(&singles, GAP_MAX, REQUEST_MAX.max(size));
     let requests: Vec<Request> = merged.iter().map(|part| part.request).collect();
     reader.read(&requests, &mut |index, result| {

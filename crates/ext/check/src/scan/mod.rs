@@ -2,10 +2,10 @@
 
 pub mod problems;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_device::{BatchReader, ReadBackend, Request};
+use fsmend_device::{BatchReader, ReadBackend, Request, salvage};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::pool::{self, Queues, StageIndex};
@@ -19,10 +19,12 @@ use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::map::{Node, Walk, WalkItem, WalkMode};
 use crate::inode::{self, Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
-use crate::reading::{DEPTH, read_blocks};
+use crate::reading::{DEPTH, announce_blocks, read_blocks};
 
 /// Largest single read of an inode table.
 const TABLE_READ: u32 = 256 * 1024;
+/// Inode tables that the kernel is told about ahead of the one that is read.
+const TABLES_AHEAD: u32 = 16;
 /// Most nodes of maps that are read in one go; more wait on a stack.
 const NODES_IN_FLIGHT: usize = 4096;
 /// Most directories in a batch.
@@ -205,6 +207,8 @@ pub struct Scan<'a> {
     /// Map nodes visited by the fast path. More of them than blocks in the file system means that trees share nodes.
     nodes_visited: AtomicU64,
     fast_maps: bool,
+    /// The first group whose inode table the kernel has not been told about.
+    announced: AtomicU32,
 }
 
 struct Worker<'a> {
@@ -237,6 +241,7 @@ impl<'a> Scan<'a> {
             backend,
             nodes_visited: AtomicU64::new(0),
             fast_maps,
+            announced: AtomicU32::new(0),
         }
     }
 
@@ -290,8 +295,23 @@ impl<'a> Scan<'a> {
         progress.read(worker.outcome.costs[stage].bytes - before.bytes);
     }
 
+    /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
+    /// two of them.
+    fn announce_tables(&self, group: GroupNo) {
+        let upto = (group.0 + TABLES_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
+        let from = self.announced.fetch_max(upto + 1, Relaxed).max(group.0 + 1);
+        for ahead in from..=upto {
+            let state = &self.fs.groups[ahead as usize];
+            if state.scan_inodes > 0 && state.desc.inode_table != 0 {
+                let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
+                self.fs.device.readahead(self.fs.block_offset(BlockNo(state.desc.inode_table)), len);
+            }
+        }
+    }
+
     fn inode_table(&self, worker: &mut Worker<'a>, group: GroupNo) -> u64 {
         let fs = self.fs;
+        self.announce_tables(group);
         let state = fs.groups[group.0 as usize];
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize);
@@ -324,13 +344,8 @@ impl<'a> Scan<'a> {
             Err(_) => unreadable.push(index),
         });
         outcome.non_contiguous += work.non_contiguous;
-        unreadable.sort_unstable();
         for index in unreadable {
-            let block = requests[index].offset / u64::from(fs.geometry.block_size);
-            let count = u64::from(requests[index].len.div_ceil(fs.geometry.block_size));
-            outcome
-                .findings
-                .raise(Problem::new(&problems::TABLE_UNREADABLE).group(group).blocks(BlockNo(block), count));
+            self.unreadable_table(group, (index, requests[index]), proof, &mut work, outcome);
         }
         self.inspect_suspects(outcome, &mut work);
         outcome.xattr_references.append(&mut work.xattr_references);
@@ -343,6 +358,38 @@ impl<'a> Scan<'a> {
         directories.sort_unstable_by_key(|job| job.first_block);
         self.push_directories(directories);
         u64::from(state.scan_inodes)
+    }
+
+    /// Saves what can be read of a piece of an inode table that cannot be read whole.
+    fn unreadable_table(
+        &self,
+        group: GroupNo,
+        (index, request): (usize, Request),
+        proof: &mut Proof,
+        work: &mut ChunkWork,
+        outcome: &mut ScanOutcome,
+    ) {
+        let fs = self.fs;
+        let inode_size = fs.geometry.inode_size as usize;
+        let mut bytes = vec![0; request.len as usize];
+        let lost = salvage(fs.device, request.offset, &mut bytes);
+        for error in &lost {
+            let block = error.offset / u64::from(fs.geometry.block_size);
+            let count = error.len.div_ceil(u64::from(fs.geometry.block_size)).max(1);
+            let problem = Problem::new(&problems::TABLE_UNREADABLE).group(group);
+            outcome.findings.raise(problem.blocks(BlockNo(block), count));
+        }
+        let first = index * (TABLE_READ as usize / inode_size);
+        for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
+            let range =
+                request.offset + (at * inode_size) as u64..request.offset + ((at + 1) * inode_size) as u64;
+            if lost.iter().any(|error| error.offset < range.end && range.start < error.offset + error.len) {
+                continue;
+            }
+            let inode = fs.geometry.inode_at(group, (first + at) as u32);
+            let verdict = self.inode_prover.prove(inode, record, proof);
+            self.take_inode(verdict, (inode, first + at), record, proof, work, &mut outcome.quota);
+        }
     }
 
     fn take_inode(
@@ -402,6 +449,9 @@ impl<'a> Scan<'a> {
     }
 
     fn push_directories(&self, jobs: Vec<DirectoryJob>) {
+        let blocks: Vec<u64> =
+            jobs.iter().filter(|job| job.runs.is_empty()).map(|job| job.first_block).collect();
+        announce_blocks(self.fs, &blocks);
         let mut batch = Vec::new();
         let mut weight = 0;
         for job in jobs {
