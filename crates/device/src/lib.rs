@@ -61,6 +61,11 @@ pub trait Device: Send + Sync {
 
     /// Puts this device's own bytes over what a direct read of `offset..` delivered (an overlay does).
     fn patch(&self, _offset: u64, _buf: &mut [u8]) {}
+
+    /// Most memory that the device itself may come to hold (tables and caches of image formats, overlaid bytes).
+    fn memory_max(&self) -> u64 {
+        0
+    }
 }
 
 /// A borrowed device is a device.
@@ -88,6 +93,10 @@ impl<T: Device + ?Sized> Device for &T {
     fn patch(&self, offset: u64, buf: &mut [u8]) {
         (**self).patch(offset, buf);
     }
+
+    fn memory_max(&self) -> u64 {
+        (**self).memory_max()
+    }
 }
 
 /// A shared device is a device.
@@ -114,6 +123,10 @@ impl<T: Device + ?Sized> Device for Arc<T> {
 
     fn patch(&self, offset: u64, buf: &mut [u8]) {
         (**self).patch(offset, buf);
+    }
+
+    fn memory_max(&self) -> u64 {
+        (**self).memory_max()
     }
 }
 

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::{Device, Direct, ReadError, check_bounds};
 
+/// What the map takes for a run beside its bytes.
+const RUN_BYTES: u64 = 64;
+
 /// Copy-on-write bytes over another device.
 pub struct Overlay<D> {
     inner: D,
@@ -123,6 +126,10 @@ impl<D: Device> Device for Overlay<D> {
 
     fn readahead(&self, offset: u64, len: u64) {
         self.inner.readahead(offset, len);
+    }
+
+    fn memory_max(&self) -> u64 {
+        self.inner.memory_max() + self.bytes_held + self.runs.len() as u64 * RUN_BYTES
     }
 
     fn patch(&self, offset: u64, buf: &mut [u8]) {

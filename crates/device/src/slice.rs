@@ -54,6 +54,10 @@ impl Device for Slice {
         }
     }
 
+    fn memory_max(&self) -> u64 {
+        self.inner.memory_max()
+    }
+
     fn patch(&self, offset: u64, buf: &mut [u8]) {
         self.inner.patch(self.start.saturating_add(offset), buf);
     }

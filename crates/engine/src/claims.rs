@@ -3,11 +3,15 @@
 //! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks
 //! are claimed. Claims are set a word at a time with one atomic operation; nothing is locked.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use crate::Budget;
 
 const WORDS_PER_PAGE: usize = 512;
 const BITS_PER_PAGE: u64 = WORDS_PER_PAGE as u64 * 64;
+/// Memory of a page, with what the allocator adds.
+const PAGE_BYTES: u64 = WORDS_PER_PAGE as u64 * 8 + 16;
 
 type Page = Box<[AtomicU64; WORDS_PER_PAGE]>;
 
@@ -15,13 +19,34 @@ type Page = Box<[AtomicU64; WORDS_PER_PAGE]>;
 pub struct SharedBitmap {
     pages: Vec<OnceLock<Page>>,
     len: u64,
+    /// Pages are charged to it as they are allocated.
+    budget: Option<Arc<Budget>>,
 }
 
 impl SharedBitmap {
     /// `len` clear bits.
     pub fn new(len: u64) -> Self {
         let pages = usize::try_from(len.div_ceil(BITS_PER_PAGE)).unwrap_or(usize::MAX);
-        SharedBitmap { pages: std::iter::repeat_with(OnceLock::new).take(pages).collect(), len }
+        SharedBitmap { pages: std::iter::repeat_with(OnceLock::new).take(pages).collect(), len, budget: None }
+    }
+
+    /// `len` clear bits; what they take is charged to `budget`, now and as pages are touched.
+    pub fn within(budget: &Arc<Budget>, len: u64) -> Self {
+        budget.charge(Self::index_bytes(len));
+        let mut bitmap = SharedBitmap::new(len);
+        bitmap.budget = Some(Arc::clone(budget));
+        bitmap
+    }
+
+    /// Memory for `len` bits of which none has been touched.
+    pub fn index_bytes(len: u64) -> u64 {
+        len.div_ceil(BITS_PER_PAGE).saturating_mul(size_of::<OnceLock<Page>>() as u64)
+    }
+
+    /// Memory that the bitmap holds now.
+    pub fn bytes_held(&self) -> u64 {
+        let pages = self.pages.iter().filter(|page| page.get().is_some()).count();
+        Self::index_bytes(self.len) + pages as u64 * PAGE_BYTES
     }
 
     /// Number of bits.
@@ -35,8 +60,12 @@ impl SharedBitmap {
     }
 
     fn word(&self, index: u64) -> &AtomicU64 {
-        let page = self.pages[(index / WORDS_PER_PAGE as u64) as usize]
-            .get_or_init(|| Box::new([const { AtomicU64::new(0) }; WORDS_PER_PAGE]));
+        let page = self.pages[(index / WORDS_PER_PAGE as u64) as usize].get_or_init(|| {
+            if let Some(budget) = &self.budget {
+                budget.charge(PAGE_BYTES);
+            }
+            Box::new([const { AtomicU64::new(0) }; WORDS_PER_PAGE])
+        });
         &page[(index % WORDS_PER_PAGE as u64) as usize]
     }
 
@@ -112,6 +141,14 @@ fn words_of(start: u64, count: u64, len: u64) -> impl Iterator<Item = (u64, u64)
     })
 }
 
+impl Drop for SharedBitmap {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.release(self.bytes_held());
+        }
+    }
+}
+
 /// All claims of a run.
 pub struct Claims {
     claimed: SharedBitmap,
@@ -122,6 +159,14 @@ impl Claims {
     /// No claims yet on `units` blocks (or clusters, whatever the format allocates).
     pub fn new(units: u64) -> Self {
         Claims { claimed: SharedBitmap::new(units), contested: SharedBitmap::new(units) }
+    }
+
+    /// No claims yet; what they take is charged to `budget` as they are made.
+    pub fn within(budget: &Arc<Budget>, units: u64) -> Self {
+        Claims {
+            claimed: SharedBitmap::within(budget, units),
+            contested: SharedBitmap::within(budget, units),
+        }
     }
 
     /// Claims `count` units from `start`; returns whether any of them was claimed before (those are then contested).
@@ -176,6 +221,18 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_charged_as_they_are_touched() {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let claims = Claims::within(&budget, 1_000_000);
+        let empty = budget.limit() - budget.free();
+        claims.claim(0, 100);
+        claims.claim(900_000, 1);
+        assert_eq!(budget.limit() - budget.free(), empty + 2 * PAGE_BYTES);
+        drop(claims);
+        assert_eq!(budget.free(), budget.limit());
+    }
 
     #[test]
     fn ranges_across_words_and_pages() {

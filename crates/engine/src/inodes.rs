@@ -85,6 +85,9 @@ impl InodeFact {
     }
 }
 
+/// Memory for the facts of one scanned inode.
+pub const BYTES_PER_INODE: u64 = 7;
+
 /// What is known of one directory.
 #[derive(Debug, Default)]
 pub struct DirectoryFact {
@@ -116,6 +119,12 @@ impl ChunkFacts {
             observed_links: zeroed(scanned),
             directories: Vec::new(),
         }
+    }
+
+    /// Memory that these facts take.
+    pub fn bytes_held(&self) -> u64 {
+        let inodes = self.facts.len() * BYTES_PER_INODE as usize;
+        (inodes + self.directories.capacity() * size_of::<DirectoryFact>() + size_of::<ChunkFacts>()) as u64
     }
 
     /// Records an inode in use at `index`, in any order.
@@ -161,6 +170,7 @@ impl InodeTable {
 
     /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
     pub fn publish(&self, chunk: u32, mut facts: ChunkFacts) {
+        facts.directories.shrink_to_fit();
         facts.directories.sort_unstable_by_key(|directory| directory.inode);
         if let Some(slot) = self.chunks.get(chunk as usize) {
             let _ = slot.set(facts);
@@ -268,7 +278,15 @@ impl InodeTable {
         if let Some(directory) = self.directory(child)
             && let Err(_other) = directory.parent.compare_exchange(0, parent.0, Relaxed, Relaxed)
         {
-            self.contested.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+            let mut contested = self.contested.lock().unwrap_or_else(PoisonError::into_inner);
+            if contested.len() == contested.capacity() {
+                // A hostile image may have any number of names for one directory.
+                contested.sort_unstable();
+                contested.dedup();
+                let different = contested.len();
+                contested.reserve(different.max(8));
+            }
+            contested.push(child);
         }
     }
 

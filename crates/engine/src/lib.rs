@@ -1,6 +1,7 @@
 //! Format-independent checking. Formats turn bytes into facts; this crate keeps the facts (inodes, claims,
 //! directories), compares them, schedules the work and collects the problems. It names no file system.
 
+pub mod budget;
 pub mod claims;
 pub mod inodes;
 pub mod pool;
@@ -9,5 +10,6 @@ pub mod progress;
 pub mod report;
 pub mod tree;
 
+pub use budget::Budget;
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};
 pub use progress::Progress;

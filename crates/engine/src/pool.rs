@@ -13,11 +13,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub type StageIndex = usize;
 
 struct Waiting<B> {
-    queues: Vec<VecDeque<(u64, B)>>,
+    queues: Vec<VecDeque<Entry<B>>>,
     weights: Vec<u64>,
+    /// Memory that the waiting batches hold.
+    bytes: u64,
     active: usize,
     /// A worker panicked: the others go home instead of waiting for it for ever.
     broken: bool,
+}
+
+struct Entry<B> {
+    weight: u64,
+    bytes: u64,
+    batch: B,
 }
 
 /// The queues of all stages; workers push batches of later stages while they process earlier ones.
@@ -25,6 +33,8 @@ pub struct Queues<'c, B> {
     waiting: Mutex<Waiting<B>>,
     changed: Condvar,
     cancel: &'c AtomicBool,
+    /// When waiting batches hold more memory than this, later stages come first.
+    bytes_max: u64,
 }
 
 impl<'c, B> Queues<'c, B> {
@@ -33,17 +43,31 @@ impl<'c, B> Queues<'c, B> {
         let waiting = Waiting {
             queues: std::iter::repeat_with(VecDeque::new).take(stages).collect(),
             weights: vec![0; stages],
+            bytes: 0,
             active: 0,
             broken: false,
         };
-        Queues { waiting: Mutex::new(waiting), changed: Condvar::new(), cancel }
+        Queues { waiting: Mutex::new(waiting), changed: Condvar::new(), cancel, bytes_max: u64::MAX }
+    }
+
+    /// Lets waiting batches hold at most about `bytes_max` of memory: when they hold more, the latest stage that has work is
+    /// served first, whatever the weights say, so that work is used up rather than made.
+    pub fn with_bytes_max(self, bytes_max: u64) -> Self {
+        Queues { bytes_max, ..self }
     }
 
     /// Adds a batch with its weight (estimated cost in any unit that is the same for all stages, at least 1).
     pub fn push(&self, stage: StageIndex, weight: u64, batch: B) {
+        self.push_large(stage, weight, 0, batch);
+    }
+
+    /// Like [`push`](Self::push), for a batch that holds `bytes` of memory while it waits.
+    pub fn push_large(&self, stage: StageIndex, weight: u64, bytes: u64, batch: B) {
+        let weight = weight.max(1);
         let mut waiting = self.lock();
-        waiting.queues[stage].push_back((weight.max(1), batch));
-        waiting.weights[stage] += weight.max(1);
+        waiting.queues[stage].push_back(Entry { weight, bytes, batch });
+        waiting.weights[stage] += weight;
+        waiting.bytes += bytes;
         drop(waiting);
         self.changed.notify_one();
     }
@@ -63,13 +87,11 @@ impl<'c, B> Queues<'c, B> {
                 self.changed.notify_all();
                 return None;
             }
-            let heaviest = (0..waiting.queues.len())
-                .filter(|stage| !waiting.queues[*stage].is_empty())
-                .max_by_key(|stage| (waiting.weights[*stage], std::cmp::Reverse(*stage)));
-            if let Some(stage) = heaviest
-                && let Some((weight, batch)) = waiting.queues[stage].pop_front()
+            if let Some(stage) = waiting.next_stage(self.bytes_max)
+                && let Some(Entry { weight, bytes, batch }) = waiting.queues[stage].pop_front()
             {
                 waiting.weights[stage] -= weight;
+                waiting.bytes -= bytes;
                 waiting.active += 1;
                 return Some((stage, batch));
             }
@@ -79,6 +101,17 @@ impl<'c, B> Queues<'c, B> {
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl<B> Waiting<B> {
+    /// The stage with the most work outstanding; the last with any, when too much memory waits.
+    fn next_stage(&self, bytes_max: u64) -> Option<StageIndex> {
+        let mut stages = (0..self.queues.len()).filter(|stage| !self.queues[*stage].is_empty());
+        if self.bytes > bytes_max {
+            return stages.next_back();
+        }
+        stages.max_by_key(|stage| (self.weights[*stage], std::cmp::Reverse(*stage)))
     }
 }
 
@@ -198,6 +231,27 @@ mod tests {
             run(3, &queues, |_| (), |(), _, item| assert_ne!(item, 5));
         }));
         assert!(result.is_err());
+    }
+
+    #[test]
+    fn too_much_waiting_memory_is_used_up_first() {
+        let cancel = AtomicBool::new(false);
+        let queues = Queues::new(2, &cancel).with_bytes_max(100);
+        (0..50u64).for_each(|item| queues.push(0, 1000, item));
+        let most = std::sync::atomic::AtomicU64::new(0);
+        run(
+            1,
+            &queues,
+            |_| (),
+            |(), stage, item| {
+                if stage == 0 {
+                    (0..3).for_each(|_| queues.push_large(1, 1, 40, item));
+                }
+                most.fetch_max(queues.lock().bytes, Relaxed);
+            },
+        );
+        assert_eq!(most.into_inner(), 200, "one batch of the first stage at a time goes beyond the limit");
+        assert_eq!(queues.lock().bytes, 0);
     }
 
     #[test]

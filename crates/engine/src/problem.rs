@@ -345,9 +345,23 @@ impl Problem {
 pub const KEPT_PER_ROW: usize = 20_000;
 
 /// A growing set of problems, private to one worker until it is merged.
-#[derive(Default, Debug)]
+///
+/// It may have to do with little room: then fewer problems of each row are kept, as many as let all of them fit. How many
+/// that are follows from the numbers of problems alone, and a part of them never keeps fewer than the whole: so what is
+/// kept in the end does not depend on who found what, either.
+#[derive(Debug)]
 pub struct Findings {
     rows: BTreeMap<&'static str, RowFindings>,
+    /// Problems kept of all rows.
+    kept: usize,
+    /// Most problems to be kept in the end; meanwhile up to twice as many are.
+    room: usize,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Findings { rows: BTreeMap::new(), kept: 0, room: usize::MAX }
+    }
 }
 
 #[derive(Default, Debug)]
@@ -362,12 +376,44 @@ impl Findings {
         Self::default()
     }
 
+    /// An empty set that keeps at most `room` problems in the end (but at least one of each row).
+    pub fn with_room(room: usize) -> Self {
+        Findings { room, ..Self::default() }
+    }
+
+    /// An empty set with as much room as this one.
+    pub fn fresh(&self) -> Self {
+        Self::with_room(self.room)
+    }
+
     /// Adds a problem.
     pub fn raise(&mut self, problem: Problem) {
         let row = self.rows.entry(problem.row.code).or_default();
         row.count += 1;
         row.kept.push(problem);
-        row.trim(2 * KEPT_PER_ROW);
+        self.kept += 1;
+        self.kept -= row.trim(2 * KEPT_PER_ROW, KEPT_PER_ROW);
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        if self.kept > self.room.saturating_mul(2) {
+            let most = self.kept_per_row();
+            self.kept -= self.rows.values_mut().map(|row| row.trim(most, most)).sum::<usize>();
+        }
+    }
+
+    /// How many problems of a row are kept in the end: [`KEPT_PER_ROW`], or what the room allows.
+    pub fn kept_per_row(&self) -> usize {
+        let mut most = KEPT_PER_ROW;
+        let fits = |most: usize| {
+            let kept = self.rows.values().map(|row| row.count.min(most as u64));
+            kept.sum::<u64>() <= self.room as u64
+        };
+        while most > 1 && !fits(most) {
+            most /= 2;
+        }
+        most
     }
 
     /// Adds all of `other`.
@@ -375,8 +421,10 @@ impl Findings {
         for (code, mut found) in other.rows {
             let row = self.rows.entry(code).or_default();
             row.count += found.count;
+            self.kept += found.kept.len();
             row.kept.append(&mut found.kept);
-            row.trim(2 * KEPT_PER_ROW);
+            self.kept -= row.trim(2 * KEPT_PER_ROW, KEPT_PER_ROW);
+            self.make_room();
         }
     }
 
@@ -384,6 +432,7 @@ impl Findings {
     /// together again.
     pub fn from_parts(problems: Vec<Problem>, counts: BTreeMap<&'static str, u64>) -> Self {
         let mut findings = Findings::new();
+        findings.kept = problems.len();
         for problem in problems {
             findings.rows.entry(problem.row.code).or_default().kept.push(problem);
         }
@@ -397,6 +446,7 @@ impl Findings {
     /// accepted or not, so counts of rows stay whole).
     pub fn retain(&mut self, keep: impl Fn(&Problem) -> bool) {
         self.rows.retain(|_, row| row.kept.iter().any(&keep));
+        self.kept = self.rows.values().map(|row| row.kept.len()).sum();
     }
 
     /// Whether nothing was raised.
@@ -421,9 +471,10 @@ impl Findings {
 
     /// The kept problems in report order: worst severity first, then by row, object and operands.
     pub fn into_sorted(mut self) -> Vec<Problem> {
+        let most = self.kept_per_row();
         let mut all = Vec::new();
         for row in self.rows.values_mut() {
-            row.trim(KEPT_PER_ROW);
+            row.trim(most, most);
             row.kept.sort();
             all.append(&mut row.kept);
         }
@@ -438,12 +489,15 @@ impl Findings {
 }
 
 impl RowFindings {
-    /// Cuts the kept problems to the `KEPT_PER_ROW` smallest once more than `limit` have gathered.
-    fn trim(&mut self, limit: usize) {
-        if self.kept.len() > limit {
+    /// Cuts the kept problems to the `most` smallest once more than `limit` have gathered; returns how many went.
+    fn trim(&mut self, limit: usize, most: usize) -> usize {
+        let before = self.kept.len();
+        if before > limit {
             self.kept.sort();
-            self.kept.truncate(KEPT_PER_ROW);
+            self.kept.truncate(most);
+            self.kept.shrink_to(2 * most);
         }
+        before - self.kept.len()
     }
 }
 
@@ -457,6 +511,11 @@ mod tests {
             severity: Minor, evidence: Local, preen: true,
             message: "{inode} of {group} stores {stored}, not {observed}, at {block} ({why})",
             meaning: "m", repair: "r", loss: "Nothing.", peers: [0x010007],
+        }
+        /// Another.
+        OTHER = "demo.thing.odd" {
+            severity: Minor, evidence: Local, preen: true, message: "{inode} is odd",
+            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
         }
     }
 
@@ -481,6 +540,29 @@ mod tests {
             findings.into_sorted()
         };
         assert_eq!(raise(&mut (0..100_000)), raise(&mut (0..100_000).rev()));
+    }
+
+    #[test]
+    fn little_room_keeps_the_same_problems_whoever_found_them() {
+        let numbers = |share: u32, of: u32| (0..3000u32).filter(move |number| number % of == share);
+        let gather = |workers: u32| {
+            let mut all = Findings::with_room(100);
+            for worker in 0..workers {
+                let mut part = all.fresh();
+                for number in numbers(worker, workers) {
+                    part.raise(Problem::new(&DEMO).inode(InodeNo(number)));
+                    if number % 100 == 0 {
+                        part.raise(Problem::new(&OTHER).inode(InodeNo(number)));
+                    }
+                    assert!(part.iter().count() <= 201);
+                }
+                all.merge(part);
+            }
+            assert_eq!((all.counts()["demo.thing.wrong"], all.counts()["demo.thing.odd"]), (3000, 30));
+            all.into_sorted()
+        };
+        assert_eq!(gather(1), gather(7));
+        assert!(gather(1).len() <= 100 && gather(1).len() > 50);
     }
 
     #[test]

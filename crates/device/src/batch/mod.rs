@@ -25,8 +25,8 @@ use ring::Ring;
 
 pub use coalesce::{Coalesced, coalesce};
 
-/// Requests longer than this do not go to the ring, whose memory would hold too few of them.
-const RING_REQUEST_BYTES_MAX: usize = ring::RING_BYTES / 4;
+/// The ring holds at least so many of the longest requests that go to it; for longer ones its memory has too little room.
+const RING_REQUESTS_MIN: usize = 4;
 
 /// Reads are made known to the kernel in groups of this size, or before a callback is run.
 const SUBMIT_GROUP: usize = 8;
@@ -64,8 +64,8 @@ pub enum ReadBackend {
     Pread,
 }
 
-/// Reads batches of requests from one device. It keeps its buffers ([`BatchReader::BUFFER_BYTES`]) for life. A request
-/// longer than 2 MiB takes as much memory as it is long.
+/// Reads batches of requests from one device. It keeps its buffers ([`BatchReader::BUFFER_BYTES`], or what it was given) for
+/// life. A request longer than a fifth of them takes as much memory as it is long.
 pub struct BatchReader<'d> {
     device: &'d dyn Device,
     direct: Option<Direct<'d>>,
@@ -73,6 +73,8 @@ pub struct BatchReader<'d> {
     /// Whether to look into the page cache first.
     cache_first: bool,
     ring: RingState,
+    /// Memory that the ring gets when it is set up.
+    ring_bytes: usize,
     /// Indexes of requests that the kernel has been told of, and that wait for their plain reads.
     announced: VecDeque<usize>,
     /// For everything that is not read through the ring.
@@ -90,14 +92,24 @@ enum RingState {
 type OnDone<'c> = dyn FnMut(usize, Result<&mut [u8], ReadError>) + 'c;
 
 impl<'d> BatchReader<'d> {
-    /// Memory that a reader takes at most, as long as no request is longer than 2 MiB.
+    /// Memory that a reader takes when nothing else is said.
     pub const BUFFER_BYTES: usize = ring::RING_BYTES + PLAIN_BYTES;
+
+    /// The least that makes sense: requests of 256 KiB still go through the ring, four at a time.
+    pub const BUFFER_BYTES_MIN: usize = 1280 << 10;
 
     /// Reads in flight when nothing else is said.
     pub const DEPTH_DEFAULT: usize = 32;
 
     /// A reader for `device` with up to `depth` reads in flight.
     pub fn new(device: &'d dyn Device, backend: ReadBackend, depth: usize) -> Self {
+        Self::with_buffers(device, backend, depth, Self::BUFFER_BYTES)
+    }
+
+    /// A reader whose buffers take `bytes` (at least [`BUFFER_BYTES_MIN`](Self::BUFFER_BYTES_MIN)).
+    pub fn with_buffers(device: &'d dyn Device, backend: ReadBackend, depth: usize, bytes: usize) -> Self {
+        let bytes = bytes.max(Self::BUFFER_BYTES_MIN);
+        let plain_bytes = (bytes / 5).min(PLAIN_BYTES);
         let ring = if backend == ReadBackend::Pread { RingState::Unavailable } else { RingState::NotYet };
         BatchReader {
             device,
@@ -105,8 +117,9 @@ impl<'d> BatchReader<'d> {
             depth: depth.clamp(1, 1024),
             cache_first: backend != ReadBackend::Uring,
             ring,
+            ring_bytes: (bytes - plain_bytes) / 4096 * 4096,
             announced: VecDeque::new(),
-            plain: RoundBuffer::new(PLAIN_BYTES),
+            plain: RoundBuffer::new(plain_bytes),
         }
     }
 
@@ -135,8 +148,9 @@ impl<'d> BatchReader<'d> {
     /// Forgets what a batch that ended with a panic may have left in flight, and makes slots fit for this one.
     fn settle(&mut self, requests: &[Request]) {
         self.announced.clear();
+        let slot_bytes = self.slot_bytes(requests);
         if let RingState::Ready(ring) = &mut self.ring
-            && ring.shape(slot_bytes(requests), self.depth).is_err()
+            && ring.shape(slot_bytes, self.depth).is_err()
         {
             self.ring = RingState::Unavailable;
         }
@@ -165,7 +179,7 @@ impl<'d> BatchReader<'d> {
     /// Puts the request into the ring, taking completed ones out while there is no room. False if there is no ring.
     fn enqueue(&mut self, index: usize, requests: &[Request], on_done: &mut OnDone<'_>) -> bool {
         let request = requests[index];
-        let (Some(direct), true) = (self.direct, request.len as usize <= RING_REQUEST_BYTES_MAX) else {
+        let (Some(direct), true) = (self.direct, request.len as usize <= self.ring_request_max()) else {
             return false;
         };
         let Some(start) = direct.shift.checked_add(request.offset) else { return false };
@@ -185,10 +199,23 @@ impl<'d> BatchReader<'d> {
         false
     }
 
+    /// Requests longer than this do not go to the ring.
+    fn ring_request_max(&self) -> usize {
+        self.ring_bytes / RING_REQUESTS_MIN
+    }
+
+    /// Room for the longest of those requests that go to the ring.
+    fn slot_bytes(&self, requests: &[Request]) -> usize {
+        let lengths = requests.iter().map(|request| request.len as usize);
+        lengths.filter(|len| *len <= self.ring_request_max()).max().unwrap_or(0)
+    }
+
     fn set_up_ring(&mut self, requests: &[Request]) {
         if let RingState::NotYet = self.ring {
-            let shaped = Ring::new(self.depth as u32)
-                .and_then(|mut ring| ring.shape(slot_bytes(requests), self.depth).map(|()| ring));
+            let shaped = Ring::new(self.depth as u32, self.ring_bytes).and_then(|mut ring| {
+                ring.shape(self.slot_bytes(requests), self.depth)?;
+                Ok(ring)
+            });
             self.ring = match shaped {
                 Ok(ring) => RingState::Ready(Box::new(ring)),
                 Err(_) => RingState::Unavailable,
@@ -250,12 +277,6 @@ fn submit_queued(ring: &mut RingState) {
     if let RingState::Ready(ring) = ring {
         let _ = ring.submit();
     }
-}
-
-/// Room for the longest of those requests that go to the ring.
-fn slot_bytes(requests: &[Request]) -> usize {
-    let lengths = requests.iter().map(|request| request.len as usize);
-    lengths.filter(|len| *len <= RING_REQUEST_BYTES_MAX).max().unwrap_or(0)
 }
 
 /// Copies from the page cache; fewer bytes than asked for, or EAGAIN, where it does not hold them.

@@ -19,13 +19,14 @@ use io_uring::{IoUring, opcode, types};
 
 use super::buffer::AlignedBuffer;
 
-/// Memory of one ring, whatever the sizes of the requests.
+/// Memory of one ring when nothing else is said, whatever the sizes of the requests.
 pub(super) const RING_BYTES: usize = 8 << 20;
 
 /// An io_uring and its memory.
 pub(super) struct Ring {
     uring: IoUring,
     memory: ManuallyDrop<AlignedBuffer>,
+    memory_bytes: usize,
     slot_bytes: usize,
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -54,12 +55,13 @@ pub(super) struct Done<'r> {
 }
 
 impl Ring {
-    /// A ring for up to `depth` reads at a time.
-    pub(super) fn new(depth: u32) -> io::Result<Self> {
+    /// A ring for up to `depth` reads at a time, into `memory_bytes` of memory (whole pages).
+    pub(super) fn new(depth: u32, memory_bytes: usize) -> io::Result<Self> {
         Ok(Ring {
             uring: IoUring::new(depth)?,
-            memory: ManuallyDrop::new(AlignedBuffer::new(RING_BYTES)),
-            slot_bytes: RING_BYTES,
+            memory: ManuallyDrop::new(AlignedBuffer::new(memory_bytes)),
+            memory_bytes,
+            slot_bytes: memory_bytes,
             slots: Vec::new(),
             free: Vec::new(),
             unsubmitted: 0,
@@ -70,8 +72,9 @@ impl Ring {
     /// Cuts the memory into slots of at least `slot_bytes`, at most `depth` of them. Waits for reads in flight first.
     pub(super) fn shape(&mut self, slot_bytes: usize, depth: usize) -> io::Result<()> {
         self.drain()?;
-        self.slot_bytes = slot_bytes.next_multiple_of(4096).clamp(4096, RING_BYTES);
-        let count = (RING_BYTES / self.slot_bytes).min(depth).min(self.uring.params().sq_entries() as usize);
+        self.slot_bytes = slot_bytes.next_multiple_of(4096).clamp(4096, self.memory_bytes);
+        let count =
+            (self.memory_bytes / self.slot_bytes).min(depth).min(self.uring.params().sq_entries() as usize);
         self.slots = vec![Slot::default(); count];
         self.free = (0..count).rev().collect();
         Ok(())

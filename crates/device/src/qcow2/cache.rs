@@ -20,6 +20,11 @@ impl ClusterCache {
         ClusterCache { cluster_bytes, clusters: Mutex::new(VecDeque::new()) }
     }
 
+    /// Most memory that the cache takes: one more cluster while it is unpacked, and its packed bytes.
+    pub(super) fn memory_max(&self) -> u64 {
+        CACHE_BYTES.max(self.cluster_bytes) + 2 * self.cluster_bytes
+    }
+
     /// Size of a cluster.
     pub(super) fn cluster_bytes(&self) -> u64 {
         self.cluster_bytes

@@ -1,6 +1,8 @@
 //! What an image may open besides itself: backing images, to a bounded depth, all of them read-only.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use imago::format::gate::ImplicitOpenGate;
 use imago::{FormatAccess, FormatDriverBuilder, Storage, StorageOpenOptions};
@@ -14,15 +16,15 @@ const CHAIN_LEN_MAX: usize = 64;
 const CHAIN_TABLE_BYTES_MAX: u64 = 1 << 30;
 
 /// Opens what images refer to.
-#[derive(Clone, Copy)]
 pub(super) struct Gate {
     depth: usize,
-    table_bytes: u64,
+    /// What the tables of all images of the chain can take, counted up as they are opened.
+    table_bytes: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// The gate of the image that the user named.
-    pub(super) fn new(table_bytes: u64) -> Self {
+    /// The gate of the image that the user named; its own tables are in `table_bytes` already.
+    pub(super) fn new(table_bytes: Arc<AtomicU64>) -> Self {
         Gate { depth: 0, table_bytes }
     }
 }
@@ -35,14 +37,16 @@ impl ImplicitOpenGate<HostFile> for Gate {
         if self.depth >= CHAIN_LEN_MAX {
             return refuse(format!("more than {CHAIN_LEN_MAX} images are based on one another"));
         }
-        let image = builder.write(false).open(Gate { depth: self.depth + 1, ..*self })?;
+        let image = builder
+            .write(false)
+            .open(Gate { depth: self.depth + 1, table_bytes: Arc::clone(&self.table_bytes) })?;
         Ok(FormatAccess::new(image))
     }
 
     fn open_storage(&mut self, options: StorageOpenOptions) -> io::Result<HostFile> {
         let file = HostFile::open(options)?;
-        self.table_bytes += file.header().map_or(0, |header| header.table_bytes);
-        if self.table_bytes > CHAIN_TABLE_BYTES_MAX {
+        let more = file.header().map_or(0, |header| header.table_bytes);
+        if self.table_bytes.fetch_add(more, Relaxed).saturating_add(more) > CHAIN_TABLE_BYTES_MAX {
             return refuse(
                 "the tables of the images on which it is based could take over 1 GiB of memory".into(),
             );

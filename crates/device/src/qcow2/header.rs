@@ -61,8 +61,10 @@ pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<He
         return refuse("its level-1 table lies beyond the end of the file".into());
     }
     let cluster_bytes = 1 << cluster_bits;
-    // Level 1 stands in memory twice while it is read: as bytes and as numbers.
-    let table_bytes = l1_entries * 16 + l1_entries.min(L2_TABLES_CACHED) * cluster_bytes;
+    // Level 1 stands in memory twice while it is read: as bytes and as numbers. Tables of level 2 are kept by their place in
+    // the file: there are no more of them than it has clusters.
+    let tables = l1_entries.min(L2_TABLES_CACHED).min(file_len.div_ceil(cluster_bytes));
+    let table_bytes = l1_entries * 16 + tables * cluster_bytes;
     Ok(Header { version: be32(header, 4), cluster_bytes, table_bytes })
 }
 

@@ -11,6 +11,8 @@ mod storage;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use imago::qcow2::Qcow2;
 use imago::{FormatAccess, FormatDriverBuilder, Mapping};
@@ -27,6 +29,8 @@ pub struct Qcow2Device {
     name: String,
     image: FormatAccess<HostFile>,
     unpacked: ClusterCache,
+    /// What the tables of the image and of those below it can take.
+    table_bytes: u64,
 }
 
 impl Qcow2Device {
@@ -36,9 +40,15 @@ impl Qcow2Device {
         let not_qcow2 = || io::Error::new(io::ErrorKind::InvalidData, "it is no qcow2 image");
         let header = file.header().ok_or_else(not_qcow2)?;
         let unpacked = ClusterCache::new(header.cluster_bytes);
-        let image =
-            guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(Gate::new(header.table_bytes)))?;
-        Ok(Qcow2Device { name: path.display().to_string(), image: FormatAccess::new(image), unpacked })
+        let table_bytes = Arc::new(AtomicU64::new(header.table_bytes));
+        let gate = Gate::new(Arc::clone(&table_bytes));
+        let image = guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(gate))?;
+        Ok(Qcow2Device {
+            name: path.display().to_string(),
+            image: FormatAccess::new(image),
+            unpacked,
+            table_bytes: table_bytes.load(Relaxed),
+        })
     }
 
     /// Reads within the disk; parts of compressed clusters come from the cache.
@@ -99,6 +109,10 @@ impl Device for Qcow2Device {
         let len = buf.len() as u64;
         check_bounds(offset, len, self.len())?;
         guarded(|| self.read(offset, buf)).map_err(|error| ReadError::io(offset, len, error))
+    }
+
+    fn memory_max(&self) -> u64 {
+        self.table_bytes + self.unpacked.memory_max()
     }
 
     fn readahead(&self, offset: u64, len: u64) {

@@ -1,0 +1,128 @@
+//! The memory budget of a run: what its structures hold is reserved here before it is allocated, or as soon as it is known.
+//!
+//! A budget counts; it asks nobody what the process really holds. What is foreseen (tables, buffers, shares of lists) is
+//! planned before the run; what only the disk knows (pages of bitmaps, lists that grow with what is found) is charged
+//! batch by batch, and when it no longer fits the budget is [exhausted](Budget::is_exhausted): the run then ends with a
+//! refusal instead of going on until something kills it. All of it is a few atomic additions, never one per record.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A limit on memory, and what has been reserved of it. Shared by all workers.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    reserved: AtomicU64,
+    /// The most that was ever asked for at once.
+    peak: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Budget { limit, reserved: AtomicU64::new(0), peak: AtomicU64::new(0) }
+    }
+
+    /// A budget that is never exhausted.
+    pub fn unlimited() -> Self {
+        Budget::new(u64::MAX)
+    }
+
+    /// All of it.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What is still free.
+    pub fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.reserved.load(Relaxed))
+    }
+
+    /// The most that was ever reserved or asked for at once.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Relaxed)
+    }
+
+    /// Reserves `bytes` if they fit.
+    pub fn try_reserve(&self, bytes: u64) -> bool {
+        let fits = |reserved: u64| reserved.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let before = self.reserved.fetch_update(Relaxed, Relaxed, fits);
+        before.is_ok_and(|before| {
+            self.peak.fetch_max(before.saturating_add(bytes), Relaxed);
+            true
+        })
+    }
+
+    /// Reserves `bytes` that are held already, or cannot be done without; the budget may be exhausted after that.
+    pub fn charge(&self, bytes: u64) {
+        let before = self.reserved.fetch_add(bytes, Relaxed);
+        self.peak.fetch_max(before.saturating_add(bytes), Relaxed);
+    }
+
+    /// Gives `bytes` back.
+    pub fn release(&self, bytes: u64) {
+        self.reserved.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Whether more was charged than there is, at any time so far.
+    pub fn is_exhausted(&self) -> bool {
+        self.peak() > self.limit
+    }
+}
+
+/// What one structure holds of a budget; given back when it goes.
+#[derive(Debug)]
+pub struct Reservation<'b> {
+    budget: &'b Budget,
+    bytes: u64,
+}
+
+impl<'b> Reservation<'b> {
+    /// Nothing reserved yet.
+    pub fn new(budget: &'b Budget) -> Self {
+        Reservation { budget, bytes: 0 }
+    }
+
+    /// Says that the structure holds `bytes` now.
+    pub fn set(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.budget.charge(bytes - self.bytes);
+        } else if bytes < self.bytes {
+            self.budget.release(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// What a vector of `len` elements of `T` takes at most while it grows: the old one and the new one, twice as large, stand
+/// beside each other for a moment.
+pub fn growing<T>(len: usize) -> u64 {
+    3 * (len as u64) * size_of::<T>() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_reserved_and_what_does_not_is_noticed() {
+        let budget = Budget::new(100);
+        assert!(budget.try_reserve(60) && !budget.try_reserve(41) && budget.try_reserve(40));
+        assert_eq!((budget.free(), budget.is_exhausted()), (0, false));
+        budget.release(50);
+        let mut list = Reservation::new(&budget);
+        list.set(30);
+        list.set(20);
+        assert_eq!(budget.free(), 30);
+        list.set(51);
+        assert_eq!((budget.is_exhausted(), budget.peak(), budget.free()), (true, 101, 0));
+        drop(list);
+        assert_eq!((budget.free(), budget.is_exhausted()), (50, true), "once exhausted, for ever");
+        assert!(Budget::unlimited().try_reserve(u64::MAX));
+    }
+}
