@@ -15,7 +15,7 @@ pub enum Verdict {
     Sound,
     /// Exit code 0, but with complaints: defects that `-n` passes over. Both verdicts are right.
     Either,
-    /// Exit code 4.
+    /// Exit code 4, or 12: it found something, and could not go on without repairing it.
     Damaged,
     /// It gave up, crashed or hung: no oracle here.
     None(String),
@@ -30,6 +30,7 @@ pub fn e2fsck(image: &Path, patience: Duration) -> io::Result<(Verdict, String)>
         Ended::Code(0) if complains(&run.stdout) => Verdict::Either,
         Ended::Code(0) => Verdict::Sound,
         Ended::Code(4) => Verdict::Damaged,
+        Ended::Code(12) if complains(&run.stdout) => Verdict::Damaged,
         other => Verdict::None(format!("{other:?}")),
     };
     let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);

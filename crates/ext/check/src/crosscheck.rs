@@ -52,11 +52,12 @@ impl CrossCheck<'_> {
         let mut guilty: BTreeSet<InodeNo> = self.certify_pending();
         self.drop_lost_inodes(&mut guilty);
         guilty.extend(self.holders_of_doubtful_names());
-        for directory in &guilty {
-            self.withdraw(*directory);
-        }
         let mut suspects: BTreeSet<InodeNo> =
             std::mem::take(&mut self.outcome.suspect_directories).into_iter().collect();
+        // Nothing was counted for suspects.
+        for directory in guilty.difference(&suspects) {
+            self.withdraw(*directory);
+        }
         suspects.extend(guilty);
         suspects.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         self.open_tails(&mut suspects);
@@ -103,8 +104,12 @@ impl CrossCheck<'_> {
                     .inodes
                     .directory(directory)
                     .is_some_and(|fact| fact.parent_entry.load(Relaxed) == target.0);
-            let certainty = prover.certify(Target { inode: target, kind });
-            if certainty != Certainty::Right && !is_parent_entry {
+            let certainty = if is_parent_entry {
+                prover.certify_parent(target)
+            } else {
+                prover.certify(Target { inode: target, kind })
+            };
+            if certainty != Certainty::Right {
                 guilty.insert(directory);
             }
             self.inodes.observe_link(target);
@@ -119,11 +124,16 @@ impl CrossCheck<'_> {
     /// that have several names.
     fn holders_of_doubtful_names(&self) -> BTreeSet<InodeNo> {
         let mut doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
-        doubtful.extend(self.inodes.contested());
-        if doubtful.is_empty() {
-            return BTreeSet::new();
+        let mut found = BTreeSet::new();
+        for directory in self.inodes.directories() {
+            if doubtful.contains(&InodeNo(directory.parent_entry.load(Relaxed))) {
+                found.insert(InodeNo(directory.inode));
+            }
         }
-        let found = self.search_names(&|inode| doubtful.contains(&inode));
+        doubtful.extend(self.inodes.contested());
+        if !doubtful.is_empty() {
+            found.extend(self.search_names(&|inode| doubtful.contains(&inode)));
+        }
         found
     }
 
@@ -169,9 +179,9 @@ impl CrossCheck<'_> {
             let _ = prover.prove_block(inode, generation, &block, logical == 0, &mut proof);
         }
         self.inodes.withdraw_link(inode);
-        self.inodes.withdraw_link(proof.parent_entry);
         if let Some(fact) = self.inodes.directory(inode) {
-            fact.parent_entry.store(0, Relaxed);
+            // Not what was proved just now: the root of an index is no block of entries.
+            self.inodes.withdraw_link(InodeNo(fact.parent_entry.swap(0, Relaxed)));
         }
         for target in &proof.targets {
             self.inodes.withdraw_link(target.inode);

@@ -24,6 +24,8 @@ enum Remedy {
     CutTo(usize),
     /// The record before it takes over this many bytes.
     Absorb(usize),
+    /// There is no record before it, but its length can be believed: it becomes free.
+    Free(usize),
     /// Nothing behind can be followed: one free record takes the rest.
     FreeRest,
 }
@@ -82,12 +84,15 @@ fn apply(bytes: &mut [u8], rules: ChainRules, offset: usize, previous: Option<us
             set_len(bytes, previous, rules.layout, bytes.len() - previous);
             bytes.len()
         }
-        (Remedy::Absorb(_) | Remedy::FreeRest, None) => {
-            let free = EntryHeader { inode: 0, rec_len: room, name_len: 0, file_type: 0 };
-            free.store(bytes, offset, rules.layout);
-            bytes.len()
-        }
+        (Remedy::Free(len), _) => free(bytes, offset, rules.layout, len),
+        (Remedy::Absorb(_) | Remedy::FreeRest, None) => free(bytes, offset, rules.layout, room),
     }
+}
+
+/// Makes a free record of `len` bytes; returns where it ends.
+fn free(bytes: &mut [u8], offset: usize, layout: EntryLayout, len: usize) -> usize {
+    EntryHeader { inode: 0, rec_len: len, name_len: 0, file_type: 0 }.store(bytes, offset, layout);
+    offset + len
 }
 
 fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is_dot: bool) -> Remedy {
@@ -109,10 +114,12 @@ fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is
     if could_be_cut && name_is_whole && header.inode <= rules.inodes_count {
         return Remedy::CutTo(room);
     }
-    if has_previous && len != 0 && len % 4 == 0 && len <= room {
-        return Remedy::Absorb(len);
+    let leads_on = len != 0 && len % 4 == 0 && len <= room;
+    match (leads_on, has_previous) {
+        (true, true) => Remedy::Absorb(len),
+        (true, false) if len >= layout.needed_len(1, is_dot) => Remedy::Free(len),
+        _ => Remedy::FreeRest,
     }
-    Remedy::FreeRest
 }
 
 /// How many bytes the run of bare headers at `offset` takes. (They are removed at once: moving the rest of the block up
@@ -189,6 +196,13 @@ mod tests {
         let found =
             mended(&[record(12, 12, b"a", 12), record(13, 12, b"longer", 12), record(14, 12, b"c", 12)]);
         assert_eq!(found, (1, names(&[(12, "a"), (14, "c")])));
+    }
+
+    #[test]
+    fn a_first_record_that_holds_no_name_costs_one_entry() {
+        let found =
+            mended(&[record(12, 12, b"longer", 12), record(13, 12, b"b", 12), record(14, 40, b"c", 40)]);
+        assert_eq!(found, (1, names(&[(13, "b"), (14, "c")])));
     }
 
     #[test]

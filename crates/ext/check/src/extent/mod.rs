@@ -23,14 +23,14 @@ use problems::{
     OVERLAP, START_OUTSIDE, TOO_DEEP, TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
 };
 
-/// Deeper roots than this are no roots: five levels map every file.
+/// A greater depth is no depth: five levels map every file.
 const DEPTH_MAX: u16 = 16;
 
 /// Walks the extent tree in `i_block`. `may_be_unwritten` says whether unwritten extents are allowed.
 /// `None` when there is no tree, and the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Option<Map> {
     let root = subject.raw.i_block;
-    let Some(header) = ExtentHeader::parse(&root).filter(|header| header.depth <= DEPTH_MAX) else {
+    let Some(mut header) = ExtentHeader::parse(&root) else {
         let problem = subject.problem(&TREE_ROOT_INVALID);
         subject.raise(problem);
         return None;
@@ -40,12 +40,27 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         let problem = subject.problem(&TOO_DEEP).stored(header.depth).observed(depth_needed);
         subject.raise(problem);
     }
+    if header.depth > DEPTH_MAX {
+        header.depth = likely_depth(subject, &root, &header);
+    }
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten };
     walk.entries(&root, &header, 0, u64::from(u32::MAX));
     Some(walk.map)
+}
+
+/// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no
+/// child.
+fn likely_depth(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> u16 {
+    let child = indexes(root, header).next().map(|index| BlockNo(index.child));
+    child
+        .filter(|block| subject.fs.is_valid_block(*block) && !subject.fs.metadata.get(block.0))
+        .and_then(|block| subject.fs.read_block(block).ok())
+        .and_then(|bytes| ExtentHeader::parse(&bytes))
+        .filter(|child| child.depth < DEPTH_MAX)
+        .map_or(0, |child| child.depth + 1)
 }
 
 /// Levels below the root that map the largest file in extents of one block each.
@@ -250,7 +265,7 @@ fn first_logical(node: &[u8], header: &ExtentHeader) -> Option<u32> {
 
 /// Whether `i_block` holds the root of an extent tree.
 pub(crate) fn is_root(subject: &Subject<'_, '_>) -> bool {
-    ExtentHeader::parse(&subject.raw.i_block).is_some_and(|header| header.depth <= DEPTH_MAX)
+    ExtentHeader::parse(&subject.raw.i_block).is_some()
 }
 
 /// Whether the file system has extents.

@@ -211,6 +211,15 @@ impl<'f> DirectoryProver<'f> {
         (ordinary && typed).then_some(Target { inode: InodeNo(inode), kind })
     }
 
+    /// Whether what is known of the inode that `..` leads to lets it be a parent.
+    pub fn certify_parent(&self, parent: InodeNo) -> Certainty {
+        match self.inodes.fact(parent) {
+            None => Certainty::Later,
+            Some(fact) if fact.kind() == Kind::Directory => Certainty::Right,
+            Some(_) => Certainty::Suspect,
+        }
+    }
+
     /// Whether what is known of the target bears the entry out.
     #[inline]
     pub fn certify(&self, target: Target) -> Certainty {

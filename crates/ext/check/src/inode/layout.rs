@@ -27,7 +27,8 @@ pub(crate) enum Layout {
 /// Settles contradicting flags; `None` when the inode has to be cleared (which has been raised).
 pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Option<()> {
     let both = flags::EXTENTS | flags::INLINE_DATA;
-    if subject.raw.has_flag(both) && subject.has_incompat(incompat::INLINE_DATA) {
+    let either_feature = extent::is_enabled(subject) || subject.has_incompat(incompat::INLINE_DATA);
+    if subject.raw.has_flag(both) && either_feature {
         two_flags(subject)?;
     }
     if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) && !subject.is_special_file() {

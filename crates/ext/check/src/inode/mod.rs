@@ -20,12 +20,13 @@ mod tests;
 use fsmend_base::{BlockRange, InodeNo};
 use fsmend_engine::inodes::{Kind, mark};
 use fsmend_engine::{Findings, Value};
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::inode::{RawInode, flags, special as numbers};
 
 use crate::Fs;
 use crate::indirect;
 use crate::indirect::problems::NOT_BY_EXTENTS;
+use crate::resize_inode;
 use layout::Layout;
 use map::Map;
 use problems::MODE_UNKNOWN;
@@ -143,7 +144,9 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     layout::fast_symlink_flag(subject);
     let kind = known_kind(subject)?;
     fields::imagic_flag(subject);
-    fields::zero_fields(subject);
+    if role == Role::Ordinary && !subject.raw.has_flag(flags::EA_INODE) {
+        fields::zero_fields(subject);
+    }
     if subject.is_special_file() && !special_file::inspect(subject) {
         return None;
     }
@@ -227,7 +230,11 @@ fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
 
 /// A reserved inode that is empty, or that another check looks after.
 fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
-    if subject.inode.0 != numbers::BAD_BLOCKS && subject.inode.0 != numbers::RESIZE {
+    if subject.inode.0 == numbers::RESIZE && subject.fs.geometry.features.has_compat(compat::RESIZE_INODE) {
+        if let Some(blocks) = resize_inode::blocks(subject.fs, &subject.raw) {
+            size::inspect_sectors(subject, blocks);
+        }
+    } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
         if subject.raw.i_mode.get() == 0 {
             size::inspect_sectors(subject, 0);

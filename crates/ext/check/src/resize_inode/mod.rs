@@ -47,6 +47,32 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     ResizeInode { claims: if is_usable { vec![block] } else { Vec::new() } }
 }
 
+/// How many blocks the map of a sound resize inode takes, its own included; `None` when [`check`] objects to the map, which
+/// will then be written anew.
+pub(crate) fn blocks(fs: &Fs<'_>, raw: &RawInode) -> Option<u64> {
+    check_map(fs, raw).ok()?;
+    let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));
+    if double.0 == 0 {
+        return Some(0);
+    }
+    let used = |block: BlockNo| -> Option<Vec<u64>> {
+        let bytes = fs.read_block(block).ok()?;
+        let (words, _) = bytes.as_chunks::<4>();
+        Some(
+            words
+                .iter()
+                .map(|word| u64::from(u32::from_le_bytes(*word)))
+                .filter(|block| *block != 0)
+                .collect(),
+        )
+    };
+    let mut count = 1;
+    for block in used(double)? {
+        count += 1 + used(BlockNo(block))?.len() as u64;
+    }
+    Some(count)
+}
+
 fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
     let geometry = &fs.geometry;
     let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));

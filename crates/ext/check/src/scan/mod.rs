@@ -616,16 +616,17 @@ impl<'a> Scan<'a> {
         suspects: &mut Vec<InodeNo>,
     ) {
         let certain = |target: &Target| self.directory_prover.certify(*target) != Certainty::Suspect;
-        if !proved || !proof.targets.iter().all(certain) {
+        let parent = self.directory_prover.certify_parent(proof.parent_entry);
+        if !proved || parent == Certainty::Suspect || !proof.targets.iter().all(certain) {
             return suspects.push(directory);
         }
         if let Some(fact) = self.inodes.directory(directory) {
             fact.parent_entry.store(proof.parent_entry.0, Relaxed);
         }
         self.inodes.observe_link(directory);
-        match self.inodes.fact(proof.parent_entry) {
-            Some(_) => self.inodes.observe_link(proof.parent_entry),
-            None => pending.push(Pending { directory, target: proof.parent_entry, kind: Kind::Unused }),
+        match parent {
+            Certainty::Right => self.inodes.observe_link(proof.parent_entry),
+            _ => pending.push(Pending { directory, target: proof.parent_entry, kind: Kind::Unused }),
         }
         for target in &proof.targets {
             // Asked again: the answer may have become known meanwhile. A contradiction is settled with the pending ones.
