@@ -175,7 +175,7 @@ impl Image {
 
 /// CRC32c as ext4 chains it: without the final inversion.
 pub fn crc(seed: u32, bytes: &[u8]) -> u32 {
-    checksum::crc32c(seed, bytes)
+    fsmend_ext_format::checksum::crc32c(seed, bytes)
 }
 
 /// A little-endian number of 16 bits.
