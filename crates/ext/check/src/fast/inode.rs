@@ -11,6 +11,7 @@ use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode};
 use zerocopy::FromBytes;
 
 use crate::Fs;
+use crate::fast::attributes;
 use crate::inode::MapRun;
 
 /// Flags that change nothing about how an inode is checked: secure deletion, undelete, compression request, sync,
@@ -20,8 +21,6 @@ const BENIGN_FLAGS: u32 =
 const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 const EXTENT_WRITTEN_MAX: u16 = 32768;
-/// Attribute area magic behind the extra fields.
-const IN_INODE_ATTRIBUTES_MAGIC: u32 = 0xEA02_0000;
 
 /// What the proof says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,7 +211,7 @@ impl<'f> InodeProver<'f> {
         if kind == Kind::Symlink { self.prove_fast_symlink(raw, proof) } else { self.prove_map(raw, proof) }
     }
 
-    /// Extra fields and timestamps need no second look, and there is no attribute behind them.
+    /// Extra fields and timestamps need no second look, nor do the attributes behind them.
     fn extra_fields_are_ordinary(&self, raw: &RawInode, record: &[u8]) -> bool {
         if record.len() <= BASE_INODE_SIZE {
             return true;
@@ -224,9 +223,7 @@ impl<'f> InodeProver<'f> {
             && extra % 4 == 0
             && attributes <= record.len()
             && (extra < 28 || epochs & 3 == 0)
-            && record
-                .get(attributes..attributes + 4)
-                .is_none_or(|magic| magic != IN_INODE_ATTRIBUTES_MAGIC.to_le_bytes())
+            && attributes::are_ordinary(record)
     }
 
     fn prove_fast_symlink(&self, raw: &RawInode, proof: &Proof) -> Option<()> {

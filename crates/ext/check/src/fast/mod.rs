@@ -1,6 +1,7 @@
 //! Proofs of innocence: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 
+pub mod attributes;
 pub mod directory;
 pub mod htree;
 pub mod inode;
