@@ -148,12 +148,30 @@ pub enum Value {
     Hex(u64),
     /// Text; bytes that are not UTF-8 were escaped by whoever made it (see [`Value::name`]).
     Text(String),
+    /// A further inode beside the one that the problem is about. Its path is filled in like the object's.
+    Inode(InodeNo, Option<String>),
+    /// Several of them, printed with commas between.
+    List(Vec<Value>),
 }
 
 impl Value {
     /// A file name as text: printable UTF-8 stays, everything else becomes `\xNN`.
     pub fn name(bytes: &[u8]) -> Value {
         Value::Text(escape_name(bytes))
+    }
+
+    /// Calls `visit` for every inode in it, with the place for its path.
+    pub fn visit_inodes(&mut self, visit: &mut dyn FnMut(InodeNo, &mut Option<String>)) {
+        match self {
+            Value::Inode(inode, path) => visit(*inode, path),
+            // Lists do not nest.
+            Value::List(values) => values.iter_mut().for_each(|value| {
+                if let Value::Inode(inode, path) = value {
+                    visit(*inode, path);
+                }
+            }),
+            Value::Number(_) | Value::Hex(_) | Value::Text(_) => {}
+        }
     }
 }
 
@@ -184,6 +202,12 @@ impl std::fmt::Display for Value {
             Value::Number(number) => write!(f, "{number}"),
             Value::Hex(number) => write!(f, "{number:#x}"),
             Value::Text(text) => f.write_str(text),
+            Value::Inode(inode, None) => write!(f, "inode {inode}"),
+            Value::Inode(inode, Some(path)) => write!(f, "inode {inode} ({path})"),
+            Value::List(values) => values.iter().enumerate().try_for_each(|(at, value)| {
+                f.write_str(if at == 0 { "" } else { ", " })?;
+                value.fmt(f)
+            }),
         }
     }
 }
@@ -304,7 +328,8 @@ impl Problem {
     }
 
     /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "inode 12 (/path)" when the
-    /// path is known; `{block}` becomes "block 7" or "blocks 7 to 9"; `{group}` becomes "group 3".
+    /// path is known; `{block}` becomes "block 7" or "blocks 7 to 9"; `{group}` becomes "group 3";
+    /// `{stored:name leads:names lead}` becomes "1 name leads" or "3 names lead".
     pub fn message(&self) -> String {
         let mut text = String::new();
         let mut rest = self.row.message;
@@ -312,15 +337,30 @@ impl Problem {
             text.push_str(&rest[..open]);
             rest = &rest[open + 1..];
             let close = rest.find('}').unwrap_or(rest.len());
-            text.push_str(&self.operand(&rest[..close]));
+            text.push_str(&self.operand(&rest[..close]).unwrap_or_else(|| "?".to_owned()));
             rest = rest.get(close + 1..).unwrap_or("");
         }
         text.push_str(rest);
         text
     }
 
-    fn operand(&self, name: &str) -> String {
-        let known = match name {
+    /// The operands that the row's message names and that nobody supplied: none, if the check is right.
+    pub fn missing_operands(&self) -> Vec<&'static str> {
+        let named = self.row.message.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+        named.map(|(operand, _)| operand).filter(|operand| self.operand(operand).is_none()).collect()
+    }
+
+    fn operand(&self, operand: &str) -> Option<String> {
+        let mut parts = operand.split(':');
+        let value = self.value(parts.next()?)?;
+        Some(match (parts.next(), parts.next()) {
+            (Some(one), Some(many)) => format!("{value} {}", if value == "1" { one } else { many }),
+            _ => value,
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        match name {
             "inode" => self.object.inode.map(|inode| match &self.object.path {
                 Some(path) => format!("inode {inode} ({path})"),
                 None => format!("inode {inode}"),
@@ -335,8 +375,7 @@ impl Problem {
             "stored" => self.stored.as_ref().map(Value::to_string),
             "observed" => self.observed.as_ref().map(Value::to_string),
             _ => self.details.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string()),
-        };
-        known.unwrap_or_else(|| "?".to_owned())
+        }
     }
 }
 
@@ -386,8 +425,15 @@ impl Findings {
         Self::with_room(self.room)
     }
 
-    /// Adds a problem.
+    /// Adds a problem. That the check supplies every operand that the message names is held to wherever debug
+    /// assertions are on, in every test that damages something above all.
     pub fn raise(&mut self, problem: Problem) {
+        debug_assert!(
+            problem.missing_operands().is_empty(),
+            "{} lacks {:?}",
+            problem.row.code,
+            problem.missing_operands()
+        );
         let row = self.rows.entry(problem.row.code).or_default();
         row.count += 1;
         row.kept.push(problem);
@@ -509,12 +555,18 @@ mod tests {
         /// For the tests below.
         DEMO = "demo.thing.wrong" {
             severity: Minor, evidence: Local, preen: true,
-            message: "{inode} of {group} stores {stored}, not {observed}, at {block} ({why})",
+            message: "{inode} of {group} stores {stored:byte:bytes}, not {observed}, at {block} ({why})",
             meaning: "m", repair: "r", loss: "Nothing.", peers: [0x010007],
         }
         /// Another.
         OTHER = "demo.thing.odd" {
             severity: Minor, evidence: Local, preen: true, message: "{inode} is odd",
+            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        }
+        /// For the order.
+        SIMPLE = "demo.thing.simple" {
+            severity: Minor, evidence: Local, preen: true,
+            message: "{inode} is wrong",
             meaning: "m", repair: "r", loss: "Nothing.", peers: [],
         }
     }
@@ -528,15 +580,23 @@ mod tests {
             .stored(1u32)
             .observed(Value::Hex(16))
             .detail("why", "because");
-        assert_eq!(problem.message(), "inode 12 of group 3 stores 1, not 0x10, at blocks 7 to 9 (because)");
+        assert_eq!(
+            problem.message(),
+            "inode 12 of group 3 stores 1 byte, not 0x10, at blocks 7 to 9 (because)"
+        );
+        assert!(problem.missing_operands().is_empty());
+        let others = Value::List(vec![Value::Inode(InodeNo(5), Some("/a".to_owned())), "more".into()]);
+        let vague = Problem::new(&DEMO).stored(2u32).detail("why", others);
+        assert_eq!(vague.message(), "? of ? stores 2 bytes, not ?, at ? (inode 5 (/a), more)");
+        assert_eq!(vague.missing_operands(), ["inode", "group", "observed", "block"]);
     }
 
     #[test]
     fn what_is_kept_does_not_depend_on_the_order_of_discovery() {
         let raise = |order: &mut dyn Iterator<Item = u32>| {
             let mut findings = Findings::new();
-            order.for_each(|inode| findings.raise(Problem::new(&DEMO).inode(InodeNo(inode))));
-            assert_eq!(findings.counts()["demo.thing.wrong"], 100_000);
+            order.for_each(|inode| findings.raise(Problem::new(&SIMPLE).inode(InodeNo(inode))));
+            assert_eq!(findings.counts()["demo.thing.simple"], 100_000);
             findings.into_sorted()
         };
         assert_eq!(raise(&mut (0..100_000)), raise(&mut (0..100_000).rev()));

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn notes_alone_are_sound() {
         let mut findings = Findings::new();
-        findings.raise(Problem::new(&A_NOTE));
+        findings.raise(Problem::new(&A_NOTE).inode(InodeNo(1)));
         assert!(!Report::new(findings).is_damaged());
         assert_eq!(ROWS.len(), 3);
     }

@@ -119,11 +119,15 @@ fn place(place: &Object) -> Json {
     Json::Object(members.into_iter().filter_map(|(name, member)| Some((name.to_owned(), member?))).collect())
 }
 
-/// Numbers stay numbers; bit patterns and checksums are strings in hexadecimal.
-fn value(value: &Value) -> Json {
-    match value {
+/// Numbers stay numbers; bit patterns and checksums are strings in hexadecimal; inodes are objects.
+fn value(operand: &Value) -> Json {
+    match operand {
         Value::Number(number) => json!(number),
-        Value::Hex(_) | Value::Text(_) => json!(value.to_string()),
+        Value::Hex(_) | Value::Text(_) => json!(operand.to_string()),
+        Value::Inode(inode, path) => {
+            place(&Object { inode: Some(*inode), path: path.clone(), ..Object::default() })
+        }
+        Value::List(values) => Json::Array(values.iter().map(value).collect()),
     }
 }
 

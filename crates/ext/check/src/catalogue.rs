@@ -122,7 +122,10 @@ mod tests {
             while let Some(open) = rest.find(['{', '}']) {
                 assert!(rest[open..].starts_with('{'), "{}: stray brace", row.code);
                 let Some(close) = rest[open..].find('}') else { panic!("{}: open brace", row.code) };
-                let name = &rest[open + 1..open + close];
+                let mut parts = rest[open + 1..open + close].split(':');
+                let name = parts.next().unwrap_or_default();
+                let words = parts.filter(|word| !word.is_empty()).count();
+                assert!(words == 0 || words == 2, "{}: {name} takes two words", row.code);
                 assert!(!name.is_empty(), "{}: empty placeholder", row.code);
                 assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}: {{{name}}}", row.code);
                 rest = &rest[open + close + 1..];

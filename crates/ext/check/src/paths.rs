@@ -10,18 +10,24 @@ use crate::directory::paths::Paths;
 /// Problems per kind that get a path when not all are wanted.
 const NAMED_PER_ROW: usize = 5;
 
-/// Fills in the path of every problem's inode, where a name leads to it; for the first few problems of each kind, or
+/// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.
 pub fn name_objects(cross: &CrossCheck<'_>, findings: Findings, all: bool) -> Findings {
     let mut wanted = BTreeSet::new();
     let mut per_row: BTreeMap<&str, usize> = BTreeMap::new();
     let counts = findings.counts();
     let mut problems = findings.into_sorted();
-    for problem in &problems {
+    for problem in &mut problems {
         let named = per_row.entry(problem.row.code).or_default();
         *named += 1;
-        if let Some(inode) = problem.object.inode.filter(|_| all || *named <= NAMED_PER_ROW) {
-            wanted.insert(inode);
+        if !all && *named > NAMED_PER_ROW {
+            continue;
+        }
+        wanted.extend(problem.object.inode);
+        for (_, value) in &mut problem.details {
+            value.visit_inodes(&mut |inode, _| {
+                wanted.insert(inode);
+            });
         }
     }
     if !wanted.is_empty() {
@@ -29,6 +35,9 @@ pub fn name_objects(cross: &CrossCheck<'_>, findings: Findings, all: bool) -> Fi
         let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1);
         for problem in &mut problems {
             problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
+            for (_, value) in &mut problem.details {
+                value.visit_inodes(&mut |inode, path| *path = paths.path_of(inode));
+            }
         }
     }
     Findings::from_parts(problems, counts)

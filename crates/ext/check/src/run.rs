@@ -1,6 +1,6 @@
 //! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -10,11 +10,14 @@ use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Findings, Progress, Row};
+use fsmend_ext_format::inode::special;
 
 use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
+use crate::owners::Owner;
 use crate::quota::QuotaUsage;
+use crate::resize_inode::ResizeInode;
 use crate::scan::{Scan, ScanOutcome};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{
@@ -158,7 +161,8 @@ fn check_settled(
     laps: &mut Laps,
 ) -> Result<CheckReport, Refusal> {
     mmp::check(fs, &mut findings);
-    let (inodes, claims, outcome) = scan(fs, bad, options, progress, cancel, &mut findings);
+    let system = system_owners(fs, bad, &resize_inode::check(fs, &mut findings));
+    let (inodes, claims, outcome) = scan(fs, &system, options, progress, cancel);
     stop_if(cancel)?;
     let [tables, maps, directories] = outcome.costs;
     laps.lap(
@@ -171,8 +175,10 @@ fn check_settled(
     let mut cross =
         CrossCheck { fs, inodes, claims, outcome, workers: options.threads, cancel, bad_blocks: &bad.blocks };
     cross.directories();
-    let extra = cross.attributes();
+    let mut extra = cross.attributes();
+    extra.extend(system);
     cross.owners(&extra);
+    superblock::check_large_files(fs, cross.outcome.first_large_file, &mut cross.outcome.findings);
     stop_if(cancel)?;
     laps.lap("suspects and owners", 0, 0, 0);
     cross.tree_and_links();
@@ -198,19 +204,17 @@ fn check_settled(
 /// The parallel stages; once more without fast maps if trees turn out to share nodes.
 fn scan(
     fs: &Fs<'_>,
-    bad: &BadBlocks,
+    system: &BTreeSet<(u64, Owner)>,
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
-    findings: &mut Findings,
 ) -> (InodeTable, Claims, ScanOutcome) {
-    let resize = resize_inode::check(fs, findings);
     for fast_maps in [true, false] {
         let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
         let claims = Claims::new(fs.geometry.clusters_count());
         claim_static(fs, &claims);
-        for block in bad.blocks.iter().chain(&bad.map_blocks).chain(&resize.claims) {
-            claim_unless_metadata(fs, &claims, *block);
+        for (unit, _) in system {
+            claims.claim(*unit, 1);
         }
         let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, cancel, fast_maps)
             .run(options.threads);
@@ -220,6 +224,19 @@ fn scan(
     }
     let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())
+}
+
+/// The units that inodes own which the scan does not walk: the lists of bad and of reserved blocks. What lies in
+/// static metadata is claimed with that.
+fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &ResizeInode) -> BTreeSet<(u64, Owner)> {
+    let unit_blocks = u64::from(fs.geometry.cluster_blocks);
+    let bad_blocks = bad.blocks.iter().chain(&bad.map_blocks).map(|block| (block, special::BAD_BLOCKS));
+    let reserved = resize.claims.iter().map(|block| (block, special::RESIZE));
+    bad_blocks
+        .chain(reserved)
+        .map(|(block, inode)| (fs.geometry.cluster_of(*block), Owner::Inode(InodeNo(inode))))
+        .filter(|(unit, _)| !fs.metadata.any(unit * unit_blocks, unit_blocks))
+        .collect()
 }
 
 /// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
@@ -242,12 +259,6 @@ fn claim_static(fs: &Fs<'_>, claims: &Claims) {
             claims.claim(cluster, 1);
             last = Some(cluster);
         }
-    }
-}
-
-fn claim_unless_metadata(fs: &Fs<'_>, claims: &Claims, block: u64) {
-    if !fs.metadata.get(block) {
-        claims.claim(fs.geometry.cluster_of(block), 1);
     }
 }
 

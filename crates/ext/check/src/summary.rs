@@ -49,7 +49,7 @@ pub fn fill(summary: Summary, fs: &Fs<'_>, settled: &Settled, replayed: bool) ->
         features: features.names().join(" "),
         journal,
         superblock: settled.block,
-        superblock_is_backup: settled.block != u64::from(fs.geometry.first_data_block),
+        superblock_is_backup: settled.is_backup(),
         ..summary
     }
 }

@@ -253,7 +253,9 @@ impl Comparison<'_> {
         if inodes {
             let first = self.fs.geometry.inode_at(self.group, first as u32);
             let last = InodeNo(first.0 + count as u32 - 1);
-            return problem.detail("first", first.0).detail("last", last.0);
+            let range =
+                if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") };
+            return problem.detail("inodes", range).detail("first", first.0).detail("last", last.0);
         }
         let geometry = &self.fs.geometry;
         let unit = u64::from(geometry.cluster_blocks);

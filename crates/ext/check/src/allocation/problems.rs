@@ -6,7 +6,7 @@ problem_rows! {
     /// A block is marked in use that nothing owns.
     BLOCKS_MARKED_BUT_FREE = "ext.allocation.blocks-marked-but-free" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{block} of {group} marked in use, but no file and no structure owns them",
+        message: "{block} of {group} marked in use, but owned by nothing",
         meaning: "The block bitmap says that these blocks are in use, but nothing owns them. Space is lost until the bits are cleared; often a knock-on effect of other damage.",
         repair: "The bits are cleared.",
         loss: "Nothing.",
@@ -33,7 +33,7 @@ problem_rows! {
     /// An inode is marked in use that is free.
     INODES_MARKED_BUT_FREE = "ext.allocation.inodes-marked-but-free" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "inodes {first} to {last} of {group} are marked in use, but free",
+        message: "{inodes} of {group} marked in use, but free",
         meaning: "The inode bitmap says that these inodes are in use, but they are free (or will be cleared for other reasons).",
         repair: "The bits are cleared.",
         loss: "Nothing.",
@@ -42,7 +42,7 @@ problem_rows! {
     /// An inode in use is marked free.
     INODES_USED_BUT_FREE = "ext.allocation.inodes-used-but-unmarked" {
         severity: Major, evidence: Cross, preen: true,
-        message: "inodes {first} to {last} of {group} are marked free, but in use",
+        message: "{inodes} of {group} marked free, but in use",
         meaning: "The inode bitmap says that these inodes are free although they are in use. A mounted file system would give them out again.",
         repair: "The bits are set.",
         loss: "Nothing.",
@@ -87,7 +87,7 @@ problem_rows! {
     /// Blocks in use in a group whose bitmap is flagged as never written.
     BLOCK_UNINIT_IN_USE = "ext.allocation.block-uninit-in-use" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{group} is flagged as having no block in use, but {observed} blocks of it are",
+        message: "{group} is flagged as having no block in use, but it has {observed} in use",
         meaning: "The group's block bitmap is flagged as uninitialised, which means that only the group's own structures are in use; but files own blocks there.",
         repair: "The flag is removed and the bitmap written.",
         loss: "Nothing.",
@@ -96,7 +96,7 @@ problem_rows! {
     /// Inodes in use in a group flagged as having none.
     INODE_UNINIT_IN_USE = "ext.allocation.inode-uninit-in-use" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{group} is flagged as having no inode in use, but {observed} of its inodes are",
+        message: "{group} is flagged as having no inode in use, but it has {observed} in use",
         meaning: "The group's inode table is flagged as uninitialised; but inodes of it are in use.",
         repair: "The flag is removed and the inode bitmap written.",
         loss: "Nothing.",
@@ -105,7 +105,7 @@ problem_rows! {
     /// Free blocks of a group.
     GROUP_FREE_BLOCKS = "ext.allocation.group-free-blocks" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{group} counts {stored} free blocks, but {observed} are free",
+        message: "{group} counts {stored:free block:free blocks}, but {observed:is:are} free",
         meaning: "The group's count of free blocks does not match its blocks. Counts go stale when a system stops without unmounting.",
         repair: "The count is corrected.",
         loss: "Nothing.",
@@ -114,7 +114,7 @@ problem_rows! {
     /// Free inodes of a group.
     GROUP_FREE_INODES = "ext.allocation.group-free-inodes" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{group} counts {stored} free inodes, but {observed} are free",
+        message: "{group} counts {stored:free inode:free inodes}, but {observed:is:are} free",
         meaning: "The group's count of free inodes does not match its inode table.",
         repair: "The count is corrected.",
         loss: "Nothing.",
@@ -123,7 +123,7 @@ problem_rows! {
     /// Directories of a group.
     GROUP_DIRECTORIES = "ext.allocation.group-directories" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{group} counts {stored} directories, but has {observed}",
+        message: "{group} counts {stored:directory:directories}, but has {observed}",
         meaning: "The group's count of directories does not match its inode table.",
         repair: "The count is corrected.",
         loss: "Nothing.",
@@ -132,7 +132,7 @@ problem_rows! {
     /// All free blocks.
     FREE_BLOCKS = "ext.allocation.free-blocks" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "the file system counts {stored} free blocks, but {observed} are free",
+        message: "the file system counts {stored:free block:free blocks}, but {observed:is:are} free",
         meaning: "The total of free blocks does not match what is free.",
         repair: "The count is corrected.",
         loss: "Nothing.",
@@ -141,7 +141,7 @@ problem_rows! {
     /// All free inodes.
     FREE_INODES = "ext.allocation.free-inodes" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "the file system counts {stored} free inodes, but {observed} are free",
+        message: "the file system counts {stored:free inode:free inodes}, but {observed:is:are} free",
         meaning: "The total of free inodes does not match what is free.",
         repair: "The count is corrected.",
         loss: "Nothing.",

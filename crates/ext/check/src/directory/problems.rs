@@ -69,7 +69,7 @@ problem_rows! {
     /// `.` takes too much room.
     DOT_OVERSIZED = "ext.directory.dot-oversized" {
         severity: Minor, evidence: Local, preen: false,
-        message: "the record of '.' in directory {inode} is {stored} bytes long instead of 12",
+        message: "the record of '.' in directory {inode} is {stored:byte:bytes} long instead of 12",
         meaning: "The record of '.' takes 12 bytes. This one takes room that others could use.",
         repair: "The record is split, and the rest becomes a free record.",
         loss: "Nothing.",
@@ -393,7 +393,7 @@ problem_rows! {
     /// More levels than allowed.
     TOO_DEEP = "ext.htree.too-deep" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the index of directory {inode} has {stored} levels of inner nodes, more than allowed",
+        message: "the index of directory {inode} has {stored:level:levels} of inner nodes, more than allowed",
         meaning: "The number of levels is limited by the features of the file system.",
         repair: "The index is built anew; all names are kept.",
         loss: "Nothing.",
@@ -474,7 +474,7 @@ problem_rows! {
     /// The capacity does not fit the block.
     LIMIT_WRONG = "ext.htree.limit-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "block {at} of the index of directory {inode} says that it has room for {stored} entries, not {observed}",
+        message: "block {at} of the index of directory {inode} says that it has room for {stored:entry:entries}, not {observed}",
         meaning: "The room follows from the size of the block.",
         repair: "The index is built anew; all names are kept.",
         loss: "Nothing.",
@@ -483,7 +483,7 @@ problem_rows! {
     /// More entries than there is room for.
     COUNT_WRONG = "ext.htree.count-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "block {at} of the index of directory {inode} says that it holds {stored} entries, but has room for {observed}",
+        message: "block {at} of the index of directory {inode} says that it holds {stored:entry:entries}, but has room for {observed}",
         meaning: "An index block holds at least one entry and no more than it has room for.",
         repair: "The index is built anew; all names are kept.",
         loss: "Nothing.",
@@ -600,7 +600,7 @@ problem_rows! {
     /// lost+found is too small.
     LOST_FOUND_FULL = "ext.directory.lost-found-full" {
         severity: Minor, evidence: Cross, preen: false,
-        message: "lost+found ({inode}) has room for {stored} more names, but {observed} are needed",
+        message: "lost+found ({inode}) has room for {stored:more name:more names}, but {observed:is:are} needed",
         meaning: "Files and directories without a name get one there.",
         repair: "It is enlarged.",
         loss: "Nothing.",

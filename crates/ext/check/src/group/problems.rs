@@ -97,7 +97,7 @@ problem_rows! {
     /// More unused inodes than there can be.
     UNUSED_TOO_MANY = "ext.group.unused-inodes" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{group} says that the last {stored} inodes of its table were never used, but only {observed} are free",
+        message: "{group} says that the end of its table, {stored:inode:inodes}, was never used, but only {observed:is:are} free",
         meaning: "The number of never-used inodes tells a checker what it may skip; this one cannot be right, so nothing is skipped.",
         repair: "The number is worked out again.",
         loss: "Nothing.",

@@ -16,7 +16,7 @@ problem_rows! {
     /// Map pointer outside: the pointer is damaged.
     MAP_POINTER_OUTSIDE = "ext.blockmap.map-pointer-outside" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} has an indirect block ({levels} levels, from file block {logical}) at {stored}, outside of the file system",
+        message: "{inode} has an indirect block ({levels:level:levels}, from file block {logical}) at {stored}, outside of the file system",
         meaning: "The pointer is damaged.",
         repair: "The pointer is cleared: the file gets a hole there.",
         loss: "The blocks of the file that it mapped.",

@@ -24,7 +24,7 @@ problem_rows! {
     /// The size does not fit the data in the inode.
     SIZE = "ext.inline.size" {
         severity: Major, evidence: Local, preen: true,
-        message: "{inode} says that it has {stored} bytes, but the inode holds data for {observed}",
+        message: "{inode} says that it has {stored:byte:bytes}, but the inode holds data for {observed}",
         meaning: "The data of a small file or directory live in the inode itself. Its size does not fit the room that they take there.",
         repair: "The size is set to what the inode holds.",
         loss: "Nothing: no byte of data lies beyond.",
@@ -33,7 +33,7 @@ problem_rows! {
     /// The entries of an inline directory do not fill a multiple of four bytes.
     DIRECTORY_SIZE = "ext.inline.directory-size" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} keeps {stored} bytes of entries in its attribute, which is not a multiple of four",
+        message: "directory {inode} keeps {stored:byte:bytes} of entries in its attribute, which is not a multiple of four",
         meaning: "Directory entries take multiples of four bytes. The length of the attribute that holds them was overwritten.",
         repair: "The length is cut to a multiple of four.",
         loss: "Nothing: no entry fits into the rest.",

@@ -76,7 +76,7 @@ problem_rows! {
     /// Size wrong: the size does not fit the blocks that are mapped: blocks behind the end of the file, a size that no file of this kind can have, or a directory that is not made of whole blocks.
     SIZE_WRONG = "ext.inode.size-wrong" {
         severity: Major, evidence: Local, preen: true,
-        message: "{inode} has size {stored}, but its blocks make it {observed} bytes long",
+        message: "{inode} has size {stored}, but its blocks make it {observed:byte:bytes} long",
         meaning: "The size does not fit the blocks that are mapped: blocks behind the end of the file, a size that no file of this kind can have, or a directory that is not made of whole blocks.",
         repair: "The size is set to the end of the last mapped block.",
         loss: "Nothing; a file may end in bytes that were not part of it.",
@@ -436,7 +436,7 @@ problem_rows! {
     /// Symlink wrong: the length of the target has to be the size, with nothing else in the way: no holes, no second block.
     SYMLINK_WRONG = "ext.inode.symlink-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "symbolic link {inode} is not valid: its size is {stored}, its target has {observed} bytes",
+        message: "symbolic link {inode} is not valid: its size is {stored}, its target has {observed:byte:bytes}",
         meaning: "The length of the target has to be the size, with nothing else in the way: no holes, no second block.",
         repair: "The inode is cleared, with the names that lead to it.",
         loss: "The symbolic link.",

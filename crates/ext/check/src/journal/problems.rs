@@ -150,7 +150,7 @@ problem_rows! {
     /// The journal will be replayed.
     REPLAYED = "ext.journal.replayed" {
         severity: Note, evidence: Local, preen: true,
-        message: "the file system was not left cleanly; its journal ({stored} transactions, {observed} blocks) was replayed in memory, and the result was checked",
+        message: "the file system was not left cleanly; its journal ({stored:transaction:transactions}, {observed:block:blocks}) was replayed in memory, and the result was checked",
         meaning: "After a crash or a pulled plug the last changes are in the journal only, and the next mount puts them in place.",
         repair: "The journal is replayed.",
         loss: "Nothing.",

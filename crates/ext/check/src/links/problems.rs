@@ -6,7 +6,7 @@ problem_rows! {
     /// Stored link count differs from the names found.
     MISMATCH = "ext.inode.links-mismatch" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{inode} stores a link count of {stored}, but {observed} names lead to it",
+        message: "{inode} stores a link count of {stored}, but {observed:name leads:names lead} to it",
         meaning: "The inode says how many names lead to it. Too low a count lets the file vanish when one of its names is deleted; too high a count keeps its space in use for ever.",
         repair: "The count is set to the number of names.",
         loss: "Nothing.",

@@ -69,7 +69,7 @@ problem_rows! {
     /// Inodes that carry links of a broken list.
     REFUGEES = "ext.orphan.refugees" {
         severity: Minor, evidence: Cross, preen: false,
-        message: "{stored} inodes look like parts of a list of orphans, but are on none",
+        message: "{stored:inode looks like a part:inodes look like parts} of a list of orphans, but on none",
         meaning: "Their deletion time is too small to be one; it is an inode number. The list that they were on was cut.",
         repair: "The deletion times are set right, or to nothing where the file is in use.",
         loss: "Nothing.",
@@ -87,7 +87,7 @@ problem_rows! {
     /// The orphan file's size.
     FILE_SIZE = "ext.orphan.file-size" {
         severity: Major, evidence: Local, preen: true,
-        message: "the orphan file ({inode}) has {stored} bytes, which is no whole number of blocks",
+        message: "the orphan file ({inode}) has {stored:byte:bytes}, which is no whole number of blocks",
         meaning: "The orphan file consists of whole blocks. Its size was overwritten.",
         repair: "A new, empty orphan file is made.",
         loss: "Nothing.",
@@ -123,7 +123,7 @@ problem_rows! {
     /// Entries in the orphan file without the feature.
     FILE_DIRTY = "ext.orphan.file-dirty" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "the orphan file ({inode}) holds {stored} entries, but the superblock says that it holds none",
+        message: "the orphan file ({inode}) holds {stored:entry:entries}, but the superblock says that it holds none",
         meaning: "The feature orphan_present is switched on while the orphan file may hold entries. It is off, but there are some.",
         repair: "The entries are cleared.",
         loss: "Nothing.",

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::{Findings, Problem, pool};
+use fsmend_engine::{Findings, Problem, Value, pool};
 
 use crate::Fs;
 use crate::inode;
@@ -17,7 +17,7 @@ use crate::scan::units_of;
 /// Groups that one worker takes at a time.
 const GROUPS_PER_SLICE: usize = 1;
 /// At most this many other owners are named in one problem.
-const OTHERS_NAMED_MAX: usize = 8;
+const OTHERS_NAMED_MAX: usize = 32;
 
 /// An owner of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -142,15 +142,15 @@ fn raise_run(
     findings.raise(problem.detail("others", names_of(inode, with)));
 }
 
-fn names_of(inode: InodeNo, others: &BTreeSet<Owner>) -> String {
+fn names_of(inode: InodeNo, others: &BTreeSet<Owner>) -> Value {
     let name = |owner: &Owner| match owner {
-        Owner::Metadata => "the file system's own structures".to_owned(),
-        Owner::Inode(other) if *other == inode => "itself, at another place".to_owned(),
-        Owner::Inode(other) => format!("inode {other}"),
+        Owner::Metadata => Value::from("the file system's own structures"),
+        Owner::Inode(other) if *other == inode => Value::from("itself, at another place"),
+        Owner::Inode(other) => Value::Inode(*other, None),
     };
-    let mut names: Vec<String> = others.iter().take(OTHERS_NAMED_MAX).map(name).collect();
+    let mut names: Vec<Value> = others.iter().take(OTHERS_NAMED_MAX).map(name).collect();
     if others.len() > OTHERS_NAMED_MAX {
-        names.push(format!("{} more", others.len() - OTHERS_NAMED_MAX));
+        names.push(format!("{} more", others.len() - OTHERS_NAMED_MAX).into());
     }
-    names.join(", ")
+    Value::List(names)
 }

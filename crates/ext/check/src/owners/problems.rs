@@ -15,7 +15,7 @@ problem_rows! {
     /// An inode with blocks that others claim, too.
     SHARES_BLOCKS = "ext.inode.shares-blocks" {
         severity: Major, evidence: Cross, preen: false,
-        message: "{inode} shares {count} blocks with {others}",
+        message: "{inode} shares {count:block:blocks} with {others}",
         meaning: "The file and other owners claim the same blocks. Whoever wrote last has the right contents there.",
         repair: "The file gets copies of the shared blocks. On request (`--duplicates`) it is moved to lost+found, zeroed or deleted instead.",
         loss: "The shared blocks may hold another file's data.",

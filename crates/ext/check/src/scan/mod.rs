@@ -32,6 +32,9 @@ const DIRECTORIES_PER_BATCH: usize = 512;
 /// Most inodes in a batch of maps.
 const WALKS_PER_BATCH: usize = 256;
 
+/// Files of this size and more need a feature.
+const LARGE_FILE: u64 = 1 << 31;
+
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
 const DIRECTORIES: StageIndex = 2;
@@ -84,6 +87,8 @@ pub struct ScanOutcome {
     pub quota: QuotaUsage,
     /// Files whose blocks are not in one piece.
     pub non_contiguous: u64,
+    /// The first large file that was inspected. Those that the fast path proves innocent have the feature they need.
+    pub first_large_file: Option<InodeNo>,
     /// Work and bytes per stage.
     pub costs: [StageCost; 3],
 }
@@ -109,6 +114,7 @@ impl ScanOutcome {
         self.value_references.extend(other.value_references);
         self.quota.merge(other.quota);
         self.non_contiguous += other.non_contiguous;
+        self.first_large_file = first_of(self.first_large_file, other.first_large_file);
         for (mine, theirs) in self.costs.iter_mut().zip(other.costs) {
             mine.items += theirs.items;
             mine.bytes += theirs.bytes;
@@ -142,12 +148,20 @@ impl ScanOutcome {
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         self.non_contiguous += u64::from(!is_contiguous(&inspection.runs));
+        if inspection.kind == Kind::Regular && inspection.raw().size() >= LARGE_FILE {
+            self.first_large_file = first_of(self.first_large_file, Some(inode));
+        }
         if fs.counts_quota() && inspection.marks & mark::RESERVED == 0 {
             let raw = RawInode::from_record(&inspection.record);
             charge(&mut self.quota, fs, inode, &raw, bytes_of(&fs.geometry, &raw));
         }
         InodeFact::new(inspection.kind, inspection.marks)
     }
+}
+
+/// The lower of two numbers that may be missing.
+fn first_of(one: Option<InodeNo>, other: Option<InodeNo>) -> Option<InodeNo> {
+    one.into_iter().chain(other).min()
 }
 
 /// Charges the owner of an inode with what it takes.
@@ -157,36 +171,36 @@ fn charge(quota: &mut QuotaUsage, fs: &Fs<'_>, inode: InodeNo, raw: &RawInode, b
     }
 }
 
-/// Claims the data and map blocks of an inspected inode. With clusters larger than blocks, a cluster that several
-/// runs of the inode touch is claimed once.
+/// Claims the data and map blocks of an inspected inode.
 fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inspection: &Inspection) {
     for (start, count) in units_of(inspection, &fs.geometry) {
         claims.claim(start, count);
     }
 }
 
-/// The allocation units (blocks, or clusters with bigalloc) that an inspected inode owns by its map, each once as far
-/// as neighbouring runs share a cluster; in ascending order with bigalloc, in the order of the map else.
+/// The allocation units (blocks, or clusters with bigalloc) that an inspected inode owns by its map, in the order of
+/// the map. With bigalloc, neighbouring runs may share a cluster, which is then owned once; whatever else is named
+/// twice is contested, and so is what lies wrong within its cluster, for it has to be moved.
 pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)> {
-    let runs = inspection.runs.iter().map(|run| (run.physical, u64::from(run.count)));
-    let blocks = runs.chain(inspection.map_blocks.iter().map(|block| (*block, 1)));
-    if geometry.cluster_blocks == 1 {
-        return blocks.collect();
-    }
-    let mut units: Vec<(u64, u64)> = blocks
-        .map(|(start, count)| {
-            let first = geometry.cluster_of(start);
-            (first, geometry.cluster_of(start + count.max(1) - 1) - first + 1)
-        })
-        .collect();
-    units.sort_unstable();
-    units.dedup_by(|next, last| {
-        let touches = next.0 < last.0 + last.1;
-        if touches {
-            last.1 = last.1.max(next.0 + next.1 - last.0);
+    let unit_run = |start: u64, count: u64| {
+        let first = geometry.cluster_of(start);
+        (first, geometry.cluster_of(start + count.max(1) - 1) - first + 1)
+    };
+    let mut units = Vec::with_capacity(inspection.runs.len() + inspection.map_blocks.len());
+    let mut last_unit = None;
+    for run in &inspection.runs {
+        let (mut first, mut count) = unit_run(run.physical, u64::from(run.count));
+        let end = first + count;
+        if geometry.cluster_blocks > 1 && last_unit == Some(first) {
+            (first, count) = (first + 1, count - 1);
         }
-        touches
-    });
+        if count > 0 {
+            units.push((first, count));
+        }
+        last_unit = end.checked_sub(1);
+    }
+    units.extend(inspection.map_blocks.iter().map(|block| unit_run(*block, 1)));
+    units.extend(inspection.misaligned.iter().map(|range| unit_run(range.start.0, range.count)));
     units
 }
 

@@ -14,17 +14,18 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::Row;
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::{incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 
 use self::candidates::Candidate;
-use crate::Refusal;
+use crate::{Fs, Refusal};
 
 /// What the caller wants of the superblock search.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,6 +91,17 @@ pub fn settle(
         compare_backup(device, &geometry, findings);
     }
     Ok(Settled { superblock, geometry, block: chosen.block })
+}
+
+/// Whether the feature that large files need is on; `first` is the first of them without a proof that it is.
+pub fn check_large_files(fs: &Fs<'_>, first: Option<InodeNo>, findings: &mut Findings) {
+    let Some(inode) = first else { return };
+    if fs.geometry.features.has_ro_compat(ro_compat::LARGE_FILE) {
+        return;
+    }
+    let size = fs.read_inode(inode).and_then(Result::ok).map(|record| RawInode::from_record(&record).size());
+    let problem = Problem::new(&problems::LARGE_FILE_MISSING).inode(inode);
+    findings.raise(problem.observed(size.unwrap_or_default()));
 }
 
 fn named(

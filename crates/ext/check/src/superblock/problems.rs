@@ -24,7 +24,7 @@ problem_rows! {
     /// Impossible number of blocks per group.
     BLOCKS_PER_GROUP = "ext.superblock.blocks-per-group" {
         severity: Critical, evidence: Local, preen: false,
-        message: "the superblock says that a group has {stored} blocks, which does not go with its other numbers",
+        message: "the superblock says that a group has {stored:block:blocks}, which does not go with its other numbers",
         meaning: "The groups cannot be found with this number, and no backup has a better one.",
         repair: "Nothing can be done automatically. If you know where a backup lies, name it with -b BLOCK.",
         loss: "Nothing is changed.",
@@ -42,7 +42,7 @@ problem_rows! {
     /// More inodes than can be numbered.
     INODES_OVERFLOW = "ext.superblock.too-many-inodes" {
         severity: Critical, evidence: Local, preen: false,
-        message: "the superblock describes {stored} groups, more than 32-bit inode numbers can reach",
+        message: "the superblock describes {stored:group:groups}, more than 32-bit inode numbers can reach",
         meaning: "The number of blocks or of inodes per group is far off, and no backup has better ones.",
         repair: "Nothing can be done automatically. If you know where a backup lies, name it with -b BLOCK.",
         loss: "Nothing is changed.",
@@ -71,7 +71,7 @@ problem_rows! {
     /// The file system is larger than the device.
     BEYOND_DEVICE = "ext.superblock.beyond-device" {
         severity: Critical, evidence: Cross, preen: false,
-        message: "the superblock says that the file system has {stored} blocks, but the device holds only {observed}",
+        message: "the superblock says that the file system has {stored:block:blocks}, but the device holds only {observed}",
         meaning: "The device or partition was shrunk, or an image was copied only in part. What lies behind the end is not there.",
         repair: "Nothing automatically: get the missing part back if you can. What lies behind the end cannot be saved from here.",
         loss: "All files with data behind the end of the device.",
@@ -89,7 +89,7 @@ problem_rows! {
     /// Inode count is not groups times inodes per group.
     INODES_COUNT = "ext.superblock.inodes-count" {
         severity: Major, evidence: Local, preen: false,
-        message: "the superblock says that there are {stored} inodes, but its groups have {observed}",
+        message: "the superblock says that it has {stored:inode:inodes}, but its groups have {observed}",
         meaning: "The total has to be the number of groups times the inodes per group.",
         repair: "The total is set to what the groups have.",
         loss: "Nothing.",
@@ -206,7 +206,7 @@ problem_rows! {
     /// Minimal extra inode size out of range.
     MIN_EXTRA_SIZE = "ext.superblock.min-extra-isize" {
         severity: Minor, evidence: Local, preen: false,
-        message: "the least extra size of inodes cannot be {stored} with inodes of {observed} bytes",
+        message: "the least extra size of inodes cannot be {stored} with inodes of {observed:byte:bytes}",
         meaning: "The number says how many bytes behind the first 128 every inode must have for itself.",
         repair: "The number is set to the usual one.",
         loss: "Nothing.",
@@ -215,7 +215,7 @@ problem_rows! {
     /// Desired extra inode size out of range.
     WANT_EXTRA_SIZE = "ext.superblock.want-extra-isize" {
         severity: Minor, evidence: Local, preen: false,
-        message: "the desired extra size of inodes cannot be {stored} with inodes of {observed} bytes",
+        message: "the desired extra size of inodes cannot be {stored} with inodes of {observed:byte:bytes}",
         meaning: "The number says how many bytes behind the first 128 new inodes get for themselves.",
         repair: "The number is set to the usual one.",
         loss: "Nothing.",
@@ -224,7 +224,7 @@ problem_rows! {
     /// More blocks reserved than can be.
     RESERVED_BLOCKS = "ext.superblock.reserved-blocks" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{stored} blocks are reserved for the superuser, more than half of the {observed} that there are",
+        message: "{stored:block is:blocks are} reserved for the superuser, more than half of the {observed} that there are",
         meaning: "Blocks are kept back so that the system can go on working when users have filled the disk.",
         repair: "The number is set to half of all blocks.",
         loss: "Nothing.",
@@ -238,6 +238,15 @@ problem_rows! {
         repair: "The number is set to 11.",
         loss: "Nothing.",
         peers: [0x00000B],
+    }
+    /// Files of 2 GiB and more without the feature.
+    LARGE_FILE_MISSING = "ext.superblock.large-file-missing" {
+        severity: Minor, evidence: Cross, preen: false,
+        message: "{inode} is {observed} bytes long, but the large_file feature is off",
+        meaning: "Files of 2 GiB and more need the feature, which keeps systems that cannot handle them from writing. It is set with the first such file.",
+        repair: "The feature is switched on.",
+        loss: "Nothing.",
+        peers: [0x020033],
     }
     /// Not cleanly unmounted.
     NOT_CLEAN = "ext.superblock.not-clean" {

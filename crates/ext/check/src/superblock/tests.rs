@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::superblock::RawSuperblock;
 
-use super::testing::{Image, NOW};
-use super::{SuperblockOptions, problems, settle};
+use super::testing::{Image, NOW, codes};
+use super::{SuperblockOptions, check_large_files, problems, settle};
 
 /// Changes the primary and expects exactly `expected` (codes without their common start), and the same geometry or
 /// whatever the change makes of it.
@@ -242,6 +243,23 @@ fn a_superblock_can_be_named() {
     assert_eq!(named(1537, Some(1024)), Ok(1537));
     assert!(named(514, None).is_err_and(|refusal| refusal.code == "superblock-unusable"));
     assert!(named(u64::MAX, None).is_err());
+}
+
+#[test]
+fn large_files_need_their_feature() {
+    for (features, expected) in
+        [(0, vec![problems::LARGE_FILE_MISSING.code]), (ro_compat::LARGE_FILE, vec![])]
+    {
+        let mut image = Image::plain();
+        image.change_superblock(|raw| raw.s_feature_ro_compat = features.into());
+        image.with_fs(|fs, _| {
+            let mut findings = Findings::new();
+            check_large_files(fs, None, &mut findings);
+            assert!(findings.is_empty());
+            check_large_files(fs, Some(InodeNo(12)), &mut findings);
+            assert_eq!(codes(&findings), expected);
+        });
+    }
 }
 
 #[test]

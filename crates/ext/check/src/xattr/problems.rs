@@ -15,7 +15,7 @@ problem_rows! {
     /// The name of an in-inode attribute reaches out of the inode.
     INODE_NAME_OUTSIDE = "ext.xattr.inode-name-outside" {
         severity: Major, evidence: Local, preen: true,
-        message: "an extended attribute within {inode} has a name of {stored} bytes, which reaches out of the inode (entry at byte {at} of the area)",
+        message: "an extended attribute within {inode} has a name of {stored:byte:bytes}, which reaches out of the inode (entry at byte {at} of the area)",
         meaning: "An attribute entry says that its name is longer than the room that is left. The area was overwritten.",
         repair: "The attributes within the inode are removed, because none of them can be believed. The file itself stays.",
         loss: "The extended attributes that were kept within this inode.",
@@ -33,7 +33,7 @@ problem_rows! {
     /// The length of a value cannot be.
     VALUE_SIZE = "ext.xattr.value-size" {
         severity: Major, evidence: Local, preen: true,
-        message: "extended attribute {name} of {inode} says that its value has {stored} bytes, which cannot be",
+        message: "extended attribute {name} of {inode} says that its value has {stored:byte:bytes}, which cannot be",
         meaning: "The length does not fit the inode, or not the inode that holds the value. The entry was overwritten, or the value was never completed.",
         repair: "This attribute is removed; the others stay.",
         loss: "The value of this attribute.",
@@ -87,7 +87,7 @@ problem_rows! {
     /// An attribute block that says it goes on in others.
     BLOCK_COUNT = "ext.xattr.block-count" {
         severity: Major, evidence: Local, preen: false,
-        message: "attribute {block} of {inode} says that it is {stored} blocks long, but it has to be one",
+        message: "attribute {block} of {inode} says that it is {stored:block:blocks} long, but it has to be one",
         meaning: "Extended attributes never take more than one block. The block was overwritten.",
         repair: "The inode's pointer to the block is cleared.",
         loss: "The extended attributes in that block.",
@@ -132,7 +132,7 @@ problem_rows! {
     /// An attribute block counts its inodes wrongly.
     REFCOUNT = "ext.xattr.refcount" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "attribute {block} says that {stored} inodes share it, but {observed} do",
+        message: "attribute {block} says that {stored:inode:inodes} share it, but {observed:does:do}",
         meaning: "Inodes with equal attributes share one block, which counts them. The count was not updated before the system stopped.",
         repair: "The count is set to what was counted.",
         loss: "Nothing.",
@@ -177,7 +177,7 @@ problem_rows! {
     /// A value inode counts its references wrongly.
     VALUE_INODE_REFERENCES = "ext.xattr.value-inode-references" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{inode} holds an attribute value and says that {stored} attributes refer to it, but {observed} do",
+        message: "{inode} holds an attribute value and says that {stored:attribute refers:attributes refer} to it, but {observed:does:do}",
         meaning: "Equal large values are kept once, in an inode that counts its references. The count was not updated before the system stopped.",
         repair: "The count is set to what was counted.",
         loss: "Nothing.",
@@ -204,7 +204,7 @@ problem_rows! {
     /// An encrypted inode with a malformed encryption context.
     ENCRYPTION_CORRUPT = "ext.xattr.encryption-corrupt" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} is encrypted, but its encryption context of {stored} bytes is malformed",
+        message: "{inode} is encrypted, but its encryption context of {stored:byte:bytes} is malformed",
         meaning: "The attribute that says how a file is encrypted has a length that its version does not have. It was overwritten.",
         repair: "The inode is cleared: nobody can decrypt it, and its contents are ciphertext.",
         loss: "The file, whose contents cannot be decrypted any more.",
