@@ -123,8 +123,8 @@ impl CrossCheck<'_> {
         if doubtful.is_empty() {
             return BTreeSet::new();
         }
-        let found = self.search_names(&|inode| doubtful.contains(&inode));
-        found
+
+        self.search_names(&|inode| doubtful.contains(&inode))
     }
 
     /// The directories that hold names of inodes that `wanted` accepts.

@@ -12,6 +12,9 @@ const GAP_MAX: u32 = 16 * 1024;
 /// Largest merged request.
 const REQUEST_MAX: u32 = 256 * 1024;
 
+/// Called with the index of a block and its contents.
+pub type Visit<'v> = dyn FnMut(usize, Result<&[u8], ReadError>) + 'v;
+
 /// What some reading cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
@@ -27,7 +30,7 @@ pub fn read_blocks(
     reader: &mut BatchReader<'_>,
     fs: &Fs<'_>,
     blocks: &[u64],
-    visit: &mut dyn FnMut(usize, Result<&[u8], ReadError>),
+    visit: &mut Visit<'_>,
 ) -> Reading {
     let size = fs.geometry.block_size;
     let singles: Vec<Request> =
