@@ -153,8 +153,15 @@ impl CrossCheck<'_> {
         found.into_iter().flatten().collect()
     }
 
-    /// Takes back everything that was counted for a directory that the fast path had called innocent.
+    /// Takes back everything that was counted for a directory that the fast path had called innocent. (Its parent entry
+    /// is known exactly when something was counted.)
     fn withdraw(&self, inode: InodeNo) {
+        let parent = self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.swap(0, Relaxed));
+        if parent == 0 {
+            return;
+        }
+        self.inodes.withdraw_link(inode);
+        self.inodes.withdraw_link(InodeNo(parent));
         let Some(directory) = Directory::open(self.fs, inode) else { return };
         let mut proof = DirectoryProof::default();
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
@@ -167,11 +174,6 @@ impl CrossCheck<'_> {
             let Ok(block) = self.fs.read_block(BlockNo(physical)) else { continue };
             // Index blocks are no proof of entries and leave nothing behind.
             let _ = prover.prove_block(inode, generation, &block, logical == 0, &mut proof);
-        }
-        self.inodes.withdraw_link(inode);
-        self.inodes.withdraw_link(proof.parent_entry);
-        if let Some(fact) = self.inodes.directory(inode) {
-            fact.parent_entry.store(0, Relaxed);
         }
         for target in &proof.targets {
             self.inodes.withdraw_link(target.inode);
