@@ -610,7 +610,7 @@ mod tests {
             for worker in 0..workers {
                 let mut part = all.fresh();
                 for number in numbers(worker, workers) {
-                    part.raise(Problem::new(&DEMO).inode(InodeNo(number)));
+                    part.raise(Problem::new(&SIMPLE).inode(InodeNo(number)));
                     if number % 100 == 0 {
                         part.raise(Problem::new(&OTHER).inode(InodeNo(number)));
                     }
@@ -618,7 +618,7 @@ mod tests {
                 }
                 all.merge(part);
             }
-            assert_eq!((all.counts()["demo.thing.wrong"], all.counts()["demo.thing.odd"]), (3000, 30));
+            assert_eq!((all.counts()["demo.thing.simple"], all.counts()["demo.thing.odd"]), (3000, 30));
             all.into_sorted()
         };
         assert_eq!(gather(1), gather(7));

@@ -108,23 +108,11 @@ const INODES: &[(&str, &str, Changes)] = &[
 /// The first structure of a kind with some fields set.
 fn altered(survey: &Survey, name: &str, kind: &str, changes: Changes) -> Option<Hostile> {
     let structure = survey.structures.iter().find(|structure| structure.kind == kind)?;
-    Some(hostile(name, altered_patches(survey, structure, changes)))
+    Some(hostile(name, structure.with(survey, changes)))
 }
 
 fn hostile(name: &str, patches: Vec<Patch>) -> Hostile {
     Hostile { name: name.to_owned(), patches, length: None }
-}
-
-fn altered_patches(survey: &Survey, structure: &Structure, changes: &[(&str, u64)]) -> Vec<Patch> {
-    let mut record = survey.bytes(structure).to_vec();
-    for (name, value) in changes {
-        if let Some(field) = structure.fields.iter().find(|field| field.name == *name) {
-            let at = structure.at + field.offset;
-            let len = field.size.min(8);
-            record[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
-        }
-    }
-    structure.patches(survey, record, true)
 }
 
 /// Entries that lead to the root, to their own directory, and everything to one inode.
@@ -132,18 +120,11 @@ fn directory_cycles(survey: &Survey) -> Vec<Hostile> {
     let entries: Vec<&Structure> =
         survey.structures.iter().filter(|structure| structure.kind == "directory entry").collect();
     let one = entries.get(1).map(|entry| {
-        hostile(
-            "an entry that leads to the root",
-            altered_patches(survey, entry, &[("inode", 2), ("file_type", 2)]),
-        )
+        hostile("an entry that leads to the root", entry.with(survey, &[("inode", 2), ("file_type", 2)]))
     });
     let several = |name: &str, changes: &[(&str, u64)]| {
-        let patches = entries
-            .iter()
-            .step_by(40)
-            .take(50)
-            .flat_map(|entry| altered_patches(survey, entry, changes))
-            .collect();
+        let patches =
+            entries.iter().step_by(40).take(50).flat_map(|entry| entry.with(survey, changes)).collect();
         hostile(name, patches)
     };
     let mut cases = vec![
@@ -159,7 +140,7 @@ fn directory_cycles(survey: &Survey) -> Vec<Hostile> {
         .skip(1)
         .step_by(2)
         .take(40);
-    let patches = dots.flat_map(|dot| altered_patches(survey, dot, &[("inode", 12)])).collect();
+    let patches = dots.flat_map(|dot| dot.with(survey, &[("inode", 12)])).collect();
     cases.push(hostile("forty directories with one parent that is a child", patches));
     for (name, changes) in [
         ("an htree node that leads to the root", &[("block", 0)]),
@@ -189,7 +170,7 @@ fn pointer_bombs(survey: &Survey) -> Vec<Hostile> {
             .find(|structure| structure.kind == "pointer" && structure.name.starts_with(word));
         if let Some(inode) = inode {
             let mut both = patches.clone();
-            both.extend(altered_patches(survey, inode, &[("block", block)]));
+            both.extend(inode.with(survey, &[("block", block)]));
             cases.push(hostile(&format!("{word} of an inode leads to a block that leads to itself"), both));
         }
     }
@@ -220,7 +201,7 @@ fn extent_cycles(survey: &Survey) -> Vec<Hostile> {
                 bomb[at + 8..at + 12].fill(0);
             }
             let mut patches = header.patches(survey, bomb, true);
-            patches.extend(altered_patches(survey, root_index, &[("ei_leaf_lo", block)]));
+            patches.extend(root_index.with(survey, &[("ei_leaf_lo", block)]));
             hostile(&format!("an extent block of depth {depth} whose entries all lead to itself"), patches)
         })
         .collect()

@@ -1,4 +1,5 @@
-//! Every row of the problem catalogue is raised by a test: its static or its code is named in one.
+//! Every row of the problem catalogue is raised by a test. A test beside the row, or one that imports the row's module,
+//! names its static or the last part of its code; any other test names the whole code (`MAGIC` is a row of more than one folder).
 
 use std::collections::BTreeSet;
 
@@ -15,33 +16,39 @@ pub fn check(sources: &[Source], remarks: &mut Remarks) {
                     || source.path.starts_with("crates/testkit/"))
         })
         .collect();
-    let named = names_in_tests(&ours);
+    let everywhere: BTreeSet<&str> = ours.iter().flat_map(|source| quoted(tests_of(source))).collect();
     for source in ours.iter().filter(|source| source.path.ends_with("/problems.rs")) {
+        let folder = source.path.trim_end_matches("problems.rs");
+        let imported =
+            format!("{}::problems", folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default());
+        let beside =
+            ours.iter().filter(|other| other.path.starts_with(folder) || tests_of(other).contains(&imported));
+        let beside: BTreeSet<&str> =
+            beside.flat_map(|source| quoted(tests_of(source)).chain(identifiers(tests_of(source)))).collect();
         for (name, code) in rows(&source.text) {
-            if !named.contains(name) && !named.contains(code) {
+            let last = code.rsplit('.').next().unwrap_or(code);
+            if !everywhere.contains(code) && !beside.contains(name) && !beside.contains(last) {
                 remarks.error(&source.path, format!("no test names {name} ({code})"));
             }
         }
     }
 }
 
-/// Every identifier and every quoted text that stands in test code.
-fn names_in_tests<'t>(sources: &[&'t Source]) -> BTreeSet<&'t str> {
-    let mut names = BTreeSet::new();
-    for source in sources {
-        let tests = if is_test_file(&source.path) {
-            source.text.as_str()
-        } else {
-            source.text.find("#[cfg(test)]").map_or("", |at| &source.text[at..])
-        };
-        names.extend(
-            tests
-                .split(|character: char| !character.is_alphanumeric() && character != '_')
-                .filter(|word| !word.is_empty()),
-        );
-        names.extend(tests.split('"').skip(1).step_by(2));
+/// The test code of a file.
+fn tests_of<'t>(source: &&'t Source) -> &'t str {
+    if is_test_file(&source.path) {
+        return &source.text;
     }
-    names
+    source.text.find("#[cfg(test)]").map_or("", |at| &source.text[at..])
+}
+
+fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character: char| !character.is_alphanumeric() && character != '_')
+        .filter(|word| !word.is_empty())
+}
+
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('"').skip(1).step_by(2)
 }
 
 /// Static name and code of each row (`NAME = "code" {`).
@@ -62,11 +69,16 @@ mod tests {
     #[test]
     fn a_row_without_a_test_is_found() {
         let row = |name: &str, code: &str| format!("    {name} = \"{code}\" {{\n");
-        let problems = row("ONE", "ext.a.one") + &row("TWO", "ext.a.two") + &row("THREE", "ext.a.three");
-        let test = "//! Tests.\nassert!(found.has(&ONE)); assert_eq!(code, \"ext.a.two\");";
+        let problems = row("ONE", "ext.a.one")
+            + &row("TWO", "ext.a.two")
+            + &row("THREE", "ext.a.three")
+            + &row("FOUR", "ext.a.four");
+        let test = "//! Tests.\nassert!(found.has(&ONE)); assert_eq!(code, \"ext.a.two\"); raises(\"four\");";
+        let elsewhere = "//! Tests.\nassert!(found.has(&b::THREE));";
         let sources = [
             Source { path: "crates/ext/check/src/a/problems.rs".to_owned(), text: problems },
             Source { path: "crates/ext/check/src/a/tests.rs".to_owned(), text: test.to_owned() },
+            Source { path: "crates/ext/check/src/b/tests.rs".to_owned(), text: elsewhere.to_owned() },
         ];
         let mut remarks = Remarks::default();
         check(&sources, &mut remarks);

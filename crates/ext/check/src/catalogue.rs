@@ -1,8 +1,5 @@
 //! The catalogue: every kind of problem that the checks of ext2, ext3 and ext4 can name.
 
-#[cfg(test)]
-mod coverage;
-
 use fsmend_engine::Row;
 
 use crate::{

@@ -163,8 +163,15 @@ impl CrossCheck<'_> {
         found.into_iter().flatten().collect()
     }
 
-    /// Takes back everything that was counted for a directory that the fast path had called innocent.
+    /// Takes back everything that was counted for a directory that the fast path had called innocent. (Its parent entry
+    /// is known exactly when something was counted.)
     fn withdraw(&self, inode: InodeNo) {
+        let parent = self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.swap(0, Relaxed));
+        if parent == 0 {
+            return;
+        }
+        self.inodes.withdraw_link(inode);
+        self.inodes.withdraw_link(InodeNo(parent));
         let Some(directory) = Directory::open(self.fs, inode) else { return };
         let mut proof = DirectoryProof::default();
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);

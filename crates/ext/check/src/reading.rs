@@ -31,6 +31,9 @@ fn requests_for(fs: &Fs<'_>, blocks: &[u64]) -> Vec<Request> {
     blocks.iter().map(|block| Request { offset: fs.block_offset(BlockNo(*block)), len: size }).collect()
 }
 
+/// Called with the index of a block and its contents.
+pub type Visit<'v> = dyn FnMut(usize, Result<&[u8], ReadError>) + 'v;
+
 /// What some reading cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
@@ -46,7 +49,7 @@ pub fn read_blocks(
     reader: &mut BatchReader<'_>,
     fs: &Fs<'_>,
     blocks: &[u64],
-    visit: &mut dyn FnMut(usize, Result<&[u8], ReadError>),
+    visit: &mut Visit<'_>,
 ) -> Reading {
     let size = fs.geometry.block_size;
     let singles = requests_for(fs, blocks);

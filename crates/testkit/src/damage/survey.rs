@@ -63,6 +63,19 @@ impl Structure {
         self.record
     }
 
+    /// What changes on the disk when some fields get other values, the checksum made right.
+    pub fn with(&self, survey: &Survey, changes: &[(&str, u64)]) -> Vec<Patch> {
+        let mut record = survey.bytes(self).to_vec();
+        for (name, value) in changes {
+            if let Some(field) = self.fields.iter().find(|field| field.name == *name) {
+                let at = self.at + field.offset;
+                let len = field.size.min(8);
+                record[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+            }
+        }
+        self.patches(survey, record, true)
+    }
+
     /// What changes on the disk when the record becomes `record`.
     pub fn patches(&self, survey: &Survey, mut record: Vec<u8>, sealed: bool) -> Vec<Patch> {
         if sealed {

@@ -361,8 +361,8 @@ impl Words {
 /// Whether all bits of a bitmap block behind the first `bits` are set.
 fn padding_is_set(bytes: &[u8], bits: u64) -> bool {
     let whole = bits.div_ceil(8) as usize;
-    let partial =
-        bits % 8 == 0 || bytes.get(whole - 1).is_none_or(|byte| byte >> (bits % 8) == 0xFF >> (bits % 8));
+    let partial = bits.is_multiple_of(8)
+        || bytes.get(whole - 1).is_none_or(|byte| byte >> (bits % 8) == 0xFF >> (bits % 8));
     partial && bytes.get(whole..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0xFF))
 }
 

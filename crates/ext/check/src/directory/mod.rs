@@ -100,7 +100,7 @@ pub fn inspect(fs: &Fs<'_>, inodes: &InodeTable, directory: &Directory, findings
     inspect_with(fs, inodes, directory, Surroundings::default(), findings);
 }
 
-/// [`inspect`], with what else is known.
+/// [`inspect()`], with what else is known.
 pub fn inspect_with(
     fs: &Fs<'_>,
     inodes: &InodeTable,

@@ -128,7 +128,7 @@ impl<'f> DirectoryProver<'f> {
             let header: &[u8; 8] = record.first_chunk()?;
             let len = self.record_len(header);
             let name_len = self.name_len(header);
-            if len < RECORD_MIN || len % 4 != 0 || len > record.len() || name_len + 8 > len {
+            if len < RECORD_MIN || !len.is_multiple_of(4) || len > record.len() || name_len + 8 > len {
                 return None;
             }
             let inode = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
@@ -175,7 +175,7 @@ impl<'f> DirectoryProver<'f> {
             || !dot_dot
             || !in_range
             || second_len < RECORD_MIN
-            || second_len % 4 != 0
+            || !second_len.is_multiple_of(4)
             || second_len > block.len() - 12
         {
             return None;

@@ -87,3 +87,24 @@ fn is_empty(raw: &RawInode) -> bool {
         && raw.i_blocks_high.get() == 0
         && !raw.has_flag(flags::INLINE_DATA)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::superblock::testing::Image;
+    use fsmend_engine::inodes::ChunkFacts;
+
+    #[test]
+    fn more_subdirectories_than_a_count_can_say() {
+        let found = Image::plain().with_fs(|fs, findings| {
+            let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+            let mut facts = ChunkFacts::new(32);
+            facts.record(1, InodeNo(special::ROOT), InodeFact::new(Kind::Directory, 0), 1);
+            inodes.publish(0, facts);
+            let adjustments = Adjustments::from([(InodeNo(special::ROOT), 66_000)]);
+            assert_eq!(check(fs, &inodes, &adjustments, findings), 0);
+            findings.counts().into_keys().collect::<Vec<_>>()
+        });
+        assert_eq!(found, [problems::NLINK_FEATURE_MISSING.code]);
+    }
+}

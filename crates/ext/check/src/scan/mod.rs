@@ -529,7 +529,8 @@ impl<'a> Scan<'a> {
             outcome.revised.push(item.inode);
         }
         if fact.kind() == Kind::Directory {
-            match DirectoryJob::from_inspection(item.inode, &inspection).filter(|_| found.is_empty()) {
+            let plain = found.is_empty() && item.kind == Kind::Directory;
+            match DirectoryJob::from_inspection(item.inode, &inspection).filter(|_| plain) {
                 Some(job) => directories.push(job),
                 None => outcome.suspect_directories.push(item.inode),
             }

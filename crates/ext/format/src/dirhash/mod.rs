@@ -4,7 +4,7 @@
 //! seed of the superblock and a name, and gives the major hash, by which leaves are ordered, and the minor one, by which
 //! names of equal major hash are. Bit 0 of a major hash is always clear, and the largest value is kept free as an end
 //! mark. No allocation, one pass over the name. (A version that hashes eight names at once belongs beside [`hash`]: the
-//! rounds of [`half_md4`] and [`tea`] are plain 32-bit arithmetic on independent lanes.)
+//! rounds of `half_md4` and `tea` are plain 32-bit arithmetic on independent lanes.)
 //!
 //! Sources: "ext4 Data Structures and Algorithms", hash tree directories; RFC 1320 (MD4), of which the half-MD4 rounds are a
 //! shortened form; Wheeler and Needham, "TEA, a Tiny Encryption Algorithm"; Aumasson and Bernstein, "SipHash".
