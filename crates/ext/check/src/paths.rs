@@ -32,7 +32,7 @@ pub fn name_objects(cross: &CrossCheck<'_>, findings: Findings, all: bool) -> Fi
     }
     if !wanted.is_empty() {
         let wanted: Vec<_> = wanted.into_iter().collect();
-        let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1);
+        let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.workers, cross.cancel));
         for problem in &mut problems {
             problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
             for (_, value) in &mut problem.details {

@@ -39,6 +39,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
 use crate::Fs;
+use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::inode::MapRun;
 
 /// A directory to be inspected.
@@ -58,6 +59,11 @@ impl Directory {
     /// Reads directory `inode` as it will be after repair; `None` when it cannot be read or will be no directory.
     pub fn open(fs: &Fs<'_>, inode: InodeNo) -> Option<Directory> {
         let record = fs.read_inode(inode)?.ok()?;
+        let mut proof = Proof::default();
+        if InodeProver::new(fs).prove(inode, &record, &mut proof) == Verdict::Innocent && !proof.needs_walk {
+            let directory = Directory { inode, record, runs: proof.runs, inline: false };
+            return (proof.kind == Kind::Directory).then_some(directory);
+        }
         let found = crate::inode::inspect(fs, inode, &record, &mut Findings::new());
         (found.kind == Kind::Directory).then_some(Directory {
             inode,

@@ -3,12 +3,12 @@
 //! Names are not kept while the file system is checked; they are looked up when there is something to report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::problem::escape_name;
+use fsmend_engine::{Findings, pool};
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::special;
 
@@ -19,6 +19,8 @@ use crate::Fs;
 
 /// Longest chain of parents that is followed.
 const DEPTH_MAX: usize = 4096;
+/// Directories that one worker searches at a time.
+const HOLDERS_PER_SLICE: usize = 256;
 
 /// Calls `visit` for every entry of `directory` but `.` and `..`, in the order of the directory, broken chains mended.
 /// Entries that an inspection would remove are among them.
@@ -44,6 +46,24 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
     }
 }
 
+/// Whether a look at the bare records leaves it possible that `directory` holds a name of a wanted inode. (Nearly all
+/// directories do not, and need not be looked at with care.)
+fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: &BTreeSet<InodeNo>) -> bool {
+    let layout = Nature::of(fs, directory).layout;
+    let mut blocks =
+        directory.runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|at| run.physical + at));
+    directory.inline
+        || blocks.any(|block| match fs.read_block(BlockNo(block)) {
+            Ok(bytes) => {
+                let end = entries_len(&bytes, fs.geometry.features);
+                let mention = |inode| wanted.contains(&InodeNo(inode));
+                Entries::new(&bytes[..end], layout, false)
+                    .any(|entry| entry.map_or(true, |entry| mention(entry.header.inode)))
+            }
+            Err(_) => false,
+        })
+}
+
 fn visit_block(bytes: &[u8], nature: &Nature, first: bool, visit: &mut dyn FnMut(InodeNo, &[u8])) {
     let dots = if first { 2 } else { 0 };
     for entry in Entries::new(bytes, nature.layout, first).flatten().skip(dots) {
@@ -66,16 +86,26 @@ impl Paths {
     /// Looks up at most `limit` names of each of the `wanted` inodes, in ascending order of the directory that holds them,
     /// and the names of all directories above. Reads every directory once (only the parents, when all that is wanted are
     /// directories), and the directories above once more.
-    pub fn gather(fs: &Fs<'_>, inodes: &InodeTable, wanted: &[InodeNo], limit: usize) -> Paths {
+    pub fn gather(
+        fs: &Fs<'_>,
+        inodes: &InodeTable,
+        wanted: &[InodeNo],
+        limit: usize,
+        (workers, cancel): (usize, &AtomicBool),
+    ) -> Paths {
         let mut paths = Paths::default();
         let root = InodeNo(special::ROOT);
         let is_directory = |inode: &InodeNo| inodes.kind(*inode) == Kind::Directory;
         let (directories, files): (BTreeSet<InodeNo>, BTreeSet<InodeNo>) =
             wanted.iter().copied().filter(|inode| *inode != root).partition(is_directory);
         if !files.is_empty() {
-            for holder in inodes.directories() {
-                paths.add_names(fs, InodeNo(holder.inode), &files, limit);
-            }
+            let holders: Vec<InodeNo> = inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+            let search = |found: &mut Paths, part: &[InodeNo]| {
+                part.iter().for_each(|holder| found.add_names(fs, *holder, &files, limit));
+            };
+            let parts =
+                pool::run_slices(workers, &holders, HOLDERS_PER_SLICE, cancel, |_| Paths::default(), search);
+            parts.into_iter().for_each(|part| paths.absorb(part, limit));
         }
         let holders = paths.names.values().flatten().map(|(holder, _)| *holder);
         let mut todo: BTreeSet<InodeNo> = directories.into_iter().chain(holders).collect();
@@ -89,6 +119,16 @@ impl Paths {
             done.extend(fresh);
         }
         paths
+    }
+
+    /// Adds names that were found elsewhere; those with the smallest holders stay.
+    fn absorb(&mut self, other: Paths, limit: usize) {
+        for (inode, names) in other.names {
+            let mine = self.names.entry(inode).or_default();
+            mine.extend(names);
+            mine.sort();
+            mine.truncate(limit);
+        }
     }
 
     /// Adds the names of directories whose parents are known; returns those parents.
@@ -113,6 +153,9 @@ impl Paths {
 
     fn add_names(&mut self, fs: &Fs<'_>, holder: InodeNo, wanted: &BTreeSet<InodeNo>, limit: usize) {
         let Some(directory) = Directory::open(fs, holder) else { return };
+        if !may_mention(fs, &directory, wanted) {
+            return;
+        }
         entries_of(fs, &directory, &mut |inode, name| {
             if wanted.contains(&inode) && inode != holder {
                 let names = self.names.entry(inode).or_default();

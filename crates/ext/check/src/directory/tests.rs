@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Row;
@@ -324,7 +325,7 @@ fn names_and_paths() {
     world.entries(14, 43, &[(14, "."), (12, ".."), (13, "second\n")]);
     let (_, inodes) = world.check();
     world.with_fs(|fs, _, _| {
-        let paths = Paths::gather(fs, &inodes, &[InodeNo(13), InodeNo(14)], 4);
+        let paths = Paths::gather(fs, &inodes, &[InodeNo(13), InodeNo(14)], 4, (1, &AtomicBool::new(false)));
         assert_eq!(paths.path_of(InodeNo(14)).as_deref(), Some("/d/sub"));
         assert_eq!(paths.path_of(InodeNo(13)).as_deref(), Some("/f"));
         assert_eq!(paths.path_of(InodeNo(2)).as_deref(), Some("/"));
