@@ -31,6 +31,11 @@ pub(crate) struct Map {
 }
 
 impl Map {
+    /// A map that is known only by its last block.
+    pub fn ending(last: Option<u64>) -> Map {
+        Map { last, last_written: last, ..Map::default() }
+    }
+
     /// Notes a block of the map itself; `false` when it has been noted before and must not be read again.
     pub fn add_map_block(&mut self, block: u64) -> bool {
         let new = self.seen.insert(block);

@@ -231,9 +231,7 @@ fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
 /// A reserved inode that is empty, or that another check looks after.
 fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
     if subject.inode.0 == numbers::RESIZE && subject.fs.geometry.features.has_compat(compat::RESIZE_INODE) {
-        if let Some(blocks) = resize_inode::blocks(subject.fs, &subject.raw) {
-            size::inspect_sectors(subject, blocks);
-        }
+        resize_inode_space(subject);
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
         if subject.raw.i_mode.get() == 0 {
@@ -241,6 +239,14 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
         }
     }
     finish_neutral(subject)
+}
+
+/// Size and space of the resize inode, whose map is checked elsewhere.
+fn resize_inode_space(subject: &mut Subject<'_, '_>) {
+    let Some(extent) = resize_inode::extent(subject.fs, &subject.raw) else { return };
+    let map = Map::ending(extent.last);
+    size::inspect(subject, Layout::BlockMap, &map);
+    size::inspect_sectors(subject, extent.blocks);
 }
 
 fn finish_neutral(subject: &mut Subject<'_, '_>) -> Inspection {

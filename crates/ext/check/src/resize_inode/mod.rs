@@ -47,30 +47,42 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     ResizeInode { claims: if is_usable { vec![block] } else { Vec::new() } }
 }
 
-/// How many blocks the map of a sound resize inode takes, its own included; `None` when [`check`] objects to the map, which
-/// will then be written anew.
-pub(crate) fn blocks(fs: &Fs<'_>, raw: &RawInode) -> Option<u64> {
+/// What the map of a sound resize inode takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Number of blocks, those of the map included.
+    pub blocks: u64,
+    /// The last block of the "file".
+    pub last: Option<u64>,
+}
+
+/// The extent of the resize inode; `None` when [`check`] objects to the map, which will then be written anew.
+pub(crate) fn extent(fs: &Fs<'_>, raw: &RawInode) -> Option<Extent> {
     check_map(fs, raw).ok()?;
     let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));
+    let mut extent = Extent { blocks: 0, last: None };
     if double.0 == 0 {
-        return Some(0);
+        return Some(extent);
     }
-    let used = |block: BlockNo| -> Option<Vec<u64>> {
-        let bytes = fs.read_block(block).ok()?;
-        let (words, _) = bytes.as_chunks::<4>();
-        Some(
-            words
-                .iter()
-                .map(|word| u64::from(u32::from_le_bytes(*word)))
-                .filter(|block| *block != 0)
-                .collect(),
-        )
-    };
-    let mut count = 1;
-    for block in used(double)? {
-        count += 1 + used(BlockNo(block))?.len() as u64;
+    let per_block = u64::from(fs.geometry.block_size / 4);
+    let first = 12 + per_block;
+    extent.blocks = 1;
+    for (slot, block) in used(fs, double)? {
+        extent.blocks += 1;
+        for (index, _) in used(fs, BlockNo(block))? {
+            extent.blocks += 1;
+            extent.last = Some(first + slot * per_block + index);
+        }
     }
-    Some(count)
+    Some(extent)
+}
+
+/// The pointers in a block that are not zero, with their places.
+fn used(fs: &Fs<'_>, block: BlockNo) -> Option<Vec<(u64, u64)>> {
+    let bytes = fs.read_block(block).ok()?;
+    let (words, _) = bytes.as_chunks::<4>();
+    let pointers = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
+    Some((0..).zip(pointers).filter(|(_, block)| *block != 0).collect())
 }
 
 fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
