@@ -21,7 +21,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   picture        draw docs/run.svg, the README's picture of a run over the example
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
-                 (--cache FOLDER says where the images are, --runs N how often to measure)";
+                 (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -67,9 +67,15 @@ fn install(packages: &[&str]) {
     };
     let mut arguments = vec!["install", "-y", "--no-install-recommends"];
     arguments.extend(packages);
-    if !apt_get(&arguments) && apt_get(&["update"]) {
+    let updated = !has_package_lists() && apt_get(&["update"]);
+    if !apt_get(&arguments) && !updated && apt_get(&["update"]) {
         apt_get(&arguments);
     }
+}
+
+fn has_package_lists() -> bool {
+    let Ok(lists) = std::fs::read_dir("/var/lib/apt/lists") else { return false };
+    lists.flatten().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
 }
 
 /// What has to stand before a command that needs the superuser; `None` when there is no way without a password.

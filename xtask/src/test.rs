@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that has to hold before a change lands, with a summary at the end.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fsmend_testkit::host::SKIP_LOG;
+use fsmend_testkit::host::{SKIP_LOG, unmount_below};
 
 use crate::{packages, tidy, workspace};
 
@@ -22,23 +22,42 @@ pub fn run() -> io::Result<()> {
     let root = workspace()?;
     let skip_log = root.join("target/skipped-tests.txt");
     let _ = fs::remove_file(&skip_log);
+    let start = Instant::now();
     let missing = packages::provide();
+    clean_up();
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO"));
         command.args(arguments).current_dir(&root).env(SKIP_LOG, &skip_log);
-        command.status().is_ok_and(|status| status.success())
+        command
     };
+    let passes = |mut command: Command| command.status().is_ok_and(|status| status.success());
+    let mut totals = Totals::default();
     let steps = [
-        step("formatting", || cargo(&["fmt", "--all", "--check"])),
+        step("formatting", || passes(cargo(&["fmt", "--all", "--check"]))),
         step("tidy", || tidy::run().inspect_err(|error| eprintln!("{error}")).is_ok()),
-        step("lints", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-        step("build of fsmend", || cargo(&["build", "--package", "fsmend-cli"])),
-        step("tests", || cargo(&["test", "--workspace", "--no-fail-fast"])),
+        step("lints", || passes(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
+        step("documentation", || {
+            let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
+            doc.env("RUSTDOCFLAGS", "-D warnings");
+            passes(doc)
+        }),
+        step("build of fsmend", || passes(cargo(&["build", "--package", "fsmend-cli"]))),
+        step("tests", || totals.follow(cargo(&["test", "--workspace", "--no-fail-fast"])).unwrap_or(false)),
     ];
+    clean_up();
     summarise(&steps, &missing, &skip_log);
-    match steps.iter().filter(|step| !step.passed).count() {
+    let failed = steps.iter().filter(|step| !step.passed).count();
+    println!("\n{}", totals.line(failed == 0, start.elapsed()));
+    match failed {
         0 => Ok(()),
         failed => Err(io::Error::other(format!("{failed} of {} steps failed", steps.len()))),
+    }
+}
+
+/// Unmounts images that a killed run left mounted; their loop devices go with them.
+fn clean_up() {
+    for point in unmount_below(&fsmend_testkit::target_folder()) {
+        println!("unmounted {}, left by a run that was killed", point.display());
     }
 }
 
@@ -47,6 +66,52 @@ fn step(name: &'static str, work: impl FnOnce() -> bool) -> Step {
     let start = Instant::now();
     let passed = work();
     Step { name, passed, took: start.elapsed() }
+}
+
+/// What the test programs said of themselves, added up.
+#[derive(Default)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Totals {
+    /// Runs `cargo test`, passes on what it prints, and adds its results up.
+    fn follow(&mut self, mut command: Command) -> io::Result<bool> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        if let Some(stdout) = child.stdout.take() {
+            for line in BufReader::new(stdout).split(b'\n') {
+                let line = line?;
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                self.add(&line);
+            }
+        }
+        Ok(child.wait()?.success())
+    }
+
+    fn add(&mut self, line: &str) {
+        let Some(results) = line.strip_prefix("test result: ") else { return };
+        let count = |what: &str| -> u64 {
+            let words: Vec<&str> = results.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
+            let at = words.iter().position(|word| *word == what).and_then(|at| at.checked_sub(1));
+            at.and_then(|at| words[at].parse().ok()).unwrap_or(0)
+        };
+        self.passed += count("passed");
+        self.failed += count("failed");
+        self.ignored += count("ignored");
+    }
+
+    /// The closing line, in the words of a test program.
+    fn line(&self, all_passed: bool, took: Duration) -> String {
+        let word = if all_passed && self.failed == 0 { "ok" } else { "FAILED" };
+        let Totals { passed, failed, ignored } = self;
+        format!(
+            "test result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
+            took.as_secs_f64()
+        )
+    }
 }
 
 fn summarise(steps: &[Step], missing: &[String], skip_log: &Path) {
@@ -58,7 +123,31 @@ fn summarise(steps: &[Step], missing: &[String], skip_log: &Path) {
     for line in missing {
         println!("note    {line}");
     }
-    for line in fs::read_to_string(skip_log).unwrap_or_default().lines() {
+    let skipped = fs::read_to_string(skip_log).unwrap_or_default();
+    for line in skipped.lines() {
         println!("skipped {line}");
+    }
+    if skipped.is_empty() {
+        println!("nothing was skipped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_add_up() {
+        let mut totals = Totals::default();
+        for line in [
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test some::thing ... ok",
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.08s",
+        ] {
+            totals.add(line);
+        }
+        let line = totals.line(true, Duration::from_secs(2));
+        assert!(line.starts_with("test result: FAILED. 15 passed; 2 failed; 1 ignored;"), "{line}");
+        assert!(Totals::default().line(false, Duration::ZERO).contains("FAILED"));
     }
 }

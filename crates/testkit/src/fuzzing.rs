@@ -12,7 +12,8 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, MemoryDevice, OpenOptions, ReadBackend};
 use fsmend_engine::Progress;
-use fsmend_ext_check::run::{CheckOptions, Meter, check};
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::run::{CheckOptions, CheckReport, Meter, check};
 use fsmend_ext_check::superblock::SuperblockOptions;
 use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
 
@@ -176,6 +177,11 @@ fn over_structure(data: &[u8], kinds: &[&str]) {
 }
 
 fn run_check(image: Vec<u8>) {
+    let _ = outcome(image);
+}
+
+/// What the checker makes of the bytes.
+pub fn outcome(image: Vec<u8>) -> Result<CheckReport, Refusal> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image));
     let options = CheckOptions {
         threads: 1,
@@ -188,7 +194,7 @@ fn run_check(image: Vec<u8>) {
         want_all_paths: true,
         meter: Meter::default,
     };
-    let _ = check(&device, &options, &Progress::new(), &AtomicBool::new(false));
+    check(&device, &options, &Progress::new(), &AtomicBool::new(false))
 }
 
 /// The image that the targets damage: small, so that a run takes a millisecond or two, but with one of everything.
@@ -198,8 +204,10 @@ pub fn base() -> Option<&'static Survey> {
 }
 
 fn make_base() -> io::Result<Option<Survey>> {
-    let recipe = Recipe::new("fuzz-base", 3, "-t ext4 -b 1024 -N 256 -J size=1 -I 256")
-        .after(After::Debugfs(debugfs_script()))
+    let recipe = Recipe::new("fuzz-base", 3, "-t ext4 -b 1024 -N 256 -J size=1 -I 256 -O ^extents,^64bit")
+        .after(After::Debugfs(old_maps()))
+        .after(After::Tune2fs("-O extents"))
+        .after(After::Debugfs(everything_else()))
         .after(After::Optimise)
         .after(After::Tune2fs("-O quota"))
         .after(After::Optimise);
@@ -209,8 +217,17 @@ fn make_base() -> io::Result<Option<Survey>> {
     }
 }
 
-/// Fills the image without a mount, so that everybody can fuzz.
-fn debugfs_script() -> String {
+/// Files with indirect maps; the image is filled without a mount, so that everybody can fuzz.
+fn old_maps() -> String {
+    let mut script = String::from("mkdir /old\n");
+    for number in 0..2 {
+        script.push_str(&format!("write {SOURCE} /old/file-{number}\n"));
+        script.push_str(&format!("fallocate /old/file-{number} 8 20\n"));
+    }
+    script
+}
+
+fn everything_else() -> String {
     let mut script = String::from("mkdir /large\nmkdir /large/below\nmkdir /small\nsymlink /short target\n");
     script.push_str(&format!("symlink /long {}\n", "long/".repeat(40)));
     script.push_str("mknod /pipe p\nmknod /device c 1 3\n");
@@ -219,7 +236,7 @@ fn debugfs_script() -> String {
     }
     // Holes make extents; more than four make a tree.
     for number in 0..3 {
-        script.push_str(&format!("write /proc/self/status /small/file-{number}\n"));
+        script.push_str(&format!("write {SOURCE} /small/file-{number}\n"));
     }
     for hole in 0..30 {
         script.push_str(&format!("fallocate /small/file-0 {} {}\n", 10 + hole * 3, 10 + hole * 3));
@@ -227,7 +244,8 @@ fn debugfs_script() -> String {
     script.push_str(&format!("ea_set /small/file-1 user.in-inode {}\n", "v".repeat(30)));
     script.push_str(&format!("ea_set /small/file-2 user.in-block {}\n", "v".repeat(400)));
     script.push_str("ea_set /small/file-2 user.second value\n");
-    // A file with an old map.
-    script.push_str("write /proc/self/status /small/old\nsif /small/old flags 0\n");
     script
 }
+
+/// What the files hold.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

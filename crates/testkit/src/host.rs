@@ -71,9 +71,23 @@ impl LoopMount {
 impl Drop for LoopMount {
     fn drop(&mut self) {
         if self.mounted {
-            let _ = run("umount", [&self.point]);
+            let _ = unmount(&self.point);
         }
     }
+}
+
+/// Unmounts, if need be when its last user is gone.
+fn unmount(point: &Path) -> io::Result<()> {
+    let lazily = |_| run("umount", ["-l".as_ref(), point.as_os_str()]);
+    run("umount", [point]).or_else(lazily).map(|_| ())
+}
+
+/// Unmounts everything that is mounted below `folder`; returns what that was.
+pub fn unmount_below(folder: &Path) -> Vec<PathBuf> {
+    let Ok(folder) = folder.canonicalize() else { return Vec::new() };
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
+    points.filter(|point| point.starts_with(&folder) && unmount(point).is_ok()).collect()
 }
 
 /// Environment variable that names the file in which skipped tests are noted for the summary of `cargo xtask test`.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use fsmend_base::SeededRandom;
-use fsmend_testkit::fuzzing::{TARGETS, base};
+use fsmend_testkit::fuzzing::{TARGETS, base, outcome};
 use fsmend_testkit::host::skip;
 
 /// Time for each target; `FSMEND_FUZZ_SECONDS` asks for more.
@@ -58,12 +58,21 @@ fn no_body_panics_or_hangs() {
 }
 
 #[test]
+fn the_base_image_is_sound() {
+    let Some(base) = base() else { return };
+    let report = outcome(base.image.clone()).unwrap_or_else(|refusal| panic!("refused: {refusal}"));
+    assert!(!report.findings.is_damaged(), "{:?}", report.findings.counts());
+    assert!(report.summary.files_used > 60, "the check saw next to nothing");
+}
+
+#[test]
 fn the_base_image_has_something_for_every_target() {
     let Some(base) = base() else { return };
     let kinds = base.kinds();
     for kind in [
         "group",
         "extent index",
+        "indirect pointer",
         "directory entry",
         "htree root",
         "attribute in block",

@@ -8,12 +8,12 @@ use fsmend_testkit::host::{command, find_program, is_root};
 
 use super::Options;
 use super::images::make_all;
-use super::measure::{Sample, drop_caches, measure, spread};
+use super::measure::{Sample, drop_caches, load_average, measure, spread};
 use super::report::{self, Row};
 use crate::workspace;
 
 /// Cold runs take their time; these are enough to see their spread.
-const COLD_RUNS_MAX: usize = 5;
+const COLD_RUNS_MAX: usize = 9;
 
 /// Measures all images and writes `docs/bench/check.{md,json}` (not when only one image was wanted).
 pub fn run(options: &Options) -> io::Result<()> {
@@ -23,11 +23,13 @@ pub fn run(options: &Options) -> io::Result<()> {
         if options.only.as_ref().is_some_and(|only| only != image.name) {
             continue;
         }
+        let load = load_average();
         let warm = programs.compare(&path, false, options.runs)?;
-        rows.push(Row { image: image.name, what: image.what, state: "warm", figures: warm });
+        rows.push(Row { image: image.name, what: image.what, state: "warm", figures: warm, load });
         if is_root() {
+            let load = load_average();
             let cold = programs.compare(&path, true, options.runs.min(COLD_RUNS_MAX))?;
-            rows.push(Row { image: image.name, what: image.what, state: "cold", figures: cold });
+            rows.push(Row { image: image.name, what: image.what, state: "cold", figures: cold, load });
         }
     }
     println!("{}", report::table(&rows));

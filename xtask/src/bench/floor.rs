@@ -14,7 +14,10 @@ use super::layout::{BLOCK, Layout, find};
 /// Largest request.
 const REQUEST: usize = 1 << 20;
 /// Gaps up to this many bytes are read over.
-const GAP: u64 = 64 << 10;
+const GAP: u64 = 16 << 10;
+/// Readers per core when the device has to be waited for: a device wants many requests at once, and a floor with
+/// fewer of them than `fsmend check` has would be none.
+const COLD_READERS: usize = 32;
 
 /// A piece of work: one request and what is in it.
 enum Piece {
@@ -25,21 +28,24 @@ enum Piece {
 
 /// Measures the floor of `image` once, with the cache as it is, and prints seconds.
 ///
-/// Finding the blocks warms the cache, so a cold measurement drops it between finding and reading (`FSMEND_BENCH_COLD`).
+/// Finding the blocks warms the cache, so a cold measurement (`FSMEND_BENCH_COLD`) drops it between finding and reading,
+/// and then reads everything from the device.
 pub fn run_once(image: &Path, threads: usize) -> io::Result<()> {
     let layout = find(image)?;
-    if std::env::var_os("FSMEND_BENCH_COLD").is_some() {
+    let is_cold = std::env::var_os("FSMEND_BENCH_COLD").is_some();
+    let pieces = pieces(&layout);
+    if is_cold {
         super::measure::drop_caches()?;
     }
+    let readers = if is_cold { threads * COLD_READERS } else { threads };
     let start = Instant::now();
-    read_all(image, &layout, threads)?;
+    read_all(image, &layout, &pieces, readers)?;
     println!("{}", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-fn read_all(image: &Path, layout: &Layout, threads: usize) -> io::Result<()> {
+fn read_all(image: &Path, layout: &Layout, pieces: &[Piece], threads: usize) -> io::Result<()> {
     let file = File::open(image)?;
-    let pieces = pieces(layout);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -59,6 +65,7 @@ fn read_all(image: &Path, layout: &Layout, threads: usize) -> io::Result<()> {
     })
 }
 
+/// All work, in disk order.
 fn pieces(layout: &Layout) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (start, len) in &layout.tables {
@@ -68,6 +75,11 @@ fn pieces(layout: &Layout) -> Vec<Piece> {
     }
     pieces.extend(requests(&layout.directories).map(|blocks| Piece::Directories { blocks }));
     pieces.extend(requests(&layout.pointers).map(|blocks| Piece::Pointers { blocks }));
+    pieces.sort_by_key(|piece| match piece {
+        Piece::Table { start, .. } => *start,
+        Piece::Directories { blocks } => layout.directories[blocks.start],
+        Piece::Pointers { blocks } => layout.pointers[blocks.start],
+    });
     pieces
 }
 

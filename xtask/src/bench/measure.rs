@@ -50,6 +50,11 @@ pub fn drop_caches() -> io::Result<()> {
     fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
+/// Load average of the last minute.
+pub fn load_average() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
 /// Median, smallest and largest of some samples.
 #[derive(Clone, Copy, Default)]
 pub struct Spread {
@@ -70,8 +75,21 @@ pub fn spread(samples: &[Sample]) -> Spread {
     let peak_kib = samples.iter().filter_map(|sample| sample.peak_kib).max();
     match (seconds.first(), seconds.last()) {
         (Some(min), Some(max)) => {
-            Spread { median: seconds[seconds.len() / 2], min: *min, max: *max, peak_kib }
+            let (low, high) = (seconds[(seconds.len() - 1) / 2], seconds[seconds.len() / 2]);
+            Spread { median: (low + high) / 2.0, min: *min, max: *max, peak_kib }
         }
         _ => Spread::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        let sample = |seconds| Sample { seconds, peak_kib: None };
+        assert_eq!(spread(&[3.0, 1.0, 9.0].map(sample)).median, 3.0);
+        assert_eq!(spread(&[3.0, 1.0, 9.0, 5.0].map(sample)).median, 4.0);
     }
 }

@@ -12,6 +12,9 @@ mod report;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// A median of fewer runs says little.
+const RUNS_MIN: usize = 5;
+
 /// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
@@ -26,7 +29,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
 pub struct Options {
     /// Where the images are kept.
     pub cache: PathBuf,
-    /// How often each thing is measured.
+    /// How often each thing is measured, at least [`RUNS_MIN`] times.
     pub runs: usize,
     /// Whether to build first, or to measure the release build that is there.
     pub build: bool,
@@ -36,7 +39,7 @@ pub struct Options {
 
 impl Options {
     fn parse(words: &[&str]) -> io::Result<Self> {
-        let mut options = Options { cache: PathBuf::new(), runs: 5, build: true, only: None };
+        let mut options = Options { cache: PathBuf::new(), runs: RUNS_MIN, build: true, only: None };
         let mut cache = None;
         let switches = words.iter().filter(|word| **word == "--no-build");
         options.build = switches.count() == 0;
@@ -44,7 +47,7 @@ impl Options {
         for pair in words.chunks(2) {
             match pair {
                 ["--cache", folder] => cache = Some(PathBuf::from(folder)),
-                ["--runs", runs] => options.runs = number(runs)?.max(1),
+                ["--runs", runs] => options.runs = number(runs)?.max(RUNS_MIN),
                 ["--only", name] => options.only = Some((*name).to_owned()),
                 other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
             }

@@ -28,6 +28,8 @@ pub struct Row {
     pub state: &'static str,
     /// The figures.
     pub figures: Figures,
+    /// Load average of the minute before: above 0.5 or so, other work was measured too.
+    pub load: Option<f64>,
 }
 
 impl Row {
@@ -50,8 +52,8 @@ impl Row {
 /// The Markdown table.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| image | cache | e2fsck -fn | fsmend check | times faster | floor | fsmend / floor | peak e2fsck | peak fsmend | targets |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
+        "| image | cache | e2fsck -fn | fsmend check | times faster | floor | fsmend / floor | peak e2fsck | peak fsmend | load before | targets |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let Figures { e2fsck, fsmend, floor } = &row.figures;
@@ -63,7 +65,7 @@ pub fn table(rows: &[Row]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {:.1} | {} | {:.1} | {} | {} | {targets} |",
+            "| {} | {} | {} | {} | {:.1} | {} | {:.1} | {} | {} | {} | {targets} |",
             row.image,
             row.state,
             times(e2fsck),
@@ -73,6 +75,7 @@ pub fn table(rows: &[Row]) -> String {
             fsmend.median / floor.median,
             memory(e2fsck),
             memory(fsmend),
+            row.load.map_or("unknown".to_owned(), |load| format!("{load:.1}")),
         );
     }
     text
@@ -118,7 +121,7 @@ pub fn write(folder: &Path, rows: &[Row], runs: usize) -> io::Result<()> {
 fn row_json(row: &Row) -> Value {
     let spread = |spread: &Spread| json!({ "median_s": spread.median, "min_s": spread.min, "max_s": spread.max, "peak_kib": spread.peak_kib });
     json!({
-        "image": row.image, "what": row.what, "cache": row.state,
+        "load_before": row.load, "image": row.image, "what": row.what, "cache": row.state,
         "e2fsck": spread(&row.figures.e2fsck), "fsmend": spread(&row.figures.fsmend), "floor": spread(&row.figures.floor),
         "times_faster": row.ratio(), "fast_enough": row.fast_enough(), "small_enough": row.small_enough(),
     })

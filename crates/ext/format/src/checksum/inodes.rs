@@ -20,7 +20,7 @@ pub fn inodes_are_right(seed: u32, first: InodeNo, records: &[u8], inode_size: u
     right.clear();
     let mut rest = records;
     #[cfg(target_arch = "x86_64")]
-    if inode_size >= 136 && inode_size % 8 == 0 && std::arch::is_x86_feature_detected!("sse4.2") {
+    if inode_size >= 136 && inode_size.is_multiple_of(8) && std::arch::is_x86_feature_detected!("sse4.2") {
         while let Some((four, after)) = rest.split_at_checked(LANES * inode_size) {
             let first = InodeNo(first.0.wrapping_add(right.len() as u32));
             // SAFETY: the processor has the instructions, as asked above.
