@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use fsmend_device::{Device, ReadBackend};
 use fsmend_engine::Progress;
+use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions};
 use fsmend_ext_check::superblock::SuperblockOptions;
@@ -134,14 +135,19 @@ fn check_one(
         Ok(device) => device,
         Err(refusal) => return outcome(volume, started, Err(refusal.clone())),
     };
-    let result = if cancel.load(Relaxed) {
-        Err(cancelled())
-    } else if arguments.estimate {
-        run::estimate(device, options).map(Answer::Estimated)
-    } else {
-        run::check(device, options, progress, cancel).map(|report| Answer::Checked(Box::new(report.into())))
-    };
-    outcome(volume, started, result)
+    if cancel.load(Relaxed) {
+        return outcome(volume, started, Err(cancelled()));
+    }
+    if arguments.estimate {
+        return outcome(volume, started, run::estimate(device, options).map(Answer::Estimated));
+    }
+    match run::check(device, options, progress, cancel) {
+        Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
+        Err(refused) => Outcome {
+            found_before: Report::new(refused.findings),
+            ..outcome(volume, started, Err(refused.refusal))
+        },
+    }
 }
 
 fn cancelled() -> Refusal {
@@ -159,5 +165,6 @@ fn outcome(volume: &Volume, started: Instant, result: Result<Answer, Refusal>) -
         warnings: volume.warnings.clone(),
         wall: started.elapsed(),
         result,
+        found_before: Report::default(),
     }
 }

@@ -24,6 +24,8 @@ pub struct Outcome {
     pub wall: Duration,
     /// What came of it.
     pub result: Result<Answer, Refusal>,
+    /// The problems that were found before it was refused.
+    pub found_before: Report,
 }
 
 /// What was asked for.

@@ -9,7 +9,7 @@ mod tests;
 
 use std::time::Duration;
 
-use fsmend_engine::report::{StageStats, Summary};
+use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Object, Problem, Value};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
@@ -56,32 +56,32 @@ fn target(outcome: &Outcome, with_stats: bool) -> Map<String, Json> {
             }
         }
         Ok(Answer::Estimated(estimate)) => target.extend(object([("estimate", estimate_json(estimate))])),
-        Err(refusal) => target.extend(refused_members(refusal)),
+        Err(refusal) => target.extend(refused_members(refusal, &outcome.found_before)),
     }
     target
 }
 
 fn checked_members(checked: &Checked) -> Map<String, Json> {
-    let problems = checked.report.problems().map(problem).collect();
-    let counts = checked.report.counts().into_iter().map(|(code, count)| (code.to_owned(), json!(count)));
-    let mut members = object([
-        ("problems", Json::Array(problems)),
-        ("counts", Json::Object(counts.collect())),
-        ("summary", summary(&checked.summary)),
-    ]);
+    let mut members = report_members(&checked.report);
+    members.extend(object([("summary", summary(&checked.summary))]));
     if !checked.degraded.is_empty() {
         members.insert("degraded".to_owned(), json!(checked.degraded));
     }
     members
 }
 
-/// A refused target has no problems, but programs that only look for them find an empty list.
-fn refused_members(refusal: &Refusal) -> Map<String, Json> {
-    object([
-        ("problems", json!([])),
-        ("counts", json!({})),
-        ("error", json!({"code": refusal.code, "message": refusal.message, "way_out": refusal.way_out})),
-    ])
+/// Programs that only look for problems find those that led to the refusal.
+fn refused_members(refusal: &Refusal, found_before: &Report) -> Map<String, Json> {
+    let mut members = report_members(found_before);
+    let error = json!({"code": refusal.code, "message": refusal.message, "way_out": refusal.way_out});
+    members.extend(object([("error", error)]));
+    members
+}
+
+fn report_members(report: &Report) -> Map<String, Json> {
+    let problems = report.problems().map(problem).collect();
+    let counts = report.counts().into_iter().map(|(code, count)| (code.to_owned(), json!(count)));
+    object([("problems", Json::Array(problems)), ("counts", Json::Object(counts.collect()))])
 }
 
 fn problem(problem: &Problem) -> Json {

@@ -46,6 +46,7 @@ fn outcome(result: Result<Answer, Refusal>) -> Outcome {
         warnings,
         wall: Duration::from_millis(5),
         result,
+        found_before: Report::default(),
     }
 }
 

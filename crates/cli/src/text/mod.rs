@@ -5,7 +5,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use fsmend_engine::report::{JournalUse, ProblemGroup, Summary};
+use fsmend_engine::report::{JournalUse, ProblemGroup, Report, Summary};
 use fsmend_engine::{Problem, Severity};
 use fsmend_ext_check::run::Estimate;
 
@@ -29,7 +29,7 @@ pub struct Layout {
     pub stats: bool,
 }
 
-/// The report on all targets. Refused ones are left to standard error.
+/// The report on all targets. Why some were refused is left to standard error; what was found in them stands here.
 pub fn report(outcomes: &[Outcome], layout: Layout) -> String {
     let parts: Vec<String> = outcomes.iter().filter_map(|outcome| one(outcome, layout)).collect();
     let mut text = parts.join(if layout.quiet { "" } else { "\n" });
@@ -41,15 +41,44 @@ pub fn report(outcomes: &[Outcome], layout: Layout) -> String {
 }
 
 fn worst_code(outcome: &Outcome) -> Option<&'static str> {
-    let Ok(Answer::Checked(checked)) = &outcome.result else { return None };
-    checked.report.groups.first().map(|group| group.row.code)
+    let report = match &outcome.result {
+        Ok(Answer::Checked(checked)) => &checked.report,
+        Ok(Answer::Estimated(_)) => return None,
+        Err(_) => &outcome.found_before,
+    };
+    report.groups.first().map(|group| group.row.code)
 }
 
 fn one(outcome: &Outcome, layout: Layout) -> Option<String> {
-    match outcome.result.as_ref().ok()? {
-        Answer::Checked(checked) => Some(checked_text(outcome, checked, layout)),
-        Answer::Estimated(estimate) => Some(estimate_text(outcome, estimate, layout.style)),
+    match &outcome.result {
+        Ok(Answer::Checked(checked)) => Some(checked_text(outcome, checked, layout)),
+        Ok(Answer::Estimated(estimate)) => Some(estimate_text(outcome, estimate, layout.style)),
+        Err(_) if layout.quiet || outcome.found_before.groups.is_empty() => None,
+        Err(_) => Some(refused_text(outcome, layout)),
     }
+}
+
+fn refused_text(outcome: &Outcome, layout: Layout) -> String {
+    let name = printable(&outcome.name());
+    let mut text = layout.style.wrap("", &format!("{name}: not checked. Until then this was found:"));
+    text.push_str(&groups_text(&outcome.found_before, layout));
+    text
+}
+
+fn groups_text(report: &Report, layout: Layout) -> String {
+    let mut text = String::new();
+    for group in report.damage() {
+        text.push('\n');
+        text.push_str(&group_text(group, layout));
+    }
+    let mut notes = report.notes().peekable();
+    if notes.peek().is_some() {
+        text.push_str("\nWorth knowing, but no damage:\n");
+    }
+    for group in notes {
+        text.push_str(&group_text(group, layout));
+    }
+    text
 }
 
 fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
@@ -57,17 +86,7 @@ fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String 
     if layout.quiet {
         return text;
     }
-    for group in checked.report.damage() {
-        text.push('\n');
-        text.push_str(&group_text(group, layout));
-    }
-    let mut notes = checked.report.notes().peekable();
-    if notes.peek().is_some() {
-        text.push_str("\nWorth knowing, but no damage:\n");
-    }
-    for group in notes {
-        text.push_str(&group_text(group, layout));
-    }
+    text.push_str(&groups_text(&checked.report, layout));
     text.push('\n');
     text.push_str(&layout.style.wrap("", &summary(&checked.summary)));
     for sentence in &checked.degraded {

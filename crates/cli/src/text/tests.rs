@@ -73,6 +73,7 @@ fn outcome(result: Result<Answer, fsmend_ext_check::Refusal>) -> Outcome {
         warnings: Vec::new(),
         wall: Duration::from_millis(1250),
         result,
+        found_before: Report::default(),
     }
 }
 

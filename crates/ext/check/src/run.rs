@@ -72,6 +72,15 @@ pub struct CheckReport {
     pub degraded: Vec<String>,
 }
 
+/// Why a check came to no end, with the problems that were found on the way.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub refusal: Refusal,
+    /// What led to it.
+    pub findings: Findings,
+}
+
 /// Checks the file system on `device`. When `cancel` becomes true the run ends soon with a refusal whose code is
 /// `cancelled`.
 pub fn check(
@@ -79,14 +88,26 @@ pub fn check(
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
+) -> Result<CheckReport, Refused> {
+    let mut findings = Findings::new();
+    check_from(device, options, progress, cancel, &mut findings)
+        .map_err(|refusal| Refused { refusal, findings })
+}
+
+/// The whole check; what leads to a refusal stays in `findings`.
+fn check_from(
+    device: &Arc<dyn Device>,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+    findings: &mut Findings,
 ) -> Result<CheckReport, Refusal> {
     let mut laps = Laps::new(options.meter);
-    let mut findings = Findings::new();
     let mut overlay = Overlay::new(Arc::clone(device));
-    let settled = superblock::settle(&overlay, options.superblock, options.now, &mut findings)?;
-    let fs = open(&overlay, settled.clone(), options.now, &mut findings);
+    let settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
+    let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
-    let journal = journal::examine(&fs, external, options.replay, &mut findings)?;
+    let journal = journal::examine(&fs, external, options.replay, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
     let changed = !journal.writes.is_empty();
@@ -97,7 +118,7 @@ pub fn check(
         let lost = &superblock::problems::PRIMARY_REPLACED;
         let kept = |row: &Row| row.code.starts_with("ext.journal.") || (settled.is_backup() && row == lost);
         findings.retain(|problem| kept(problem.row));
-        settled = superblock::settle(&overlay, options.superblock, options.now, &mut findings)?;
+        settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
     }
     if settled.is_backup() && options.replay && !journal.replayed {
         settled.clear_recovery();
@@ -107,21 +128,28 @@ pub fn check(
         // A journal that is dropped or reset changes features.
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
     }
-    let judged = if journal.replayed { &mut findings } else { &mut again };
+    let judged = if journal.replayed { &mut *findings } else { &mut again };
     let fs = open(&overlay, settled.clone(), options.now, judged);
-    let orphans = orphan::released(&fs, journal.replayed, journal.dropped, &mut findings);
+    let orphans = orphan::released(&fs, journal.replayed, journal.dropped, findings);
     drop(fs);
     if !orphans.writes.is_empty() {
         lay_over(&mut overlay, block_size, orphans.writes)?;
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
     }
     let mut fs = open(&overlay, settled.clone(), options.now, &mut again);
-    let bad = bad_blocks::check(&fs, &mut findings);
+    let bad = bad_blocks::check(&fs, findings);
     bad.apply(&mut fs.groups);
     group::refuse_without_room(&settled, &fs.groups)?;
     laps.lap("superblock, groups, journal", 0, 0, 0);
-    let mut report =
-        check_settled(&fs, &bad, options, progress, cancel, (findings, orphans.used), &mut laps)?;
+    let mut report = check_settled(
+        &fs,
+        &bad,
+        options,
+        progress,
+        cancel,
+        (std::mem::take(findings), orphans.used),
+        &mut laps,
+    )?;
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
     Ok(report)
 }
