@@ -12,8 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, MemoryDevice, OpenOptions, ReadBackend};
 use fsmend_engine::Progress;
-use fsmend_ext_check::Refusal;
-use fsmend_ext_check::run::{CheckOptions, CheckReport, Meter, check};
+use fsmend_ext_check::run::{CheckOptions, CheckReport, Meter, Refused, check};
 use fsmend_ext_check::superblock::SuperblockOptions;
 use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
 
@@ -181,7 +180,7 @@ fn run_check(image: Vec<u8>) {
 }
 
 /// What the checker makes of the bytes.
-pub fn outcome(image: Vec<u8>) -> Result<CheckReport, Refusal> {
+pub fn outcome(image: Vec<u8>) -> Result<CheckReport, Refused> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image));
     let options = CheckOptions {
         threads: 1,
