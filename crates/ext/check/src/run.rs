@@ -81,6 +81,14 @@ pub struct Refused {
     pub findings: Findings,
 }
 
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refusal.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// Checks the file system on `device`. When `cancel` becomes true the run ends soon with a refusal whose code is
 /// `cancelled`.
 pub fn check(
