@@ -1,6 +1,7 @@
 //! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
