@@ -187,6 +187,7 @@ fn run_check(image: Vec<u8>) {
         backend: ReadBackend::Pread,
         want_all_paths: true,
         meter: Meter::default,
+        stage_clock: None,
     };
     let _ = check(&device, &options, &Progress::new(), &AtomicBool::new(false));
 }
