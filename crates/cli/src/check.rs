@@ -119,6 +119,7 @@ fn options(
             Backend::Pread => ReadBackend::Pread,
         },
         meter: machine::meter,
+        stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
 }

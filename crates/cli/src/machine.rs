@@ -3,23 +3,30 @@
 use std::fs;
 use std::num::NonZero;
 
-use fsmend_ext_check::run::Meter;
+use fsmend_ext_check::run::{Meter, StageClock};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Taken when nothing can be learned about memory, and the least that is ever taken by default.
 const MEMORY_MIN: u64 = 64 << 20;
 
+/// The clocks of one thread.
+pub const STAGE_CLOCK: StageClock = StageClock {
+    wall: || nanoseconds(ClockId::Monotonic),
+    thread_cpu: || nanoseconds(ClockId::ThreadCPUTime),
+};
+
 /// The clocks of this process.
 pub fn meter() -> Meter {
-    let nanoseconds = |clock| {
-        let time = clock_gettime(clock);
-        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-    };
     Meter {
         wall_ns: nanoseconds(ClockId::Monotonic),
         cpu_ns: nanoseconds(ClockId::ProcessCPUTime),
         peak_memory: peak_memory().unwrap_or(0),
     }
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// The most memory this process has held, in bytes.

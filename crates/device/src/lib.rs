@@ -5,6 +5,7 @@
 
 mod batch;
 mod content;
+mod counted;
 mod file;
 mod memory;
 mod mounts;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};
+pub use counted::Counted;
 pub use file::FileDevice;
 pub use memory::MemoryDevice;
 pub use mounts::{Usage, usage_of};

@@ -192,6 +192,7 @@ pub fn outcome(image: Vec<u8>) -> Result<CheckReport, Refused> {
         backend: ReadBackend::Pread,
         want_all_paths: true,
         meter: Meter::default,
+        stage_clock: None,
     };
     check(&device, &options, &Progress::new(), &AtomicBool::new(false))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
-use fsmend_device::{Device, Overlay, ReadBackend};
+use fsmend_device::{Counted, Device, Overlay, ReadBackend};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::report::{StageStats, Summary};
@@ -19,7 +19,8 @@ pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
 use crate::resize_inode::ResizeInode;
-use crate::scan::{Scan, ScanOutcome};
+pub use crate::scan::StageClock;
+use crate::scan::{STAGE_NAMES, Scan, ScanOutcome, StageCost};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{
     Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
@@ -47,6 +48,8 @@ pub struct CheckOptions {
     pub want_all_paths: bool,
     /// Reads the clocks; checks never do it themselves.
     pub meter: fn() -> Meter,
+    /// Clocks for the stages that run side by side, when their costs are wanted.
+    pub stage_clock: Option<StageClock>,
 }
 
 /// The clocks of the process at one moment, all counted from any fixed point.
@@ -111,8 +114,9 @@ fn check_from(
     cancel: &AtomicBool,
     findings: &mut Findings,
 ) -> Result<CheckReport, Refusal> {
-    let mut laps = Laps::new(options.meter);
-    let mut overlay = Overlay::new(Arc::clone(device));
+    let counted = Arc::new(Counted::new(Arc::clone(device)));
+    let mut laps = Laps::new(options.meter, Arc::clone(&counted));
+    let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(counted);
     let settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
@@ -149,7 +153,7 @@ fn check_from(
     let bad = bad_blocks::check(&fs, findings);
     bad.apply(&mut fs.groups);
     group::refuse_without_room(&settled, &fs.groups)?;
-    laps.lap("superblock, groups, journal", 0, 0, 0);
+    laps.lap("superblock, groups, journal", fs.groups.len() as u64);
     let mut report = check_settled(
         &fs,
         &bad,
@@ -201,30 +205,25 @@ fn check_settled(
     let system = system_owners(fs, bad, &resize_inode::check(fs, &mut findings));
     let (inodes, claims, outcome) = scan(fs, &system, options, progress, cancel);
     stop_if(cancel)?;
-    let [tables, maps, directories] = outcome.costs;
-    laps.lap(
-        "inode tables, maps, directories",
-        tables.items,
-        tables.bytes + maps.bytes + directories.bytes,
-        tables.requests + maps.requests + directories.requests,
-    );
+    laps.side_by_side(&STAGE_NAMES, &outcome.costs);
     let non_contiguous = outcome.non_contiguous;
     let mut cross =
         CrossCheck { fs, inodes, claims, outcome, workers: options.threads, cancel, bad_blocks: &bad.blocks };
+    let suspects = cross.outcome.suspect_directories.len() as u64;
     cross.directories();
     let mut extra = cross.attributes();
     extra.extend(system);
     cross.owners(&extra);
     superblock::check_large_files(fs, cross.outcome.first_large_file, &mut cross.outcome.findings);
     stop_if(cancel)?;
-    laps.lap("suspects and owners", 0, 0, 0);
+    laps.lap("suspects and owners", suspects);
     cross.tree_and_links();
-    laps.lap("tree and links", u64::from(fs.geometry.inodes_count), 0, 0);
+    laps.lap("tree and links", u64::from(fs.geometry.inodes_count));
     let workers = options.threads;
     let totals =
         allocation::check(fs, &cross.inodes, &cross.claims, workers, cancel, &mut cross.outcome.findings);
     stop_if(cancel)?;
-    laps.lap("bitmaps and counts", u64::from(fs.geometry.group_count), 0, 0);
+    laps.lap("bitmaps and counts", u64::from(fs.geometry.group_count));
     findings.merge(std::mem::take(&mut cross.outcome.findings));
     let mut usage = std::mem::take(&mut cross.outcome.quota);
     usage.merge(released);
@@ -233,7 +232,7 @@ fn check_settled(
     let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
     orphan::refugees(refugees, &mut findings);
     let findings = paths::name_objects(&cross, findings, options.want_all_paths);
-    laps.lap("names", 0, 0, 0);
+    laps.lap("quota, names", findings.counts().values().sum());
     let summary = summary::counts(fs, &totals, non_contiguous);
     Ok(CheckReport { findings, summary, stats: laps.take(), degraded: Vec::new() })
 }
@@ -254,6 +253,7 @@ fn scan(
             claims.claim(*unit, 1);
         }
         let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, cancel, fast_maps)
+            .timed(options.stage_clock)
             .run(options.threads);
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
@@ -313,27 +313,45 @@ fn stop_if(cancel: &AtomicBool) -> Result<(), Refusal> {
 /// Statistics of consecutive stages.
 struct Laps {
     meter: fn() -> Meter,
+    device: Arc<Counted<Arc<dyn Device>>>,
     last: Meter,
+    last_read: (u64, u64),
     stats: Vec<StageStats>,
 }
 
 impl Laps {
-    fn new(meter: fn() -> Meter) -> Self {
-        Laps { meter, last: meter(), stats: Vec::new() }
+    fn new(meter: fn() -> Meter, device: Arc<Counted<Arc<dyn Device>>>) -> Self {
+        Laps { meter, device, last: meter(), last_read: (0, 0), stats: Vec::new() }
     }
 
-    fn lap(&mut self, name: &'static str, items: u64, bytes_read: u64, requests: u64) {
-        let now = (self.meter)();
+    /// Ends a stage that ran by itself.
+    fn lap(&mut self, name: &'static str, items: u64) {
+        let (now, (bytes, requests)) = ((self.meter)(), self.device.total());
         self.stats.push(StageStats {
             name,
             wall_ns: now.wall_ns.saturating_sub(self.last.wall_ns),
             cpu_ns: now.cpu_ns.saturating_sub(self.last.cpu_ns),
             peak_memory: now.peak_memory,
-            bytes_read,
-            requests,
+            bytes_read: bytes.saturating_sub(self.last_read.0),
+            requests: requests.saturating_sub(self.last_read.1),
             items,
         });
-        self.last = now;
+        (self.last, self.last_read) = (now, (bytes, requests));
+    }
+
+    /// Ends stages that ran side by side, each with its own account.
+    fn side_by_side(&mut self, names: &[&'static str], costs: &[StageCost]) {
+        let now = (self.meter)();
+        self.stats.extend(names.iter().zip(costs).map(|(name, cost)| StageStats {
+            name,
+            wall_ns: cost.span.map_or(0, |(start, end)| end.saturating_sub(start)),
+            cpu_ns: cost.cpu_ns,
+            peak_memory: now.peak_memory,
+            bytes_read: cost.bytes,
+            requests: cost.requests,
+            items: cost.items,
+        }));
+        (self.last, self.last_read) = (now, self.device.total());
     }
 
     fn take(&mut self) -> Vec<StageStats> {

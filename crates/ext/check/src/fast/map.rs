@@ -80,6 +80,17 @@ pub struct Node {
     end: u64,
 }
 
+/// What the walk of one inode came to.
+#[derive(Clone, Debug)]
+pub struct Walked {
+    /// Whether inspection would find nothing.
+    pub innocent: bool,
+    /// Whether its blocks do not lie in one piece, indirect blocks in line with the data.
+    pub scattered: bool,
+    /// The map, for directories only.
+    pub runs: Vec<MapRun>,
+}
+
 /// What the walk of one inode has gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -87,8 +98,26 @@ pub struct Tally {
     data_blocks: u64,
     written_end: u64,
     suspect: bool,
+    /// Whether there is a gap within one node, or between a node and the first block below it.
+    gap: bool,
+    /// The lowest and the highest block in line.
+    reach: Option<(u64, u64)>,
     /// The map in pieces, kept for directories only.
     pub runs: Vec<MapRun>,
+}
+
+impl Tally {
+    /// Notes blocks that lie in line.
+    fn stretch(&mut self, first: u64, last: u64) {
+        let (low, high) = self.reach.unwrap_or((first, last));
+        self.reach = Some((low.min(first), high.max(last)));
+    }
+
+    /// Pieces without gaps that fill their reach, whatever their order: close enough to lying in one piece.
+    fn is_scattered(&self, by_extents: bool) -> bool {
+        let in_line = if by_extents { self.data_blocks } else { self.blocks };
+        self.gap || self.reach.is_some_and(|(low, high)| high - low + 1 != in_line)
+    }
 }
 
 /// A walk over the maps of a batch of inodes.
@@ -151,8 +180,8 @@ impl<'a> Walk<'a> {
         self.tallies[node.item as usize].suspect = true;
     }
 
-    /// Ends the walk: for each item whether it is innocent, with its runs if it is a directory.
-    pub fn finish(self) -> Vec<(bool, Vec<MapRun>)> {
+    /// Ends the walk.
+    pub fn finish(self) -> Vec<Walked> {
         let Walk { items, tallies, prover, .. } = self;
         let verdict = |(item, mut tally): (&WalkItem, Tally)| {
             tally.runs.sort_unstable_by_key(|run| run.logical);
@@ -165,7 +194,8 @@ impl<'a> Walk<'a> {
                     tally.data_blocks,
                     item.by_extents(),
                 );
-            (innocent, tally.runs)
+            let scattered = tally.is_scattered(item.by_extents());
+            Walked { innocent, scattered, runs: tally.runs }
         };
         items.iter().zip(tallies).map(verdict).collect()
     }
@@ -234,6 +264,7 @@ impl<'a> Walk<'a> {
         let directory = item.kind == Kind::Directory;
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         let tally = &mut self.tallies[node.item as usize];
+        let mut next_physical = None;
         for entry in entries.chunks_exact(12) {
             let Some(run) = extent_of(entry) else {
                 tally.suspect = true;
@@ -248,6 +279,9 @@ impl<'a> Walk<'a> {
                 continue;
             }
             next_logical = end;
+            tally.gap |= next_physical.is_some_and(|next| next != run.physical);
+            next_physical = Some(run.physical + u64::from(run.count));
+            tally.stretch(run.physical, run.physical + u64::from(run.count) - 1);
             claimer.claim(run.physical, u64::from(run.count));
             tally.blocks += u64::from(run.count);
             tally.data_blocks += u64::from(run.count);
@@ -313,6 +347,8 @@ impl<'a> Walk<'a> {
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         let (words, _) = contents.as_chunks::<4>();
         let (mut count, mut last, mut suspect) = (0u64, None, false);
+        // In line with its indirect block, if it has one; 0 stands for none.
+        let (mut lowest, mut previous, mut gap) = (u64::MAX, node.block, false);
         for (at, word) in words.iter().enumerate() {
             let block = u64::from(u32::from_le_bytes(*word));
             if block == 0 {
@@ -325,6 +361,9 @@ impl<'a> Walk<'a> {
             claimer.claim_one(block);
             count += 1;
             last = Some(at);
+            gap |= previous != 0 && block != previous + 1;
+            lowest = lowest.min(block);
+            previous = block;
             if item.kind == Kind::Directory {
                 push_block(&mut tally.runs, node.first + at as u64, block);
             }
@@ -333,6 +372,11 @@ impl<'a> Walk<'a> {
         tally.data_blocks += count;
         if let Some(last) = last {
             tally.written_end = tally.written_end.max(node.first + last as u64 + 1);
+        }
+        tally.gap |= gap;
+        if count > 0 {
+            // Without a gap, the last one is the highest.
+            tally.stretch(lowest, previous);
         }
         tally.suspect |= suspect | claimer.finish();
     }
@@ -344,7 +388,11 @@ impl<'a> Walk<'a> {
         if !self.prover.is_free_for_files(block, 1) {
             return false;
         }
-        self.tallies[item as usize].blocks += 1;
+        let tally = &mut self.tallies[item as usize];
+        tally.blocks += 1;
+        if !self.items[item as usize].by_extents() {
+            tally.stretch(block, block);
+        }
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         claimer.claim_one(block);
         !claimer.finish()

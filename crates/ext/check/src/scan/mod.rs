@@ -16,7 +16,7 @@ use fsmend_ext_format::inode::{RawInode, flags};
 use crate::Fs;
 use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
-use crate::fast::map::{Node, Walk, WalkItem, WalkMode};
+use crate::fast::map::{Node, Walk, WalkItem, WalkMode, Walked};
 use crate::inode::{self, Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 use crate::reading::{DEPTH, announce_blocks, read_blocks};
@@ -38,7 +38,8 @@ const LARGE_FILE: u64 = 1 << 31;
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
 const DIRECTORIES: StageIndex = 2;
-const STAGE_NAMES: [&str; 3] = ["inode tables", "block maps", "directories"];
+/// What the stages are called.
+pub const STAGE_NAMES: [&str; 3] = ["inode tables", "block maps", "directories"];
 
 /// A directory whose blocks are known and filled without holes.
 #[derive(Clone, Debug)]
@@ -102,6 +103,30 @@ pub struct StageCost {
     pub bytes: u64,
     /// Read requests.
     pub requests: u64,
+    /// Nanoseconds of processor time.
+    pub cpu_ns: u64,
+    /// When its first batch began and its last one ended, by the clock of the run; `None` when nothing was measured.
+    pub span: Option<(u64, u64)>,
+}
+
+/// Clocks for the cost of each stage. They are read once before and once after a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct StageClock {
+    /// Nanoseconds gone by, from any fixed point.
+    pub wall: fn() -> u64,
+    /// Nanoseconds of processor time that the calling thread has used.
+    pub thread_cpu: fn() -> u64,
+}
+
+impl StageCost {
+    fn add(&mut self, other: StageCost) {
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.cpu_ns += other.cpu_ns;
+        let spans = self.span.into_iter().chain(other.span);
+        self.span = spans.reduce(|one, two| (one.0.min(two.0), one.1.max(two.1)));
+    }
 }
 
 impl ScanOutcome {
@@ -116,9 +141,7 @@ impl ScanOutcome {
         self.non_contiguous += other.non_contiguous;
         self.first_large_file = first_of(self.first_large_file, other.first_large_file);
         for (mine, theirs) in self.costs.iter_mut().zip(other.costs) {
-            mine.items += theirs.items;
-            mine.bytes += theirs.bytes;
-            mine.requests += theirs.requests;
+            mine.add(theirs);
         }
     }
 
@@ -147,7 +170,9 @@ impl ScanOutcome {
         }
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
-        self.non_contiguous += u64::from(!is_contiguous(&inspection.runs));
+        let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);
+        self.non_contiguous +=
+            u64::from(is_short(fs, blocks) && is_scattered(&inspection.runs, map_blocks_in_line(inspection)));
         if inspection.kind == Kind::Regular && inspection.raw().size() >= LARGE_FILE {
             self.first_large_file = first_of(self.first_large_file, Some(inode));
         }
@@ -204,8 +229,27 @@ pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)>
     units
 }
 
-fn is_contiguous(runs: &[MapRun]) -> bool {
-    runs.windows(2).all(|pair| pair[0].physical + u64::from(pair[0].count) == pair[1].physical)
+/// Whether a file of `blocks` blocks could lie in one piece: what fills a group cannot.
+fn is_short(fs: &Fs<'_>, blocks: u64) -> bool {
+    blocks < u64::from(fs.geometry.blocks_per_group)
+}
+
+/// The blocks of a map that stand in line with the data: indirect blocks do, nodes of extent trees do not.
+fn map_blocks_in_line(inspection: &Inspection) -> &[u64] {
+    if inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
+}
+
+/// Whether the blocks of a file, with those of its map that stand in line with them, do not lie in one piece.
+fn is_scattered(runs: &[MapRun], map_blocks: &[u64]) -> bool {
+    let end = |run: &MapRun| run.physical + u64::from(run.count);
+    if map_blocks.is_empty() {
+        return runs.windows(2).any(|pair| end(&pair[0]) != pair[1].physical);
+    }
+    let blocks = runs.iter().map(|run| u64::from(run.count)).sum::<u64>() + map_blocks.len() as u64;
+    let low = runs.iter().map(|run| run.physical).chain(map_blocks.iter().copied()).min();
+    let high = runs.iter().map(end).chain(map_blocks.iter().map(|block| block + 1)).max();
+    let ascending = runs.windows(2).all(|pair| end(&pair[0]) <= pair[1].physical);
+    !ascending || high.zip(low).is_some_and(|(high, low)| high - low != blocks)
 }
 
 /// The stages of one run.
@@ -221,6 +265,7 @@ pub struct Scan<'a> {
     /// Map nodes visited by the fast path. More of them than blocks in the file system means that trees share nodes.
     nodes_visited: AtomicU64,
     fast_maps: bool,
+    clock: Option<StageClock>,
     /// The first group whose inode table the kernel has not been told about.
     announced: AtomicU32,
 }
@@ -255,8 +300,15 @@ impl<'a> Scan<'a> {
             backend,
             nodes_visited: AtomicU64::new(0),
             fast_maps,
+            clock: None,
             announced: AtomicU32::new(0),
         }
+    }
+
+    /// Measures what each stage costs, if a clock is given.
+    pub fn timed(mut self, clock: Option<StageClock>) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// Runs all stages on `workers` workers. `None` when trees turned out to share nodes: claims and facts are then
@@ -299,11 +351,17 @@ impl<'a> Scan<'a> {
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) {
         let before = worker.outcome.costs[stage];
+        let start = self.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
             Batch::Maps(items) => self.maps(worker, &items),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
+        if let (Some(clock), Some((wall, cpu))) = (self.clock, start) {
+            let cpu_ns = (clock.thread_cpu)().saturating_sub(cpu);
+            let span = Some((wall, (clock.wall)()));
+            worker.outcome.costs[stage].add(StageCost { cpu_ns, span, ..StageCost::default() });
+        }
         let progress = self.progress.stage(STAGE_NAMES[stage]);
         progress.finish(weight);
         progress.read(worker.outcome.costs[stage].bytes - before.bytes);
@@ -437,7 +495,8 @@ impl<'a> Scan<'a> {
         for run in &proof.runs {
             self.claims.claim(run.physical, u64::from(run.count));
         }
-        work.non_contiguous += u64::from(!is_contiguous(&proof.runs));
+        work.non_contiguous +=
+            u64::from(is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]));
         if proof.kind == Kind::Directory {
             work.directories.push(DirectoryJob::new(inode, proof.generation, proof.flags, &proof.runs));
         }
@@ -486,12 +545,13 @@ impl<'a> Scan<'a> {
         let suspects: Vec<WalkItem> = items
             .iter()
             .zip(&verdicts)
-            .filter(|(_, (innocent, _))| !innocent)
+            .filter(|(_, walked)| !walked.innocent)
             .map(|(item, _)| item.clone())
             .collect();
         let mut directories = Vec::new();
-        for (item, (innocent, runs)) in items.iter().zip(verdicts) {
-            worker.outcome.non_contiguous += u64::from(innocent);
+        for (item, Walked { innocent, scattered, runs }) in items.iter().zip(verdicts) {
+            let counts = innocent && scattered && is_short(self.fs, item.charged_blocks);
+            worker.outcome.non_contiguous += u64::from(counts);
             if innocent && self.fs.counts_quota() {
                 let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
                 charge(&mut worker.outcome.quota, self.fs, item.inode, &item.raw, bytes);
@@ -538,7 +598,7 @@ impl<'a> Scan<'a> {
         outcome.findings.merge(found);
     }
 
-    fn walk(&self, worker: &mut Worker<'a>, items: &[WalkItem], mode: WalkMode) -> Vec<(bool, Vec<MapRun>)> {
+    fn walk(&self, worker: &mut Worker<'a>, items: &[WalkItem], mode: WalkMode) -> Vec<Walked> {
         let fs = self.fs;
         let (mut walk, mut stack) =
             Walk::start(items, mode, &fs.geometry, &self.inode_prover, &fs.metadata, self.claims);
