@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use fsmend_ext_format::features::incompat;
+
 use crate::damage::{Patch, Structure, Survey};
 
 /// One hostile image.
@@ -56,6 +58,7 @@ pub fn of_any(survey: &Survey) -> Vec<Hostile> {
     cases.extend(directory_cycles(survey));
     cases.extend(pointer_bombs(survey));
     cases.extend(extent_cycles(survey));
+    cases.extend(crowds(survey));
     cases
 }
 
@@ -205,6 +208,74 @@ fn extent_cycles(survey: &Survey) -> Vec<Hostile> {
             hostile(&format!("an extent block of depth {depth} whose entries all lead to itself"), patches)
         })
         .collect()
+}
+
+/// One thing that everybody lays claim to.
+fn crowds(survey: &Survey) -> Vec<Hostile> {
+    let files: Vec<&Structure> =
+        survey.structures.iter().filter(|structure| structure.kind == "inode of a file").collect();
+    let all = |name: &str, change: &dyn Fn(&mut [u8])| {
+        let patches = files.iter().flat_map(|file| {
+            let mut record = survey.bytes(file).to_vec();
+            change(&mut record);
+            file.patches(survey, record, true)
+        });
+        hostile(name, patches.collect())
+    };
+    let by_extents = survey.features.has_incompat(incompat::EXTENTS);
+    let mut cases = vec![
+        all("one block claimed by every file", &|record| {
+            let (map, flags) = if by_extents { (ONE_EXTENT, 0x8_0000_u32) } else { (ONE_POINTER, 0) };
+            record[0x04..0x08].copy_from_slice(&1024_u32.to_le_bytes());
+            record[0x1C..0x20].copy_from_slice(&2_u32.to_le_bytes());
+            record[0x20..0x24].copy_from_slice(&flags.to_le_bytes());
+            record[0x28..0x64].fill(0);
+            record[0x28..0x28 + map.len()].copy_from_slice(map);
+        }),
+        all("one attribute block for every file", &|record| {
+            record[0x68..0x6C].copy_from_slice(&0x1000_u32.to_le_bytes());
+        }),
+    ];
+    cases.extend(orphan_loop(survey, &files));
+    cases.push(hostile("a directory whose every entry names the same inode", same_names(survey)));
+    cases
+}
+
+/// A map whose one block is block 4096.
+const ONE_EXTENT: &[u8] = &[0x0A, 0xF3, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0x10, 0, 0];
+const ONE_POINTER: &[u8] = &[0, 0x10, 0, 0];
+
+/// The list of orphans leads through every file, and ends where it began.
+fn orphan_loop(survey: &Survey, files: &[&Structure]) -> Option<Hostile> {
+    let number = |file: &Structure| file.name.trim_start_matches("inode ").parse::<u64>().ok();
+    let superblock = survey.structures.iter().find(|structure| structure.kind == "superblock")?;
+    let mut patches = superblock.with(survey, &[("s_last_orphan", number(files.first()?)?)]);
+    for (file, next) in files.iter().zip(files.iter().cycle().skip(1)) {
+        patches.extend(file.with(survey, &[("i_dtime", number(next)?), ("i_links_count", 0)]));
+    }
+    Some(hostile(&format!("an endless list of {} orphans", files.len()), patches))
+}
+
+/// Every entry but `.` and `..` of every plain directory block leads to inode 12.
+fn same_names(survey: &Survey) -> Vec<Patch> {
+    let mut patches = Vec::new();
+    let mut last = None;
+    for entry in survey.structures.iter().filter(|structure| structure.kind == "directory entry") {
+        if last.replace(entry.record()) == Some(entry.record()) {
+            continue;
+        }
+        let mut record = survey.bytes(entry).to_vec();
+        let mut at = entry.at;
+        while at + 8 <= record.len() {
+            let len = usize::from(u16::from_le_bytes([record[at + 4], record[at + 5]]));
+            if record[at..at + 4] != [0; 4] {
+                record[at..at + 4].copy_from_slice(&12_u32.to_le_bytes());
+            }
+            at += len.max(8);
+        }
+        patches.extend(entry.patches(survey, record, true));
+    }
+    patches
 }
 
 /// Files that are no file system, but pretend to be some container of one.
