@@ -68,6 +68,7 @@ fn codes(image: Vec<u8>, flaw: Range<u64>) -> Vec<&'static str> {
         backend: ReadBackend::Pread,
         want_all_paths: true,
         meter: Meter::default,
+        stage_clock: None,
     };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false));
     let report = report.unwrap_or_else(|refusal| panic!("refused: {refusal}"));
