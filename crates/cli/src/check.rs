@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use fsmend_device::{Device, ReadBackend};
 use fsmend_engine::Progress;
+use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions};
@@ -120,6 +121,7 @@ fn options(
         },
         meter: machine::meter,
         stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
+        schedule: Schedule::default(),
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
 }

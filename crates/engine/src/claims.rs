@@ -202,9 +202,14 @@ impl Claims {
         self.claimed.clear_word(index, mask & !self.contested.load_word(index));
     }
 
-    /// Clears one unit that turned out to have no owner left.
-    pub fn forget(&self, unit: u64) {
-        self.claimed.clear_word(unit / 64, 1 << (unit % 64));
+    /// Says whether a contested unit turned out to have an owner. (A claim and the withdrawal of another that meet in
+    /// the same moment may leave it either way.)
+    pub fn settle(&self, unit: u64, owned: bool) {
+        if owned {
+            self.claimed.set_word(unit / 64, 1 << (unit % 64));
+        } else {
+            self.claimed.clear_word(unit / 64, 1 << (unit % 64));
+        }
     }
 
     /// What has been claimed.

@@ -9,10 +9,28 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use fsmend_base::SeededRandom;
+
 /// Index of a stage, counted from 0 in the order in which data flow.
 pub type StageIndex = usize;
 
+/// In which order batches are taken, and how large they may be. Nothing may depend on it; tests use that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// Takes batches, of whatever stage, in an order drawn from this seed.
+    pub shuffle: Option<u64>,
+    /// Most things in a batch, where fewer would not do anyway.
+    pub batch_max: usize,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Schedule { shuffle: None, batch_max: usize::MAX }
+    }
+}
+
 struct Waiting<B> {
+    shuffle: Option<SeededRandom>,
     queues: Vec<VecDeque<Entry<B>>>,
     weights: Vec<u64>,
     /// Memory that the waiting batches hold.
@@ -40,7 +58,13 @@ pub struct Queues<'c, B> {
 impl<'c, B> Queues<'c, B> {
     /// Empty queues for `stages` stages. Once `cancel` is set, no further batch is handed out.
     pub fn new(stages: usize, cancel: &'c AtomicBool) -> Self {
+        Self::scheduled(stages, cancel, Schedule::default())
+    }
+
+    /// The same, with batches taken as `schedule` says.
+    pub fn scheduled(stages: usize, cancel: &'c AtomicBool, schedule: Schedule) -> Self {
         let waiting = Waiting {
+            shuffle: schedule.shuffle.map(SeededRandom::new),
             queues: std::iter::repeat_with(VecDeque::new).take(stages).collect(),
             weights: vec![0; stages],
             bytes: 0,
@@ -87,13 +111,9 @@ impl<'c, B> Queues<'c, B> {
                 self.changed.notify_all();
                 return None;
             }
-            if let Some(stage) = waiting.next_stage(self.bytes_max)
-                && let Some(Entry { weight, bytes, batch }) = waiting.queues[stage].pop_front()
-            {
-                waiting.weights[stage] -= weight;
-                waiting.bytes -= bytes;
+            if let Some(next) = waiting.next(self.bytes_max) {
                 waiting.active += 1;
-                return Some((stage, batch));
+                return Some(next);
             }
             if waiting.active == 0 {
                 self.changed.notify_all();
@@ -105,13 +125,22 @@ impl<'c, B> Queues<'c, B> {
 }
 
 impl<B> Waiting<B> {
-    /// The stage with the most work outstanding; the last with any, when too much memory waits.
-    fn next_stage(&self, bytes_max: u64) -> Option<StageIndex> {
+    /// Takes a batch of the stage with the most work outstanding; of the last with any, when too much memory waits.
+    fn next(&mut self, bytes_max: u64) -> Option<(StageIndex, B)> {
         let mut stages = (0..self.queues.len()).filter(|stage| !self.queues[*stage].is_empty());
-        if self.bytes > bytes_max {
-            return stages.next_back();
-        }
-        stages.max_by_key(|stage| (self.weights[*stage], std::cmp::Reverse(*stage)))
+        let (stage, at) = if self.bytes > bytes_max {
+            (stages.next_back()?, 0)
+        } else if let Some(random) = &mut self.shuffle {
+            let stages: Vec<StageIndex> = stages.collect();
+            let stage = *stages.get(random.below(stages.len() as u64) as usize)?;
+            (stage, random.below(self.queues[stage].len() as u64) as usize)
+        } else {
+            (stages.max_by_key(|stage| (self.weights[*stage], std::cmp::Reverse(*stage)))?, 0)
+        };
+        let Entry { weight, bytes, batch } = self.queues[stage].remove(at)?;
+        self.weights[stage] -= weight;
+        self.bytes -= bytes;
+        Some((stage, batch))
     }
 }
 

@@ -6,18 +6,15 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
-use fsmend_device::{Device, MemoryDevice, OpenOptions, ReadBackend};
-use fsmend_engine::Progress;
-use fsmend_ext_check::run::{CheckOptions, CheckReport, Meter, Refused, check};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_device::{Device, MemoryDevice, OpenOptions};
+use fsmend_ext_check::run::{CheckReport, Refused};
 use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
 
 use crate::damage::{Structure, Survey};
 use crate::image::{After, Built, Recipe, build};
+use crate::within::{Manner, checked};
 
 /// A fuzz target: its name, and its body.
 pub struct Target {
@@ -182,19 +179,7 @@ fn run_check(image: Vec<u8>) {
 /// What the checker makes of the bytes.
 pub fn outcome(image: Vec<u8>) -> Result<CheckReport, Refused> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image));
-    let options = CheckOptions {
-        threads: 1,
-        memory: 64 << 20,
-        replay: true,
-        superblock: SuperblockOptions::default(),
-        external_journal: None,
-        now: 1_700_000_000,
-        backend: ReadBackend::Pread,
-        want_all_paths: true,
-        meter: Meter::default,
-        stage_clock: None,
-    };
-    check(&device, &options, &Progress::new(), &AtomicBool::new(false))
+    checked(&device, Manner::default())
 }
 
 /// The image that the targets damage: small, so that a run takes a millisecond or two, but with one of everything.

@@ -15,7 +15,7 @@ use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_ext_check::directory::{self, Directory};
 use fsmend_ext_check::fast::directory::{Certainty, DirectoryProof, DirectoryProver, prove_large};
 use fsmend_ext_check::fast::inode::{InodeProver, Proof, Verdict, push_block};
-use fsmend_ext_check::fast::map::{Walk, WalkItem, WalkMode};
+use fsmend_ext_check::fast::map::{Walk, WalkItem, WalkMode, Walked};
 use fsmend_ext_check::inode::{Inspection, MapRun, inspect};
 use fsmend_ext_check::scan::units_of;
 use fsmend_ext_check::superblock::{SuperblockOptions, settle};
@@ -176,7 +176,7 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
                 Err(_) => walk.unreadable(node),
             }
         }
-        let (innocent, walked) = walk.finish().pop().unwrap();
+        let Walked { innocent, runs: walked, .. } = walk.finish().pop().unwrap();
         if !innocent {
             return Ok(false);
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, InodeNo};
+use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::tree::{self, TreeFinding};
@@ -13,11 +14,12 @@ use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
 use crate::directory::{self, Directory, Surroundings};
-use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
+use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
+use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
-use crate::scan::{Pending, ScanOutcome};
+use crate::scan::ScanOutcome;
 use crate::{Fs, inode, links, xattr};
 
 /// Directories that one worker takes at a time when all of them are searched for names.
@@ -41,6 +43,15 @@ pub struct CrossCheck<'a> {
     pub bad_blocks: &'a [u64],
 }
 
+/// Which directories hold names of what is doubtful.
+#[derive(Default)]
+struct Holders {
+    /// Holders of names of inodes whose facts changed.
+    of_revised: Vec<InodeNo>,
+    /// Directories that have several names, each with the holder of one of those.
+    of_contested: Vec<(InodeNo, InodeNo)>,
+}
+
 impl CrossCheck<'_> {
     /// Settles everything about directories: certifications, suspects, tails of inode tables that turn out to be used.
     pub fn directories(&mut self) {
@@ -49,15 +60,9 @@ impl CrossCheck<'_> {
                 self.inodes.add_directory(inode);
             }
         }
-        let mut guilty: BTreeSet<InodeNo> = self.certify_pending();
-        self.drop_lost_inodes(&mut guilty);
-        guilty.extend(self.holders_of_doubtful_names());
         let mut suspects: BTreeSet<InodeNo> =
             std::mem::take(&mut self.outcome.suspect_directories).into_iter().collect();
-        // Nothing was counted for suspects.
-        for directory in guilty.difference(&suspects) {
-            self.withdraw(*directory);
-        }
+        let guilty = self.withdraw_guilty(&suspects);
         suspects.extend(guilty);
         suspects.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         self.open_tails(&mut suspects);
@@ -77,68 +82,76 @@ impl CrossCheck<'_> {
         }
     }
 
-    /// Inodes whose records lie in bad blocks are lost: what they counted is taken back, and their names become doubtful.
-    fn drop_lost_inodes(&mut self, guilty: &mut BTreeSet<InodeNo>) {
-        for inode in directory::inodes_in_bad_blocks(self.fs, self.bad_blocks) {
-            let kind = self.inodes.kind(inode);
-            if kind == Kind::Unused || inode.0 < self.fs.geometry.first_inode {
-                continue;
-            }
-            guilty.remove(&inode);
-            if kind == Kind::Directory && !self.outcome.suspect_directories.contains(&inode) {
-                self.withdraw(inode);
+    /// Certifies what had to wait, and takes back what was counted for directories that turn out not to be innocent.
+    /// Returns those. For `suspects` nothing was counted. Why this does not depend on timing stands in
+    /// [`ledger`](crate::fast::ledger).
+    fn withdraw_guilty(&mut self, suspects: &BTreeSet<InodeNo>) -> BTreeSet<InodeNo> {
+        let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
+        let ledger = Ledger::new(&prover, &self.inodes);
+        let mut guilty = ledger.certify_pending(std::mem::take(&mut self.outcome.pending));
+        for inode in self.lost_inodes() {
+            if self.inodes.kind(inode) == Kind::Directory {
+                guilty.insert(inode);
             }
             self.inodes.revise(inode, InodeFact::default(), 0);
             self.outcome.revised.push(inode);
         }
-    }
-
-    /// Certifies what had to wait. Everything is counted, also what contradicts the facts: the directories returned are
-    /// to be withdrawn as a whole.
-    fn certify_pending(&mut self) -> BTreeSet<InodeNo> {
-        let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
-        let mut guilty = BTreeSet::new();
-        for Pending { directory, target, kind } in std::mem::take(&mut self.outcome.pending) {
-            let is_parent_entry = kind == Kind::Unused
-                && self
-                    .inodes
-                    .directory(directory)
-                    .is_some_and(|fact| fact.parent_entry.load(Relaxed) == target.0);
-            let certainty = if is_parent_entry {
-                prover.certify_parent(target)
-            } else {
-                prover.certify(Target { inode: target, kind })
-            };
-            if certainty != Certainty::Right {
-                guilty.insert(directory);
+        let contested = self.inodes.contested();
+        let holders = self.holders_of_doubtful_names(&contested);
+        guilty.extend(&holders.of_revised);
+        guilty.retain(|inode| !suspects.contains(inode));
+        let innocent = |holder: &InodeNo| !guilty.contains(holder) && !suspects.contains(holder);
+        // What contested directories are called in innocent ones.
+        let mut names: BTreeMap<InodeNo, Vec<InodeNo>> = BTreeMap::new();
+        for (child, holder) in holders.of_contested.iter().filter(|(_, holder)| innocent(holder)) {
+            names.entry(*child).or_default().push(*holder);
+        }
+        guilty.extend(names.values().filter(|holders| holders.len() > 1).flatten());
+        let mut reader = BatchReader::new(self.fs.device, ReadBackend::Pread, 1);
+        let mut proof = DirectoryProof::default();
+        for inode in &guilty {
+            if self.prove_again(*inode, &prover, &mut reader, &mut proof) {
+                ledger.withdraw(*inode, &proof);
             }
-            self.inodes.observe_link(target);
-            if !is_parent_entry && self.inodes.kind(target) == Kind::Directory {
-                self.inodes.set_parent(target, directory);
-            }
+        }
+        for fact in contested.iter().filter_map(|child| self.inodes.directory(*child)) {
+            let holder = names.get(&InodeNo(fact.inode)).and_then(|holders| holders.first());
+            let parent = holder.filter(|holder| !guilty.contains(holder)).map_or(0, |holder| holder.0);
+            fact.parent.store(parent, Relaxed);
         }
         guilty
     }
 
-    /// Directories that hold names of inodes whose facts changed after they may have been certified, or of directories
-    /// that have several names.
-    fn holders_of_doubtful_names(&self) -> BTreeSet<InodeNo> {
-        let mut doubtful: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
-        let mut found = BTreeSet::new();
-        for directory in self.inodes.directories() {
-            if doubtful.contains(&InodeNo(directory.parent_entry.load(Relaxed))) {
-                found.insert(InodeNo(directory.inode));
-            }
-        }
-        doubtful.extend(self.inodes.contested());
-        if !doubtful.is_empty() {
-            found.extend(self.search_names(&|inode| doubtful.contains(&inode)));
-        }
-        found
+    /// The proof with which the directory was counted.
+    fn prove_again(
+        &self,
+        inode: InodeNo,
+        prover: &DirectoryProver<'_>,
+        reader: &mut BatchReader<'_>,
+        proof: &mut DirectoryProof,
+    ) -> bool {
+        let job = Directory::open(self.fs, inode).and_then(|directory| {
+            DirectoryJob::of_inspected(inode, &directory.record, &directory.runs, directory.inline)
+        });
+        job.is_some_and(|job| job.prove(prover, self.fs, reader, proof).proved)
     }
 
-    /// The directories that hold names of inodes that `wanted` accepts.
-    fn search_names(&self, wanted: &(dyn Fn(InodeNo) -> bool + Sync)) -> BTreeSet<InodeNo> {
+    /// Inodes in use whose records lie in bad blocks: they are lost.
+    fn lost_inodes(&self) -> Vec<InodeNo> {
+        let mut lost = directory::inodes_in_bad_blocks(self.fs, self.bad_blocks);
+        lost.retain(|inode| {
+            self.inodes.kind(*inode) != Kind::Unused && inode.0 >= self.fs.geometry.first_inode
+        });
+        lost
+    }
+
+    /// Looks for the names of inodes whose facts changed after they may have been certified, and of `contested`
+    /// directories. A parent entry counts as a name of a revised inode.
+    fn holders_of_doubtful_names(&self, contested: &[InodeNo]) -> Holders {
+        let revised: BTreeSet<InodeNo> = self.outcome.revised.iter().copied().collect();
+        if revised.is_empty() && contested.is_empty() {
+            return Holders::default();
+        }
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
@@ -146,55 +159,34 @@ impl CrossCheck<'_> {
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,
-            |_| Vec::new(),
-            |found, part| {
-                for inode in part {
-                    let Some(directory) = Directory::open(self.fs, *inode) else { continue };
-                    let mut holds = false;
-                    directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
-                        holds |= wanted(target)
-                    });
-                    if holds {
-                        found.push(*inode);
-                    }
-                }
-            },
+            |_| Holders::default(),
+            |found, part| part.iter().for_each(|inode| self.find_names(*inode, &revised, contested, found)),
         );
-        found.into_iter().flatten().collect()
+        found.into_iter().fold(Holders::default(), |mut all, part| {
+            all.of_revised.extend(part.of_revised);
+            all.of_contested.extend(part.of_contested);
+            all
+        })
     }
 
-    /// Takes back everything that was counted for a directory that the fast path had called innocent. (Its parent entry
-    /// is known exactly when something was counted.)
-    fn withdraw(&self, inode: InodeNo) {
-        let parent = self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.swap(0, Relaxed));
-        if parent == 0 {
-            return;
-        }
-        self.inodes.withdraw_link(inode);
-        self.inodes.withdraw_link(InodeNo(parent));
-        let Some(directory) = Directory::open(self.fs, inode) else { return };
-        let mut proof = DirectoryProof::default();
-        let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
-        let generation = RawInode::from_record(&directory.record).i_generation.get();
-        let blocks = directory
-            .runs
-            .iter()
-            .flat_map(|run| (0..u64::from(run.count)).map(|at| (run.logical + at, run.physical + at)));
-        for (logical, physical) in blocks {
-            let Ok(block) = self.fs.read_block(BlockNo(physical)) else { continue };
-            // Index blocks are no proof of entries and leave nothing behind.
-            let _ = prover.prove_block(inode, generation, &block, logical == 0, &mut proof);
-        }
-        self.inodes.withdraw_link(inode);
-        if let Some(fact) = self.inodes.directory(inode) {
-            // Not what was proved just now: the root of an index is no block of entries.
-            self.inodes.withdraw_link(InodeNo(fact.parent_entry.swap(0, Relaxed)));
-        }
-        for target in &proof.targets {
-            self.inodes.withdraw_link(target.inode);
-            if let Some(child) = self.inodes.directory(target.inode) {
-                let _ = child.parent.compare_exchange(inode.0, 0, Relaxed, Relaxed);
+    fn find_names(
+        &self,
+        holder: InodeNo,
+        revised: &BTreeSet<InodeNo>,
+        contested: &[InodeNo],
+        found: &mut Holders,
+    ) {
+        let Some(directory) = Directory::open(self.fs, holder) else { return };
+        let parent = self.inodes.directory(holder).map_or(0, |fact| fact.parent_entry.load(Relaxed));
+        let mut holds_revised = revised.contains(&InodeNo(parent));
+        directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
+            holds_revised |= revised.contains(&target);
+            if contested.binary_search(&target).is_ok() {
+                found.of_contested.push((target, holder));
             }
+        });
+        if holds_revised {
+            found.of_revised.push(holder);
         }
     }
 

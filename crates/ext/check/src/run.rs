@@ -9,6 +9,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::{Counted, Device, Overlay, ReadBackend};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Findings, Progress, Row};
 use fsmend_ext_format::inode::special;
@@ -50,6 +51,8 @@ pub struct CheckOptions {
     pub meter: fn() -> Meter,
     /// Clocks for the stages that run side by side, when their costs are wanted.
     pub stage_clock: Option<StageClock>,
+    /// In which order work is taken. Other than the default, for tests only.
+    pub schedule: Schedule,
 }
 
 /// The clocks of the process at one moment, all counted from any fixed point.
@@ -252,9 +255,10 @@ fn scan(
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
-        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, cancel, fast_maps)
+        let CheckOptions { threads, backend, schedule, .. } = options;
+        let outcome = Scan::new(fs, &inodes, &claims, progress, *backend, cancel, fast_maps, *schedule)
             .timed(options.stage_clock)
-            .run(options.threads);
+            .run(*threads);
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }

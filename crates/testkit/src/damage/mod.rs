@@ -83,6 +83,38 @@ impl Damage {
         }
     }
 
+    /// One entry of a directory leads where another one leads: a file gets a name too many and one too few, a
+    /// directory two names, a parent entry a wrong parent. Its type is changed along or not.
+    pub fn of_a_name(survey: &Survey, seed: u64) -> Damage {
+        let mut random = SeededRandom::new(seed);
+        let mut draw = |kinds: &[&str], of_directory: bool| {
+            let fits = |structure: &&Structure| {
+                let is_directory = survey.bytes(structure).get(structure.at + 7) == Some(&2);
+                kinds.contains(&structure.kind) && (is_directory || !of_directory)
+            };
+            let mut entries: Vec<&Structure> = survey.structures.iter().filter(fits).collect();
+            if entries.is_empty() {
+                entries = survey.structures.iter().filter(|entry| kinds.contains(&entry.kind)).collect();
+            }
+            entries[random.below(entries.len() as u64) as usize]
+        };
+        let victim =
+            draw(&["directory entry", if seed % 4 == 0 { "dot entries" } else { "" }], seed % 3 == 0);
+        let model = draw(&["directory entry"], seed % 8 > 2);
+        let mut record = survey.bytes(victim).to_vec();
+        let from = survey.bytes(model);
+        let with_type = random.below(4) != 0;
+        for at in (0..4).chain(if with_type { 7..8 } else { 0..0 }) {
+            record[victim.at + at] = from[model.at + at];
+        }
+        let sealed = random.below(8) != 0;
+        Damage {
+            label: format!("{} leads where {} leads", victim.name, model.name),
+            class: "name".to_owned(),
+            patches: victim.patches(survey, record, sealed),
+        }
+    }
+
     /// Writes the damage into the image.
     pub fn apply(&self, image: &File) -> io::Result<()> {
         self.patches.iter().try_for_each(|patch| image.write_all_at(&patch.new, patch.offset))

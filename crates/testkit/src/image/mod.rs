@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub use recipe::{After, Fill, Recipe};
 
@@ -37,7 +38,10 @@ pub fn build(recipe: &Recipe) -> io::Result<Built> {
     if let Some(reason) = cannot_make(recipe) {
         return Ok(Built::Skipped(reason));
     }
-    let workshop = folder.join(format!("{stem}.{}.making", std::process::id()));
+    // Several tests of one process may want the same image at the same time.
+    static WORKSHOPS: AtomicU32 = AtomicU32::new(0);
+    let number = WORKSHOPS.fetch_add(1, Relaxed);
+    let workshop = folder.join(format!("{stem}.{}-{number}.making", std::process::id()));
     let _ = fs::remove_dir_all(&workshop);
     fs::create_dir_all(&workshop)?;
     let made = make(recipe, &workshop);

@@ -9,6 +9,7 @@ use fsmend_engine::inodes::{InodeTable, Kind, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::special;
 
 use crate::Fs;
 use crate::fast::htree::IndexedDirectory;
@@ -170,10 +171,11 @@ impl<'f> DirectoryProver<'f> {
         let dot = word(0) == directory.0 && dots[4..8] == [12, 0, 1, kind] && dots[8..10] == *b".\0";
         let dot_dot = second[6..8] == [2, kind] && dots[20..23] == *b"..\0";
         let parent = word(12);
-        let in_range = parent != 0 && parent <= self.geometry.inodes_count;
+        let ordinary = parent == special::ROOT
+            || (parent >= self.geometry.first_inode && parent <= self.geometry.inodes_count);
         if !dot
             || !dot_dot
-            || !in_range
+            || !ordinary
             || second_len < RECORD_MIN
             || !second_len.is_multiple_of(4)
             || second_len > block.len() - 12

@@ -5,4 +5,5 @@ pub mod attributes;
 pub mod directory;
 pub mod htree;
 pub mod inode;
+pub mod ledger;
 pub mod map;

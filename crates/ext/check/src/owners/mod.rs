@@ -32,7 +32,7 @@ pub enum Owner {
 pub type Owners = BTreeMap<u64, Vec<Owner>>;
 
 /// Finds the owners of all contested units. Units that turn out to have one owner or none (claims were taken back
-/// meanwhile) are left out, and the claims of units without an owner are cleared. `extra` are owners that no inode's
+/// meanwhile) are left out; units with an owner are claimed afterwards, and those without are not. `extra` are owners that no inode's
 /// map knows of (attribute blocks).
 pub fn find(
     fs: &Fs<'_>,
@@ -74,9 +74,7 @@ pub fn find(
             list.push(Owner::Metadata);
         }
         list.sort_unstable();
-        if list.is_empty() {
-            claims.forget(*unit);
-        }
+        claims.settle(*unit, !list.is_empty());
     }
     owners.retain(|_, list| list.len() > 1);
     owners

@@ -8,14 +8,15 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend, Request, salvage};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
-use fsmend_engine::pool::{self, Queues, StageIndex};
+use fsmend_engine::pool::{self, Queues, Schedule, StageIndex};
 use fsmend_engine::{Findings, Problem, Progress};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::Fs;
-use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, Target};
+use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
+use crate::fast::ledger::{DirectoryJob, Ledger, Pending};
 use crate::fast::map::{Node, Walk, WalkItem, WalkMode, Walked};
 use crate::inode::{self, Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
@@ -41,32 +42,10 @@ const DIRECTORIES: StageIndex = 2;
 /// What the stages are called.
 pub const STAGE_NAMES: [&str; 3] = ["inode tables", "block maps", "directories"];
 
-/// A directory whose blocks are known and filled without holes.
-#[derive(Clone, Debug)]
-struct DirectoryJob {
-    inode: InodeNo,
-    generation: u32,
-    indexed: bool,
-    first_block: u64,
-    /// Empty when `first_block` is the only block.
-    runs: Vec<MapRun>,
-}
-
 enum Batch {
     InodeTable(GroupNo),
     Maps(Vec<WalkItem>),
     Directories(Vec<DirectoryJob>),
-}
-
-/// A certification that waits for its other half.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Pending {
-    /// The directory that holds the entry.
-    pub directory: InodeNo,
-    /// What it leads to.
-    pub target: InodeNo,
-    /// What the entry says it is.
-    pub kind: Kind,
 }
 
 /// Everything that the stages leave behind beside the shared tables. Workers fill their own; merged at the end.
@@ -74,7 +53,7 @@ pub struct Pending {
 pub struct ScanOutcome {
     /// Problems found by inspection.
     pub findings: Findings,
-    /// Certifications that have to wait.
+    /// Entries that have to wait to be certified.
     pub pending: Vec<Pending>,
     /// Directories that have to be inspected; nothing was counted for them.
     pub suspect_directories: Vec<InodeNo>,
@@ -268,6 +247,7 @@ pub struct Scan<'a> {
     clock: Option<StageClock>,
     /// The first group whose inode table the kernel has not been told about.
     announced: AtomicU32,
+    schedule: Schedule,
 }
 
 struct Worker<'a> {
@@ -288,6 +268,7 @@ impl<'a> Scan<'a> {
         backend: ReadBackend,
         cancel: &'a std::sync::atomic::AtomicBool,
         fast_maps: bool,
+        schedule: Schedule,
     ) -> Self {
         Scan {
             fs,
@@ -295,13 +276,14 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::new(STAGE_NAMES.len(), cancel),
+            queues: Queues::scheduled(STAGE_NAMES.len(), cancel, schedule),
             progress,
             backend,
             nodes_visited: AtomicU64::new(0),
             fast_maps,
             clock: None,
             announced: AtomicU32::new(0),
+            schedule,
         }
     }
 
@@ -423,7 +405,7 @@ impl<'a> Scan<'a> {
         outcome.xattr_references.append(&mut work.xattr_references);
         let ChunkWork { facts, walks, mut directories, .. } = work;
         self.inodes.publish(group.0, facts);
-        for items in walks.chunks(WALKS_PER_BATCH) {
+        for items in walks.chunks(self.batch(WALKS_PER_BATCH)) {
             let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
             self.push(MAPS, weight, Batch::Maps(items.to_vec()));
         }
@@ -482,11 +464,12 @@ impl<'a> Scan<'a> {
             Verdict::Innocent => {}
         }
         work.facts.record(index, inode, InodeFact::new(proof.kind, 0), proof.links);
+        if proof.needs_walk {
+            // Everything else is taken in when its map has been walked.
+            return work.walks.push(WalkItem::new(inode, proof, &RawInode::from_record(record)));
+        }
         if proof.xattr_block != 0 {
             work.xattr_references.push((proof.xattr_block, inode));
-        }
-        if proof.needs_walk {
-            return work.walks.push(WalkItem::new(inode, proof, &RawInode::from_record(record)));
         }
         if self.fs.counts_quota() {
             let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
@@ -512,13 +495,18 @@ impl<'a> Scan<'a> {
                 work.facts.record(index, inode, fact, links);
             }
             if fact.kind() == Kind::Directory {
-                match DirectoryJob::from_inspection(inode, &inspection).filter(|_| found.is_empty()) {
+                match job_of(inode, &inspection).filter(|_| found.is_empty()) {
                     Some(job) => work.directories.push(job),
                     None => outcome.suspect_directories.push(inode),
                 }
             }
             outcome.findings.merge(found);
         }
+    }
+
+    /// Most things in a batch, where there are to be `most`.
+    fn batch(&self, most: usize) -> usize {
+        self.schedule.batch_max.clamp(1, most)
     }
 
     fn push_directories(&self, jobs: Vec<DirectoryJob>) {
@@ -528,9 +516,9 @@ impl<'a> Scan<'a> {
         let mut batch = Vec::new();
         let mut weight = 0;
         for job in jobs {
-            weight += 16 * job.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1);
+            weight += job.weight();
             batch.push(job);
-            if batch.len() == DIRECTORIES_PER_BATCH {
+            if batch.len() == self.batch(DIRECTORIES_PER_BATCH) {
                 self.push(DIRECTORIES, weight, Batch::Directories(std::mem::take(&mut batch)));
                 weight = 0;
             }
@@ -552,6 +540,9 @@ impl<'a> Scan<'a> {
         for (item, Walked { innocent, scattered, runs }) in items.iter().zip(verdicts) {
             let counts = innocent && scattered && is_short(self.fs, item.charged_blocks);
             worker.outcome.non_contiguous += u64::from(counts);
+            if innocent && item.xattr_block != 0 {
+                worker.outcome.xattr_references.push((item.xattr_block, item.inode));
+            }
             if innocent && self.fs.counts_quota() {
                 let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
                 charge(&mut worker.outcome.quota, self.fs, item.inode, &item.raw, bytes);
@@ -581,7 +572,6 @@ impl<'a> Scan<'a> {
         let Some(Ok(record)) = self.fs.read_inode(item.inode) else { return };
         let mut found = Findings::new();
         let inspection = inode::inspect(self.fs, item.inode, &record, &mut found);
-        outcome.xattr_references.retain(|(_, inode)| *inode != item.inode);
         let fact = outcome.take_inspection(item.inode, &inspection, self.claims, self.fs);
         let links = RawInode::from_record(&inspection.record).i_links_count.get();
         self.inodes.revise(item.inode, fact, links);
@@ -590,7 +580,7 @@ impl<'a> Scan<'a> {
         }
         if fact.kind() == Kind::Directory {
             let plain = found.is_empty() && item.kind == Kind::Directory;
-            match DirectoryJob::from_inspection(item.inode, &inspection).filter(|_| plain) {
+            match job_of(item.inode, &inspection).filter(|_| plain) {
                 Some(job) => directories.push(job),
                 None => outcome.suspect_directories.push(item.inode),
             }
@@ -625,26 +615,15 @@ impl<'a> Scan<'a> {
     }
 
     fn directories(&self, worker: &mut Worker<'a>, jobs: Vec<DirectoryJob>) -> u64 {
-        let fs = self.fs;
-        let weight = jobs
-            .iter()
-            .map(|job| 16 * job.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1))
-            .sum();
+        let weight = jobs.iter().map(DirectoryJob::weight).sum();
         let (single, several): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.runs.is_empty());
         let blocks: Vec<u64> = single.iter().map(|job| job.first_block).collect();
         let Worker { reader, directory: proof, outcome, .. } = worker;
-        let reading = read_blocks(reader, fs, &blocks, &mut |index, result| {
+        let reading = read_blocks(reader, self.fs, &blocks, &mut |index, result| {
             let job = &single[index];
             proof.clear();
-            let proved = result.ok().is_some_and(|block| {
-                !job.indexed
-                    && self
-                        .directory_prover
-                        .prove_block(job.inode, job.generation, block, true, proof)
-                        .is_some()
-                    && proof.names_are_unique()
-            });
-            self.conclude(job.inode, proved, proof, &mut outcome.pending, &mut outcome.suspect_directories);
+            let proved = result.is_ok_and(|block| job.prove_single(&self.directory_prover, block, proof));
+            self.conclude(job.inode, proved, proof, outcome);
         });
         let cost = &mut outcome.costs[DIRECTORIES];
         cost.items += single.len() as u64;
@@ -659,92 +638,25 @@ impl<'a> Scan<'a> {
     /// A directory of several blocks: read in disk order, proved block by block.
     fn large_directory(&self, worker: &mut Worker<'a>, job: &DirectoryJob) {
         let Worker { reader, directory: proof, outcome, .. } = worker;
-        proof.clear();
-        let reading = crate::fast::directory::prove_large(
-            &self.directory_prover,
-            self.fs,
-            reader,
-            (job.inode, job.generation, job.indexed),
-            &job.runs,
-            proof,
-        );
+        let reading = job.prove(&self.directory_prover, self.fs, reader, proof);
         let cost = &mut outcome.costs[DIRECTORIES];
         cost.items += reading.blocks;
         cost.requests += reading.requests;
         cost.bytes += reading.bytes;
-        self.conclude(
-            job.inode,
-            reading.proved,
-            proof,
-            &mut outcome.pending,
-            &mut outcome.suspect_directories,
-        );
+        self.conclude(job.inode, reading.proved, proof, outcome);
     }
 
     /// Counts the entries of a proved directory, or hands it over as a suspect with nothing counted.
-    fn conclude(
-        &self,
-        directory: InodeNo,
-        proved: bool,
-        proof: &DirectoryProof,
-        pending: &mut Vec<Pending>,
-        suspects: &mut Vec<InodeNo>,
-    ) {
-        let certain = |target: &Target| self.directory_prover.certify(*target) != Certainty::Suspect;
-        let parent = self.directory_prover.certify_parent(proof.parent_entry);
-        if !proved || parent == Certainty::Suspect || !proof.targets.iter().all(certain) {
-            return suspects.push(directory);
-        }
-        if let Some(fact) = self.inodes.directory(directory) {
-            fact.parent_entry.store(proof.parent_entry.0, Relaxed);
-        }
-        self.inodes.observe_link(directory);
-        match parent {
-            Certainty::Right => self.inodes.observe_link(proof.parent_entry),
-            _ => pending.push(Pending { directory, target: proof.parent_entry, kind: Kind::Unused }),
-        }
-        for target in &proof.targets {
-            // Asked again: the answer may have become known meanwhile. A contradiction is settled with the pending ones.
-            match self.directory_prover.certify(*target) {
-                Certainty::Later | Certainty::Suspect => {
-                    pending.push(Pending { directory, target: target.inode, kind: target.kind });
-                }
-                Certainty::Right => {
-                    self.inodes.observe_link(target.inode);
-                    if target.kind == Kind::Directory || self.inodes.kind(target.inode) == Kind::Directory {
-                        self.inodes.set_parent(target.inode, directory);
-                    }
-                }
-            }
+    fn conclude(&self, directory: InodeNo, proved: bool, proof: &DirectoryProof, outcome: &mut ScanOutcome) {
+        let ledger = Ledger::new(&self.directory_prover, self.inodes);
+        if !(proved && ledger.count(directory, proof, &mut outcome.pending)) {
+            outcome.suspect_directories.push(directory);
         }
     }
 }
 
-impl DirectoryJob {
-    fn new(inode: InodeNo, generation: u32, flags_word: u32, runs: &[MapRun]) -> Self {
-        let several = runs.len() > 1 || runs.first().is_some_and(|run| run.count > 1);
-        DirectoryJob {
-            inode,
-            generation,
-            indexed: flags_word & flags::INDEX != 0,
-            first_block: runs.first().map_or(0, |run| run.physical),
-            runs: if several { runs.to_vec() } else { Vec::new() },
-        }
-    }
-
-    /// The job for an inspected directory that has nothing unusual about it but its inode.
-    fn from_inspection(inode: InodeNo, inspection: &Inspection) -> Option<Self> {
-        let raw = RawInode::from_record(&inspection.record);
-        let unusual = flags::CASEFOLD | flags::ENCRYPT | flags::INLINE_DATA;
-        let mut next = 0;
-        let filled = inspection.runs.iter().all(|run| {
-            let follows = run.logical == next && !run.unwritten;
-            next = run.logical + u64::from(run.count);
-            follows
-        });
-        let plain = !inspection.inline && filled && next > 0 && raw.i_flags.get() & unusual == 0;
-        plain.then(|| DirectoryJob::new(inode, raw.i_generation.get(), raw.i_flags.get(), &inspection.runs))
-    }
+fn job_of(inode: InodeNo, inspection: &Inspection) -> Option<DirectoryJob> {
+    DirectoryJob::of_inspected(inode, &inspection.record, &inspection.runs, inspection.inline)
 }
 
 /// What one worker gathers from one inode table before it is published.

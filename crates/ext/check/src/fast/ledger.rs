@@ -1,0 +1,215 @@
+//! What innocent directories count, and how it is taken back.
+//!
+//! Directories are proved while other inode tables are still being read, so when an entry is seen, what it leads to may or
+//! may not be known: that depends on timing, and the outcome must not. It does not, for these reasons:
+//!
+//! 1. A directory counts all or nothing. It counts nothing when its bytes are no proof, or when an entry contradicts
+//!    facts that are known already. Otherwise it counts its `.`, its `..` and every name once: at once where the fact
+//!    is there, else when the pending ones are certified.
+//! 2. So after certification, exactly these directories keep what they counted: those whose bytes are a proof and whose
+//!    every entry the *final* facts bear out. The others either counted nothing, or are guilty and withdrawn; whichever
+//!    it was, they are inspected then. (Facts that changed after they were known do no harm: whoever holds an entry that
+//!    leads to such an inode is guilty, whatever it may have been certified with.)
+//! 3. Withdrawing runs the same proof over the same bytes, and takes back each thing that [`Ledger::count`] counted.
+//! 4. Numbers of links are sums, which have no order. Parents are not: of several names of one directory, the first one
+//!    seen would win. But then the directory is contested, and its parent is found anew from the names in those
+//!    directories that are innocent by 2, however it came to be contested.
+//!
+//! Inspections come after all that, one by one, in the order of the inodes.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fsmend_base::InodeNo;
+use fsmend_device::BatchReader;
+use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_ext_format::inode::{RawInode, flags};
+
+use crate::Fs;
+use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, LargeProof, Target, prove_large};
+use crate::inode::MapRun;
+use crate::reading::read_blocks;
+
+/// A directory whose blocks are known and filled without holes.
+#[derive(Clone, Debug)]
+pub struct DirectoryJob {
+    /// The directory.
+    pub inode: InodeNo,
+    /// Its generation.
+    pub generation: u32,
+    /// Whether it says that it has an index.
+    pub indexed: bool,
+    /// Where its first block lies.
+    pub first_block: u64,
+    /// Its map; empty when `first_block` is the only block.
+    pub runs: Vec<MapRun>,
+}
+
+impl DirectoryJob {
+    /// The job for a directory with this map, which has no holes.
+    pub fn new(inode: InodeNo, generation: u32, flags_word: u32, runs: &[MapRun]) -> Self {
+        let several = runs.len() > 1 || runs.first().is_some_and(|run| run.count > 1);
+        DirectoryJob {
+            inode,
+            generation,
+            indexed: flags_word & flags::INDEX != 0,
+            first_block: runs.first().map_or(0, |run| run.physical),
+            runs: if several { runs.to_vec() } else { Vec::new() },
+        }
+    }
+
+    /// The job for a directory that was inspected, if there is nothing unusual about its contents.
+    pub fn of_inspected(inode: InodeNo, record: &[u8], runs: &[MapRun], inline: bool) -> Option<Self> {
+        let raw = RawInode::from_record(record);
+        let unusual = flags::CASEFOLD | flags::ENCRYPT | flags::INLINE_DATA;
+        let mut next = 0;
+        let filled = runs.iter().all(|run| {
+            let follows = run.logical == next && !run.unwritten;
+            next = run.logical + u64::from(run.count);
+            follows
+        });
+        let plain = !inline && filled && next > 0 && raw.i_flags.get() & unusual == 0;
+        plain.then(|| DirectoryJob::new(inode, raw.i_generation.get(), raw.i_flags.get(), runs))
+    }
+
+    /// What it weighs beside other work, in blocks of inode tables.
+    pub fn weight(&self) -> u64 {
+        16 * self.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)
+    }
+
+    /// Tries to prove the directory, whose only block holds `block`.
+    pub fn prove_single(
+        &self,
+        prover: &DirectoryProver<'_>,
+        block: &[u8],
+        proof: &mut DirectoryProof,
+    ) -> bool {
+        !self.indexed
+            && prover.prove_block(self.inode, self.generation, block, true, proof).is_some()
+            && proof.names_are_unique()
+    }
+
+    /// Reads the directory, whatever its size, and tries to prove it.
+    pub fn prove(
+        &self,
+        prover: &DirectoryProver<'_>,
+        fs: &Fs<'_>,
+        reader: &mut BatchReader<'_>,
+        proof: &mut DirectoryProof,
+    ) -> LargeProof {
+        proof.clear();
+        if !self.runs.is_empty() {
+            let place = (self.inode, self.generation, self.indexed);
+            return prove_large(prover, fs, reader, place, &self.runs, proof);
+        }
+        let mut proved = false;
+        let reading = read_blocks(reader, fs, &[self.first_block], &mut |_, result| {
+            proved = result.is_ok_and(|block| self.prove_single(prover, block, proof));
+        });
+        LargeProof { proved, blocks: 1, requests: reading.requests, bytes: reading.bytes }
+    }
+}
+
+/// An entry that is certified once all facts are there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Pending {
+    /// The directory that holds the entry.
+    pub directory: InodeNo,
+    /// What it leads to.
+    pub target: InodeNo,
+    /// What the entry says it is.
+    pub kind: Kind,
+    /// Whether it is a name, not `..`.
+    pub is_name: bool,
+}
+
+/// Counts for directories that are proved.
+#[derive(Clone, Copy)]
+pub struct Ledger<'a> {
+    prover: &'a DirectoryProver<'a>,
+    inodes: &'a InodeTable,
+}
+
+impl<'a> Ledger<'a> {
+    /// A ledger in which entries are written that `prover` certifies.
+    pub fn new(prover: &'a DirectoryProver<'a>, inodes: &'a InodeTable) -> Self {
+        Ledger { prover, inodes }
+    }
+
+    /// Counts all entries of a directory, those that have to wait as `pending` ones. Counts nothing, and returns false,
+    /// when what is known contradicts one of them.
+    pub fn count(&self, directory: InodeNo, proof: &DirectoryProof, pending: &mut Vec<Pending>) -> bool {
+        let parent = Target { inode: proof.parent_entry, kind: Kind::Directory };
+        let contradicted = |target: &Target| self.certify_entry(*target, true) == Certainty::Suspect;
+        if self.certify_entry(parent, false) == Certainty::Suspect || proof.targets.iter().any(contradicted) {
+            return false;
+        }
+        if let Some(fact) = self.inodes.directory(directory) {
+            fact.parent_entry.store(parent.inode.0, Relaxed);
+        }
+        self.inodes.observe_link(directory);
+        self.count_entry(directory, parent, false, pending);
+        for target in &proof.targets {
+            self.count_entry(directory, *target, true, pending);
+        }
+        true
+    }
+
+    fn count_entry(&self, directory: InodeNo, target: Target, is_name: bool, pending: &mut Vec<Pending>) {
+        match self.certify_entry(target, is_name) {
+            Certainty::Right => self.observe(directory, target, is_name),
+            // What became known meanwhile and contradicts the entry is found with the pending ones.
+            Certainty::Later | Certainty::Suspect => {
+                let Target { inode, kind } = target;
+                pending.push(Pending { directory, target: inode, kind, is_name });
+            }
+        }
+    }
+
+    fn observe(&self, directory: InodeNo, target: Target, is_name: bool) {
+        self.inodes.observe_link(target.inode);
+        let is_directory = match target.kind {
+            Kind::Directory => true,
+            // Entries without types.
+            Kind::Unused => self.inodes.kind(target.inode) == Kind::Directory,
+            _ => false,
+        };
+        if is_name && is_directory {
+            self.inodes.set_parent(target.inode, directory);
+        }
+    }
+
+    #[inline]
+    fn certify_entry(&self, target: Target, is_name: bool) -> Certainty {
+        if is_name { self.prover.certify(target) } else { self.prover.certify_parent(target.inode) }
+    }
+
+    /// Counts what had to wait, also what the facts contradict: the directories returned hold such entries and have to
+    /// be withdrawn as a whole.
+    pub fn certify_pending(&self, pending: Vec<Pending>) -> BTreeSet<InodeNo> {
+        let mut guilty = BTreeSet::new();
+        for Pending { directory, target, kind, is_name } in pending {
+            let target = Target { inode: target, kind };
+            if self.certify_entry(target, is_name) != Certainty::Right {
+                guilty.insert(directory);
+            }
+            self.observe(directory, target, is_name);
+        }
+        guilty
+    }
+
+    /// Takes back everything that was counted for a directory with this proof.
+    pub fn withdraw(&self, directory: InodeNo, proof: &DirectoryProof) {
+        self.inodes.withdraw_link(directory);
+        self.inodes.withdraw_link(proof.parent_entry);
+        if let Some(fact) = self.inodes.directory(directory) {
+            fact.parent_entry.store(0, Relaxed);
+        }
+        for target in &proof.targets {
+            self.inodes.withdraw_link(target.inode);
+            if let Some(child) = self.inodes.directory(target.inode) {
+                let _ = child.parent.compare_exchange(directory.0, 0, Relaxed, Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The checker, called within the test's own process: for tests that need thousands of runs, or what no user can ask for.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::{Device, ReadBackend};
+use fsmend_engine::Progress;
+use fsmend_engine::pool::Schedule;
+use fsmend_ext_check::run::{CheckOptions, CheckReport, Meter, Refused, check};
+use fsmend_ext_check::superblock::SuperblockOptions;
+
+/// How one run goes about its work. Nothing of it may show in what is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Workers.
+    pub threads: usize,
+    /// How they read.
+    pub backend: ReadBackend,
+    /// In which order they take their work.
+    pub schedule: Schedule,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Manner { threads: 1, backend: ReadBackend::Pread, schedule: Schedule::default() }
+    }
+}
+
+/// Checks `device`.
+pub fn checked(device: &Arc<dyn Device>, manner: Manner) -> Result<CheckReport, Refused> {
+    let options = CheckOptions {
+        threads: manner.threads,
+        memory: 64 << 20,
+        replay: true,
+        superblock: SuperblockOptions::default(),
+        external_journal: None,
+        now: 1_700_000_000,
+        backend: manner.backend,
+        want_all_paths: true,
+        meter: Meter::default,
+        schedule: manner.schedule,
+        stage_clock: None,
+    };
+    check(device, &options, &Progress::new(), &AtomicBool::new(false))
+}
+
+/// Checks `device`. Returns everything that was found, line by line: problems, their numbers, the summary; or the
+/// refusal.
+pub fn found_on(device: &Arc<dyn Device>, manner: Manner) -> Vec<String> {
+    let report = match checked(device, manner) {
+        Ok(report) => report,
+        Err(refused) => return vec![refused.to_string()],
+    };
+    let mut lines = vec![format!("{:?}", report.summary), format!("{:?}", report.findings.counts())];
+    let problems = report.findings.into_sorted();
+    lines.extend(problems.iter().map(|problem| {
+        let path = problem.object.path.as_deref().unwrap_or("-");
+        format!("{} {path} {}", problem.row.code, problem.message())
+    }));
+    lines
+}
