@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fsmend_base::BlockNo;
 use fsmend_device::{BatchReader, Device, Request};
 use fsmend_engine::Findings;
+use fsmend_ext_format::features::incompat;
 
 use crate::reading::DEPTH;
 use crate::run::{CheckOptions, Meter};
@@ -14,6 +15,8 @@ use crate::{Fs, Refusal, run, superblock};
 const PROBE_REQUESTS: usize = 16;
 /// Bytes of one of them.
 const PROBE_LEN: u32 = 256 * 1024;
+/// Neighbouring directory and map blocks are read together, about so many at a time.
+const BLOCKS_PER_REQUEST: u64 = 32;
 /// A check of what is in memory already handles about this many bytes a second on one core.
 const CHECK_BYTES_PER_SECOND: f64 = 4e9;
 
@@ -39,6 +42,8 @@ struct Demand {
     bitmaps: u64,
     /// Directory blocks: at least one for each directory.
     directories: u64,
+    /// Indirect blocks, if all files are mapped by them and have no holes.
+    maps: u64,
     groups_in_use: u64,
 }
 
@@ -50,14 +55,14 @@ pub fn estimate(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Esti
     let demand = demand(&fs);
     let (probed, elapsed) = probe(&fs, options);
     let rate = if elapsed > 0.0 && probed > 0 { probed as f64 / elapsed } else { 100e6 };
-    let bytes = demand.inode_tables + demand.bitmaps + demand.directories;
+    let bytes = demand.inode_tables + demand.bitmaps + demand.directories + demand.maps;
     let requests = demand.groups_in_use
         + demand.bitmaps.div_ceil(u64::from(PROBE_LEN))
-        + demand.directories.div_ceil(4 * u64::from(fs.geometry.block_size));
+        + (demand.directories + demand.maps).div_ceil(BLOCKS_PER_REQUEST * u64::from(fs.geometry.block_size));
     let workers = options.threads.max(1) as f64;
     let low = bytes as f64 / rate.max(1.0) / 1.5 + bytes as f64 / CHECK_BYTES_PER_SECOND / workers;
-    // Directories and maps may lie scattered, and maps are not counted at all.
-    let high = 3.0 * low + demand.directories as f64 / rate.max(1.0) * 3.0 + 0.05;
+    // Directories and maps may lie scattered, and files with holes have more of the latter.
+    let high = 3.0 * low + (demand.directories + demand.maps) as f64 / rate.max(1.0) * 3.0 + 0.05;
     let basis = format!(
         "{} groups with inodes in use, {} directories, and a probe that read {:.1} MB/s",
         demand.groups_in_use,
@@ -75,6 +80,11 @@ fn demand(fs: &Fs<'_>) -> Demand {
         demand.bitmaps += 2 * block_size;
         demand.directories += u64::from(group.desc.used_dirs) * block_size;
         demand.groups_in_use += u64::from(group.scan_inodes > 0);
+    }
+    if !fs.geometry.features.has_incompat(incompat::EXTENTS) {
+        let free: u64 = fs.groups.iter().map(|group| u64::from(group.desc.free_blocks)).sum();
+        let used = fs.geometry.blocks_count.saturating_sub(free);
+        demand.maps = used.saturating_sub(demand.inode_tables / block_size) / (block_size / 4) * block_size;
     }
     demand
 }

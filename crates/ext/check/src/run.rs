@@ -156,7 +156,7 @@ fn check_from(
     let bad = bad_blocks::check(&fs, findings);
     bad.apply(&mut fs.groups);
     group::refuse_without_room(&settled, &fs.groups)?;
-    laps.lap("superblock, groups, journal", fs.groups.len() as u64);
+    laps.lap("opening", fs.groups.len() as u64);
     let mut report = check_settled(
         &fs,
         &bad,
@@ -219,14 +219,14 @@ fn check_settled(
     cross.owners(&extra);
     superblock::check_large_files(fs, cross.outcome.first_large_file, &mut cross.outcome.findings);
     stop_if(cancel)?;
-    laps.lap("suspects and owners", suspects);
+    laps.lap("suspects", suspects);
     cross.tree_and_links();
-    laps.lap("tree and links", u64::from(fs.geometry.inodes_count));
+    laps.lap("links", u64::from(fs.geometry.inodes_count));
     let workers = options.threads;
     let totals =
         allocation::check(fs, &cross.inodes, &cross.claims, workers, cancel, &mut cross.outcome.findings);
     stop_if(cancel)?;
-    laps.lap("bitmaps and counts", u64::from(fs.geometry.group_count));
+    laps.lap("bitmaps", u64::from(fs.geometry.group_count));
     findings.merge(std::mem::take(&mut cross.outcome.findings));
     let mut usage = std::mem::take(&mut cross.outcome.quota);
     usage.merge(released);
@@ -235,7 +235,7 @@ fn check_settled(
     let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
     orphan::refugees(refugees, &mut findings);
     let findings = paths::name_objects(&cross, findings, options.want_all_paths);
-    laps.lap("quota, names", findings.counts().values().sum());
+    laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &totals, non_contiguous);
     Ok(CheckReport { findings, summary, stats: laps.take(), degraded: Vec::new() })
 }

@@ -255,7 +255,7 @@ impl Comparison<'_> {
             let last = InodeNo(first.0 + count as u32 - 1);
             let range =
                 if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") };
-            return problem.detail("inodes", range).detail("first", first.0).detail("last", last.0);
+            return problem.detail("first", first.0).detail("last", last.0).detail("inodes", range);
         }
         let geometry = &self.fs.geometry;
         let unit = u64::from(geometry.cluster_blocks);

@@ -19,7 +19,7 @@ problem_rows! {
         meaning: "A file exists without a name: the directory entry was lost, or the file was being deleted when the system stopped.",
         repair: "The file gets a name in lost+found.",
         loss: "Its name.",
-        peers: [0x040002],
+        peers: [0x040002, 0x040003],
     }
     /// No name leads to an inode without contents.
     UNATTACHED_EMPTY = "ext.inode.unattached-empty" {
