@@ -91,20 +91,51 @@ fn contested_units_of(fs: &Fs<'_>, claims: &Claims, inode: InodeNo, found: &mut 
     }
 }
 
+/// Who else claims a block: the first few, and whether there are more. A crowd on one block costs no more than a pair.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Others(BTreeSet<Owner>);
+
+impl Others {
+    /// Among all `owners` of a unit, those beside `owner`; itself if it is there alone (at several places).
+    fn of(owner: Owner, owners: &BTreeSet<Owner>) -> Self {
+        let alone = owners.len() == 1;
+        let beside = owners.iter().copied().filter(|other| alone || *other != owner);
+        Others(beside.take(OTHERS_NAMED_MAX + 1).collect())
+    }
+
+    fn extend(&mut self, others: &Others) {
+        self.0.extend(&others.0);
+        while self.0.len() > OTHERS_NAMED_MAX + 1 {
+            self.0.pop_last();
+        }
+    }
+
+    fn names(&self, inode: InodeNo) -> Value {
+        let name = |owner: &Owner| match owner {
+            Owner::Metadata => Value::from("the file system's own structures"),
+            Owner::Inode(other) if *other == inode => Value::from("itself, at another place"),
+            Owner::Inode(other) => Value::Inode(*other, None),
+        };
+        let mut names: Vec<Value> = self.0.iter().take(OTHERS_NAMED_MAX).map(name).collect();
+        if self.0.len() > OTHERS_NAMED_MAX {
+            names.push("more".into());
+        }
+        Value::List(names)
+    }
+}
+
 /// Raises the problems: one for each run of blocks and inode, one for each inode.
 pub fn report(fs: &Fs<'_>, owners: &Owners, findings: &mut Findings) {
-    let mut by_inode: BTreeMap<InodeNo, (u64, BTreeSet<Owner>)> = BTreeMap::new();
-    let mut runs: BTreeMap<InodeNo, (u64, u64, BTreeSet<Owner>)> = BTreeMap::new();
+    let mut by_inode: BTreeMap<InodeNo, (u64, Others)> = BTreeMap::new();
+    let mut runs: BTreeMap<InodeNo, (u64, u64, Others)> = BTreeMap::new();
     for (unit, list) in owners {
         let distinct: BTreeSet<Owner> = list.iter().copied().collect();
         for owner in &distinct {
             let Owner::Inode(inode) = owner else { continue };
-            let alone = distinct.len() == 1;
-            let others: BTreeSet<Owner> =
-                distinct.iter().copied().filter(|other| alone || other != owner).collect();
+            let others = Others::of(*owner, &distinct);
             let entry = by_inode.entry(*inode).or_default();
             entry.0 += 1;
-            entry.1.extend(others.iter().copied());
+            entry.1.extend(&others);
             match runs.get_mut(inode) {
                 Some((start, count, with)) if *start + *count == *unit && *with == others => *count += 1,
                 _ => {
@@ -122,33 +153,13 @@ pub fn report(fs: &Fs<'_>, owners: &Owners, findings: &mut Findings) {
     for (inode, (count, others)) in by_inode {
         let problem =
             Problem::new(&problems::SHARES_BLOCKS).inode(inode).detail("count", count * unit_blocks);
-        findings.raise(problem.detail("others", names_of(inode, &others)));
+        findings.raise(problem.detail("others", others.names(inode)));
     }
 }
 
-fn raise_run(
-    fs: &Fs<'_>,
-    inode: InodeNo,
-    start: u64,
-    count: u64,
-    with: &BTreeSet<Owner>,
-    findings: &mut Findings,
-) {
+fn raise_run(fs: &Fs<'_>, inode: InodeNo, start: u64, count: u64, with: &Others, findings: &mut Findings) {
     let unit_blocks = u64::from(fs.geometry.cluster_blocks);
     let problem = Problem::new(&problems::MULTIPLY_CLAIMED).inode(inode);
     let problem = problem.blocks(BlockNo(start * unit_blocks), count * unit_blocks);
-    findings.raise(problem.detail("others", names_of(inode, with)));
-}
-
-fn names_of(inode: InodeNo, others: &BTreeSet<Owner>) -> Value {
-    let name = |owner: &Owner| match owner {
-        Owner::Metadata => Value::from("the file system's own structures"),
-        Owner::Inode(other) if *other == inode => Value::from("itself, at another place"),
-        Owner::Inode(other) => Value::Inode(*other, None),
-    };
-    let mut names: Vec<Value> = others.iter().take(OTHERS_NAMED_MAX).map(name).collect();
-    if others.len() > OTHERS_NAMED_MAX {
-        names.push(format!("{} more", others.len() - OTHERS_NAMED_MAX).into());
-    }
-    Value::List(names)
+    findings.raise(problem.detail("others", with.names(inode)));
 }
