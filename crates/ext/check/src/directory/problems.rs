@@ -203,7 +203,7 @@ problem_rows! {
     }
     /// The type byte is zero.
     FILE_TYPE_MISSING = "ext.directory.file-type-missing" {
-        severity: Minor, evidence: Cross, preen: true,
+        severity: Note, evidence: Cross, preen: true,
         message: "'{name}' in directory {inode} does not say what inode {stored} is",
         meaning: "Entries carry the type of the file. This one does not, for instance because it is older than the feature.",
         repair: "The type is filled in.",

@@ -217,12 +217,15 @@ impl<'f> InodeProver<'f> {
             return true;
         }
         let extra = usize::from(raw.i_extra_isize.get());
-        let epochs = raw.i_ctime_extra.get() | raw.i_mtime_extra.get() | raw.i_atime_extra.get();
+        let epochs = raw.i_ctime_extra.get()
+            | raw.i_mtime_extra.get()
+            | raw.i_atime_extra.get()
+            | raw.i_crtime_extra.get();
         let attributes = BASE_INODE_SIZE + extra;
         extra >= 4
             && extra % 4 == 0
             && attributes <= record.len()
-            && (extra < 28 || epochs & 3 == 0)
+            && epochs & 3 == 0
             && attributes::are_ordinary(record)
     }
 

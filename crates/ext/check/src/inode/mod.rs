@@ -243,6 +243,7 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
 
 /// Size and space of the resize inode, whose map is checked elsewhere.
 fn resize_inode_space(subject: &mut Subject<'_, '_>) {
+    fields::impossible_flags(subject);
     let Some(extent) = resize_inode::extent(subject.fs, &subject.raw) else { return };
     let map = Map::ending(extent.last);
     size::inspect(subject, Layout::BlockMap, &map);

@@ -117,7 +117,7 @@ fn usable<'d>(fs: &Fs<'d>, draft: &Draft<'d>, raw: &RawInode) -> Result<Log<'d>,
     if let Some(error) = map.unreadable {
         return Err(NoJournal::Unreadable(error));
     }
-    if map.solid_blocks() < len {
+    if map.solid_blocks().saturating_mul(u64::from(fs.geometry.block_size)) < raw.size() {
         return Err(NoJournal::Unusable("its block list has holes, or blocks outside the file system"));
     }
     Ok(Log::internal(fs.device, fs.geometry.block_size, map, len))
