@@ -176,11 +176,11 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
                 Err(_) => walk.unreadable(node),
             }
         }
-        let (innocent, walked) = walk.finish().pop().unwrap();
-        if !innocent {
+        let walked = walk.finish().pop().unwrap();
+        if !walked.innocent {
             return Ok(false);
         }
-        runs = walked;
+        runs = walked.runs;
     } else {
         for run in &runs {
             claims.claim(run.physical, u64::from(run.count));
