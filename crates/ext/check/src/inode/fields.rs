@@ -31,8 +31,9 @@ pub(crate) fn orphan_remains(subject: &mut Subject<'_, '_>) {
 fn clock_was_set(subject: &Subject<'_, '_>) -> bool {
     let superblock = &subject.fs.superblock;
     let inodes = subject.fs.geometry.inodes_count;
-    let made = superblock.s_mkfs_time.get();
-    superblock.s_wtime.get() >= inodes && superblock.s_mtime.get() >= inodes && (made == 0 || made >= inodes)
+    // A file system that was never mounted has no time of it.
+    let fits = |time: u32| time == 0 || time >= inodes;
+    superblock.s_wtime.get() >= inodes && fits(superblock.s_mtime.get()) && fits(superblock.s_mkfs_time.get())
 }
 
 /// A free inode without a deletion time.
