@@ -12,7 +12,12 @@ const NAMED_PER_ROW: usize = 5;
 
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.
-pub fn name_objects(cross: &CrossCheck<'_>, findings: Findings, all: bool) -> Findings {
+pub fn name_objects(
+    cross: &CrossCheck<'_>,
+    findings: Findings,
+    all: bool,
+    degraded: &mut Vec<String>,
+) -> Findings {
     let mut wanted = BTreeSet::new();
     let mut per_row: BTreeMap<&str, usize> = BTreeMap::new();
     let counts = findings.counts();
@@ -30,9 +35,15 @@ pub fn name_objects(cross: &CrossCheck<'_>, findings: Findings, all: bool) -> Fi
             });
         }
     }
-    if !wanted.is_empty() {
+    if !wanted.is_empty() && !cross.means.plan.paths {
+        degraded.push(format!(
+            "{} inodes are named by their numbers only: there was too little memory to look up their paths.",
+            wanted.len()
+        ));
+    } else if !wanted.is_empty() {
         let wanted: Vec<_> = wanted.into_iter().collect();
-        let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.workers, cross.cancel));
+        let paths =
+            Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.means.plan.workers, cross.cancel));
         for problem in &mut problems {
             problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
             for (_, value) in &mut problem.details {
