@@ -21,8 +21,11 @@ use crate::{Fs, Refusal};
 
 /// Memory for a group: its descriptor and state, twice while descriptors are settled, and its place in the tables of facts.
 const GROUP_BYTES: u64 = 512;
-/// Memory for a directory: its fact, and its place in lists and maps when suspects and the tree are looked at.
-const DIRECTORY_BYTES: u64 = 12 + 64;
+/// Memory for the fact of a directory.
+const DIRECTORY_BYTES: u64 = 12;
+/// Memory for a directory when suspects and the tree are looked at: its place in lists and maps. The shares of the scan are
+/// free again by then.
+pub const TREE_BYTES_PER_DIRECTORY: u64 = 40;
 /// The least that is left for the work of one worker, whatever else: buffers, lists, a few problems.
 const WORK_BYTES_MIN: u64 = 4 << 20;
 /// A problem in memory, with its operands.
@@ -88,11 +91,11 @@ pub struct Means<'a> {
 impl Plan {
     /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
     pub fn new(fs: &Fs<'_>, options: &CheckOptions, budget: &Budget) -> Result<Plan, Refusal> {
-        let expected = facts(fs);
+        let Facts { bytes: expected, directories } = facts(fs);
         let rest = budget.free().saturating_sub(expected);
         let chunk = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).max().unwrap_or(0);
         let chunk_bytes = chunk * CHUNK_BYTES_PER_INODE;
-        let least = WORK_BYTES_MIN + 2 * chunk_bytes;
+        let least = (WORK_BYTES_MIN + 2 * chunk_bytes).max(directories * TREE_BYTES_PER_DIRECTORY / 3 * 4);
         if rest < least {
             let taken = budget.limit() - budget.free();
             return Err(too_small(budget, taken.saturating_add(expected).saturating_add(least)));
@@ -215,13 +218,20 @@ pub fn charge_tables(geometry: &Geometry, device_bytes: u64, budget: &Budget) ->
     Ok(())
 }
 
-/// What the facts will take if the descriptors tell the truth: inodes, directories, pages of claims.
-fn facts(fs: &Fs<'_>) -> u64 {
+/// What will be known if the descriptors tell the truth.
+struct Facts {
+    /// Memory for inodes, directories and pages of claims.
+    bytes: u64,
+    directories: u64,
+}
+
+fn facts(fs: &Fs<'_>) -> Facts {
     let geometry = &fs.geometry;
     let mut bytes = 2 * SharedBitmap::index_bytes(geometry.clusters_count());
-    let mut pages = 0;
+    let (mut pages, mut all_directories) = (0, 0);
     for (number, group) in (0..).zip(&fs.groups) {
         let directories = group.desc.used_dirs.min(group.scan_inodes);
+        all_directories += u64::from(directories);
         bytes += u64::from(group.scan_inodes) * BYTES_PER_INODE + u64::from(directories) * DIRECTORY_BYTES;
         let units = geometry.group_blocks(GroupNo(number)).count.div_ceil(u64::from(geometry.cluster_blocks));
         if u64::from(group.desc.free_blocks) < units {
@@ -229,7 +239,7 @@ fn facts(fs: &Fs<'_>) -> u64 {
             pages += units.div_ceil(8) + 16;
         }
     }
-    bytes + pages + 2 * 4096
+    Facts { bytes: bytes + pages + 2 * 4096, directories: all_directories }
 }
 
 /// The refusal of a run that needs `least` bytes.

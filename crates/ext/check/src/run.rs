@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 use fsmend_device::{Counted, Device, Overlay, ReadBackend};
+use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::report::{StageStats, Summary};
@@ -223,6 +224,9 @@ fn check_settled(
     plan::stop_if_exhausted(budget)?;
     plan.scan_is_over(budget);
     laps.side_by_side(&STAGE_NAMES, &outcome.costs);
+    let mut tree = Reservation::new(budget);
+    tree.set(inodes.directories().len() as u64 * plan::TREE_BYTES_PER_DIRECTORY);
+    plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
     let mut cross = CrossCheck { fs, inodes, claims, outcome, means, cancel, bad_blocks: &bad.blocks };
     let suspects = cross.outcome.suspect_directories.len() as u64;
