@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_engine::Findings;
+use fsmend_engine::budget::Reservation;
 
 use crate::crosscheck::CrossCheck;
 use crate::directory::paths::Paths;
 
 /// Problems per kind that get a path when not all are wanted.
 const NAMED_PER_ROW: usize = 5;
+/// Memory for a path, and for the names that it is made of while they are looked up.
+const PATH_BYTES: u64 = 1024;
 
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.
@@ -35,12 +38,14 @@ pub fn name_objects(
             });
         }
     }
-    if !wanted.is_empty() && !cross.means.plan.paths {
+    let bytes = wanted.len() as u64 * PATH_BYTES;
+    if !cross.means.budget.try_reserve(bytes) {
         degraded.push(format!(
             "{} inodes are named by their numbers only: there was too little memory to look up their paths.",
             wanted.len()
         ));
     } else if !wanted.is_empty() {
+        let _held = Reservation::of(cross.means.budget, bytes);
         let wanted: Vec<_> = wanted.into_iter().collect();
         let paths =
             Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.means.plan.workers, cross.cancel));

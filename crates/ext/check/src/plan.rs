@@ -69,8 +69,6 @@ pub struct Plan {
     pub nodes: usize,
     /// Owners of contested blocks that are looked at in one pass.
     pub owners: usize,
-    /// Whether paths are looked up.
-    pub paths: bool,
     /// What had to be made poorer, in sentences.
     pub degraded: Vec<String>,
     /// Reserved for the scan alone.
@@ -126,7 +124,6 @@ impl Plan {
             walks: walks as usize,
             nodes: nodes as usize,
             owners: (rest / 2 / PAIR_BYTES) as usize,
-            paths: rest >= 2 * WORK_BYTES_MIN,
             degraded: Vec::new(),
             scan_bytes: workers_share + rest / 4,
         };
