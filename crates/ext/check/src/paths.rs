@@ -10,7 +10,7 @@ use crate::directory::paths::Paths;
 
 /// Problems per kind that get a path when not all are wanted.
 const NAMED_PER_ROW: usize = 5;
-/// Memory for a path, and for the names that it is made of while they are looked up.
+/// Memory for a path, and as much for the names that it is made of while they are looked up.
 const PATH_BYTES: u64 = 1024;
 
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
@@ -22,6 +22,7 @@ pub fn name_objects(
     degraded: &mut Vec<String>,
 ) -> Findings {
     let mut wanted = BTreeSet::new();
+    let mut mentions = 0;
     let mut per_row: BTreeMap<&str, usize> = BTreeMap::new();
     let counts = findings.counts();
     let mut problems = findings.into_sorted();
@@ -32,13 +33,15 @@ pub fn name_objects(
             continue;
         }
         wanted.extend(problem.object.inode);
+        mentions += u64::from(problem.object.inode.is_some());
         for (_, value) in &mut problem.details {
             value.visit_inodes(&mut |inode, _| {
                 wanted.insert(inode);
+                mentions += 1;
             });
         }
     }
-    let bytes = wanted.len() as u64 * PATH_BYTES;
+    let bytes = (wanted.len() as u64 + mentions) * PATH_BYTES / 2;
     if !cross.means.budget.try_reserve(bytes) {
         degraded.push(format!(
             "{} inodes are named by their numbers only: there was too little memory to look up their paths.",

@@ -84,6 +84,8 @@ pub struct Means<'a> {
     pub budget: &'a Arc<Budget>,
     /// Where it says what it ran short of.
     pub shortages: &'a Shortages,
+    /// Set when the user wants to stop.
+    pub cancel: &'a AtomicBool,
 }
 
 impl Plan {

@@ -167,8 +167,7 @@ fn check_from(
         &fs,
         &bad,
         options,
-        progress,
-        cancel,
+        (progress, cancel),
         (std::mem::take(findings), orphans.used),
         &budget,
         &mut laps,
@@ -206,20 +205,19 @@ fn check_settled(
     fs: &Fs<'_>,
     bad: &BadBlocks,
     options: &CheckOptions,
-    progress: &Progress,
-    cancel: &AtomicBool,
+    (progress, cancel): (&Progress, &AtomicBool),
     (early, released): (Findings, QuotaUsage),
     budget: &Arc<Budget>,
     laps: &mut Laps,
 ) -> Result<CheckReport, Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let shortages = Shortages::default();
-    let means = Means { plan: &plan, budget, shortages: &shortages };
+    let means = Means { plan: &plan, budget, shortages: &shortages, cancel };
     let mut findings = Findings::with_room(plan.problems);
     findings.merge(early);
     mmp::check(fs, &mut findings);
     let system = system_owners(fs, bad, &resize_inode::check(fs, &mut findings));
-    let (inodes, claims, outcome) = scan(fs, &system, options, means, progress, cancel);
+    let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
     stop_if(cancel)?;
     plan::stop_if_exhausted(budget)?;
     plan.scan_is_over(budget);
@@ -268,7 +266,6 @@ fn scan(
     options: &CheckOptions,
     means: Means<'_>,
     progress: &Progress,
-    cancel: &AtomicBool,
 ) -> (InodeTable, Claims, ScanOutcome) {
     let Geometry { inodes_count, inodes_per_group, .. } = fs.geometry;
     for fast_maps in [true, false] {
@@ -278,7 +275,7 @@ fn scan(
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
-        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, cancel, fast_maps)
+        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps)
             .timed(options.stage_clock)
             .run();
         if let Some(outcome) = outcome {

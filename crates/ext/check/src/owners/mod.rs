@@ -243,7 +243,7 @@ impl<'a> Reporter<'a> {
                 names.push("more".into());
             }
             let problem = problem.detail("count", sharing.units * unit_blocks);
-            findings.raise(problem.detail("others", others));
+            findings.raise(problem.detail("others", Value::List(names)));
         }
     }
 }

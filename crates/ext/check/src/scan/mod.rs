@@ -309,7 +309,6 @@ impl<'a> Scan<'a> {
         progress: &'a Progress,
         backend: ReadBackend,
         means: Means<'a>,
-        cancel: &'a std::sync::atomic::AtomicBool,
         fast_maps: bool,
     ) -> Self {
         Scan {
@@ -318,7 +317,7 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::new(STAGE_NAMES.len(), cancel).with_bytes_max(means.plan.queue_bytes),
+            queues: Queues::new(STAGE_NAMES.len(), means.cancel).with_bytes_max(means.plan.queue_bytes),
             progress,
             backend,
             means,
