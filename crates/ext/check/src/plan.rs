@@ -30,8 +30,8 @@ pub const TREE_BYTES_PER_DIRECTORY: u64 = 40;
 const WORK_BYTES_MIN: u64 = 4 << 20;
 /// A problem in memory, with its operands.
 const PROBLEM_BYTES: u64 = 512;
-/// A problem when the report is made of it: as a document, with its path.
-const TOLD_PROBLEM_BYTES: u64 = 4096;
+/// A problem when the report is made of it, by which time nothing else is held: in a document with all paths, and as text.
+const TOLD_PROBLEM_BYTES: [u64; 2] = [12 << 10, 1 << 10];
 /// A certification that waits: in a worker's list while that grows, and once more when the lists are merged.
 const PENDING_BYTES: u64 = 12 * 5;
 /// An owner of a contested block, in lists that grow and are merged.
@@ -116,7 +116,8 @@ impl Plan {
         let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
         let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
-        let problems = (rest / 4 / PROBLEM_BYTES / 2 / (workers + 1)).min(rest / TOLD_PROBLEM_BYTES);
+        let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
+        let problems = (rest / 4 / PROBLEM_BYTES / 2 / (workers + 1)).min(rest / told_bytes);
         let plan = Plan {
             workers: workers as usize,
             reader_bytes: reader_bytes as usize,
