@@ -82,6 +82,11 @@ impl<'b> Reservation<'b> {
         Reservation { budget, bytes: 0 }
     }
 
+    /// What has been [reserved](Budget::try_reserve) already.
+    pub fn of(budget: &'b Budget, bytes: u64) -> Self {
+        Reservation { budget, bytes }
+    }
+
     /// Says that the structure holds `bytes` now.
     pub fn set(&mut self, bytes: u64) {
         if bytes > self.bytes {

@@ -117,7 +117,18 @@ impl SharedBitmap {
 
     /// The set bits in ascending order.
     pub fn ones(&self) -> impl Iterator<Item = u64> + '_ {
-        let pages = self.pages.iter().enumerate().filter_map(|(number, page)| Some((number, page.get()?)));
+        self.ones_from(0)
+    }
+
+    /// The set bits that are not below `start`, in ascending order.
+    pub fn ones_from(&self, start: u64) -> impl Iterator<Item = u64> + '_ {
+        let first = usize::try_from(start / BITS_PER_PAGE).unwrap_or(usize::MAX);
+        self.ones_of_pages(first).skip_while(move |bit| *bit < start)
+    }
+
+    fn ones_of_pages(&self, first: usize) -> impl Iterator<Item = u64> + '_ {
+        let pages = self.pages.iter().enumerate().skip(first);
+        let pages = pages.filter_map(|(number, page)| Some((number, page.get()?)));
         pages.flat_map(|(number, page)| {
             page.iter().enumerate().flat_map(move |(index, word)| {
                 let word = word.load(Relaxed);

@@ -6,9 +6,11 @@
 //! the inspection of suspects; what the chunk covers may not.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fsmend_base::InodeNo;
+
+use crate::Budget;
 
 /// What an inode is, by its own record (as it will be after repair).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -148,6 +150,8 @@ pub struct InodeTable {
     inodes_count: u32,
     chunks: Vec<OnceLock<ChunkFacts>>,
     contested: Mutex<Vec<InodeNo>>,
+    /// Chunks are charged to it as they are published.
+    budget: Option<Arc<Budget>>,
 }
 
 impl InodeTable {
@@ -155,7 +159,14 @@ impl InodeTable {
     pub fn new(inodes_count: u32, per_chunk: u32) -> Self {
         let per_chunk = per_chunk.max(1);
         let chunks = zeroed(inodes_count.div_ceil(per_chunk) as usize);
-        InodeTable { per_chunk, inodes_count, chunks, contested: Mutex::default() }
+        InodeTable { per_chunk, inodes_count, chunks, contested: Mutex::default(), budget: None }
+    }
+
+    /// Such a table; what it takes is charged to `budget` as chunks are published.
+    pub fn within(budget: &Arc<Budget>, inodes_count: u32, per_chunk: u32) -> Self {
+        let mut table = InodeTable::new(inodes_count, per_chunk);
+        table.budget = Some(Arc::clone(budget));
+        table
     }
 
     /// Number of inodes.
@@ -171,6 +182,9 @@ impl InodeTable {
     /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
     pub fn publish(&self, chunk: u32, mut facts: ChunkFacts) {
         facts.directories.shrink_to_fit();
+        if let Some(budget) = &self.budget {
+            budget.charge(facts.bytes_held());
+        }
         facts.directories.sort_unstable_by_key(|directory| directory.inode);
         if let Some(slot) = self.chunks.get(chunk as usize) {
             let _ = slot.set(facts);
@@ -180,12 +194,28 @@ impl InodeTable {
     /// Makes a published chunk cover its first `scanned` inodes, the new ones unused at first; in a phase when nobody
     /// else looks. A chunk never shrinks.
     pub fn extend(&mut self, chunk: u32, scanned: usize) {
+        let before = self.bytes_held_by(chunk);
         if let Some(facts) = self.chunks.get_mut(chunk as usize).and_then(OnceLock::get_mut) {
             let scanned = scanned.max(facts.facts.len());
             facts.facts.resize_with(scanned, AtomicU8::default);
             facts.stored_links.resize_with(scanned, AtomicU16::default);
             facts.observed_links.resize_with(scanned, AtomicU32::default);
         }
+        self.charge_growth(chunk, before);
+    }
+
+    fn bytes_held_by(&self, chunk: u32) -> u64 {
+        self.chunks.get(chunk as usize).and_then(OnceLock::get).map_or(0, ChunkFacts::bytes_held)
+    }
+
+    fn charge_growth(&self, chunk: u32, before: u64) {
+        if let Some(budget) = &self.budget {
+            budget.charge(self.bytes_held_by(chunk).saturating_sub(before));
+        }
+    }
+
+    fn bytes_held(&self) -> u64 {
+        self.chunks.iter().filter_map(OnceLock::get).map(ChunkFacts::bytes_held).sum()
     }
 
     fn place(&self, inode: InodeNo) -> Option<(&ChunkFacts, usize)> {
@@ -227,12 +257,15 @@ impl InodeTable {
     /// nobody else looks.
     pub fn add_directory(&mut self, inode: InodeNo) {
         let Some(index) = inode.0.checked_sub(1) else { return };
-        let chunk = self.chunks.get_mut((index / self.per_chunk) as usize).and_then(OnceLock::get_mut);
+        let number = index / self.per_chunk;
+        let before = self.bytes_held_by(number);
+        let chunk = self.chunks.get_mut(number as usize).and_then(OnceLock::get_mut);
         if let Some(directories) = chunk.map(|chunk| &mut chunk.directories)
             && let Err(place) = directories.binary_search_by_key(&inode.0, |directory| directory.inode)
         {
             directories.insert(place, DirectoryFact { inode: inode.0, ..DirectoryFact::default() });
         }
+        self.charge_growth(number, before);
     }
 
     /// Counts one name (or `.`, or `..`) that leads to `inode`; numbers that no scanned inode has are ignored.
@@ -324,6 +357,14 @@ impl InodeTable {
     /// Number of chunks.
     pub fn chunk_count(&self) -> u32 {
         self.chunks.len() as u32
+    }
+}
+
+impl Drop for InodeTable {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.release(self.bytes_held());
+        }
     }
 }
 

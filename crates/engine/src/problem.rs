@@ -420,6 +420,11 @@ impl Findings {
         Findings { room, ..Self::default() }
     }
 
+    /// How many problems it keeps at most in the end.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
     /// An empty set with as much room as this one.
     pub fn fresh(&self) -> Self {
         Self::with_room(self.room)

@@ -43,6 +43,8 @@ pub struct Run {
     pub stderr: Vec<u8>,
     /// How long it took.
     pub took: Duration,
+    /// The most memory that it was seen to hold, in bytes: its high-water mark, looked at every few milliseconds.
+    pub peak_memory: u64,
 }
 
 /// Runs `command` within `limits`.
@@ -57,13 +59,14 @@ pub fn run_limited(mut command: Command, limits: Limits) -> io::Result<Run> {
     }
     let stdout = reader(child.stdout.take());
     let stderr = reader(child.stderr.take());
-    let ended = wait(&mut child, start + limits.patience)?;
+    let (ended, peak_memory) = wait(&mut child, start + limits.patience)?;
     let took = start.elapsed();
     Ok(Run {
         ended,
         stdout: stdout.join().unwrap_or_default(),
         stderr: stderr.join().unwrap_or_default(),
         took,
+        peak_memory,
     })
 }
 
@@ -77,18 +80,28 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<V
     })
 }
 
-fn wait(child: &mut Child, deadline: Instant) -> io::Result<Ended> {
+fn wait(child: &mut Child, deadline: Instant) -> io::Result<(Ended, u64)> {
     let mut pause = Duration::from_millis(1);
+    let mut peak = 0;
     loop {
+        peak = peak.max(high_water_mark(child.id()).unwrap_or(0));
         if let Some(status) = child.try_wait()? {
-            return Ok(status.code().map_or(Ended::Signal, Ended::Code));
+            return Ok((status.code().map_or(Ended::Signal, Ended::Code), peak));
         }
         if Instant::now() >= deadline {
             child.kill()?;
             child.wait()?;
-            return Ok(Ended::TimedOut);
+            return Ok((Ended::TimedOut, peak));
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+        pause = (pause * 2).min(Duration::from_millis(5));
     }
+}
+
+/// `VmHWM` of a process, in bytes.
+fn high_water_mark(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }

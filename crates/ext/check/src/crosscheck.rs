@@ -19,6 +19,7 @@ use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
+use crate::plan::Means;
 use crate::scan::ScanOutcome;
 use crate::{Fs, inode, links, xattr};
 
@@ -35,8 +36,8 @@ pub struct CrossCheck<'a> {
     pub claims: Claims,
     /// What the scan left.
     pub outcome: ScanOutcome,
-    /// Workers to be used.
-    pub workers: usize,
+    /// Workers and memory to be used.
+    pub means: Means<'a>,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
     /// Blocks on the list of bad blocks, ascending.
@@ -155,7 +156,7 @@ impl CrossCheck<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
-            self.workers,
+            self.means.plan.workers,
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,
@@ -229,7 +230,7 @@ impl CrossCheck<'_> {
             if record.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            let mut found = Findings::new();
+            let mut found = self.outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
             let fact = self.outcome.take_inspection(inode, &inspection, &self.claims, self.fs);
             let links = RawInode::from_record(&inspection.record).i_links_count.get();
@@ -327,8 +328,15 @@ impl CrossCheck<'_> {
             // Sharing is what this feature is for; such a file system is never written.
             return;
         }
-        let found = owners::find(self.fs, &self.inodes, &self.claims, extra, self.workers, self.cancel);
-        owners::report(self.fs, &found, &mut self.outcome.findings);
+        let search = owners::Search {
+            fs: self.fs,
+            inodes: &self.inodes,
+            claims: &self.claims,
+            extra,
+            means: self.means,
+            cancel: self.cancel,
+        };
+        search.report(&mut self.outcome.findings);
     }
 
     /// Root, tree, lost+found, link counts.

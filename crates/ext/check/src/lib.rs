@@ -24,6 +24,7 @@ pub mod mmp;
 pub mod orphan;
 pub mod owners;
 pub mod paths;
+pub mod plan;
 pub mod quota;
 pub mod reading;
 pub mod resize_inode;

@@ -7,17 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 use fsmend_device::{Counted, Device, Overlay, ReadBackend};
+use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{StageStats, Summary};
-use fsmend_engine::{Findings, Progress, Row};
+use fsmend_engine::{Budget, Findings, Progress, Row};
+use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 
 use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
+use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::resize_inode::ResizeInode;
 pub use crate::scan::StageClock;
@@ -33,7 +36,8 @@ use crate::{
 pub struct CheckOptions {
     /// Workers, at least one.
     pub threads: usize,
-    /// Most memory the run may hold, in bytes.
+    /// Most memory the run may hold, in bytes: a hard budget. With little the run does some things in a poorer way and says
+    /// so ([`CheckReport::degraded`]); with too little it is refused.
     pub memory: u64,
     /// Whether a dirty journal is replayed in memory before the check.
     pub replay: bool,
@@ -120,10 +124,13 @@ fn check_from(
     let counted = Arc::new(Counted::new(Arc::clone(device)));
     let mut laps = Laps::new(options.meter, Arc::clone(&counted));
     let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(counted);
+    let budget = Arc::new(Budget::new(options.memory));
     let settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
+    plan::charge_tables(&settled.geometry, device.memory_max(), &budget)?;
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
-    let journal = journal::examine(&fs, external, options.replay, findings)?;
+    let room = budget.free().saturating_sub(fs.metadata.bytes_held());
+    let journal = journal::examine(&fs, external, options.replay, room, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
     let changed = !journal.writes.is_empty();
@@ -157,13 +164,15 @@ fn check_from(
     bad.apply(&mut fs.groups);
     group::refuse_without_room(&settled, &fs.groups)?;
     laps.lap("opening", fs.groups.len() as u64);
+    budget.charge(fs.metadata.bytes_held() + overlay.memory_max() - device.memory_max());
+    plan::stop_if_exhausted(&budget)?;
     let mut report = check_settled(
         &fs,
         &bad,
         options,
-        progress,
-        cancel,
+        (progress, cancel),
         (std::mem::take(findings), orphans.used),
+        &budget,
         &mut laps,
     )?;
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
@@ -199,19 +208,28 @@ fn check_settled(
     fs: &Fs<'_>,
     bad: &BadBlocks,
     options: &CheckOptions,
-    progress: &Progress,
-    cancel: &AtomicBool,
-    (mut findings, released): (Findings, QuotaUsage),
+    (progress, cancel): (&Progress, &AtomicBool),
+    (early, released): (Findings, QuotaUsage),
+    budget: &Arc<Budget>,
     laps: &mut Laps,
 ) -> Result<CheckReport, Refusal> {
+    let plan = Plan::new(fs, options, budget)?;
+    let shortages = Shortages::default();
+    let means = Means { plan: &plan, budget, shortages: &shortages, cancel };
+    let mut findings = Findings::with_room(plan.problems);
+    findings.merge(early);
     mmp::check(fs, &mut findings);
     let system = system_owners(fs, bad, &resize_inode::check(fs, &mut findings));
-    let (inodes, claims, outcome) = scan(fs, &system, options, progress, cancel);
+    let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
     stop_if(cancel)?;
+    plan::stop_if_exhausted(budget)?;
+    plan.scan_is_over(budget);
     laps.side_by_side(&STAGE_NAMES, &outcome.costs);
+    let mut tree = Reservation::new(budget);
+    tree.set(inodes.directories().len() as u64 * plan::TREE_BYTES_PER_DIRECTORY);
+    plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
-    let mut cross =
-        CrossCheck { fs, inodes, claims, outcome, workers: options.threads, cancel, bad_blocks: &bad.blocks };
+    let mut cross = CrossCheck { fs, inodes, claims, outcome, means, cancel, bad_blocks: &bad.blocks };
     let suspects = cross.outcome.suspect_directories.len() as u64;
     cross.directories();
     let mut extra = cross.attributes();
@@ -219,10 +237,11 @@ fn check_settled(
     cross.owners(&extra);
     superblock::check_large_files(fs, cross.outcome.first_large_file, &mut cross.outcome.findings);
     stop_if(cancel)?;
+    plan::stop_if_exhausted(budget)?;
     laps.lap("suspects", suspects);
     cross.tree_and_links();
     laps.lap("links", u64::from(fs.geometry.inodes_count));
-    let workers = options.threads;
+    let workers = plan.workers;
     let totals =
         allocation::check(fs, &cross.inodes, &cross.claims, workers, cancel, &mut cross.outcome.findings);
     stop_if(cancel)?;
@@ -234,10 +253,13 @@ fn check_settled(
     quota::check(fs, &usage, &mut findings);
     let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
     orphan::refugees(refugees, &mut findings);
-    let findings = paths::name_objects(&cross, findings, options.want_all_paths);
+    let mut degraded = plan.degraded.clone();
+    degraded.extend(shortages.sentences(&plan));
+    degraded.extend(plan::fewer_kept(findings.kept_per_row(), budget));
+    let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &totals, non_contiguous);
-    Ok(CheckReport { findings, summary, stats: laps.take(), degraded: Vec::new() })
+    Ok(CheckReport { findings, summary, stats: laps.take(), degraded })
 }
 
 /// The parallel stages; once more without fast maps if trees turn out to share nodes.
@@ -245,25 +267,26 @@ fn scan(
     fs: &Fs<'_>,
     system: &BTreeSet<(u64, Owner)>,
     options: &CheckOptions,
+    means: Means<'_>,
     progress: &Progress,
-    cancel: &AtomicBool,
 ) -> (InodeTable, Claims, ScanOutcome) {
+    let Geometry { inodes_count, inodes_per_group, .. } = fs.geometry;
     for fast_maps in [true, false] {
-        let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
-        let claims = Claims::new(fs.geometry.clusters_count());
+        let inodes = InodeTable::within(means.budget, inodes_count, inodes_per_group);
+        let claims = Claims::within(means.budget, fs.geometry.clusters_count());
         claim_static(fs, &claims);
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
-        let CheckOptions { threads, backend, schedule, .. } = options;
-        let outcome = Scan::new(fs, &inodes, &claims, progress, *backend, cancel, fast_maps, *schedule)
-            .timed(options.stage_clock)
-            .run(*threads);
+        let outcome =
+            Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps, options.schedule)
+                .timed(options.stage_clock)
+                .run();
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }
     }
-    let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+    let inodes = InodeTable::new(inodes_count, inodes_per_group);
     (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())
 }
 

@@ -41,12 +41,13 @@ pub fn check(
     findings: &mut Findings,
 ) -> Totals {
     let groups: Vec<u32> = (0..fs.geometry.group_count).collect();
+    let room = findings.room();
     let states = pool::run_slices(
         workers,
         &groups,
         GROUPS_PER_SLICE,
         cancel,
-        |_| (Findings::new(), Totals::default()),
+        |_| (Findings::with_room(room), Totals::default()),
         |(findings, totals), part| {
             for group in part {
                 let comparison = Comparison { fs, inodes, claims, group: GroupNo(*group) };

@@ -21,6 +21,9 @@ use crate::Fs;
 const DEPTH_MAX: usize = 4096;
 /// Directories that one worker searches at a time.
 const HOLDERS_PER_SLICE: usize = 256;
+/// Longer paths are told from a directory further down: no call to the system takes them, and hostile ones could be of any
+/// length.
+const PATH_LEN_MAX: usize = 4096;
 
 /// Calls `visit` for every entry of `directory` but `.` and `..`, in the order of the directory, broken chains mended.
 /// Entries that an inspection would remove are among them.
@@ -171,19 +174,22 @@ impl Paths {
         self.names.get(&inode).map_or(&[], Vec::as_slice)
     }
 
-    /// A path to `inode`, printable: `None` when no name of it is known. A path that does not go up to the root begins with
-    /// the inode number of the topmost directory, as in `<12>/a/b`.
+    /// A path to `inode`, printable: `None` when no name of it is known. A path that does not go up to the root, or is very
+    /// long, begins with the inode number of a directory on the way, as in `<12>/a/b`.
     pub fn path_of(&self, inode: InodeNo) -> Option<String> {
         if inode.0 == special::ROOT {
             return Some("/".to_owned());
         }
         let mut names = Vec::new();
         let mut at = inode;
+        let mut len = 0;
         while at.0 != special::ROOT
             && names.len() < DEPTH_MAX
+            && len < PATH_LEN_MAX
             && let Some((holder, name)) = self.names_of(at).first()
         {
             names.push(escape_name(name));
+            len += name.len() + 1;
             at = *holder;
         }
         if names.is_empty() {

@@ -155,6 +155,13 @@ impl<'a> Ledger<'a> {
         true
     }
 
+    /// Whether some entry leads to inodes that have not been read.
+    pub fn would_wait(&self, proof: &DirectoryProof) -> bool {
+        let parent = Target { inode: proof.parent_entry, kind: Kind::Directory };
+        self.certify_entry(parent, false) == Certainty::Later
+            || proof.targets.iter().any(|target| self.certify_entry(*target, true) == Certainty::Later)
+    }
+
     fn count_entry(&self, directory: InodeNo, target: Target, is_name: bool, pending: &mut Vec<Pending>) {
         match self.certify_entry(target, is_name) {
             Certainty::Right => self.observe(directory, target, is_name),

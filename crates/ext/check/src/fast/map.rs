@@ -91,6 +91,13 @@ pub struct Walked {
     pub runs: Vec<MapRun>,
 }
 
+impl Node {
+    /// Whether more nodes hang below it.
+    pub fn leads_on(&self) -> bool {
+        self.level > 0
+    }
+}
+
 /// What the walk of one inode has gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {

@@ -55,17 +55,23 @@ pub struct JournalOutcome {
 
 /// Examines the journal of `fs` (internal, or external on `external`) and, if `replay` is set and it is dirty,
 /// works out what a replay writes. A read error never makes a journal look empty: it is raised as such.
-/// Refuses when the file system needs an external journal that was not given.
+/// Refuses when the file system needs an external journal that was not given, and when what a replay writes takes more than
+/// `room` bytes of memory.
 pub fn examine(
     fs: &Fs<'_>,
     external: Option<&dyn Device>,
     replay: bool,
+    room: u64,
     findings: &mut Findings,
 ) -> Result<JournalOutcome, Refusal> {
-    let mut examination =
-        Examination { fs, draft: Draft::new(fs), findings, outcome: JournalOutcome::default() };
+    let draft = Draft::new(fs);
+    let outcome = JournalOutcome::default();
+    let mut examination = Examination { fs, draft, findings, outcome, room, needed: 0 };
     examination.run(external, replay)?;
-    let Examination { draft, mut outcome, .. } = examination;
+    let Examination { draft, mut outcome, needed, .. } = examination;
+    if needed > room {
+        return Err(too_large(needed, room));
+    }
     outcome.writes = draft.into_writes();
     Ok(outcome)
 }
@@ -80,6 +86,23 @@ struct Examination<'a, 'd> {
     draft: Draft<'d>,
     findings: &'a mut Findings,
     outcome: JournalOutcome,
+    /// Memory that replayed blocks may take, and what they need.
+    room: u64,
+    needed: u64,
+}
+
+/// Memory for a replayed block beside its contents: its place in the list of sources, in the draft and in the overlay.
+const REPLAYED_BLOCK_BYTES: u64 = 160;
+
+fn too_large(needed: u64, room: u64) -> Refusal {
+    let [needed, room] = [needed, room].map(|bytes| bytes.div_ceil(1 << 20));
+    Refusal {
+        code: "memory-too-small",
+        message: format!(
+            "the blocks that the journal holds take {needed} MiB of memory when they are replayed, and {room} MiB are left"
+        ),
+        way_out: "Allow more (--memory), or check what is on the disk as it is (--no-replay)".to_owned(),
+    }
 }
 
 impl Examination<'_, '_> {
@@ -291,6 +314,11 @@ impl Examination<'_, '_> {
     /// Puts the contents of all replayed blocks into the draft. Tells whether all could be read.
     fn write_sources(&mut self, log: &Log<'_>, recovery: &Recovery) -> bool {
         let mut whole = true;
+        let block_bytes = u64::from(self.fs.geometry.block_size) + REPLAYED_BLOCK_BYTES;
+        self.needed = recovery.sources.len() as u64 * block_bytes;
+        if self.needed > self.room {
+            return false;
+        }
         for (block, source) in &recovery.sources {
             match log.read(source.journal_block) {
                 Ok(mut contents) => {

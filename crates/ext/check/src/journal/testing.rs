@@ -199,7 +199,7 @@ impl World {
     /// Examines the journal: outcome and findings.
     pub fn examine(&mut self) -> (JournalOutcome, Findings) {
         let mut findings = Findings::new();
-        let outcome = examine(&self.fs(), None, true, &mut findings).unwrap();
+        let outcome = examine(&self.fs(), None, true, u64::MAX, &mut findings).unwrap();
         (outcome, findings)
     }
 }

@@ -96,8 +96,11 @@ fn unknown_features_are_refused_unless_nothing_is_replayed() {
     world.journal(|raw| raw.s_feature_incompat = Be32::new(0x80));
     let fs = world.fs();
     let mut findings = Findings::new();
-    assert_eq!(examine(&fs, None, true, &mut findings).unwrap_err().code, "journal-unknown-feature");
-    assert!(examine(&fs, None, false, &mut findings).is_ok());
+    assert_eq!(
+        examine(&fs, None, true, u64::MAX, &mut findings).unwrap_err().code,
+        "journal-unknown-feature"
+    );
+    assert!(examine(&fs, None, false, u64::MAX, &mut findings).is_ok());
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn without_replay_the_disk_is_left_as_it_is() {
     let format = world.dirty_journal();
     world.transaction(format, 1, 7, &[(50, 0xAA)]);
     let mut findings = Findings::new();
-    let outcome = examine(&world.fs(), None, false, &mut findings).unwrap();
+    let outcome = examine(&world.fs(), None, false, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[&NOT_REPLAYED]);
     assert!(outcome.writes.is_empty());
 }
@@ -243,12 +246,12 @@ fn external_journals() {
     world.superblock.s_journal_uuid = [9; 16];
     let device = external(0);
     let mut findings = Findings::new();
-    let refusal = examine(&world.fs(), None, true, &mut findings).unwrap_err();
+    let refusal = examine(&world.fs(), None, true, u64::MAX, &mut findings).unwrap_err();
     assert_eq!(refusal.code, "external-journal-missing");
-    examine(&world.fs(), Some(&device), true, &mut findings).unwrap();
+    examine(&world.fs(), Some(&device), true, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[&EXTERNAL_CHECKSUM]);
     world.superblock.s_journal_uuid = [8; 16];
-    let refusal = examine(&world.fs(), Some(&device), true, &mut findings).unwrap_err();
+    let refusal = examine(&world.fs(), Some(&device), true, u64::MAX, &mut findings).unwrap_err();
     assert_eq!(refusal.code, "external-journal-uuid");
 }
 

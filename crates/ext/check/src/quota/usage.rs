@@ -59,6 +59,11 @@ impl QuotaUsage {
         Self::default()
     }
 
+    /// Number of owners known, for all types together.
+    pub fn owners(&self) -> usize {
+        self.by_type.iter().map(BTreeMap::len).sum()
+    }
+
     /// Whether `inode` counts at all: the root directory and everything that is not reserved, but for quota files, the
     /// orphan file, and inodes that hold attribute values (those count for whom the attributes belong to).
     pub fn counts(fs: &Fs<'_>, inode: InodeNo, inode_flags: u32) -> bool {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend, Request, salvage};
+use fsmend_engine::budget::{Reservation, growing};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::pool::{self, Queues, Schedule, StageIndex};
@@ -19,6 +20,7 @@ use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::ledger::{DirectoryJob, Ledger, Pending};
 use crate::fast::map::{Node, Walk, WalkItem, WalkMode, Walked};
 use crate::inode::{self, Inspection, MapRun};
+use crate::plan::Means;
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 use crate::reading::{DEPTH, announce_blocks, read_blocks};
 
@@ -32,6 +34,12 @@ const NODES_IN_FLIGHT: usize = 4096;
 const DIRECTORIES_PER_BATCH: usize = 512;
 /// Most inodes in a batch of maps.
 const WALKS_PER_BATCH: usize = 256;
+/// Suspects of a table are inspected when so many have gathered.
+const SUSPECTS_MAX: usize = 1024;
+/// Tables for the proof of one directory that a worker keeps for the next one.
+const PROOF_BYTES_KEPT: u64 = 256 * 1024;
+/// An owner in the sums for quota.
+const QUOTA_BYTES: u64 = 96;
 
 /// Files of this size and more need a feature.
 const LARGE_FILE: u64 = 1 << 31;
@@ -109,6 +117,18 @@ impl StageCost {
 }
 
 impl ScanOutcome {
+    /// Nothing yet, with room for so many problems.
+    fn with_room(problems: usize) -> Self {
+        ScanOutcome { findings: Findings::with_room(problems), ..ScanOutcome::default() }
+    }
+
+    /// Memory of the lists whose length nobody knew before; they are held once more while they are merged.
+    fn bytes_held(&self) -> u64 {
+        2 * (growing::<InodeNo>(self.suspect_directories.len() + self.revised.len())
+            + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
+            + self.quota.owners() as u64 * QUOTA_BYTES)
+    }
+
     fn absorb(&mut self, other: ScanOutcome) {
         self.findings.merge(other.findings);
         self.pending.extend(other.pending);
@@ -241,6 +261,7 @@ pub struct Scan<'a> {
     queues: Queues<'a, Batch>,
     progress: &'a Progress,
     backend: ReadBackend,
+    means: Means<'a>,
     /// Map nodes visited by the fast path. More of them than blocks in the file system means that trees share nodes.
     nodes_visited: AtomicU64,
     fast_maps: bool,
@@ -256,6 +277,7 @@ struct Worker<'a> {
     checksums: Vec<bool>,
     directory: DirectoryProof,
     outcome: ScanOutcome,
+    held: Reservation<'a>,
 }
 
 impl<'a> Scan<'a> {
@@ -266,7 +288,7 @@ impl<'a> Scan<'a> {
         claims: &'a Claims,
         progress: &'a Progress,
         backend: ReadBackend,
-        cancel: &'a std::sync::atomic::AtomicBool,
+        means: Means<'a>,
         fast_maps: bool,
         schedule: Schedule,
     ) -> Self {
@@ -276,9 +298,10 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::scheduled(STAGE_NAMES.len(), cancel, schedule),
+            queues: Queues::scheduled(STAGE_NAMES.len(), means.cancel, schedule).with_bytes_max(means.plan.queue_bytes),
             progress,
             backend,
+            means,
             nodes_visited: AtomicU64::new(0),
             fast_maps,
             clock: None,
@@ -293,9 +316,10 @@ impl<'a> Scan<'a> {
         self
     }
 
-    /// Runs all stages on `workers` workers. `None` when trees turned out to share nodes: claims and facts are then
+    /// Runs all stages. `None` when trees turned out to share nodes: claims and facts are then
     /// worth nothing and the scan has to be run again, from nothing, without `fast_maps`.
-    pub fn run(&self, workers: usize) -> Option<ScanOutcome> {
+    pub fn run(&self) -> Option<ScanOutcome> {
+        let Means { plan, budget, .. } = self.means;
         for (index, group) in self.fs.groups.iter().enumerate() {
             if group.scan_inodes == 0 || group.desc.inode_table == 0 {
                 self.inodes.publish(index as u32, ChunkFacts::new(0));
@@ -308,18 +332,21 @@ impl<'a> Scan<'a> {
             }
         }
         let start = |_worker| Worker {
-            reader: BatchReader::new(self.fs.device, self.backend, DEPTH),
+            reader: BatchReader::with_buffers(self.fs.device, self.backend, DEPTH, plan.reader_bytes),
             proof: Proof::default(),
             checksums: Vec::new(),
             directory: DirectoryProof::default(),
-            outcome: ScanOutcome::default(),
+            outcome: ScanOutcome::with_room(plan.problems),
+            held: Reservation::new(budget),
         };
-        let workers = pool::run(workers, &self.queues, start, |worker, stage, batch| {
+        let workers = pool::run(plan.workers, &self.queues, start, |worker, stage, batch| {
             self.process(worker, stage, batch)
         });
-        let mut outcome = ScanOutcome::default();
+        let mut outcome = ScanOutcome::with_room(plan.problems);
         for worker in workers {
-            outcome.absorb(worker.outcome);
+            // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
+            let Worker { outcome: part, .. } = worker;
+            outcome.absorb(part);
         }
         outcome.sort();
         let shared = self.nodes_visited.load(Relaxed) > self.fs.geometry.blocks_count;
@@ -328,10 +355,14 @@ impl<'a> Scan<'a> {
 
     fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
         self.progress.stage(STAGE_NAMES[stage]).expect(weight);
-        self.queues.push(stage, weight, batch);
+        self.queues.push_large(stage, weight, batch.bytes_held(), batch);
     }
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) {
+        if self.means.budget.is_exhausted() {
+            // The run is going to be refused.
+            return;
+        }
         let before = worker.outcome.costs[stage];
         let start = self.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
         let weight = match batch {
@@ -344,6 +375,7 @@ impl<'a> Scan<'a> {
             let span = Some((wall, (clock.wall)()));
             worker.outcome.costs[stage].add(StageCost { cpu_ns, span, ..StageCost::default() });
         }
+        worker.held.set(worker.outcome.bytes_held());
         let progress = self.progress.stage(STAGE_NAMES[stage]);
         progress.finish(weight);
         progress.read(worker.outcome.costs[stage].bytes - before.bytes);
@@ -394,6 +426,9 @@ impl<'a> Scan<'a> {
                         &mut outcome.quota,
                     );
                 }
+                if work.suspects.len() > SUSPECTS_MAX {
+                    self.inspect_suspects(outcome, &mut work);
+                }
             }
             Err(_) => unreadable.push(index),
         });
@@ -403,11 +438,12 @@ impl<'a> Scan<'a> {
         }
         self.inspect_suspects(outcome, &mut work);
         outcome.xattr_references.append(&mut work.xattr_references);
-        let ChunkWork { facts, walks, mut directories, .. } = work;
+        let ChunkWork { facts, mut walks, mut directories, .. } = work;
         self.inodes.publish(group.0, facts);
-        for items in walks.chunks(self.batch(WALKS_PER_BATCH)) {
+        while !walks.is_empty() {
+            let items: Vec<WalkItem> = walks.drain(..walks.len().min(self.batch(WALKS_PER_BATCH))).collect();
             let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
-            self.push(MAPS, weight, Batch::Maps(items.to_vec()));
+            self.push(MAPS, weight, Batch::Maps(items));
         }
         directories.sort_unstable_by_key(|job| job.first_block);
         self.push_directories(directories);
@@ -458,7 +494,7 @@ impl<'a> Scan<'a> {
         match verdict {
             Verdict::Free => return,
             Verdict::Suspect => return work.suspects.push((index, inode, record.to_vec())),
-            Verdict::Innocent if proof.needs_walk && !self.fast_maps => {
+            Verdict::Innocent if proof.needs_walk && !self.may_wait(work) => {
                 return work.suspects.push((index, inode, record.to_vec()));
             }
             Verdict::Innocent => {}
@@ -485,9 +521,18 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Whether the map of one more inode may wait to be walked. If not it is inspected at once, with the same result.
+    fn may_wait(&self, work: &ChunkWork) -> bool {
+        let room = work.walks.len() < self.means.plan.walks;
+        if !room {
+            self.means.shortages.walks.store(true, Relaxed);
+        }
+        room && self.fast_maps
+    }
+
     fn inspect_suspects(&self, outcome: &mut ScanOutcome, work: &mut ChunkWork) {
         for (index, inode, record) in std::mem::take(&mut work.suspects) {
-            let mut found = Findings::new();
+            let mut found = outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
             let fact = outcome.take_inspection(inode, &inspection, self.claims, self.fs);
             if fact.kind() != Kind::Unused || fact.0 != 0 {
@@ -570,7 +615,7 @@ impl<'a> Scan<'a> {
     ) {
         let outcome = &mut worker.outcome;
         let Some(Ok(record)) = self.fs.read_inode(item.inode) else { return };
-        let mut found = Findings::new();
+        let mut found = outcome.findings.fresh();
         let inspection = inode::inspect(self.fs, item.inode, &record, &mut found);
         let fact = outcome.take_inspection(item.inode, &inspection, self.claims, self.fs);
         let links = RawInode::from_record(&inspection.record).i_links_count.get();
@@ -594,7 +639,7 @@ impl<'a> Scan<'a> {
             Walk::start(items, mode, &fs.geometry, &self.inode_prover, &fs.metadata, self.claims);
         let cost = &mut worker.outcome.costs[MAPS];
         while !stack.is_empty() {
-            let mut wave = stack.split_off(stack.len().saturating_sub(NODES_IN_FLIGHT));
+            let mut wave = take_wave(&mut stack, self.means.plan.nodes, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node: &Node| node.block);
             if mode == WalkMode::Claim {
                 let visited = self.nodes_visited.fetch_add(wave.len() as u64, Relaxed) + wave.len() as u64;
@@ -637,19 +682,41 @@ impl<'a> Scan<'a> {
 
     /// A directory of several blocks: read in disk order, proved block by block.
     fn large_directory(&self, worker: &mut Worker<'a>, job: &DirectoryJob) {
+        let Means { budget, .. } = self.means;
+        let bytes = self.proof_bytes(job);
+        let is_large = bytes > PROOF_BYTES_KEPT;
         let Worker { reader, directory: proof, outcome, .. } = worker;
+        if is_large && !budget.try_reserve(bytes) {
+            // Inspection makes do with less, and comes when there is more.
+            return outcome.suspect_directories.push(job.inode);
+        }
         let reading = job.prove(&self.directory_prover, self.fs, reader, proof);
         let cost = &mut outcome.costs[DIRECTORIES];
         cost.items += reading.blocks;
         cost.requests += reading.requests;
         cost.bytes += reading.bytes;
         self.conclude(job.inode, reading.proved, proof, outcome);
+        if is_large {
+            *proof = DirectoryProof::default();
+            budget.release(bytes);
+        }
+    }
+
+    /// Memory for the proof of a directory: two words for each name, and a table twice as long. Most names take 24 bytes of
+    /// the disk or more.
+    fn proof_bytes(&self, job: &DirectoryJob) -> u64 {
+        let blocks: u64 = job.runs.iter().map(|run| u64::from(run.count)).sum();
+        blocks * u64::from(self.fs.geometry.block_size) * 2
     }
 
     /// Counts the entries of a proved directory, or hands it over as a suspect with nothing counted.
     fn conclude(&self, directory: InodeNo, proved: bool, proof: &DirectoryProof, outcome: &mut ScanOutcome) {
         let ledger = Ledger::new(&self.directory_prover, self.inodes);
-        if !(proved && ledger.count(directory, proof, &mut outcome.pending)) {
+        let full = outcome.pending.len() + proof.targets.len() >= self.means.plan.pending;
+        if full && proved && ledger.would_wait(proof) {
+            self.means.shortages.pending.store(true, Relaxed);
+            outcome.suspect_directories.push(directory);
+        } else if !(proved && ledger.count(directory, proof, &mut outcome.pending)) {
             outcome.suspect_directories.push(directory);
         }
     }
@@ -657,6 +724,34 @@ impl<'a> Scan<'a> {
 
 fn job_of(inode: InodeNo, inspection: &Inspection) -> Option<DirectoryJob> {
     DirectoryJob::of_inspected(inode, &inspection.record, &inspection.runs, inspection.inline)
+}
+
+/// Takes as many nodes from the top of the stack as may be read in one go and leave at most about `room` nodes below them.
+fn take_wave(stack: &mut Vec<Node>, room: usize, children: usize) -> Vec<Node> {
+    let (mut from, mut left) = (stack.len(), room);
+    while from > 0 && stack.len() - from < NODES_IN_FLIGHT {
+        let cost = if stack[from - 1].leads_on() { children } else { 1 };
+        if cost > left && from < stack.len() {
+            break;
+        }
+        left = left.saturating_sub(cost);
+        from -= 1;
+    }
+    stack.split_off(from)
+}
+
+impl Batch {
+    /// Memory that it holds while it waits.
+    fn bytes_held(&self) -> u64 {
+        match self {
+            Batch::InodeTable(_) => 0,
+            Batch::Maps(items) => size_of_val(items.as_slice()) as u64,
+            Batch::Directories(jobs) => {
+                let runs: usize = jobs.iter().map(|job| size_of_val(job.runs.as_slice())).sum();
+                (size_of_val(jobs.as_slice()) + runs) as u64
+            }
+        }
+    }
 }
 
 /// What one worker gathers from one inode table before it is published.

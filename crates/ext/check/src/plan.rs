@@ -1,0 +1,293 @@
+//! How a run divides its memory: what its facts will take, what is left for the work, and what has to be done in a poorer way
+//! when that is little.
+//!
+//! What the facts take is foreseen from the geometry and the descriptors, and charged as it comes; the rest is divided in
+//! shares that are reserved before the scan. A poorer way never changes what is found, only how long it takes and how
+//! much of it is kept for the report. Where not even the facts fit, the run is refused with the least that it needs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fsmend_base::GroupNo;
+use fsmend_device::BatchReader;
+use fsmend_engine::Budget;
+use fsmend_engine::claims::SharedBitmap;
+use fsmend_engine::inodes::BYTES_PER_INODE;
+use fsmend_engine::problem::KEPT_PER_ROW;
+use fsmend_ext_format::geometry::Geometry;
+
+use crate::run::CheckOptions;
+use crate::{Fs, Refusal};
+
+/// Memory for a group: its descriptor and state, twice while descriptors are settled, and its place in the tables of facts.
+const GROUP_BYTES: u64 = 512;
+/// Memory for the fact of a directory.
+const DIRECTORY_BYTES: u64 = 12;
+/// Memory for a directory when suspects and the tree are looked at: its place in lists and maps. The shares of the scan are
+/// free again by then.
+pub const TREE_BYTES_PER_DIRECTORY: u64 = 40;
+/// The least that is left for the work of one worker, whatever else: buffers, lists, a few problems.
+const WORK_BYTES_MIN: u64 = 4 << 20;
+/// A problem in memory, with its operands.
+const PROBLEM_BYTES: u64 = 512;
+/// A problem when the report is made of it, by which time nothing else is held: in a document with all paths, and as text.
+const TOLD_PROBLEM_BYTES: [u64; 2] = [12 << 10, 1 << 10];
+/// A certification that waits: in a worker's list while that grows, and once more when the lists are merged.
+const PENDING_BYTES: u64 = 16 * 5;
+/// An owner of a contested block, in lists that grow and are merged.
+pub const PAIR_BYTES: u64 = 16 * 5;
+/// An inode whose map waits to be walked, when it is gathered and when it waits.
+pub const WALK_BYTES: u64 = 2 * 384;
+/// What one inode of a table leaves until the table is through, beside its facts: a directory to be read, an attribute block.
+const CHUNK_BYTES_PER_INODE: u64 = 2 * 56;
+/// A node of a map that waits to be read.
+const NODE_BYTES: u64 = 2 * 48;
+/// Nodes of maps that wait in one worker.
+const NODES_MAX: u64 = 1 << 18;
+const NODES_MIN: u64 = 1 << 12;
+/// Inodes of one table whose maps are walked; the others are inspected at once.
+const WALKS_MIN: u64 = 64;
+/// Other memory of a worker: suspects of a table, requests, the tables of one directory of ordinary size.
+const WORKER_BYTES: u64 = 1 << 20;
+
+/// What a run may take for its parts.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Workers.
+    pub workers: usize,
+    /// Buffers of each worker's reader.
+    pub reader_bytes: usize,
+    /// Problems kept in all.
+    pub problems: usize,
+    /// Certifications that may wait in each worker.
+    pub pending: usize,
+    /// Memory of all batches that wait.
+    pub queue_bytes: u64,
+    /// Inodes of one table whose maps wait to be walked.
+    pub walks: usize,
+    /// Nodes of maps that wait in each worker.
+    pub nodes: usize,
+    /// Owners of contested blocks that are looked at in one pass.
+    pub owners: usize,
+    /// What had to be made poorer, in sentences.
+    pub degraded: Vec<String>,
+    /// Reserved for the scan alone.
+    scan_bytes: u64,
+}
+
+/// What a stage works with.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// Its shares.
+    pub plan: &'a Plan,
+    /// What grows with what is found is charged to it.
+    pub budget: &'a Arc<Budget>,
+    /// Where it says what it ran short of.
+    pub shortages: &'a Shortages,
+    /// Set when the user wants to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl Plan {
+    /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
+    pub fn new(fs: &Fs<'_>, options: &CheckOptions, budget: &Budget) -> Result<Plan, Refusal> {
+        let Facts { bytes: expected, directories } = facts(fs);
+        let rest = budget.free().saturating_sub(expected);
+        let chunk = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).max().unwrap_or(0);
+        let chunk_bytes = chunk * CHUNK_BYTES_PER_INODE;
+        let least = (WORK_BYTES_MIN + 2 * chunk_bytes).max(directories * TREE_BYTES_PER_DIRECTORY / 3 * 4);
+        if rest < least {
+            let taken = budget.limit() - budget.free();
+            return Err(too_small(budget, taken.saturating_add(expected).saturating_add(least)));
+        }
+        let wanted = options.threads.max(1) as u64;
+        let worker_min = BatchReader::BUFFER_BYTES_MIN as u64
+            + WORKER_BYTES / 2
+            + chunk_bytes
+            + NODES_MIN * NODE_BYTES
+            + WALKS_MIN * WALK_BYTES;
+        // A quarter for problems, three eighths for the workers, an eighth each for what waits to be read and what waits to be
+        // certified; an eighth stays for what nobody can foresee.
+        let workers_share = rest / 8 * 3;
+        let workers = wanted.min(workers_share / worker_min).max(1);
+        let spare = (workers_share / workers).saturating_sub(worker_min);
+        let reader_bytes =
+            (BatchReader::BUFFER_BYTES_MIN as u64 + spare / 2).min(BatchReader::BUFFER_BYTES as u64);
+        let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
+        let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
+        let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
+        let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
+        let problems = (rest / 4 / PROBLEM_BYTES / 2 / (workers + 1)).min(rest / told_bytes);
+        let plan = Plan {
+            workers: workers as usize,
+            reader_bytes: reader_bytes as usize,
+            problems: problems as usize,
+            pending: (rest / 8 / PENDING_BYTES / workers) as usize,
+            queue_bytes: rest / 8,
+            walks: walks as usize,
+            nodes: nodes as usize,
+            owners: (rest / 2 / PAIR_BYTES) as usize,
+            degraded: Vec::new(),
+            scan_bytes: workers_share + rest / 4,
+        };
+        budget.charge(rest / 4 + plan.scan_bytes);
+        Ok(plan.with_sentences(wanted, chunk, budget))
+    }
+
+    /// Gives back what was reserved for the scan.
+    pub fn scan_is_over(&self, budget: &Budget) {
+        budget.release(self.scan_bytes);
+    }
+
+    fn with_sentences(mut self, wanted: u64, chunk: u64, budget: &Budget) -> Self {
+        let limit = bytes(budget.limit());
+        let full = BatchReader::BUFFER_BYTES;
+        if self.reader_bytes < full {
+            self.degraded.push(format!(
+                "To stay within {limit} of memory, each worker reads through buffers of {} instead of {}.",
+                bytes(self.reader_bytes as u64),
+                bytes(full as u64)
+            ));
+        }
+        if (self.workers as u64) < wanted {
+            self.degraded.push(format!(
+                "To stay within {limit} of memory, {} of {wanted} workers were used.",
+                self.workers
+            ));
+        }
+        if (self.walks as u64) < chunk || (self.nodes as u64) < NODES_MAX {
+            self.degraded.push(format!(
+                "To stay within {limit} of memory, block maps were read {} blocks at a time.",
+                self.nodes
+            ));
+        }
+        self
+    }
+}
+
+/// Things that happen during a run for want of memory, to be told once.
+#[derive(Debug, Default)]
+pub struct Shortages {
+    /// Certifications could not wait: their directories were inspected.
+    pub pending: AtomicBool,
+    /// Maps could not wait: their inodes were inspected at once.
+    pub walks: AtomicBool,
+}
+
+impl Shortages {
+    /// What happened, in sentences.
+    pub fn sentences(&self, plan: &Plan) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if self.pending.load(Relaxed) {
+            sentences.push(format!(
+                "Memory for {} names that lead to inodes not yet read was used up: the directories of further ones were \
+                 read again later.",
+                plan.pending.saturating_mul(plan.workers)
+            ));
+        }
+        if self.walks.load(Relaxed) {
+            sentences.push(format!(
+                "Memory for {} block maps of a group was used up: further ones were read one after the other.",
+                plan.walks
+            ));
+        }
+        sentences
+    }
+}
+
+/// The sentence about problems that were counted but not kept, if there were any because of the budget.
+pub fn fewer_kept(kept: usize, budget: &Budget) -> Option<String> {
+    (kept < KEPT_PER_ROW).then(|| {
+        format!(
+            "To stay within {} of memory, only the first {kept} problems of each kind are kept (instead of {KEPT_PER_ROW}); \
+             the others are counted.",
+            bytes(budget.limit())
+        )
+    })
+}
+
+/// Refuses a file system whose group tables alone do not fit, before they are read; charges them.
+pub fn charge_tables(geometry: &Geometry, device_bytes: u64, budget: &Budget) -> Result<(), Refusal> {
+    let groups = u64::from(geometry.group_count) * GROUP_BYTES;
+    let tables = groups + device_bytes;
+    let bitmaps = SharedBitmap::index_bytes(geometry.blocks_count)
+        + 2 * SharedBitmap::index_bytes(geometry.clusters_count());
+    if !budget.try_reserve(tables) || budget.free() < bitmaps {
+        return Err(too_small(budget, tables + bitmaps + WORK_BYTES_MIN));
+    }
+    Ok(())
+}
+
+/// What will be known if the descriptors tell the truth.
+struct Facts {
+    /// Memory for inodes, directories and pages of claims.
+    bytes: u64,
+    directories: u64,
+}
+
+fn facts(fs: &Fs<'_>) -> Facts {
+    let geometry = &fs.geometry;
+    let mut bytes = 2 * SharedBitmap::index_bytes(geometry.clusters_count());
+    let (mut pages, mut all_directories) = (0, 0);
+    for (number, group) in (0..).zip(&fs.groups) {
+        let directories = group.desc.used_dirs.min(group.scan_inodes);
+        all_directories += u64::from(directories);
+        bytes += u64::from(group.scan_inodes) * BYTES_PER_INODE + u64::from(directories) * DIRECTORY_BYTES;
+        let units = geometry.group_blocks(GroupNo(number)).count.div_ceil(u64::from(geometry.cluster_blocks));
+        if u64::from(group.desc.free_blocks) < units {
+            // A bit for each, rounded up to pages: groups are pages in most file systems.
+            pages += units.div_ceil(8) + 16;
+        }
+    }
+    Facts { bytes: bytes + pages + 2 * 4096, directories: all_directories }
+}
+
+/// The refusal of a run that needs `least` bytes.
+pub fn too_small(budget: &Budget, least: u64) -> Refusal {
+    let least = least.div_ceil(1 << 20);
+    Refusal {
+        code: "memory-too-small",
+        message: format!(
+            "{} of memory are too little for this file system: the facts about it and the least room to work take {least} MiB",
+            bytes(budget.limit())
+        ),
+        way_out: format!("Allow more (--memory {least}M)"),
+    }
+}
+
+/// Refuses when more was charged than there is.
+pub fn stop_if_exhausted(budget: &Arc<Budget>) -> Result<(), Refusal> {
+    if !budget.is_exhausted() {
+        return Ok(());
+    }
+    // How much it would have become nobody knows; half as much again is a fair next attempt.
+    Err(too_small(budget, budget.peak().saturating_add(budget.limit() / 2)))
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..0x10_0000 => format!("{} KiB", count.div_ceil(1 << 10)),
+        _ => format!("{:.1} MiB", count as f64 / f64::from(1 << 20)).replace(".0 ", " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_plain_numbers() {
+        assert_eq!(
+            (bytes(1 << 10), bytes(16 << 20), bytes(3 << 19)),
+            ("1 KiB".into(), "16 MiB".into(), "1.5 MiB".into())
+        );
+        let refusal = too_small(&Budget::new(1 << 20), 5 << 20);
+        assert!(refusal.message.contains("1 MiB") && refusal.way_out.contains("5M"), "{refusal}");
+    }
+
+    #[test]
+    fn what_is_kept_is_told_only_when_it_is_less() {
+        assert_eq!(fewer_kept(KEPT_PER_ROW, &Budget::unlimited()), None);
+        assert!(fewer_kept(7, &Budget::new(1 << 20)).is_some_and(|text| text.contains("first 7 problems")));
+    }
+}
