@@ -121,7 +121,7 @@ pub fn reuse(folder: &Path) -> io::Result<()> {
             let name = format!("round-{round}-{}", "n".repeat(number % 50 + 1));
             fs::write(folder.join(format!("{name}{number}")), vec![round as u8; number * 61])?;
         }
-        rustix::fs::sync();
+        rustix::fs::syncfs(File::open(folder)?)?;
         for (index, entry) in fs::read_dir(folder)?.enumerate() {
             if index % 4 != round {
                 fs::remove_file(entry?.path())?;
