@@ -1,0 +1,214 @@
+//! What the stages leave behind, and what they cost.
+
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+use fsmend_engine::budget::growing;
+use fsmend_engine::claims::Claims;
+use fsmend_engine::inodes::{InodeFact, Kind, mark};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::{RawInode, flags};
+
+use crate::Fs;
+use crate::fast::ledger::Pending;
+use crate::inode::{Inspection, MapRun};
+use crate::quota::{Owner, QuotaUsage, bytes_of};
+
+/// An owner in the sums for quota.
+const QUOTA_BYTES: u64 = 96;
+/// Files of this size and more need a feature.
+pub(super) const LARGE_FILE: u64 = 1 << 31;
+
+/// Everything that the stages leave behind beside the shared tables. Workers fill their own; merged at the end.
+#[derive(Default)]
+pub struct ScanOutcome {
+    /// Problems found by inspection.
+    pub findings: Findings,
+    /// Entries that have to wait to be certified.
+    pub pending: Vec<Pending>,
+    /// Directories that have to be inspected; nothing was counted for them.
+    pub suspect_directories: Vec<InodeNo>,
+    /// Inodes whose facts changed after they had been published.
+    pub revised: Vec<InodeNo>,
+    /// References to attribute blocks: block and inode.
+    pub xattr_references: Vec<(u64, InodeNo)>,
+    /// References to value inodes: value inode, stored hash, referring inode.
+    pub value_references: Vec<(InodeNo, u32, InodeNo)>,
+    /// What the quota files should say.
+    pub quota: QuotaUsage,
+    /// Files whose blocks are not in one piece.
+    pub non_contiguous: u64,
+    /// The first large file that was inspected. Those that the fast path proves innocent have the feature they need.
+    pub first_large_file: Option<InodeNo>,
+    /// Work and bytes per stage.
+    pub costs: [StageCost; 3],
+}
+
+/// What one stage cost one worker, or all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageCost {
+    /// Records or blocks looked at.
+    pub items: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Read requests.
+    pub requests: u64,
+    /// Nanoseconds of processor time.
+    pub cpu_ns: u64,
+    /// When its first batch began and its last one ended, by the clock of the run; `None` when nothing was measured.
+    pub span: Option<(u64, u64)>,
+}
+
+/// Clocks for the cost of each stage. They are read once before and once after a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct StageClock {
+    /// Nanoseconds gone by, from any fixed point.
+    pub wall: fn() -> u64,
+    /// Nanoseconds of processor time that the calling thread has used.
+    pub thread_cpu: fn() -> u64,
+}
+
+impl StageCost {
+    pub(super) fn add(&mut self, other: StageCost) {
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+        self.cpu_ns += other.cpu_ns;
+        let spans = self.span.into_iter().chain(other.span);
+        self.span = spans.reduce(|one, two| (one.0.min(two.0), one.1.max(two.1)));
+    }
+}
+
+impl ScanOutcome {
+    /// Nothing yet, with room for so many problems.
+    pub(super) fn with_room(problems: usize) -> Self {
+        ScanOutcome { findings: Findings::with_room(problems), ..ScanOutcome::default() }
+    }
+
+    /// Memory of the lists whose length nobody knew before; they are held once more while they are merged.
+    pub(super) fn bytes_held(&self) -> u64 {
+        2 * (growing::<InodeNo>(self.suspect_directories.len() + self.revised.len())
+            + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
+            + self.quota.owners() as u64 * QUOTA_BYTES)
+    }
+
+    pub(super) fn absorb(&mut self, other: ScanOutcome) {
+        self.findings.merge(other.findings);
+        self.pending.extend(other.pending);
+        self.suspect_directories.extend(other.suspect_directories);
+        self.revised.extend(other.revised);
+        self.xattr_references.extend(other.xattr_references);
+        self.value_references.extend(other.value_references);
+        self.quota.merge(other.quota);
+        self.non_contiguous += other.non_contiguous;
+        self.first_large_file = first_of(self.first_large_file, other.first_large_file);
+        for (mine, theirs) in self.costs.iter_mut().zip(other.costs) {
+            mine.add(theirs);
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.pending.sort_unstable();
+        self.suspect_directories.sort_unstable();
+        self.revised.sort_unstable();
+        self.xattr_references.sort_unstable();
+        self.value_references.sort_unstable();
+    }
+
+    /// Takes in what the inspection of an inode left, the claims included; returns its fact.
+    pub fn take_inspection(
+        &mut self,
+        inode: InodeNo,
+        inspection: &Inspection,
+        claims: &Claims,
+        fs: &Fs<'_>,
+    ) -> InodeFact {
+        if inspection.kind == Kind::Unused {
+            return InodeFact::default();
+        }
+        claim_inspection(fs, claims, inspection);
+        if let Some(block) = inspection.xattr_block {
+            self.xattr_references.push((block, inode));
+        }
+        self.value_references
+            .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
+        let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);
+        self.non_contiguous +=
+            u64::from(is_short(fs, blocks) && is_scattered(&inspection.runs, map_blocks_in_line(inspection)));
+        if inspection.kind == Kind::Regular && inspection.raw().size() >= LARGE_FILE {
+            self.first_large_file = first_of(self.first_large_file, Some(inode));
+        }
+        if fs.counts_quota() && inspection.marks & mark::RESERVED == 0 {
+            let raw = RawInode::from_record(&inspection.record);
+            charge(&mut self.quota, fs, inode, &raw, bytes_of(&fs.geometry, &raw));
+        }
+        InodeFact::new(inspection.kind, inspection.marks)
+    }
+}
+
+/// The lower of two numbers that may be missing.
+pub(super) fn first_of(one: Option<InodeNo>, other: Option<InodeNo>) -> Option<InodeNo> {
+    one.into_iter().chain(other).min()
+}
+
+/// Charges the owner of an inode with what it takes.
+pub(super) fn charge(quota: &mut QuotaUsage, fs: &Fs<'_>, inode: InodeNo, raw: &RawInode, bytes: u64) {
+    if QuotaUsage::counts(fs, inode, raw.i_flags.get()) {
+        quota.charge(Owner::of(raw, fs.geometry.inode_size), bytes);
+    }
+}
+
+/// Claims the data and map blocks of an inspected inode.
+pub(super) fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inspection: &Inspection) {
+    for (start, count) in units_of(inspection, &fs.geometry) {
+        claims.claim(start, count);
+    }
+}
+
+/// The allocation units (blocks, or clusters with bigalloc) that an inspected inode owns by its map, in the order of
+/// the map. With bigalloc, neighbouring runs may share a cluster, which is then owned once; whatever else is named
+/// twice is contested, and so is what lies wrong within its cluster, for it has to be moved.
+pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)> {
+    let unit_run = |start: u64, count: u64| {
+        let first = geometry.cluster_of(start);
+        (first, geometry.cluster_of(start + count.max(1) - 1) - first + 1)
+    };
+    let mut units = Vec::with_capacity(inspection.runs.len() + inspection.map_blocks.len());
+    let mut last_unit = None;
+    for run in &inspection.runs {
+        let (mut first, mut count) = unit_run(run.physical, u64::from(run.count));
+        let end = first + count;
+        if geometry.cluster_blocks > 1 && last_unit == Some(first) {
+            (first, count) = (first + 1, count - 1);
+        }
+        if count > 0 {
+            units.push((first, count));
+        }
+        last_unit = end.checked_sub(1);
+    }
+    units.extend(inspection.map_blocks.iter().map(|block| unit_run(*block, 1)));
+    units.extend(inspection.misaligned.iter().map(|range| unit_run(range.start.0, range.count)));
+    units
+}
+
+/// Whether a file of `blocks` blocks could lie in one piece: what fills a group cannot.
+pub(super) fn is_short(fs: &Fs<'_>, blocks: u64) -> bool {
+    blocks < u64::from(fs.geometry.blocks_per_group)
+}
+
+/// The blocks of a map that stand in line with the data: indirect blocks do, nodes of extent trees do not.
+pub(super) fn map_blocks_in_line(inspection: &Inspection) -> &[u64] {
+    if inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
+}
+
+/// Whether the blocks of a file, with those of its map that stand in line with them, do not lie in one piece.
+pub(super) fn is_scattered(runs: &[MapRun], map_blocks: &[u64]) -> bool {
+    let end = |run: &MapRun| run.physical + u64::from(run.count);
+    if map_blocks.is_empty() {
+        return runs.windows(2).any(|pair| end(&pair[0]) != pair[1].physical);
+    }
+    let blocks = runs.iter().map(|run| u64::from(run.count)).sum::<u64>() + map_blocks.len() as u64;
+    let low = runs.iter().map(|run| run.physical).chain(map_blocks.iter().copied()).min();
+    let high = runs.iter().map(end).chain(map_blocks.iter().map(|block| block + 1)).max();
+    let ascending = runs.windows(2).all(|pair| end(&pair[0]) <= pair[1].physical);
+    !ascending || high.zip(low).is_some_and(|(high, low)| high - low != blocks)
+}

@@ -1,0 +1,229 @@
+//! The stage of inode tables.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_device::{Request, salvage};
+use fsmend_engine::Problem;
+use fsmend_engine::inodes::{ChunkFacts, InodeFact, Kind};
+use fsmend_ext_format::inode::RawInode;
+
+use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
+use super::{Batch, INODE_TABLES, MAPS, Scan, Worker, job_of, problems};
+use crate::Fs;
+use crate::fast::inode::{Proof, Verdict};
+use crate::fast::ledger::DirectoryJob;
+use crate::fast::map::WalkItem;
+use crate::inode;
+use crate::quota::QuotaUsage;
+
+/// Largest single read of an inode table.
+const TABLE_READ: u32 = 256 * 1024;
+/// Inode tables that the kernel is told about ahead of the one that is read.
+const TABLES_AHEAD: u32 = 16;
+/// Most inodes in a batch of maps.
+const WALKS_PER_BATCH: usize = 256;
+/// Suspects of a table are inspected when so many have gathered.
+const SUSPECTS_MAX: usize = 1024;
+
+impl<'a> Scan<'a> {
+    /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
+    /// two of them.
+    pub(super) fn announce_tables(&self, group: GroupNo) {
+        let upto = (group.0 + TABLES_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
+        let from = self.announced.fetch_max(upto + 1, Relaxed).max(group.0 + 1);
+        for ahead in from..=upto {
+            let state = &self.fs.groups[ahead as usize];
+            if state.scan_inodes > 0 && state.desc.inode_table != 0 {
+                let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
+                self.fs.device.readahead(self.fs.block_offset(BlockNo(state.desc.inode_table)), len);
+            }
+        }
+    }
+
+    pub(super) fn inode_table(&self, worker: &mut Worker<'a>, group: GroupNo) -> u64 {
+        let fs = self.fs;
+        self.announce_tables(group);
+        let state = fs.groups[group.0 as usize];
+        let inode_size = fs.geometry.inode_size as usize;
+        let mut work = ChunkWork::new(state.scan_inodes as usize);
+        let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
+        let Worker { reader, proof, checksums, outcome, .. } = worker;
+        let cost = &mut outcome.costs[INODE_TABLES];
+        cost.items += u64::from(state.scan_inodes);
+        cost.requests += requests.len() as u64;
+        cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
+        let per_request = TABLE_READ as usize / inode_size;
+        let mut unreadable = Vec::new();
+        reader.read(&requests, &mut |index, result| match result {
+            Ok(bytes) => {
+                let first = index * per_request;
+                let first_inode = fs.geometry.inode_at(group, first as u32);
+                self.inode_prover.checksums(first_inode, bytes, checksums);
+                for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
+                    let inode = InodeNo(first_inode.0 + at as u32);
+                    let verdict = self.inode_prover.prove_with(inode, record, checksums[at], proof);
+                    self.take_inode(
+                        verdict,
+                        (inode, first + at),
+                        record,
+                        proof,
+                        &mut work,
+                        &mut outcome.quota,
+                    );
+                }
+                if work.suspects.len() > SUSPECTS_MAX {
+                    self.inspect_suspects(outcome, &mut work);
+                }
+            }
+            Err(_) => unreadable.push(index),
+        });
+        outcome.non_contiguous += work.non_contiguous;
+        for index in unreadable {
+            self.unreadable_table(group, (index, requests[index]), proof, &mut work, outcome);
+        }
+        self.inspect_suspects(outcome, &mut work);
+        outcome.xattr_references.append(&mut work.xattr_references);
+        let ChunkWork { facts, mut walks, mut directories, .. } = work;
+        self.inodes.publish(group.0, facts);
+        while !walks.is_empty() {
+            let items: Vec<WalkItem> = walks.drain(..walks.len().min(self.batch(WALKS_PER_BATCH))).collect();
+            let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
+            self.push(MAPS, weight, Batch::Maps(items));
+        }
+        directories.sort_unstable_by_key(|job| job.first_block);
+        self.push_directories(directories);
+        u64::from(state.scan_inodes)
+    }
+
+    /// Saves what can be read of a piece of an inode table that cannot be read whole.
+    pub(super) fn unreadable_table(
+        &self,
+        group: GroupNo,
+        (index, request): (usize, Request),
+        proof: &mut Proof,
+        work: &mut ChunkWork,
+        outcome: &mut ScanOutcome,
+    ) {
+        let fs = self.fs;
+        let inode_size = fs.geometry.inode_size as usize;
+        let mut bytes = vec![0; request.len as usize];
+        let lost = salvage(fs.device, request.offset, &mut bytes);
+        for error in &lost {
+            let block = error.offset / u64::from(fs.geometry.block_size);
+            let count = error.len.div_ceil(u64::from(fs.geometry.block_size)).max(1);
+            let problem = Problem::new(&problems::TABLE_UNREADABLE).group(group);
+            outcome.findings.raise(problem.blocks(BlockNo(block), count));
+        }
+        let first = index * (TABLE_READ as usize / inode_size);
+        for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
+            let range =
+                request.offset + (at * inode_size) as u64..request.offset + ((at + 1) * inode_size) as u64;
+            if lost.iter().any(|error| error.offset < range.end && range.start < error.offset + error.len) {
+                continue;
+            }
+            let inode = fs.geometry.inode_at(group, (first + at) as u32);
+            let verdict = self.inode_prover.prove(inode, record, proof);
+            self.take_inode(verdict, (inode, first + at), record, proof, work, &mut outcome.quota);
+        }
+    }
+
+    pub(super) fn take_inode(
+        &self,
+        verdict: Verdict,
+        (inode, index): (InodeNo, usize),
+        record: &[u8],
+        proof: &Proof,
+        work: &mut ChunkWork,
+        quota: &mut QuotaUsage,
+    ) {
+        match verdict {
+            Verdict::Free => return,
+            Verdict::Suspect => return work.suspects.push((index, inode, record.to_vec())),
+            Verdict::Innocent if proof.needs_walk && !self.may_wait(work) => {
+                return work.suspects.push((index, inode, record.to_vec()));
+            }
+            Verdict::Innocent => {}
+        }
+        work.facts.record(index, inode, InodeFact::new(proof.kind, 0), proof.links);
+        if proof.needs_walk {
+            // Everything else is taken in when its map has been walked.
+            return work.walks.push(WalkItem::new(inode, proof, &RawInode::from_record(record)));
+        }
+        if proof.xattr_block != 0 {
+            work.xattr_references.push((proof.xattr_block, inode));
+        }
+        if self.fs.counts_quota() {
+            let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
+            charge(quota, self.fs, inode, &RawInode::from_record(record), bytes);
+        }
+        for run in &proof.runs {
+            self.claims.claim(run.physical, u64::from(run.count));
+        }
+        work.non_contiguous +=
+            u64::from(is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]));
+        if proof.kind == Kind::Directory {
+            work.directories.push(DirectoryJob::new(inode, proof.generation, proof.flags, &proof.runs));
+        }
+    }
+
+    /// Whether the map of one more inode may wait to be walked. If not it is inspected at once, with the same result.
+    pub(super) fn may_wait(&self, work: &ChunkWork) -> bool {
+        let room = work.walks.len() < self.means.plan.walks;
+        if !room {
+            self.means.shortages.walks.store(true, Relaxed);
+        }
+        room && self.fast_maps
+    }
+
+    pub(super) fn inspect_suspects(&self, outcome: &mut ScanOutcome, work: &mut ChunkWork) {
+        for (index, inode, record) in std::mem::take(&mut work.suspects) {
+            let mut found = outcome.findings.fresh();
+            let inspection = inode::inspect(self.fs, inode, &record, &mut found);
+            let fact = outcome.take_inspection(inode, &inspection, self.claims, self.fs);
+            if fact.kind() != Kind::Unused || fact.0 != 0 {
+                let links = RawInode::from_record(&inspection.record).i_links_count.get();
+                work.facts.record(index, inode, fact, links);
+            }
+            if fact.kind() == Kind::Directory {
+                match job_of(inode, &inspection).filter(|_| found.is_empty()) {
+                    Some(job) => work.directories.push(job),
+                    None => outcome.suspect_directories.push(inode),
+                }
+            }
+            outcome.findings.merge(found);
+        }
+    }
+}
+
+/// What one worker gathers from one inode table before it is published.
+pub(super) struct ChunkWork {
+    facts: ChunkFacts,
+    suspects: Vec<(usize, InodeNo, Vec<u8>)>,
+    walks: Vec<WalkItem>,
+    directories: Vec<DirectoryJob>,
+    xattr_references: Vec<(u64, InodeNo)>,
+    non_contiguous: u64,
+}
+
+impl ChunkWork {
+    fn new(inodes: usize) -> Self {
+        ChunkWork {
+            facts: ChunkFacts::new(inodes),
+            suspects: Vec::new(),
+            walks: Vec::new(),
+            directories: Vec::new(),
+            xattr_references: Vec::new(),
+            non_contiguous: 0,
+        }
+    }
+}
+
+fn table_requests(fs: &Fs<'_>, table: u64, inodes: u32) -> Vec<Request> {
+    let start = fs.block_offset(BlockNo(table));
+    let len = u64::from(inodes) * u64::from(fs.geometry.inode_size);
+    (0..len)
+        .step_by(TABLE_READ as usize)
+        .map(|at| Request { offset: start + at, len: (len - at).min(u64::from(TABLE_READ)) as u32 })
+        .collect()
+}
