@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Whether we run as the superuser, and so may mount images.
 pub fn is_root() -> bool {
@@ -62,7 +63,7 @@ impl LoopMount {
     /// Unmounts it and says whether that went well.
     pub fn unmount(mut self) -> io::Result<()> {
         self.mounted = false;
-        run("umount", [&self.point])?;
+        unmount(&self.point)?;
         let _ = std::fs::remove_dir(&self.point);
         Ok(())
     }
@@ -76,10 +77,26 @@ impl Drop for LoopMount {
     }
 }
 
-/// Unmounts, if need be when its last user is gone.
+/// How often a busy mount is tried again, and how long to wait in between.
+const UNMOUNT_TRIES: u32 = 50;
+const UNMOUNT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Unmounts. A mount may be busy for a moment although nobody uses it: another test that is just starting a program holds
+/// copies of all open files until the program runs. What stays busy is unmounted when its last user is gone, which is
+/// an error all the same.
 fn unmount(point: &Path) -> io::Result<()> {
-    let lazily = |_| run("umount", ["-l".as_ref(), point.as_os_str()]);
-    run("umount", [point]).or_else(lazily).map(|_| ())
+    let mut last = run("umount", [point]);
+    for _ in 0..UNMOUNT_TRIES {
+        if last.is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(UNMOUNT_PAUSE);
+        last = run("umount", [point]);
+    }
+    if last.is_err() {
+        run("umount", ["-l".as_ref(), point.as_os_str()])?;
+    }
+    last.map(|_| ())
 }
 
 /// Unmounts everything that is mounted below `folder`; returns what that was.

@@ -20,7 +20,7 @@ use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::plan::Means;
-use crate::scan::ScanOutcome;
+use crate::scan::{ScanOutcome, charge};
 use crate::{Fs, inode, links, xattr};
 
 /// Directories that one worker takes at a time when all of them are searched for names.
@@ -267,6 +267,9 @@ impl CrossCheck<'_> {
             self.outcome
                 .value_references
                 .extend(attributes.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
+            if self.fs.counts_quota() && !attributes.value_inodes.is_empty() {
+                self.charge_values(group, attributes.value_inodes.len() as u64);
+            }
         }
         xattr::check_refcounts(counted, &mut self.outcome.findings);
         self.value_inodes();
@@ -282,6 +285,16 @@ impl CrossCheck<'_> {
             let Some(Ok(record)) = self.fs.read_inode(*inode) else { continue };
             if prover.prove(*inode, &record, &mut proof) == Verdict::Innocent {
                 inode::inspect(self.fs, *inode, &record, &mut self.outcome.findings);
+            }
+        }
+    }
+
+    /// Everybody who shares an attribute block is charged with the inodes that hold its values.
+    fn charge_values(&mut self, references: &[(u64, InodeNo)], values: u64) {
+        for (_, inode) in references {
+            if let Some(Ok(record)) = self.fs.read_inode(*inode) {
+                let raw = RawInode::from_record(&record);
+                charge(&mut self.outcome.quota, self.fs, *inode, &raw, (0, values));
             }
         }
     }

@@ -33,7 +33,7 @@ impl<'a> Scan<'a> {
             }
             if innocent && self.fs.counts_quota() {
                 let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
-                charge(&mut worker.outcome.quota, self.fs, item.inode, &item.raw, bytes);
+                charge(&mut worker.outcome.quota, self.fs, item.inode, &item.raw, (bytes, 1));
             }
             if innocent && item.kind == Kind::Directory {
                 directories.push(DirectoryJob::new(item.inode, item.generation, item.flags, &runs));

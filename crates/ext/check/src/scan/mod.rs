@@ -25,7 +25,7 @@ use crate::inode::Inspection;
 use crate::plan::Means;
 use crate::reading::DEPTH;
 
-pub use outcome::{ScanOutcome, StageClock, StageCost, units_of};
+pub use outcome::{ScanOutcome, StageClock, StageCost, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;

@@ -139,7 +139,8 @@ impl ScanOutcome {
         }
         if fs.counts_quota() && inspection.marks & mark::RESERVED == 0 {
             let raw = RawInode::from_record(&inspection.record);
-            charge(&mut self.quota, fs, inode, &raw, bytes_of(&fs.geometry, &raw));
+            let taken = (bytes_of(&fs.geometry, &raw), 1 + inspection.value_inodes.len() as u64);
+            charge(&mut self.quota, fs, inode, &raw, taken);
         }
         InodeFact::new(inspection.kind, inspection.marks)
     }
@@ -150,10 +151,17 @@ pub(super) fn first_of(one: Option<InodeNo>, other: Option<InodeNo>) -> Option<I
     one.into_iter().chain(other).min()
 }
 
-/// Charges the owner of an inode with what it takes.
-pub(super) fn charge(quota: &mut QuotaUsage, fs: &Fs<'_>, inode: InodeNo, raw: &RawInode, bytes: u64) {
+/// Charges the owner of an inode with what it takes: bytes, and inodes (its own, and those that hold values of its
+/// attributes).
+pub fn charge(
+    quota: &mut QuotaUsage,
+    fs: &Fs<'_>,
+    inode: InodeNo,
+    raw: &RawInode,
+    (bytes, inodes): (u64, u64),
+) {
     if QuotaUsage::counts(fs, inode, raw.i_flags.get()) {
-        quota.charge(Owner::of(raw, fs.geometry.inode_size), bytes);
+        quota.charge_many(Owner::of(raw, fs.geometry.inode_size), bytes, inodes);
     }
 }
 

@@ -155,7 +155,7 @@ impl<'a> Scan<'a> {
         }
         if self.fs.counts_quota() {
             let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
-            charge(quota, self.fs, inode, &RawInode::from_record(record), bytes);
+            charge(quota, self.fs, inode, &RawInode::from_record(record), (bytes, 1));
         }
         for run in &proof.runs {
             self.claims.claim(run.physical, u64::from(run.count));
