@@ -167,7 +167,7 @@ fn a_chain_whose_tables_are_all_large_is_refused() {
         image.put(48, &(2u64 << 20).to_be_bytes());
         let image = if let Some(path) = backing { image.with_backing(path) } else { image };
         let file = TempFile::new("sparse", &image.0[..CLUSTER]);
-        std::fs::OpenOptions::new().write(true).open(file.path()).unwrap().set_len(64 << 20).unwrap();
+        std::fs::OpenOptions::new().write(true).open(file.path()).unwrap().set_len(256 << 20).unwrap();
         file
     };
     let mut chain = vec![sparse(None)];

@@ -44,6 +44,8 @@ const CHUNK_BYTES_PER_INODE: u64 = 2 * 56;
 const NODE_BYTES: u64 = 2 * 48;
 /// Nodes of maps that wait in one worker.
 const NODES_MAX: u64 = 1 << 18;
+/// Below this many blocks at a time, reading block maps gets slower, which is worth a sentence.
+const NODES_COMFORTABLE: u64 = 4096;
 const NODES_MIN: u64 = 1 << 12;
 /// Inodes of one table whose maps are walked; the others are inspected at once.
 const WALKS_MIN: u64 = 64;
@@ -155,7 +157,7 @@ impl Plan {
                 self.workers
             ));
         }
-        if (self.walks as u64) < chunk || (self.nodes as u64) < NODES_MAX {
+        if (self.walks as u64) < chunk || (self.nodes as u64) < NODES_COMFORTABLE {
             self.degraded.push(format!(
                 "To stay within {limit} of memory, block maps were read {} blocks at a time.",
                 self.nodes

@@ -278,10 +278,10 @@ fn scan(
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
-        let outcome =
-            Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps, options.schedule)
-                .timed(options.stage_clock)
-                .run();
+        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps)
+            .scheduled(options.schedule)
+            .timed(options.stage_clock)
+            .run();
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }

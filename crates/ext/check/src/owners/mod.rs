@@ -23,7 +23,7 @@ use crate::scan::units_of;
 /// Groups that one worker takes at a time.
 const GROUPS_PER_SLICE: usize = 1;
 /// At most this many other owners are named in one problem.
-const OTHERS_NAMED_MAX: usize = 32;
+const OTHERS_NAMED_MAX: usize = 8;
 /// A worker gathers at least so many owners before it makes the window smaller.
 const PAIRS_MIN: usize = 4096;
 

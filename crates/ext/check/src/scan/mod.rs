@@ -78,7 +78,6 @@ impl<'a> Scan<'a> {
         backend: ReadBackend,
         means: Means<'a>,
         fast_maps: bool,
-        schedule: Schedule,
     ) -> Self {
         Scan {
             fs,
@@ -86,8 +85,7 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::scheduled(STAGE_NAMES.len(), means.cancel, schedule)
-                .with_bytes_max(means.plan.queue_bytes),
+            queues: Queues::new(STAGE_NAMES.len(), means.cancel).with_bytes_max(means.plan.queue_bytes),
             progress,
             backend,
             means,
@@ -95,8 +93,16 @@ impl<'a> Scan<'a> {
             fast_maps,
             clock: None,
             announced: AtomicU32::new(0),
-            schedule,
+            schedule: Schedule::default(),
         }
+    }
+
+    /// Takes batches in another order than the usual one.
+    pub fn scheduled(mut self, schedule: Schedule) -> Self {
+        let queues = Queues::scheduled(STAGE_NAMES.len(), self.means.cancel, schedule);
+        self.queues = queues.with_bytes_max(self.means.plan.queue_bytes);
+        self.schedule = schedule;
+        self
     }
 
     /// Measures what each stage costs, if a clock is given.
