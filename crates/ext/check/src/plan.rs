@@ -30,6 +30,10 @@ pub const TREE_BYTES_PER_DIRECTORY: u64 = 40;
 const WORK_BYTES_MIN: u64 = 4 << 20;
 /// A problem in memory, with its operands.
 const PROBLEM_BYTES: u64 = 512;
+/// Sets of problems that there is room for at the least: those of eight workers, and one into which they are merged.
+const PROBLEM_SETS: u64 = 9;
+/// More problems than this are not kept, however much memory there is; they are counted.
+const PROBLEMS_MAX: u64 = 20_000;
 /// A problem when the report is made of it, by which time nothing else is held: in a document with all paths, and as text.
 const TOLD_PROBLEM_BYTES: [u64; 2] = [12 << 10, 1 << 10];
 /// A certification that waits: in a worker's list while that grows, and once more when the lists are merged.
@@ -111,15 +115,19 @@ impl Plan {
         // A quarter for problems, three eighths for the workers, an eighth each for what waits to be read and what waits to be
         // certified; an eighth stays for what nobody can foresee.
         let workers_share = rest / 8 * 3;
-        let workers = wanted.min(workers_share / worker_min).max(1);
+        let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
+        // How many are kept must not depend on the number of workers, or the report would: each worker keeps as many, and
+        // twice that before it sorts them out. So it is the workers that are fewer where memory is short.
+        let set_bytes = 2 * PROBLEM_BYTES;
+        let problems = (rest / 4 / set_bytes / PROBLEM_SETS).min(PROBLEMS_MAX).min(rest / told_bytes).max(1);
+        let sets = (rest / 4 / (problems * set_bytes)).saturating_sub(1);
+        let workers = wanted.min(workers_share / worker_min).min(sets).max(1);
         let spare = (workers_share / workers).saturating_sub(worker_min);
         let reader_bytes =
             (BatchReader::BUFFER_BYTES_MIN as u64 + spare / 2).min(BatchReader::BUFFER_BYTES as u64);
         let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
         let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
-        let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
-        let problems = (rest / 4 / PROBLEM_BYTES / 2 / (workers + 1)).min(rest / told_bytes);
         let plan = Plan {
             workers: workers as usize,
             reader_bytes: reader_bytes as usize,

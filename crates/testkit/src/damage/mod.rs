@@ -98,8 +98,10 @@ impl Damage {
             }
             entries[random.below(entries.len() as u64) as usize]
         };
-        let victim =
-            draw(&["directory entry", if seed.is_multiple_of(4) { "dot entries" } else { "" }], seed.is_multiple_of(3));
+        let victim = draw(
+            &["directory entry", if seed.is_multiple_of(4) { "dot entries" } else { "" }],
+            seed.is_multiple_of(3),
+        );
         let model = draw(&["directory entry"], seed % 8 > 2);
         let mut record = survey.bytes(victim).to_vec();
         let from = survey.bytes(model);
