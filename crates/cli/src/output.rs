@@ -1,6 +1,6 @@
 //! Where reports go: text or JSON to standard output, warnings and refusals to standard error.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use crate::args::{CheckArgs, Format};
@@ -20,18 +20,18 @@ pub fn warn(volumes: &[Volume]) {
 
 /// Prints the report. A reader that has seen enough (a closed pipe) is no error.
 pub fn print(arguments: &CheckArgs, outcomes: &[Outcome], wall: Duration) -> io::Result<()> {
-    let report = match arguments.format {
-        Format::Json => json::document(outcomes, arguments.stats.then_some(wall)),
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = match arguments.format {
+        Format::Json => json::write(&mut out, outcomes, arguments.stats.then_some(wall)),
         Format::Text => {
             refusals(outcomes);
             let style = Style::for_stdout(arguments.color);
             let layout =
                 text::Layout { style, all: arguments.all, quiet: arguments.quiet, stats: arguments.stats };
-            text::report(outcomes, layout)
+            out.write_all(text::report(outcomes, layout).as_bytes())
         }
     };
-    let mut out = io::stdout().lock();
-    match out.write_all(report.as_bytes()).and_then(|()| out.flush()) {
+    match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }

@@ -7,12 +7,14 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Object, Problem, Value};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use crate::outcome::{Answer, Checked, Outcome};
@@ -20,68 +22,95 @@ use crate::outcome::{Answer, Checked, Outcome};
 /// The version of the document's shape.
 pub const VERSION: u32 = 1;
 
-/// The document. Run times are in it only if `wall`, the time of the whole run, is given.
-pub fn document(outcomes: &[Outcome], wall: Option<Duration>) -> String {
-    let mut document = object([
+/// Writes the document. Run times are in it only if `wall`, the time of the whole run, is given.
+pub fn write(out: &mut impl Write, outcomes: &[Outcome], wall: Option<Duration>) -> io::Result<()> {
+    let mut document = members([
         ("version", json!(VERSION)),
         ("tool", json!({"name": "fsmend", "version": env!("CARGO_PKG_VERSION")})),
     ]);
     match outcomes {
-        [one] => document.extend(target(one, wall.is_some())),
+        [one] => document.0.extend(target(one, wall.is_some()).0),
         many => {
-            let targets = many.iter().map(|one| Json::Object(target(one, wall.is_some()))).collect();
-            document.insert("targets".to_owned(), Json::Array(targets));
-            if let Some(wall) = wall {
-                document.insert("wall_ns".to_owned(), nanoseconds(wall));
-            }
+            let targets = many.iter().map(|one| target(one, wall.is_some())).collect();
+            document.0.push(("targets", Member::Targets(targets)));
+            document.push_some("wall_ns", wall.map(nanoseconds));
         }
     }
-    format!("{:#}\n", Json::Object(document))
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
 }
 
-fn target(outcome: &Outcome, with_stats: bool) -> Map<String, Json> {
-    let mut target = object([("target", json!(outcome.target))]);
-    if let Some(number) = outcome.partition {
-        target.insert("partition".to_owned(), json!(number));
+/// An object whose problems become JSON one by one while they are written: all of them at once would take many times the memory
+/// that the check was allowed.
+struct Members<'a>(Vec<(&'static str, Member<'a>)>);
+
+enum Member<'a> {
+    Json(Json),
+    Problems(&'a Report),
+    Targets(Vec<Members<'a>>),
+}
+
+impl Members<'_> {
+    fn push_some(&mut self, name: &'static str, member: Option<Json>) {
+        self.0.extend(member.map(|member| (name, Member::Json(member))));
     }
-    target.insert("verdict".to_owned(), json!(outcome.verdict()));
-    if !outcome.warnings.is_empty() {
-        target.insert("warnings".to_owned(), json!(outcome.warnings));
+}
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, member)| (name, member)))
     }
+}
+
+impl Serialize for Member<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Member::Json(json) => json.serialize(serializer),
+            Member::Problems(report) => serializer.collect_seq(report.problems().map(problem)),
+            Member::Targets(targets) => targets.serialize(serializer),
+        }
+    }
+}
+
+fn members<'a, const N: usize>(members: [(&'static str, Json); N]) -> Members<'a> {
+    Members(members.into_iter().map(|(name, member)| (name, Member::Json(member))).collect())
+}
+
+fn target(outcome: &Outcome, with_stats: bool) -> Members<'_> {
+    let mut target = members([("target", json!(outcome.target))]);
+    target.push_some("partition", outcome.partition.map(|number| json!(number)));
+    target.push_some("verdict", Some(json!(outcome.verdict())));
+    target.push_some("warnings", (!outcome.warnings.is_empty()).then(|| json!(outcome.warnings)));
     match &outcome.result {
         Ok(Answer::Checked(checked)) => {
-            target.extend(checked_members(checked));
-            if with_stats {
-                target.insert("stats".to_owned(), stats(&checked.stats, outcome.wall));
-            }
+            target.0.extend(checked_members(checked).0);
+            target.push_some("stats", with_stats.then(|| stats(&checked.stats, outcome.wall)));
         }
-        Ok(Answer::Estimated(estimate)) => target.extend(object([("estimate", estimate_json(estimate))])),
-        Err(refusal) => target.extend(refused_members(refusal, &outcome.found_before)),
+        Ok(Answer::Estimated(estimate)) => target.push_some("estimate", Some(estimate_json(estimate))),
+        Err(refusal) => target.0.extend(refused_members(refusal, &outcome.found_before).0),
     }
     target
 }
 
-fn checked_members(checked: &Checked) -> Map<String, Json> {
+fn checked_members(checked: &Checked) -> Members<'_> {
     let mut members = report_members(&checked.report);
-    members.extend(object([("summary", summary(&checked.summary))]));
-    if !checked.degraded.is_empty() {
-        members.insert("degraded".to_owned(), json!(checked.degraded));
-    }
+    members.push_some("summary", Some(summary(&checked.summary)));
+    members.push_some("degraded", (!checked.degraded.is_empty()).then(|| json!(checked.degraded)));
     members
 }
 
 /// Programs that only look for problems find those that led to the refusal.
-fn refused_members(refusal: &Refusal, found_before: &Report) -> Map<String, Json> {
+fn refused_members<'a>(refusal: &Refusal, found_before: &'a Report) -> Members<'a> {
     let mut members = report_members(found_before);
     let error = json!({"code": refusal.code, "message": refusal.message, "way_out": refusal.way_out});
-    members.extend(object([("error", error)]));
+    members.push_some("error", Some(error));
     members
 }
 
-fn report_members(report: &Report) -> Map<String, Json> {
-    let problems = report.problems().map(problem).collect();
+fn report_members(report: &Report) -> Members<'_> {
     let counts = report.counts().into_iter().map(|(code, count)| (code.to_owned(), json!(count)));
-    object([("problems", Json::Array(problems)), ("counts", Json::Object(counts.collect()))])
+    let counts = Member::Json(Json::Object(counts.collect()));
+    Members(vec![("problems", Member::Problems(report)), ("counts", counts)])
 }
 
 fn problem(problem: &Problem) -> Json {

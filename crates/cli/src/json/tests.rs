@@ -11,8 +11,8 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
 use serde_json::json;
 
-use super::document;
 use super::schema::valid_report;
+use super::write;
 use crate::outcome::{Answer, CANCELLED_CODE, Checked, Outcome};
 
 fsmend_engine::problem_rows! {
@@ -52,6 +52,12 @@ fn outcome(result: Result<Answer, Refusal>) -> Outcome {
 
 fn refused(code: &'static str) -> Outcome {
     outcome(Err(Refusal { code, message: "no".to_owned(), way_out: "try".to_owned() }))
+}
+
+fn document(outcomes: &[Outcome], wall: Option<Duration>) -> String {
+    let mut bytes = Vec::new();
+    write(&mut bytes, outcomes, wall).unwrap();
+    String::from_utf8(bytes).unwrap()
 }
 
 #[test]
