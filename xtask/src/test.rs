@@ -42,7 +42,10 @@ pub fn run() -> io::Result<()> {
             passes(doc)
         }),
         step("build of fsmend", || passes(cargo(&["build", "--package", "fsmend-cli"]))),
-        step("tests", || totals.follow(cargo(&["test", "--workspace", "--no-fail-fast"])).unwrap_or(false)),
+        step("tests", || {
+            let followed = totals.follow(cargo(&["test", "--workspace", "--no-fail-fast"]));
+            followed.inspect_err(|error| eprintln!("cargo test: {error}")).unwrap_or(false)
+        }),
     ];
     clean_up();
     summarise(&steps, &missing, &skip_log);
@@ -88,7 +91,11 @@ impl Totals {
                 self.add(&line);
             }
         }
-        Ok(child.wait()?.success())
+        let status = child.wait()?;
+        if status.code().is_none() {
+            println!("cargo test was ended by a signal: {status}");
+        }
+        Ok(status.success())
     }
 
     fn add(&mut self, line: &str) {
