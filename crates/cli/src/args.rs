@@ -21,6 +21,8 @@ const EXIT_CODES: &str = "Exit codes (bits, or'ed over all targets): 0 sound, 4 
 pub enum Command {
     /// Check file systems and say exactly what is wrong. Never writes
     Check(CheckArgs),
+    /// Repair a file system: works out a plan, checks it, writes it
+    Repair(crate::repair::RepairArgs),
     /// Explain a kind of problem: what it means, what a repair does, what may be lost
     Explain(ExplainArgs),
 }

@@ -119,6 +119,7 @@ fn options(
             Backend::Uring => ReadBackend::Uring,
             Backend::Pread => ReadBackend::Pread,
         },
+        repair: None,
         meter: machine::meter,
         stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
         schedule: Schedule::default(),

@@ -2,6 +2,8 @@
 
 /// Nothing is wrong.
 pub const CLEAN: u8 = 0;
+/// Problems were found and corrected.
+pub const CORRECTED: u8 = 1;
 /// Problems were found (and left as they are).
 pub const PROBLEMS: u8 = 4;
 /// The target could not be checked.

@@ -14,6 +14,7 @@ mod machine;
 mod numbers;
 mod outcome;
 mod output;
+mod repair;
 mod style;
 mod target;
 mod text;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     };
     let code = match &cli.command {
         Command::Check(arguments) => check::run(arguments),
+        Command::Repair(arguments) => repair::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
     };
     ExitCode::from(code)

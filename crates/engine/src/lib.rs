@@ -3,6 +3,7 @@
 
 pub mod budget;
 pub mod claims;
+pub mod edits;
 pub mod inodes;
 pub mod pool;
 pub mod problem;
@@ -11,5 +12,6 @@ pub mod report;
 pub mod tree;
 
 pub use budget::Budget;
+pub use edits::{Edit, Edits, Layer};
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};
 pub use progress::Progress;

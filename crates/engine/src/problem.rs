@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
+use crate::edits::{Edit, Edits, Layer};
+
 /// How bad a kind of problem is, mildest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
@@ -395,11 +397,13 @@ pub struct Findings {
     kept: usize,
     /// Most problems to be kept in the end; meanwhile up to twice as many are.
     room: usize,
+    /// What a repair will do about them.
+    edits: Edits,
 }
 
 impl Default for Findings {
     fn default() -> Self {
-        Findings { rows: BTreeMap::new(), kept: 0, room: usize::MAX }
+        Findings { rows: BTreeMap::new(), kept: 0, room: usize::MAX, edits: Edits::default() }
     }
 }
 
@@ -425,9 +429,32 @@ impl Findings {
         self.room
     }
 
-    /// An empty set with as much room as this one.
+    /// An empty set with as much room as this one, which gathers edits if this one does.
     pub fn fresh(&self) -> Self {
-        Self::with_room(self.room)
+        Self::with_room(self.room).gathering(self.gathers_edits())
+    }
+
+    /// The same set, which gathers the edits of a repair if `wanted`.
+    pub fn gathering(mut self, wanted: bool) -> Self {
+        if wanted != self.gathers_edits() {
+            self.edits = Edits::gathering(wanted);
+        }
+        self
+    }
+
+    /// Whether the run is a repair, and inspections have to say what they mend.
+    pub fn gathers_edits(&self) -> bool {
+        self.edits.is_gathering()
+    }
+
+    /// Says that a repair puts `bytes` at `offset` of the device. In a check, nothing happens.
+    pub fn edit(&mut self, layer: Layer, offset: u64, bytes: &[u8]) {
+        self.edits.add(layer, offset, bytes);
+    }
+
+    /// The edits that were gathered, in the order in which they have to be laid down.
+    pub fn take_edits(&mut self) -> Vec<Edit> {
+        self.edits.take_sorted()
     }
 
     /// Adds a problem. That the check supplies every operand that the message names is held to wherever debug
@@ -469,6 +496,7 @@ impl Findings {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: Findings) {
+        self.edits.merge(other.edits);
         for (code, mut found) in other.rows {
             let row = self.rows.entry(code).or_default();
             row.count += found.count;

@@ -40,6 +40,7 @@ pub fn checked(device: &Arc<dyn Device>, manner: Manner) -> Result<CheckReport, 
         meter: Meter::default,
         schedule: manner.schedule,
         stage_clock: None,
+        repair: None,
     };
     check(device, &options, &Progress::new(), &AtomicBool::new(false))
 }

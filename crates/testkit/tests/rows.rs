@@ -69,6 +69,7 @@ fn codes(image: Vec<u8>, flaw: Range<u64>) -> Vec<&'static str> {
         want_all_paths: true,
         meter: Meter::default,
         stage_clock: None,
+        repair: None,
         schedule: Default::default(),
     };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false));

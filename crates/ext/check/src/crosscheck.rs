@@ -20,6 +20,7 @@ use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::plan::Means;
+use crate::repair::Remains;
 use crate::scan::{ScanOutcome, charge};
 use crate::{Fs, inode, links, xattr};
 
@@ -42,6 +43,8 @@ pub struct CrossCheck<'a> {
     pub cancel: &'a AtomicBool,
     /// Blocks on the list of bad blocks, ascending.
     pub bad_blocks: &'a [u64],
+    /// What is kept for a repair.
+    pub remains: Remains,
 }
 
 /// Which directories hold names of what is doubtful.
@@ -366,6 +369,8 @@ impl CrossCheck<'_> {
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
         directory::lost_found::check_lost_found(self.fs, &self.inodes, pending, findings);
+        self.remains.tree = tree_findings;
+        self.remains.adjustments = adjustments;
     }
 
     /// How reconnecting directories changes the numbers of names.

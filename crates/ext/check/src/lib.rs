@@ -27,6 +27,7 @@ pub mod paths;
 pub mod plan;
 pub mod quota;
 pub mod reading;
+pub mod repair;
 pub mod resize_inode;
 pub mod run;
 pub mod scan;

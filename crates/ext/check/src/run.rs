@@ -22,6 +22,7 @@ pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
 use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
+use crate::repair::{self, Remains, Wishes};
 use crate::resize_inode::ResizeInode;
 pub use crate::scan::StageClock;
 use crate::scan::{STAGE_NAMES, Scan, ScanOutcome, StageCost};
@@ -51,6 +52,8 @@ pub struct CheckOptions {
     pub backend: ReadBackend,
     /// Whether every kept problem needs its path, or only the first few of each kind.
     pub want_all_paths: bool,
+    /// Set when what is wrong has to be mended as well: [`CheckReport::changes`] then says what has to be written.
+    pub repair: Option<Wishes>,
     /// Reads the clocks; checks never do it themselves.
     pub meter: fn() -> Meter,
     /// Clocks for the stages that run side by side, when their costs are wanted.
@@ -81,6 +84,8 @@ pub struct CheckReport {
     pub stats: Vec<StageStats>,
     /// What had to be left out or done in a poorer way to stay within the budget, in sentences.
     pub degraded: Vec<String>,
+    /// In a repair: what has to be written, byte offsets and bytes, ascending, without overlaps.
+    pub changes: Vec<(u64, Vec<u8>)>,
 }
 
 /// Why a check came to no end, with the problems that were found on the way.
@@ -108,7 +113,7 @@ pub fn check(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<CheckReport, Refused> {
-    let mut findings = Findings::new();
+    let mut findings = Findings::new().gathering(options.repair.is_some());
     check_from(device, options, progress, cancel, &mut findings)
         .map_err(|refusal| Refused { refusal, findings })
 }
@@ -146,7 +151,7 @@ fn check_from(
     if settled.is_backup() && options.replay && !journal.replayed {
         settled.clear_recovery();
     }
-    let mut again = Findings::new();
+    let mut again = findings.fresh();
     if changed && !journal.replayed {
         // A journal that is dropped or reset changes features.
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
@@ -166,7 +171,7 @@ fn check_from(
     laps.lap("opening", fs.groups.len() as u64);
     budget.charge(fs.metadata.bytes_held() + overlay.memory_max() - device.memory_max());
     plan::stop_if_exhausted(&budget)?;
-    let mut report = check_settled(
+    let (mut report, remains) = check_settled(
         &fs,
         &bad,
         options,
@@ -176,7 +181,23 @@ fn check_from(
         &mut laps,
     )?;
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
+    if let (Some(wishes), Some((facts, mut remains))) = (options.repair, remains) {
+        remains.bad_blocks = bad.blocks;
+        let changes = repair::mend(fs, facts, remains, wishes, options.threads);
+        report.changes = joined(&overlay, changes);
+    }
     Ok(report)
+}
+
+/// What the overlay holds with `changes` over it.
+fn joined(overlay: &Overlay<Arc<dyn Device>>, changes: Vec<(u64, Vec<u8>)>) -> Vec<(u64, Vec<u8>)> {
+    let mut all: Overlay<&dyn Device> = Overlay::new(overlay.inner());
+    let below = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec()));
+    for (offset, bytes) in below.chain(changes) {
+        // Both were laid over the same device, within its length.
+        let _ = all.write(offset, &bytes);
+    }
+    all.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect()
 }
 
 /// Lays blocks over the device.
@@ -204,6 +225,9 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     Fs { device, superblock, geometry, groups, metadata, now }
 }
 
+/// The facts of a run: inodes and claims.
+type Facts = (InodeTable, Claims);
+
 fn check_settled(
     fs: &Fs<'_>,
     bad: &BadBlocks,
@@ -212,11 +236,12 @@ fn check_settled(
     (early, released): (Findings, QuotaUsage),
     budget: &Arc<Budget>,
     laps: &mut Laps,
-) -> Result<CheckReport, Refusal> {
+) -> Result<(CheckReport, Option<(Facts, Remains)>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let shortages = Shortages::default();
     let means = Means { plan: &plan, budget, shortages: &shortages, cancel };
-    let mut findings = Findings::with_room(plan.problems);
+    let gathers = options.repair.is_some();
+    let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
     mmp::check(fs, &mut findings);
     let system = system_owners(fs, bad, &resize_inode::check(fs, &mut findings));
@@ -229,11 +254,20 @@ fn check_settled(
     tree.set(inodes.directories().len() as u64 * plan::TREE_BYTES_PER_DIRECTORY);
     plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
-    let mut cross = CrossCheck { fs, inodes, claims, outcome, means, cancel, bad_blocks: &bad.blocks };
+    let mut cross = CrossCheck {
+        fs,
+        inodes,
+        claims,
+        outcome,
+        means,
+        cancel,
+        bad_blocks: &bad.blocks,
+        remains: Remains::default(),
+    };
     let suspects = cross.outcome.suspect_directories.len() as u64;
     cross.directories();
     let mut extra = cross.attributes();
-    extra.extend(system);
+    extra.extend(system.iter().copied());
     cross.owners(&extra);
     superblock::check_large_files(fs, cross.outcome.first_large_file, &mut cross.outcome.findings);
     stop_if(cancel)?;
@@ -256,10 +290,18 @@ fn check_settled(
     let mut degraded = plan.degraded.clone();
     degraded.extend(shortages.sentences(&plan));
     degraded.extend(plan::fewer_kept(findings.kept_per_row(), budget));
+    let edits = findings.take_edits();
+    let is_damaged = findings.is_damaged() || !edits.is_empty();
     let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &totals, non_contiguous);
-    Ok(CheckReport { findings, summary, stats: laps.take(), degraded })
+    let CrossCheck { inodes, claims, mut remains, .. } = cross;
+    remains.edits = edits;
+    remains.system_owners = system;
+    remains.quota = usage;
+    remains.is_damaged = is_damaged;
+    let remains = (gathers && !findings.is_empty()).then_some(((inodes, claims), remains));
+    Ok((CheckReport { findings, summary, stats: laps.take(), degraded, changes: Vec::new() }, remains))
 }
 
 /// The parallel stages; once more without fast maps if trees turn out to share nodes.
@@ -281,6 +323,7 @@ fn scan(
         let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps)
             .scheduled(options.schedule)
             .timed(options.stage_clock)
+            .mending(options.repair.is_some())
             .run();
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);

@@ -11,6 +11,7 @@
 //! Source: "ext4 Data Structures and Algorithms", checksums.
 
 mod inodes;
+mod seal;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
@@ -20,6 +21,10 @@ use crate::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
 use zerocopy::IntoBytes;
 
 pub use inodes::inodes_are_right;
+pub use seal::{
+    seal_directory_leaf, seal_extent_block, seal_group_desc, seal_htree, seal_inode, seal_mmp_block,
+    seal_orphan_block, seal_superblock, seal_xattr_block,
+};
 
 /// Seed of checksums that start from nothing.
 pub const NO_SEED: u32 = u32::MAX;

@@ -96,8 +96,51 @@ impl GroupDesc {
         }
     }
 
+    /// Splits the halves again and puts them into `raw`; what a parsed descriptor does not know stays as it is.
+    pub fn store(&self, raw: &mut RawGroupDesc, wide: bool) {
+        raw.bg_block_bitmap_lo.set(self.block_bitmap as u32);
+        raw.bg_inode_bitmap_lo.set(self.inode_bitmap as u32);
+        raw.bg_inode_table_lo.set(self.inode_table as u32);
+        raw.bg_free_blocks_count_lo.set(self.free_blocks as u16);
+        raw.bg_free_inodes_count_lo.set(self.free_inodes as u16);
+        raw.bg_used_dirs_count_lo.set(self.used_dirs as u16);
+        raw.bg_flags.set(self.flags);
+        raw.bg_block_bitmap_csum_lo.set(self.block_bitmap_csum as u16);
+        raw.bg_inode_bitmap_csum_lo.set(self.inode_bitmap_csum as u16);
+        raw.bg_itable_unused_lo.set(self.itable_unused as u16);
+        raw.bg_checksum.set(self.checksum);
+        if wide {
+            raw.bg_block_bitmap_hi.set((self.block_bitmap >> 32) as u32);
+            raw.bg_inode_bitmap_hi.set((self.inode_bitmap >> 32) as u32);
+            raw.bg_inode_table_hi.set((self.inode_table >> 32) as u32);
+            raw.bg_free_blocks_count_hi.set((self.free_blocks >> 16) as u16);
+            raw.bg_free_inodes_count_hi.set((self.free_inodes >> 16) as u16);
+            raw.bg_used_dirs_count_hi.set((self.used_dirs >> 16) as u16);
+            raw.bg_itable_unused_hi.set((self.itable_unused >> 16) as u16);
+            raw.bg_block_bitmap_csum_hi.set((self.block_bitmap_csum >> 16) as u16);
+            raw.bg_inode_bitmap_csum_hi.set((self.inode_bitmap_csum >> 16) as u16);
+        }
+    }
+
     /// Whether `flag` (one of `BG_*`) is set.
     pub fn has_flag(&self, flag: u16) -> bool {
         self.flags & flag != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_parses_the_same() {
+        let bytes: [u8; 64] = std::array::from_fn(|at| at as u8 ^ 0xA5);
+        let raw: RawGroupDesc = zerocopy::transmute!(bytes);
+        for wide in [false, true] {
+            let desc = GroupDesc::parse(&raw, wide);
+            let mut again = RawGroupDesc::default();
+            desc.store(&mut again, wide);
+            assert_eq!(GroupDesc::parse(&again, wide), desc);
+        }
     }
 }

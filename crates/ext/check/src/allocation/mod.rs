@@ -1,6 +1,7 @@
 //! Bitmaps and counts against what the inodes own: what e2fsck calls pass 5.
 
 pub mod problems;
+pub(crate) mod repair;
 
 use std::sync::atomic::AtomicBool;
 
@@ -102,10 +103,8 @@ impl Comparison<'_> {
     fn blocks(&self, findings: &mut Findings, totals: &mut Totals) {
         let geometry = &self.fs.geometry;
         let desc = &self.fs.groups[self.group.0 as usize].desc;
-        let blocks = geometry.group_blocks(self.group);
-        let units = blocks.count.div_ceil(u64::from(geometry.cluster_blocks));
-        let mut used = Words::new(units);
-        used.fill(|at| self.claims.claimed().load_word_at(geometry.cluster_of(blocks.start.0) + at));
+        let used = self.used_units();
+        let units = used.bits;
         let free = (units - used.count()).saturating_sub(self.owed_units());
         totals.free_units += free;
         totals.stored_free_units += u64::from(desc.free_blocks);
@@ -114,8 +113,7 @@ impl Comparison<'_> {
             findings.raise(problem.stored(desc.free_blocks).observed(free));
         }
         if geometry.features.group_csum() && desc.has_flag(BG_BLOCK_UNINIT) {
-            let mut own = Words::new(units);
-            own.fill(|at| self.metadata_word(geometry.cluster_of(blocks.start.0) + at));
+            let own = self.metadata_units();
             let extra = used.count().saturating_sub(own.count());
             if extra > 0 {
                 findings
@@ -143,6 +141,42 @@ impl Comparison<'_> {
         }
     }
 
+    /// The units of the group that are in use.
+    fn used_units(&self) -> Words {
+        self.units(|unit| self.claims.claimed().load_word_at(unit))
+    }
+
+    /// The units of the group that hold static metadata.
+    fn metadata_units(&self) -> Words {
+        self.units(|unit| self.metadata_word(unit))
+    }
+
+    fn units(&self, source: impl Fn(u64) -> u64) -> Words {
+        let geometry = &self.fs.geometry;
+        let blocks = geometry.group_blocks(self.group);
+        let mut units = Words::new(blocks.count.div_ceil(u64::from(geometry.cluster_blocks)));
+        let first = geometry.cluster_of(blocks.start.0);
+        units.fill(|at| source(first + at));
+        units
+    }
+
+    /// The inodes of the group that are in use, and the number of directories among them.
+    fn used_inodes(&self) -> (Words, u64) {
+        let geometry = &self.fs.geometry;
+        let first = geometry.inode_at(self.group, 0).0;
+        let (mut used, mut directories) = (Words::new(u64::from(geometry.inodes_per_group)), 0u64);
+        for reserved in first..geometry.first_inode.min(first.saturating_add(geometry.inodes_per_group)) {
+            used.set(u64::from(reserved - first));
+        }
+        self.inodes.visit_chunk(self.group.0, |inode, fact, _, _| {
+            if fact.kind() != Kind::Unused {
+                used.set(u64::from(inode.0 - first));
+                directories += u64::from(fact.kind() == Kind::Directory);
+            }
+        });
+        (used, directories)
+    }
+
     /// What a repair will take in the group for bitmaps and an inode table whose places are lost.
     fn owed_units(&self) -> u64 {
         let desc = &self.fs.groups[self.group.0 as usize].desc;
@@ -167,17 +201,7 @@ impl Comparison<'_> {
         let geometry = &self.fs.geometry;
         let desc = &self.fs.groups[self.group.0 as usize].desc;
         let count = u64::from(geometry.inodes_per_group);
-        let first = geometry.inode_at(self.group, 0).0;
-        let (mut used, mut directories) = (Words::new(count), 0u64);
-        for reserved in first..geometry.first_inode.min(first.saturating_add(geometry.inodes_per_group)) {
-            used.set(u64::from(reserved - first));
-        }
-        self.inodes.visit_chunk(self.group.0, |inode, fact, _, _| {
-            if fact.kind() != Kind::Unused {
-                used.set(u64::from(inode.0 - first));
-                directories += u64::from(fact.kind() == Kind::Directory);
-            }
-        });
+        let (used, directories) = self.used_inodes();
         let free = count - used.count();
         totals.free_inodes += free;
         totals.stored_free_inodes += u64::from(desc.free_inodes);

@@ -19,13 +19,14 @@ mod tests;
 
 use fsmend_base::{BlockRange, InodeNo};
 use fsmend_engine::inodes::{Kind, mark};
-use fsmend_engine::{Findings, Value};
+use fsmend_engine::{Findings, Layer, Value};
 use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::inode::{RawInode, flags, special as numbers};
 
 use crate::Fs;
 use crate::indirect;
 use crate::indirect::problems::NOT_BY_EXTENTS;
+use crate::repair::seal_inode;
 use crate::resize_inode;
 use layout::Layout;
 use map::Map;
@@ -86,11 +87,23 @@ impl Inspection {
 /// deletion time, or none, and blocks behind its end, for good reason). Raises every problem that it finds.
 /// Reads map, attribute and directory blocks as it needs them, each at most a bounded number of times.
 pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findings) -> Inspection {
-    let mut subject = Subject::new(fs, inode, record);
+    let mut subject = Subject::new(fs, inode, record, findings.fresh());
     let mut inspection = examine(&mut subject);
     inspection.has_problems = !subject.is_clean();
+    if inspection.has_problems && findings.gathers_edits() {
+        edit_record(&mut subject, &inspection);
+    }
     findings.merge(subject.findings);
     inspection
+}
+
+/// Keeps the mended record for the repair.
+fn edit_record(subject: &mut Subject<'_, '_>, inspection: &Inspection) {
+    let mut record = inspection.record.clone();
+    seal_inode(subject.fs, subject.inode, &mut record);
+    if let Some(offset) = subject.fs.inode_offset(subject.inode) {
+        subject.findings.edit(Layer::Record, offset, &record);
+    }
 }
 
 fn examine(subject: &mut Subject<'_, '_>) -> Inspection {

@@ -19,9 +19,9 @@ pub(crate) struct Subject<'a, 'd> {
 }
 
 impl<'a, 'd> Subject<'a, 'd> {
-    pub fn new(fs: &'a Fs<'d>, inode: InodeNo, record: &[u8]) -> Self {
+    pub fn new(fs: &'a Fs<'d>, inode: InodeNo, record: &[u8], findings: Findings) -> Self {
         let raw = RawInode::from_record(record);
-        Subject { fs, inode, raw, record: record.to_vec(), findings: Findings::new() }
+        Subject { fs, inode, raw, record: record.to_vec(), findings }
     }
 
     /// A problem of this inode.

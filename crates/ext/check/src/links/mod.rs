@@ -1,6 +1,7 @@
 //! Stored link counts against the names that were found: what e2fsck calls pass 4.
 
 pub mod problems;
+pub(crate) mod repair;
 
 use std::collections::BTreeMap;
 

@@ -57,6 +57,8 @@ pub struct Scan<'a> {
     /// The first group whose inode table the kernel has not been told about.
     announced: AtomicU32,
     schedule: Schedule,
+    /// Whether inspections say what they mend.
+    mends: bool,
 }
 
 struct Worker<'a> {
@@ -94,6 +96,7 @@ impl<'a> Scan<'a> {
             clock: None,
             announced: AtomicU32::new(0),
             schedule: Schedule::default(),
+            mends: false,
         }
     }
 
@@ -102,6 +105,12 @@ impl<'a> Scan<'a> {
         let queues = Queues::scheduled(STAGE_NAMES.len(), self.means.cancel, schedule);
         self.queues = queues.with_bytes_max(self.means.plan.queue_bytes);
         self.schedule = schedule;
+        self
+    }
+
+    /// Gathers what inspections mend, if `mends`.
+    pub fn mending(mut self, mends: bool) -> Self {
+        self.mends = mends;
         self
     }
 
@@ -131,13 +140,13 @@ impl<'a> Scan<'a> {
             proof: Proof::default(),
             checksums: Vec::new(),
             directory: DirectoryProof::default(),
-            outcome: ScanOutcome::with_room(plan.problems),
+            outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
         };
         let workers = pool::run(plan.workers, &self.queues, start, |worker, stage, batch| {
             self.process(worker, stage, batch)
         });
-        let mut outcome = ScanOutcome::with_room(plan.problems);
+        let mut outcome = ScanOutcome::with_room(plan.problems, self.mends);
         for worker in workers {
             // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
             let Worker { outcome: part, .. } = worker;

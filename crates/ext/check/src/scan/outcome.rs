@@ -79,9 +79,9 @@ impl StageCost {
 }
 
 impl ScanOutcome {
-    /// Nothing yet, with room for so many problems.
-    pub(super) fn with_room(problems: usize) -> Self {
-        ScanOutcome { findings: Findings::with_room(problems), ..ScanOutcome::default() }
+    /// Nothing yet, with room for so many problems, and with edits if the run `mends`.
+    pub(super) fn with_room(problems: usize, mends: bool) -> Self {
+        ScanOutcome { findings: Findings::with_room(problems).gathering(mends), ..ScanOutcome::default() }
     }
 
     /// Memory of the lists whose length nobody knew before; they are held once more while they are merged.

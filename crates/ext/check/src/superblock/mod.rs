@@ -9,6 +9,7 @@ mod fields;
 mod foreign;
 pub mod problems;
 mod refusal;
+pub(crate) mod repair;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

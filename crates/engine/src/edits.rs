@@ -1,0 +1,89 @@
+//! What a repair puts in place: bytes at offsets, gathered by the same walk that finds the problems.
+
+/// Which edits win where several touch the same bytes: those of a higher layer are laid over those of a lower one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Layer {
+    /// A record as its own inspection mended it.
+    Record,
+    /// A block that belongs to a record.
+    Block,
+    /// Contents that were judged with the facts of all records at hand (directories).
+    Contents,
+    /// Amendments by cross-checks.
+    Amendment,
+}
+
+/// Bytes that a repair writes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Edit {
+    /// See [`Layer`].
+    pub layer: Layer,
+    /// Byte offset on the device.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Box<[u8]>,
+}
+
+/// A growing list of edits, private to one worker until it is merged. In a check nothing is gathered.
+#[derive(Debug, Default)]
+pub struct Edits {
+    list: Option<Vec<Edit>>,
+}
+
+impl Edits {
+    /// A list that gathers, if `wanted`.
+    pub fn gathering(wanted: bool) -> Self {
+        Edits { list: wanted.then(Vec::new) }
+    }
+
+    /// Whether edits are gathered.
+    pub fn is_gathering(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Adds an edit, where edits are gathered.
+    pub fn add(&mut self, layer: Layer, offset: u64, bytes: &[u8]) {
+        if let Some(list) = &mut self.list {
+            list.push(Edit { layer, offset, bytes: bytes.into() });
+        }
+    }
+
+    /// Adds all of `other`, where edits are gathered.
+    pub fn merge(&mut self, other: Edits) {
+        if let (Some(list), Some(others)) = (&mut self.list, other.list) {
+            list.extend(others);
+        }
+    }
+
+    /// Takes the edits out in the order in which they have to be laid down: an order that does not depend on who found what.
+    pub fn take_sorted(&mut self) -> Vec<Edit> {
+        let mut edits = self.list.as_mut().map(std::mem::take).unwrap_or_default();
+        edits.sort();
+        edits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_by_layer_and_place() {
+        let mut edits = Edits::gathering(true);
+        edits.add(Layer::Contents, 5, b"c");
+        let mut others = Edits::gathering(true);
+        others.add(Layer::Record, 9, b"b");
+        others.add(Layer::Record, 7, b"a");
+        edits.merge(others);
+        let places: Vec<u64> = edits.take_sorted().iter().map(|edit| edit.offset).collect();
+        assert_eq!(places, [7, 9, 5]);
+        assert!(edits.take_sorted().is_empty() && edits.is_gathering());
+    }
+
+    #[test]
+    fn a_check_gathers_nothing() {
+        let mut edits = Edits::default();
+        edits.add(Layer::Record, 9, b"b");
+        assert!(edits.take_sorted().is_empty());
+    }
+}

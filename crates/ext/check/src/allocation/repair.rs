@@ -1,0 +1,193 @@
+//! Bitmaps, counts and descriptors as they have to be, once everything else has been mended.
+
+use fsmend_base::{BlockNo, GroupNo};
+use fsmend_engine::pool;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use std::sync::atomic::AtomicBool;
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::{Comparison, GROUPS_PER_SLICE, Totals, Words};
+use crate::repair::Mender;
+
+/// What one group comes to.
+struct Settled {
+    group: GroupNo,
+    desc: GroupDesc,
+    /// Bitmaps that have to be written, with their blocks.
+    bitmaps: Vec<(u64, Vec<u8>)>,
+    free_units: u64,
+    free_inodes: u64,
+    directories: u64,
+}
+
+/// Writes bitmaps and descriptors that are not as they have to be; returns the totals.
+pub(crate) fn mend(mender: &mut Mender<'_>) -> Totals {
+    let mut totals = Totals::default();
+    for settled in settle_all(mender) {
+        totals.free_units += settled.free_units;
+        totals.free_inodes += settled.free_inodes;
+        totals.directories += settled.directories;
+        mender.fs.groups[settled.group.0 as usize].desc = settled.desc;
+        for (block, bytes) in settled.bitmaps {
+            mender.write_block(BlockNo(block), &bytes);
+        }
+    }
+    write_descriptors(mender);
+    totals
+}
+
+fn settle_all(mender: &Mender<'_>) -> Vec<Settled> {
+    let groups: Vec<u32> = (0..mender.fs.geometry.group_count).collect();
+    let never = AtomicBool::new(false);
+    let parts = pool::run_slices(
+        mender.workers,
+        &groups,
+        GROUPS_PER_SLICE,
+        &never,
+        |_| Vec::new(),
+        |settled, part| settled.extend(part.iter().map(|group| settle(mender, GroupNo(*group)))),
+    );
+    let mut all: Vec<Settled> = parts.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|settled| settled.group);
+    all
+}
+
+fn settle(mender: &Mender<'_>, group: GroupNo) -> Settled {
+    let fs = &mender.fs;
+    let comparison = Comparison { fs, inodes: &mender.inodes, claims: &mender.claims, group };
+    let mut desc = fs.groups[group.0 as usize].desc;
+    let mut bitmaps = Vec::new();
+    let used = comparison.used_units();
+    let free_units = used.bits - used.count();
+    desc.free_blocks = free_units as u32;
+    let has_marks = fs.geometry.features.group_csum();
+    if has_marks && desc.has_flag(BG_BLOCK_UNINIT) && used.count() > comparison.metadata_units().count() {
+        desc.flags &= !BG_BLOCK_UNINIT;
+    }
+    let bits = fs.geometry.blocks_per_group / fs.geometry.cluster_blocks;
+    if !(has_marks && desc.has_flag(BG_BLOCK_UNINIT)) {
+        let bitmap = Bitmap { block: desc.block_bitmap, bits };
+        bitmap.settle(mender, &used, &mut desc.block_bitmap_csum, &mut bitmaps);
+    }
+    let (used, directories) = comparison.used_inodes();
+    let free_inodes = used.bits - used.count();
+    desc.free_inodes = free_inodes as u32;
+    desc.used_dirs = directories as u32;
+    if has_marks {
+        mark_inodes(&mut desc, &used);
+    }
+    if !(has_marks && desc.has_flag(BG_INODE_UNINIT)) {
+        let bitmap = Bitmap { block: desc.inode_bitmap, bits: fs.geometry.inodes_per_group };
+        bitmap.settle(mender, &used, &mut desc.inode_bitmap_csum, &mut bitmaps);
+    }
+    Settled { group, desc, bitmaps, free_units, free_inodes, directories }
+}
+
+/// The marks for never-used inodes may stay where they are true.
+fn mark_inodes(desc: &mut GroupDesc, used: &Words) {
+    let top = used.top();
+    if top > 0 {
+        desc.flags &= !BG_INODE_UNINIT;
+    }
+    let never_used = (used.bits - top) as u32;
+    desc.itable_unused = desc.itable_unused.min(never_used);
+}
+
+struct Bitmap {
+    /// Where it lies; 0 when its place is lost.
+    block: u64,
+    /// Bits that its checksum covers.
+    bits: u32,
+}
+
+impl Bitmap {
+    /// Compares what is stored with `used`, and gathers what has to be written.
+    fn settle(
+        &self,
+        mender: &Mender<'_>,
+        used: &Words,
+        checksum: &mut u32,
+        writes: &mut Vec<(u64, Vec<u8>)>,
+    ) {
+        if self.block == 0 {
+            return;
+        }
+        let geometry = &mender.fs.geometry;
+        let bytes = used.to_bitmap(geometry.block_size as usize);
+        if geometry.features.metadata_csum() {
+            *checksum =
+                checksum::bitmap(geometry.checksum_seed, &bytes, self.bits, geometry.wide_descriptors());
+        }
+        if mender.read_block(BlockNo(self.block)).ok().as_deref() != Some(&bytes[..]) {
+            writes.push((self.block, bytes));
+        }
+    }
+}
+
+impl Words {
+    /// One more than the highest set bit; 0 when none is set.
+    fn top(&self) -> u64 {
+        let highest = self.words.iter().rposition(|word| *word != 0);
+        highest.map_or(0, |index| index as u64 * 64 + 64 - u64::from(self.words[index].leading_zeros()))
+    }
+
+    /// A bitmap block: the bits, and ones up to the end of the block.
+    fn to_bitmap(&self, block_size: usize) -> Vec<u8> {
+        let mut bytes = vec![0xFF; block_size];
+        let whole = (self.bits / 8) as usize;
+        let stored: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let len = whole.min(block_size).min(stored.len());
+        bytes[..len].copy_from_slice(&stored[..len]);
+        if let (Some(byte), Some(stored)) = (bytes.get_mut(whole), stored.get(whole))
+            && self.bits % 8 != 0
+        {
+            *byte = stored | 0xFF << (self.bits % 8);
+        }
+        bytes
+    }
+}
+
+/// Writes the descriptors that differ from the primary table.
+fn write_descriptors(mender: &Mender<'_>) {
+    let geometry = &mender.fs.geometry;
+    let per_block = geometry.descs_per_block();
+    for index in 0..geometry.desc_blocks() {
+        let Some(&block) = geometry.descriptor_copies(index, 1).first() else { continue };
+        let first = index * per_block;
+        let groups = first..(first + per_block).min(geometry.group_count);
+        let mut bytes = mender.read_block(block).unwrap_or_else(|_| vec![0; geometry.block_size as usize]);
+        let before = bytes.clone();
+        for (group, slot) in groups.zip(bytes.chunks_exact_mut(geometry.desc_size as usize)) {
+            store(geometry, GroupNo(group), &mender.fs.groups[group as usize].desc, slot);
+        }
+        if bytes != before {
+            mender.draft.write(mender.fs.block_offset(block), &bytes);
+        }
+    }
+}
+
+/// Puts a descriptor into its place, with its checksum.
+pub(crate) fn store(geometry: &Geometry, group: GroupNo, desc: &GroupDesc, slot: &mut [u8]) {
+    let mut raw = RawGroupDesc::new_zeroed();
+    let len = slot.len().min(size_of::<RawGroupDesc>());
+    raw.as_mut_bytes()[..len].copy_from_slice(&slot[..len]);
+    desc.store(&mut raw, geometry.wide_descriptors());
+    slot[..len].copy_from_slice(&raw.as_bytes()[..len]);
+    checksum::seal_group_desc(geometry.features, geometry.checksum_seed, &geometry.uuid, group, slot);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bitmap_is_padded_with_ones() {
+        let mut words = Words::new(13);
+        words.set(0);
+        words.set(9);
+        assert_eq!(words.to_bitmap(4), [1, 0b1110_0010, 0xFF, 0xFF]);
+        assert_eq!((words.top(), Words::new(70).top()), (10, 0));
+    }
+}

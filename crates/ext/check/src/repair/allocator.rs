@@ -1,0 +1,94 @@
+//! Free blocks and inodes for what a repair has to make anew: always the first free one from a goal on, so that the same
+//! repair takes the same places whoever runs it.
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_engine::inodes::Kind;
+use fsmend_ext_format::group::BG_INODE_UNINIT;
+
+use super::Mender;
+
+impl Mender<'_> {
+    /// Takes `count` blocks in one piece from free space, from the group of `goal` on and then anywhere; `None` when there is no
+    /// such piece. With clusters, whole clusters are taken, and the piece starts with one.
+    pub fn allocate_blocks(&self, goal: BlockNo, count: u64) -> Option<BlockNo> {
+        let geometry = &self.fs.geometry;
+        let unit_blocks = u64::from(geometry.cluster_blocks);
+        let units = count.div_ceil(unit_blocks);
+        let first = geometry.cluster_of(u64::from(geometry.first_data_block));
+        let start = geometry.cluster_of(goal.0).max(first);
+        let end = geometry.blocks_count / unit_blocks;
+        let unit = self.free_run(start, end, units).or_else(|| self.free_run(first, end, units))?;
+        self.claims.claim(unit, units);
+        Some(BlockNo(unit * unit_blocks))
+    }
+
+    /// The first run of `units` free units within `start..end`.
+    fn free_run(&self, start: u64, end: u64, units: u64) -> Option<u64> {
+        let claimed = self.claims.claimed();
+        let (mut at, mut run) = (start, 0);
+        while at < end {
+            if at.is_multiple_of(64) && claimed.load_word(at / 64) == u64::MAX {
+                (at, run) = (at + 64, 0);
+                continue;
+            }
+            run = if self.is_takeable(at) { run + 1 } else { 0 };
+            at += 1;
+            if run == units {
+                return Some(at - units);
+            }
+        }
+        None
+    }
+
+    fn is_takeable(&self, unit: u64) -> bool {
+        let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
+        let bad = &self.remains.bad_blocks;
+        let from = bad.partition_point(|block| *block < unit * unit_blocks);
+        !self.claims.claimed().get(unit)
+            && bad.get(from).is_none_or(|block| *block >= (unit + 1) * unit_blocks)
+    }
+
+    /// Gives `count` blocks from `start` back.
+    pub fn free_blocks(&self, start: BlockNo, count: u64) {
+        let geometry = &self.fs.geometry;
+        for unit in geometry.cluster_of(start.0)..=geometry.cluster_of(start.0 + count.max(1) - 1) {
+            self.claims.settle(unit, false);
+        }
+    }
+
+    /// Takes a free inode, from `group` on, and makes its facts known as `kind` (its record is for the caller to write).
+    pub fn allocate_inode(&mut self, group: GroupNo, kind: Kind) -> Option<InodeNo> {
+        let groups = self.fs.geometry.group_count;
+        let inode = (0..groups).find_map(|step| self.free_inode(GroupNo((group.0 + step) % groups)))?;
+        self.know_inode(inode, kind);
+        Some(inode)
+    }
+
+    fn free_inode(&self, group: GroupNo) -> Option<InodeNo> {
+        let geometry = &self.fs.geometry;
+        if self.fs.group(group)?.desc.inode_table == 0 {
+            return None;
+        }
+        let inodes = (0..geometry.inodes_per_group).map(|index| geometry.inode_at(group, index));
+        inodes
+            .filter(|inode| inode.0 >= geometry.first_inode && inode.0 <= geometry.inodes_count)
+            .find(|inode| self.inodes.kind(*inode) == Kind::Unused)
+    }
+
+    /// Makes the facts of a new inode known, even in the never-used tail of its table. The never-used inodes before it are wiped:
+    /// from now on they count as used ones that are free.
+    pub fn know_inode(&mut self, inode: InodeNo, kind: Kind) {
+        let Some((group, index)) = self.fs.geometry.inode_place(inode) else { return };
+        let scanned = (0..=index).find(|at| !self.inodes.is_scanned(self.fs.geometry.inode_at(group, *at)));
+        self.inodes.extend(group.0, index as usize + 1);
+        let wiped = vec![0; self.fs.geometry.inode_size as usize];
+        for fresh in scanned.into_iter().flat_map(|first| first..=index) {
+            self.write_inode(self.fs.geometry.inode_at(group, fresh), &mut wiped.clone());
+        }
+        self.fs.groups[group.0 as usize].desc.flags &= !BG_INODE_UNINIT;
+        self.inodes.revise(inode, fsmend_engine::inodes::InodeFact::new(kind, 0), 0);
+        if kind == Kind::Directory {
+            self.inodes.add_directory(inode);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The serial part of a repair: what takes the facts of the whole file system, in one fixed order.
+
+use std::collections::BTreeSet;
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_device::ReadError;
+use fsmend_engine::Edit;
+use fsmend_engine::claims::Claims;
+use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::tree::TreeFinding;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::inode::RawInode;
+
+use super::{Draft, Sketch, Wishes};
+use crate::links::Adjustments;
+use crate::owners::Owner;
+use crate::quota::QuotaUsage;
+use crate::{Fs, allocation, links, superblock};
+
+/// What the checks of a round leave behind for the mender.
+#[derive(Default)]
+pub struct Remains {
+    /// What inspections mended, in the order in which it has to be laid down.
+    pub edits: Vec<Edit>,
+    /// Blocks on the list of bad blocks, ascending: never to be used.
+    pub bad_blocks: Vec<u64>,
+    /// Units with owners that the scan does not walk.
+    pub system_owners: BTreeSet<(u64, Owner)>,
+    /// What is wrong with the tree.
+    pub tree: Vec<TreeFinding>,
+    /// How reconnecting changes numbers of names, as the link check took them into account.
+    pub adjustments: Adjustments,
+    /// What the quota files should say.
+    pub quota: QuotaUsage,
+    /// Whether anything above a note was found, or anything was mended: only then is the superblock marked as checked.
+    pub is_damaged: bool,
+}
+
+/// The file system under repair. `fs.device` is the draft; facts and claims are kept up to date with what is mended.
+pub struct Mender<'a> {
+    /// The file system on the draft. Groups and superblock are as they will be written.
+    pub fs: Fs<'a>,
+    /// Where things are written.
+    pub draft: &'a dyn Sketch,
+    /// Facts of all inodes.
+    pub inodes: InodeTable,
+    /// What is in use.
+    pub claims: Claims,
+    /// What the checks left behind.
+    pub remains: Remains,
+    /// How the user wants things.
+    pub wishes: Wishes,
+    /// Workers that may be used.
+    pub workers: usize,
+}
+
+/// Mends what `fs` has wrong, and returns what has to be written over its device.
+pub fn mend(
+    fs: Fs<'_>,
+    (inodes, claims): (InodeTable, Claims),
+    mut remains: Remains,
+    wishes: Wishes,
+    workers: usize,
+) -> Vec<(u64, Vec<u8>)> {
+    let draft = Draft::new(fs.device);
+    draft.lay(std::mem::take(&mut remains.edits));
+    let Fs { superblock, geometry, groups, metadata, now, .. } = fs;
+    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
+    let mut mender = Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers };
+    mender.run();
+    drop(mender);
+    draft.into_changes()
+}
+
+impl Mender<'_> {
+    /// The order matters: places before contents, owners before names, names before counts, bitmaps and totals last.
+    fn run(&mut self) {
+        links::repair::mend(self);
+        let totals = allocation::repair::mend(self);
+        superblock::repair::mend(self, &totals);
+    }
+
+    /// Reads a block of the draft.
+    pub fn read_block(&self, block: BlockNo) -> Result<Vec<u8>, ReadError> {
+        self.fs.read_block(block)
+    }
+
+    /// Writes a block of the draft.
+    pub fn write_block(&self, block: BlockNo, bytes: &[u8]) {
+        self.draft.write(self.fs.block_offset(block), bytes);
+    }
+
+    /// Reads the record of an inode as it is by now; `None` for numbers that no inode has, lost tables, unreadable blocks.
+    pub fn read_inode(&self, inode: InodeNo) -> Option<Vec<u8>> {
+        self.fs.read_inode(inode)?.ok()
+    }
+
+    /// Writes the record of an inode, with its checksum (put into `record` too).
+    pub fn write_inode(&self, inode: InodeNo, record: &mut [u8]) {
+        seal_inode(&self.fs, inode, record);
+        if let Some(offset) = self.fs.inode_offset(inode) {
+            self.draft.write(offset, record);
+        }
+    }
+
+    /// Changes fixed fields of an inode; whether there is such an inode.
+    pub fn amend_inode(&self, inode: InodeNo, change: impl FnOnce(&mut RawInode)) -> bool {
+        let Some(mut record) = self.read_inode(inode) else { return false };
+        let mut raw = RawInode::from_record(&record);
+        change(&mut raw);
+        raw.store(&mut record);
+        self.write_inode(inode, &mut record);
+        true
+    }
+}
+
+/// Puts the right checksum into an inode record, where the file system has them. A record of nothing but zeroes needs none.
+pub fn seal_inode(fs: &Fs<'_>, inode: InodeNo, record: &mut [u8]) {
+    if fs.geometry.features.metadata_csum() && record.iter().any(|byte| *byte != 0) {
+        checksum::seal_inode(fs.geometry.checksum_seed, inode, record);
+    }
+}
+
+/// The seed of checksums of what belongs to `inode`, whose record is `record`; `None` where the file system has none.
+pub fn seed_of(fs: &Fs<'_>, inode: InodeNo, record: &[u8]) -> Option<u32> {
+    let generation = RawInode::from_record(record).i_generation.get();
+    fs.geometry
+        .features
+        .metadata_csum()
+        .then(|| checksum::inode_seed(fs.geometry.checksum_seed, inode, generation))
+}

@@ -1,0 +1,136 @@
+//! Repair: worked out on a draft, looked at again by the same check, round by round, until nothing is wrong any more.
+//!
+//! What inspections mend goes down as edits ([`fsmend_engine::Edits`]); what takes the facts of the whole file system (blocks owned
+//! twice, the tree, link counts, bitmaps) is mended by the [`Mender`] afterwards, serially, in one fixed order. Nothing here writes
+//! to the device.
+
+mod allocator;
+mod draft;
+mod mender;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::{Device, Overlay};
+use fsmend_engine::{Findings, Progress};
+
+use crate::Refusal;
+use crate::run::{CheckOptions, CheckReport, Refused, check};
+
+pub use draft::{Draft, Sketch};
+pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
+
+/// More rounds than this are not tried: what has not become sound by then will not.
+const ROUNDS_MAX: u32 = 12;
+
+/// What becomes of blocks that several files claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Duplicates {
+    /// Every file but the first gets a copy.
+    #[default]
+    Clone,
+    /// Every file but the first gets zeroes.
+    Zero,
+    /// The files get copies and move to lost+found.
+    LostFound,
+    /// The files are deleted.
+    Delete,
+}
+
+/// How the user wants things to be repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wishes {
+    /// What becomes of blocks that several files claim.
+    pub duplicates: Duplicates,
+}
+
+/// How to look for a repair.
+#[derive(Clone)]
+pub struct RepairOptions {
+    /// How to check.
+    pub check: CheckOptions,
+    /// How to mend.
+    pub wishes: Wishes,
+}
+
+/// A repair that has been worked out, and not written.
+#[derive(Debug)]
+pub struct Repair {
+    /// What was wrong.
+    pub found: CheckReport,
+    /// What is left: nothing above a note when the plan is clean.
+    pub left: CheckReport,
+    /// How often the file system was looked at, the last look included.
+    pub rounds: u32,
+    /// What has to be written: byte offsets and bytes, ascending, without overlaps.
+    pub changes: Vec<(u64, Vec<u8>)>,
+}
+
+impl Repair {
+    /// Whether the file system is sound once the changes are written.
+    pub fn is_clean(&self) -> bool {
+        !self.left.findings.is_damaged()
+    }
+}
+
+/// Works out what makes the file system on `device` sound. Nothing is written.
+pub fn plan(
+    device: &Arc<dyn Device>,
+    options: &RepairOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Repair, Refused> {
+    let mending = CheckOptions { repair: Some(options.wishes), ..options.check.clone() };
+    let mut changes = Overlay::new(Arc::clone(device));
+    let mut first: Option<CheckReport> = None;
+    for rounds in 1.. {
+        let shared = Arc::new(changes);
+        let below: Arc<dyn Device> = shared.clone();
+        let mut report = check(&below, &mending, progress, cancel)?;
+        drop(below);
+        changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
+        let progressed = lay(&mut changes, std::mem::take(&mut report.changes));
+        let is_over = !progressed || rounds == ROUNDS_MAX;
+        match first.take() {
+            None if is_over => {
+                // Nothing can be, or has to be, done: what was found is what is left.
+                let left = CheckReport { findings: again(&report.findings), ..CheckReport::default() };
+                return Ok(Repair { found: report, left, rounds, changes: runs(&changes) });
+            }
+            None => first = Some(report),
+            Some(found) if is_over || !report.findings.is_damaged() => {
+                return Ok(Repair { found, left: report, rounds, changes: runs(&changes) });
+            }
+            Some(found) => first = Some(found),
+        }
+    }
+    Err(still_in_use())
+}
+
+/// The same findings once more.
+fn again(findings: &Findings) -> Findings {
+    Findings::from_parts(findings.iter().cloned().collect(), findings.counts())
+}
+
+/// Lays changes over what has been changed before; returns whether there were any.
+fn lay(changes: &mut Overlay<Arc<dyn Device>>, new: Vec<(u64, Vec<u8>)>) -> bool {
+    let any = !new.is_empty();
+    for (offset, bytes) in new {
+        // Changes come from a draft of the same length, which let nothing through behind its end.
+        let _ = changes.write(offset, &bytes);
+    }
+    any
+}
+
+fn runs(changes: &Overlay<Arc<dyn Device>>) -> Vec<(u64, Vec<u8>)> {
+    changes.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect()
+}
+
+fn still_in_use() -> Refused {
+    let refusal = Refusal {
+        code: "internal",
+        message: "the draft of the repair is still in use after a round of it".to_owned(),
+        way_out: "Please report this".to_owned(),
+    };
+    Refused { refusal, findings: Findings::new() }
+}
