@@ -89,20 +89,23 @@ pub fn plan(
         let mut report = check(&below, &mending, progress, cancel)?;
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
-        let progressed = lay(&mut changes, std::mem::take(&mut report.changes));
-        let is_over = !progressed || rounds == ROUNDS_MAX;
-        match first.take() {
-            None if is_over => {
+        let new = std::mem::take(&mut report.changes);
+        let Some(found) = first.take() else {
+            if new.is_empty() {
                 // Nothing can be, or has to be, done: what was found is what is left.
                 let left = CheckReport { findings: again(&report.findings), ..CheckReport::default() };
-                return Ok(Repair { found: report, left, rounds, changes: runs(&changes) });
+                return Ok(Repair { found: report, left, rounds, changes: Vec::new() });
             }
-            None => first = Some(report),
-            Some(found) if is_over || !report.findings.is_damaged() => {
-                return Ok(Repair { found, left: report, rounds, changes: runs(&changes) });
-            }
-            Some(found) => first = Some(found),
+            lay(&mut changes, new);
+            first = Some(report);
+            continue;
+        };
+        if !report.findings.is_damaged() || new.is_empty() || rounds == ROUNDS_MAX {
+            // What this look would have changed is left out: nobody has looked at that again.
+            return Ok(Repair { found, left: report, rounds, changes: runs(&changes) });
         }
+        lay(&mut changes, new);
+        first = Some(found);
     }
     Err(still_in_use())
 }
@@ -112,14 +115,12 @@ fn again(findings: &Findings) -> Findings {
     Findings::from_parts(findings.iter().cloned().collect(), findings.counts())
 }
 
-/// Lays changes over what has been changed before; returns whether there were any.
-fn lay(changes: &mut Overlay<Arc<dyn Device>>, new: Vec<(u64, Vec<u8>)>) -> bool {
-    let any = !new.is_empty();
+/// Lays changes over what has been changed before.
+fn lay(changes: &mut Overlay<Arc<dyn Device>>, new: Vec<(u64, Vec<u8>)>) {
     for (offset, bytes) in new {
         // Changes come from a draft of the same length, which let nothing through behind its end.
         let _ = changes.write(offset, &bytes);
     }
-    any
 }
 
 fn runs(changes: &Overlay<Arc<dyn Device>>) -> Vec<(u64, Vec<u8>)> {
