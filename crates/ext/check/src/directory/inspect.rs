@@ -164,7 +164,7 @@ impl<'a> Inspector<'a> {
         let mut found = Findings::new();
         let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
-        let (parent, broken_at) = mend_block(&mut bytes[..end], &self.nature, block, first, &mut found);
+        let (parent, broken_at) = mend_block(&mut bytes[..end], &self.nature, Some(block), first, &mut found);
         let tail_lost = end == bytes.len() && broken_at.is_none_or(|at| at + LEAF_TAIL_SIZE >= end);
         if is_leaf && self.nature.checksum_seed.is_some() && tail_lost && !self.rebuild {
             found.raise(Problem::new(&rows::CHECKSUM_MISSING).inode(self.nature.inode).block(block));
@@ -293,12 +293,10 @@ impl<'a> Inspector<'a> {
 
     fn inspect_inline(&mut self) {
         let Some(mut data) = inline::gather(&self.directory.record) else { return };
-        let block_size = u64::from(self.fs.geometry.block_size);
-        let block = BlockNo(self.fs.inode_offset(self.nature.inode).unwrap_or(0) / block_size);
         let mut found = Findings::new();
         self.inodes.observe_link(self.nature.inode);
         self.inline_parent(data.parent.0, &mut found);
-        mend_block(&mut data.records, &self.nature, block, false, &mut found);
+        mend_block(&mut data.records, &self.nature, None, false, &mut found);
         self.take_entries(&data.records, 0, false, None, true, &mut found);
         self.findings.merge(found);
     }
@@ -350,13 +348,13 @@ impl<'a> Inspector<'a> {
         let mut quiet = Findings::new();
         if self.directory.inline {
             let mut records = inline::gather(&self.directory.record)?.records;
-            mend_block(&mut records, &self.nature, BlockNo(0), false, &mut quiet);
+            mend_block(&mut records, &self.nature, None, false, &mut quiet);
             return Some(records);
         }
         let block = self.physical(u64::from(logical))?;
         let mut bytes = self.fs.read_block(block).ok()?;
         let (end, _) = self.leaf_end(true, &bytes);
-        mend_block(&mut bytes[..end], &self.nature, block, logical == 0, &mut quiet);
+        mend_block(&mut bytes[..end], &self.nature, Some(block), logical == 0, &mut quiet);
         bytes.truncate(end);
         Some(bytes)
     }
@@ -394,12 +392,12 @@ impl<'a> Inspector<'a> {
     }
 }
 
-/// Mends the chain of `bytes`, and `.` and `..` in the first block. Returns what `..` said, and where the chain
-/// was broken first.
+/// Mends the chain of `bytes`, and `.` and `..` in the first block. `block` is for the report; `None` says that the
+/// records live in the inode. Returns what `..` said, and where the chain was broken first.
 pub(super) fn mend_block(
     bytes: &mut [u8],
     nature: &Nature,
-    block: BlockNo,
+    block: Option<BlockNo>,
     first: bool,
     found: &mut Findings,
 ) -> (Option<InodeNo>, Option<usize>) {
@@ -409,13 +407,18 @@ pub(super) fn mend_block(
         broken_at = broken_at.or(Some(place.offset));
         found.raise(break_problem(nature, block, place));
     });
-    let parent = if first { dots::mend(bytes, nature, block, broken_at.is_some(), found) } else { None };
+    let first_block = block.filter(|_| first);
+    let parent = first_block.and_then(|block| dots::mend(bytes, nature, block, broken_at.is_some(), found));
     (parent, broken_at)
 }
 
-fn break_problem(nature: &Nature, block: BlockNo, place: Break) -> Problem {
+fn break_problem(nature: &Nature, block: Option<BlockNo>, place: Break) -> Problem {
     let row =
         if place.why == BrokenRecord::NameTooLong { &rows::NAME_BEYOND_RECORD } else { &rows::CHAIN_BROKEN };
-    let problem = Problem::new(row).inode(nature.inode).block(block);
-    problem.stored(place.stored_len as u64).detail("offset", place.offset as u64)
+    let problem = Problem::new(row).inode(nature.inode).stored(place.stored_len as u64);
+    let (problem, where_it_is) = match block {
+        Some(block) => (problem.block(block), format!("block {block}")),
+        None => (problem, "in the inode".to_owned()),
+    };
+    problem.detail("place", where_it_is).detail("offset", place.offset as u64)
 }

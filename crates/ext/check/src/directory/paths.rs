@@ -32,7 +32,7 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
     let mut quiet = Findings::new();
     if directory.inline {
         let mut records = inline::gather(&directory.record).map_or(Vec::new(), |data| data.records);
-        mend_block(&mut records, &nature, BlockNo(0), false, &mut quiet);
+        mend_block(&mut records, &nature, None, false, &mut quiet);
         visit_block(&records, &nature, false, visit);
         return;
     }
@@ -42,7 +42,7 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
             let Ok(mut bytes) = fs.read_block(block) else { continue };
             let end = entries_len(&bytes, fs.geometry.features);
             let first = run.logical == 0 && within == 0;
-            mend_block(&mut bytes[..end], &nature, block, first, &mut quiet);
+            mend_block(&mut bytes[..end], &nature, Some(block), first, &mut quiet);
             visit_block(&bytes[..end], &nature, first, visit);
             quiet = Findings::new();
         }

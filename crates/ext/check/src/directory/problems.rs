@@ -168,7 +168,7 @@ problem_rows! {
     /// A name that is longer than its record.
     NAME_BEYOND_RECORD = "ext.directory.name-beyond-record" {
         severity: Major, evidence: Local, preen: false,
-        message: "a name in directory {inode} does not fit into its record ({block}, byte {offset})",
+        message: "a name in directory {inode} does not fit into its record ({place}, byte {offset})",
         meaning: "The record says that its name is longer than the record itself.",
         repair: "The record is joined to the one before it; all others are kept.",
         loss: "This one name; the file gets a new one in lost+found if it has no other.",
@@ -177,7 +177,7 @@ problem_rows! {
     /// A record length that cannot be.
     CHAIN_BROKEN = "ext.directory.chain-broken" {
         severity: Major, evidence: Local, preen: false,
-        message: "the records of directory {inode} are broken ({block}, byte {offset}: length {stored})",
+        message: "the records of directory {inode} are broken ({place}, byte {offset}: length {stored})",
         meaning: "Each record says where the next one begins. This one says something that cannot be, usually because the block was overwritten.",
         repair: "The chain is mended there, and all names that can be told are kept.",
         loss: "Names in the damaged part; their files get new ones in lost+found.",

@@ -228,6 +228,20 @@ fn damaged_blocks() -> Vec<&'static str> {
     ]
 }
 
+#[test]
+fn broken_records_are_placed_where_they_are() {
+    let message = |mut world: World| {
+        let (findings, _) = world.check();
+        findings.iter().find(|problem| *problem.row == rows::CHAIN_BROKEN).unwrap().message()
+    };
+    let mut in_block = World::plain();
+    in_block.block(42)[28..30].copy_from_slice(&[0xF1, 0xFF]);
+    assert!(message(in_block).contains("(block 42, byte 24:"));
+    let mut in_inode = inline();
+    in_inode.edit(14, |raw| raw.i_block[8] = 3);
+    assert!(message(in_inode).contains("(in the inode, byte 0:"));
+}
+
 fn damaged_indexes() -> Vec<&'static str> {
     let flag = |world: &mut World, set: u32| world.edit(12, |raw| raw.i_flags.set(raw.i_flags.get() | set));
     vec![

@@ -106,7 +106,8 @@ fn used(map: &BTreeMap<u32, Used>, id: u32) -> Used {
 }
 
 fn text(used: Used) -> String {
-    format!("{} bytes in {} inodes", used.bytes, used.inodes)
+    let counted = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    format!("{} in {}", counted(used.bytes, "byte"), counted(used.inodes, "inode"))
 }
 
 /// A quota file of the file system.

@@ -6,7 +6,7 @@ problem_rows! {
     /// Use of one id.
     USAGE_WRONG = "ext.quota.usage-wrong" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{kind} quota counts {stored} for {kind} {id}, but {observed} are in use",
+        message: "{kind} quota counts {stored} for {kind} {id}, which really uses {observed}",
         meaning: "The quota file keeps how many bytes and inodes each user, group or project has. This sum is not what the inodes add up to.",
         repair: "The quota file is brought up to date; limits stay.",
         loss: "Nothing.",

@@ -55,6 +55,8 @@ fn wrong_and_missing_sums() {
     let message = findings.iter().next().unwrap().message();
     assert!(message.contains("4096 bytes in 2 inodes for user 5"), "{message}");
     assert_raised(&checked(&mut world(), &QuotaUsage::new()), &[&USAGE_WRONG]);
+    let message = checked(&mut world(), &usage(1, 1)).iter().next().unwrap().message();
+    assert!(message.contains("really uses 1 byte in 1 inode"), "{message}");
 }
 
 type Damage = fn(&mut World);
