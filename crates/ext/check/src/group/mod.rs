@@ -16,7 +16,8 @@ use fsmend_device::Device;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, GroupDesc};
+use fsmend_ext_format::inode::special;
 
 use self::descriptors::Slot;
 use self::places::{KINDS, Kind, Occupied, Owner};
@@ -271,11 +272,16 @@ fn check_marks(
         desc.flags &= !uninit;
         desc.itable_unused = 0;
     }
+    if is_contradicted(geometry, group, &desc) {
+        findings.raise(Problem::new(&problems::INODES_UNINIT_CONTRADICTED).group(group));
+        desc.flags &= !BG_INODE_UNINIT;
+    }
     if is_last && desc.has_flag(BG_BLOCK_UNINIT) {
         findings.raise(Problem::new(&problems::LAST_UNINIT).group(group));
         desc.flags &= !BG_BLOCK_UNINIT;
     }
-    let most = desc.free_inodes.min(geometry.inodes_per_group);
+    let reserved = if group.0 == 0 { special::ROOT } else { 0 };
+    let most = desc.free_inodes.min(geometry.inodes_per_group.saturating_sub(reserved));
     if has_checksums && desc.itable_unused > most {
         findings.raise(
             Problem::new(&problems::UNUSED_TOO_MANY).group(group).stored(desc.itable_unused).observed(most),
@@ -283,6 +289,14 @@ fn check_marks(
         desc.itable_unused = 0;
     }
     desc
+}
+
+/// Whether a group that is marked as having no inode in use evidently has some: the first one holds the root directory, and
+/// others may count what they have. A table that was never written may hold anything, though, and is left alone.
+fn is_contradicted(geometry: &Geometry, group: GroupNo, desc: &GroupDesc) -> bool {
+    let counts_some = desc.free_inodes < geometry.inodes_per_group || desc.used_dirs > 0;
+    let was_written = desc.has_flag(BG_INODE_ZEROED) || desc.itable_unused < geometry.inodes_per_group;
+    desc.has_flag(BG_INODE_UNINIT) && (group.0 == 0 || (counts_some && was_written))
 }
 
 fn scan_inodes(geometry: &Geometry, desc: &GroupDesc) -> u32 {

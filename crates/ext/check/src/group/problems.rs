@@ -103,6 +103,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x000038],
     }
+    /// Marked as having no inode in use, but something says otherwise.
+    INODES_UNINIT_CONTRADICTED = "ext.group.inodes-uninit-contradicted" {
+        severity: Major, evidence: Local, preen: true,
+        message: "{group} is marked as having no inode in use, but it evidently has some",
+        meaning: "Groups that were never used are marked, so that their inodes need not be looked at. This one counts inodes in use, or has to hold the root directory: the mark is wrong, and whoever believes it loses all files whose inodes lie there.",
+        repair: "The mark is removed, and the group is scanned.",
+        loss: "Nothing.",
+        peers: [0x020046],
+    }
     /// Last group without block bitmap.
     LAST_UNINIT = "ext.group.last-uninit" {
         severity: Minor, evidence: Local, preen: true,

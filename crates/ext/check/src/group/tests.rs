@@ -6,7 +6,7 @@ use fsmend_base::{BlockNo, GroupNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, RawGroupDesc};
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, RawGroupDesc};
 
 use super::{load, problems, refuse_without_room};
 use crate::Group;
@@ -183,6 +183,29 @@ fn marks_that_cannot_be() {
     desc.bg_flags = BG_BLOCK_UNINIT.into();
     image.put_desc(GroupNo(3), desc, true);
     assert_eq!(image.load().1, [problems::LAST_UNINIT.code]);
+}
+
+#[test]
+fn a_mark_of_unused_inodes_that_the_group_itself_contradicts() {
+    let marked = |group: u32, free: u16, unused: u16, flags: u16| {
+        let mut image = Image::with_checksums();
+        let mut desc = image.desc(GroupNo(group));
+        desc.bg_free_inodes_count_lo = free.into();
+        desc.bg_itable_unused_lo = unused.into();
+        desc.bg_flags = (BG_INODE_UNINIT | flags).into();
+        image.put_desc(GroupNo(group), desc, true);
+        let (groups, found) = image.load();
+        (groups[group as usize].scan_inodes, found)
+    };
+    let contradicted = problems::INODES_UNINIT_CONTRADICTED.code;
+    assert_eq!(marked(2, 32, 32, 0), (0, vec![]), "never used");
+    assert_eq!(marked(2, 32, 0, 0), (0, vec![]), "nothing counted");
+    assert_eq!(marked(2, 20, 12, 0), (20, vec![contradicted]));
+    let too_many = problems::UNUSED_TOO_MANY.code;
+    assert_eq!(marked(2, 20, 32, BG_INODE_ZEROED), (32, vec![contradicted, too_many]));
+    assert_eq!(marked(2, 20, 32, 0), (0, vec![too_many]), "a table that may hold anything");
+    assert_eq!(marked(0, 32, 0, 0), (32, vec![contradicted]), "the root directory is there");
+    assert_eq!(marked(0, 32, 32, 0), (32, vec![contradicted, too_many]));
 }
 
 #[test]
