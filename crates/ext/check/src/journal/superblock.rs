@@ -56,6 +56,7 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
         JournalBlockType::DESCRIPTOR | JournalBlockType::COMMIT | JournalBlockType::REVOKE => {
             return Loaded::Damaged("it is another kind of journal block");
         }
+        JournalBlockType(_) if has_wrong_checksum(&raw) => return Loaded::Damaged("its checksum is wrong"),
         JournalBlockType(kind) => return Loaded::UnknownKind(kind),
     };
     if had_v2_fields {
@@ -65,6 +66,14 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
         return Loaded::Shared(raw.s_nr_users.get());
     }
     judge(raw, had_v2_fields, log.len, block_size)
+}
+
+/// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what nobody knows in it is
+/// damage, not a newer format.
+fn has_wrong_checksum(raw: &RawJournalSuperblock) -> bool {
+    let has_checksum = raw.s_feature_incompat.get() & (feature::CSUM_V2 | feature::CSUM_V3) != 0
+        && raw.s_checksum_type == CHECKSUM_CRC32C;
+    has_checksum && raw.s_checksum.get() != raw.computed_checksum()
 }
 
 fn has_v2_fields(raw: &RawJournalSuperblock) -> bool {
@@ -88,6 +97,9 @@ fn clear_v2_fields(raw: &mut RawJournalSuperblock) {
 fn judge(raw: RawJournalSuperblock, had_v2_fields: bool, len: u64, block_size: u32) -> Loaded {
     let unknown = (raw.s_feature_incompat.get() & !feature::INCOMPAT_KNOWN, raw.s_feature_ro_compat.get());
     if raw.is_version2() && unknown != (0, 0) {
+        if has_wrong_checksum(&raw) {
+            return Loaded::Damaged("its checksum is wrong");
+        }
         return Loaded::UnknownFeatures(unknown.0, unknown.1);
     }
     if raw.has_incompat(feature::CSUM_V2) && raw.has_incompat(feature::CSUM_V3) {

@@ -85,6 +85,12 @@ fn journal_superblocks() {
     world.dirty_journal();
     world.bytes(JOURNAL, 0xFC, &[1, 2, 3, 4]);
     assert!(world.examine().1.has(&SUPERBLOCK_BAD), "checksum");
+    for (what, at, value) in [("a kind that nobody knows", 7, 9), ("features that nobody knows", 0x2A, 1)] {
+        let mut world = World::new(0);
+        world.dirty_journal();
+        world.bytes(JOURNAL, at, &[value]);
+        assert!(world.examine().1.has(&SUPERBLOCK_BAD), "{what}, and a wrong checksum");
+    }
     let mut world = World::new(0);
     world.bytes(JOURNAL, 0, &[0]);
     assert_raised(&world.examine().1, &[&SUPERBLOCK_MISSING, &RECREATED]);

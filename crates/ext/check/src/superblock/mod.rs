@@ -19,7 +19,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::Row;
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{Features, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::settle::Unsound;
@@ -147,13 +147,18 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
     }
     let best = candidates::backups(device, primary.as_ref().map(|primary| &primary.raw)).into_iter().next();
     match (primary, best) {
-        (Some(primary), Some(best)) if primary.geometry.is_ok() && primary.layout() == best.layout() => {
+        (Some(primary), Some(best))
+            if primary.geometry.is_ok()
+                && primary.layout() == best.layout()
+                && stray_features(&primary, &best) == 0 =>
+        {
             Ok(primary)
         }
         (primary, Some(best)) => {
             let why = primary.as_ref().map_or_else(|| "it cannot be read".to_owned(), why_not);
             let problem = Problem::new(&problems::PRIMARY_REPLACED).block(BlockNo(best.block));
             findings.raise(problem.stored(why));
+            raise_stray_features(primary.as_ref(), &best, findings);
             if let Some(primary) =
                 primary.filter(|primary| primary.is_beyond_device && !best.is_beyond_device)
             {
@@ -211,6 +216,25 @@ fn raise_unsound(unsound: Unsound, findings: &mut Findings) {
 /// Journal devices have no inodes; a file system with a stray bit in its feature word has.
 fn is_journal_device(raw: &RawSuperblock) -> bool {
     raw.s_inodes_count.get() == 0 || raw.s_inodes_per_group.get() == 0
+}
+
+/// Features of a superblock with a wrong checksum that would end the check, and that a sound backup does not have: then
+/// the bits are damage, not a newer format.
+fn stray_features(primary: &Candidate, backup: &Candidate) -> u32 {
+    let fatal = |candidate: &Candidate| {
+        candidate.raw.features().incompat & (!incompat::SUPPORTED | incompat::JOURNAL_DEV)
+    };
+    let is_doubtful = primary.geometry.is_ok() && candidates::has_wrong_checksum(&primary.raw);
+    if is_doubtful { fatal(primary) & !fatal(backup) } else { 0 }
+}
+
+fn raise_stray_features(primary: Option<&Candidate>, backup: &Candidate, findings: &mut Findings) {
+    let stray = primary.map_or(0, |primary| stray_features(primary, backup));
+    if stray != 0 {
+        let bits = refusal::feature_bits(Features { incompat: stray, ..Features::default() });
+        let problem = Problem::new(&problems::STRAY_FEATURES).block(BlockNo(backup.block));
+        findings.raise(problem.stored(bits));
+    }
 }
 
 fn refuse_unknown(device: &dyn Device, raw: &RawSuperblock) -> Result<(), Refusal> {

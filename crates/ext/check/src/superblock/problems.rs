@@ -275,6 +275,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// Feature bits that would end the check, but are damage.
+    STRAY_FEATURES = "ext.superblock.stray-features" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "the primary superblock has a wrong checksum and feature bits ({stored}) that the backup in {block} does not have",
+        meaning: "The bits stand for a format that no program here knows, so no system mounts the file system. Since the checksum is wrong, and a sound backup does not have them, they are damage.",
+        repair: "The primary superblock is written anew from the backup.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// A backup that does not describe the same file system.
     BACKUP_DIFFERS = "ext.superblock.backup-differs" {
         severity: Note, evidence: Cross, preen: true,

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
@@ -94,6 +94,19 @@ fn unknown_features() {
     let Err(refusal) = image.settle().0 else { panic!("not refused") };
     assert_eq!(refusal.code, "unknown-feature");
     assert!(refusal.message.contains("compression, incompatible 0x20000000"), "{refusal}");
+}
+
+#[test]
+fn unknown_features_beside_a_wrong_checksum_are_damage() {
+    for bit in [0x2000_0000, incompat::JOURNAL_DEV] {
+        let mut image = Image::with_checksums();
+        image.change_superblock(|raw| raw.s_feature_incompat += bit);
+        assert!(image.settle().0.is_err(), "the checksum vouches for it");
+        image.block(BlockNo(1))[0x3FC] ^= 1;
+        let (settled, found) = image.settle();
+        assert_eq!(found, [problems::PRIMARY_REPLACED.code, problems::STRAY_FEATURES.code]);
+        assert!(settled.is_ok_and(|settled| settled.is_backup()));
+    }
 }
 
 #[test]
