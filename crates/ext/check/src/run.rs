@@ -158,7 +158,9 @@ fn check_from(
     }
     let judged = if journal.replayed { &mut *findings } else { &mut again };
     let fs = open(&overlay, settled.clone(), options.now, judged);
-    let orphans = orphan::released(&fs, journal.replayed, journal.dropped, findings);
+    let held = fs.metadata.bytes_held() + (overlay.memory_max() - device.memory_max());
+    let room = budget.free().saturating_sub(held);
+    let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
     drop(fs);
     if !orphans.writes.is_empty() {
         lay_over(&mut overlay, block_size, orphans.writes)?;

@@ -19,6 +19,9 @@ use crate::Fs;
 /// Changed blocks: file-system block number, contents.
 pub(crate) type Writes = BTreeMap<u64, Box<[u8]>>;
 
+/// Memory for a changed block beside its contents: its place in the draft and in the overlay.
+const CHANGED_BLOCK_BYTES: u64 = 128;
+
 /// The device with changes over it.
 pub(crate) struct Draft<'d> {
     device: &'d dyn Device,
@@ -57,6 +60,11 @@ impl<'d> Draft<'d> {
     /// What has changed.
     pub fn into_writes(self) -> Writes {
         self.writes
+    }
+
+    /// Memory that the changes take.
+    pub fn bytes_held(&self) -> u64 {
+        self.writes.len() as u64 * (u64::from(self.geometry.block_size) + CHANGED_BLOCK_BYTES)
     }
 
     /// The contents of `block`.

@@ -18,10 +18,10 @@ use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::little_endian::U32;
 
-use crate::Fs;
 use crate::journal::STATE_ERROR;
 use crate::journal::draft::Draft;
 use crate::quota::QuotaUsage;
+use crate::{Fs, Refusal};
 use problems::{
     FILE_WITHOUT_JOURNAL, HEAD_ILLEGAL, LINK_ILLEGAL, NOT_TRUSTED, PRESENT_CLEAN, PRESENT_WITHOUT_FILE,
     REFUGEES, UNRELEASED, WAITING,
@@ -44,10 +44,16 @@ pub struct Orphans {
 
 /// Releases the orphans of `fs` on a draft: those of the list, then those of the orphan file. `replayed` says that a
 /// journal was replayed before (then orphans are nothing special) and `journal_dropped` that the journal will be made
-/// anew. Bounded: the list ends at the first inode that is met a second time.
-pub fn released(fs: &Fs<'_>, replayed: bool, journal_dropped: bool, findings: &mut Findings) -> Orphans {
+/// anew. Bounded: the list ends at the first inode that is met a second time. Refuses when what changes takes more than
+/// `room` bytes of memory.
+pub fn released(
+    fs: &Fs<'_>,
+    (replayed, journal_dropped): (bool, bool),
+    room: u64,
+    findings: &mut Findings,
+) -> Result<Orphans, Refusal> {
     let crashed = replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
-    let mut release = Release::new(fs, findings);
+    let mut release = Release::new(fs, room, findings);
     let superblock = release.draft.superblock();
     let trusted = superblock.s_state.get() & STATE_ERROR == 0;
     let head = InodeNo(superblock.s_last_orphan.get());
@@ -57,6 +63,9 @@ pub fn released(fs: &Fs<'_>, replayed: bool, journal_dropped: bool, findings: &m
         release.findings.raise(Problem::new(&NOT_TRUSTED).inode(head));
     }
     let entries = orphan_file(&mut release, trusted, journal_dropped);
+    if release.is_over_budget() {
+        return Err(too_many(room));
+    }
     let count = (release.orphans.freed.len() + release.orphans.truncated.len()) as u64;
     let row = if crashed { &WAITING } else { &UNRELEASED };
     if count > 0 {
@@ -65,7 +74,18 @@ pub fn released(fs: &Fs<'_>, replayed: bool, journal_dropped: bool, findings: &m
     if entries == Some(0) && !crashed && present(fs) {
         release.findings.raise(Problem::new(&PRESENT_CLEAN));
     }
-    close(release, head, entries.is_some())
+    Ok(close(release, head, entries.is_some()))
+}
+
+fn too_many(room: u64) -> Refusal {
+    Refusal {
+        code: "memory-too-small",
+        message: format!(
+            "the inodes of the files that wait to be released take more memory than the {} MiB that are left",
+            room >> 20
+        ),
+        way_out: "Allow more (--memory)".to_owned(),
+    }
 }
 
 /// Raises that `count` inodes look like parts of a broken list of orphans (deletion times that are inode numbers).

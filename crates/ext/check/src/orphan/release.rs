@@ -29,10 +29,14 @@ pub(super) struct Release<'a, 'd> {
     pub orphans: Orphans,
     freed_clusters: u64,
     freed_inodes: u32,
+    /// Map blocks that were visited for all orphans. Each belongs to one file, so there cannot be more than blocks.
+    map_blocks: u64,
+    /// Memory that the draft may take.
+    room: u64,
 }
 
 impl<'a, 'd> Release<'a, 'd> {
-    pub fn new(fs: &'a Fs<'d>, findings: &'a mut Findings) -> Self {
+    pub fn new(fs: &'a Fs<'d>, room: u64, findings: &'a mut Findings) -> Self {
         Release {
             fs,
             draft: Draft::new(fs),
@@ -40,6 +44,8 @@ impl<'a, 'd> Release<'a, 'd> {
             orphans: Orphans::default(),
             freed_clusters: 0,
             freed_inodes: 0,
+            map_blocks: 0,
+            room,
         }
     }
 
@@ -53,6 +59,11 @@ impl<'a, 'd> Release<'a, 'd> {
         self.orphans.freed.contains(&inode) || self.orphans.truncated.contains(&inode)
     }
 
+    /// Whether the draft takes more memory than it may.
+    pub fn is_over_budget(&self) -> bool {
+        self.draft.bytes_held() > self.room
+    }
+
     /// The orphan that `inode` names as the next one; `None` when its record cannot be read.
     pub fn link_of(&self, inode: InodeNo) -> Option<InodeNo> {
         let record = self.draft.inode(inode).ok()?;
@@ -61,10 +72,15 @@ impl<'a, 'd> Release<'a, 'd> {
 
     /// Releases `inode`. Tells whether the list can be followed further.
     pub fn release(&mut self, inode: InodeNo) -> bool {
+        if self.is_over_budget() {
+            return false;
+        }
         let Ok(mut record) = self.draft.inode(inode) else { return false };
         let mut raw = RawInode::from_record(&record);
         let map = if has_map(&raw) { map::read(&self.draft, &raw) } else { FileMap::default() };
-        if map.damaged || map.unreadable.is_some() {
+        self.map_blocks += map.map_blocks.len() as u64;
+        let shared = self.map_blocks > self.fs.geometry.blocks_count;
+        if map.damaged || map.unreadable.is_some() || shared {
             self.findings.raise(Problem::new(&BLOCK_ILLEGAL).inode(inode));
             return false;
         }

@@ -14,7 +14,7 @@ use crate::journal::testing::{BLOCK, World, assert_raised};
 
 fn release(world: &mut World, replayed: bool) -> (Orphans, Findings) {
     let mut findings = Findings::new();
-    let orphans = released(&world.fs(), replayed, false, &mut findings);
+    let orphans = released(&world.fs(), (replayed, false), u64::MAX, &mut findings).unwrap();
     (orphans, findings)
 }
 
@@ -46,6 +46,13 @@ fn the_list_is_released() {
     assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
     assert_eq!(orphans.writes[&1][0xE8..0xEC], [0; 4], "the list is empty");
     assert_raised(&release(&mut with_list(), false).1, &[&UNRELEASED]);
+}
+
+#[test]
+fn a_release_keeps_to_its_memory() {
+    let mut findings = Findings::new();
+    let refusal = released(&with_list().fs(), (true, false), 100, &mut findings).unwrap_err();
+    assert_eq!(refusal.code, "memory-too-small");
 }
 
 #[test]
