@@ -4,6 +4,7 @@
 //! partition, memory, an overlay) is chosen once, when a target is opened.
 
 mod batch;
+mod blocks;
 mod content;
 mod counted;
 mod file;
@@ -12,11 +13,13 @@ mod mounts;
 mod open;
 mod overlay;
 mod partition;
+mod plan;
 mod qcow2;
 mod salvage;
 mod slice;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod write;
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -31,9 +34,14 @@ pub use mounts::{Usage, usage_of};
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
+pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};
 pub use qcow2::Qcow2Device;
 pub use salvage::salvage;
 pub use slice::Slice;
+pub use write::{
+    OpenedForWriting, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
+    WriteErrorKind, WriteOptions, open_writable,
+};
 
 /// Something with a length from which bytes can be read at any offset, by many threads at once.
 pub trait Device: Send + Sync {
