@@ -96,7 +96,7 @@ impl Device for FileDevice {
 
 /// Fills `buf` from `offset` by calling `read` until all is there. Short reads go on, transient errors and failures
 /// of the medium are tried again a bounded number of times, other errors last.
-fn read_fully(
+pub(crate) fn read_fully(
     offset: u64,
     buf: &mut [u8],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Errno>,

@@ -1,8 +1,10 @@
-//! Block devices as a checker sees them: bytes at offsets, read in large disk-order batches, never written.
+//! Block devices as a checker sees them: bytes at offsets, read in large disk-order batches.
 //!
-//! Everything above this crate takes a [`Device`]; what lies below (a file, a block device, a qcow2 image, a
-//! partition, memory, an overlay) is chosen once, when a target is opened.
+//! Everything above this crate takes a [`Device`], which cannot be written; what lies below (a file, a block device, a
+//! qcow2 image, a partition, memory, an overlay) is chosen once, when a target is opened. What a repair writes is a [`Plan`], and the one
+//! way in which it comes to a [`WritableDevice`] is [`apply()`], which keeps a log.
 
+mod apply;
 mod batch;
 mod blocks;
 mod content;
@@ -25,6 +27,10 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+pub use apply::{
+    Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
+    Progress, Recovered, Step, Way, apply, create_log, find_logs, find_open_log, inspect_log, recover, undo,
+};
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};
 pub use counted::Counted;

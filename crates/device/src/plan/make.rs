@@ -1,7 +1,5 @@
 //! How a plan is made: from the target as it is and the bytes that are to change.
 
-use std::ops::Range;
-
 use super::parse::{BlockHeader, Header};
 use super::runs::{append_difference, append_run};
 use super::{Plan, PlanError};
@@ -20,8 +18,8 @@ pub struct Draft<'d> {
     /// What is written first, over the target as it is: a superblock that says that a repair goes on. Ascending, without
     /// overlap. The blocks with these bytes are written in full at the end.
     pub marker: &'d [(u64, Vec<u8>)],
-    /// What is to be written at the end, when all else is safe (the superblock).
-    pub last: &'d [Range<u64>],
+    /// Offset and length of what is to be written at the end, when all else is safe (the superblock).
+    pub last: &'d [(u64, u64)],
 }
 
 impl Plan {
@@ -69,7 +67,8 @@ impl Maker<'_> {
         }
         self.has_changes |= after != before || unreadable;
         let end = start + len as u64;
-        let is_last = is_marked || self.draft.last.iter().any(|last| last.start < end && start < last.end);
+        let is_last =
+            is_marked || self.draft.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
         let (mut runs, mut marker_runs) = (Vec::new(), Vec::new());
         // Where the before-image is not known, the after-image must not depend on it.
         let changes = append_image(&before, &after, unreadable, &mut runs);

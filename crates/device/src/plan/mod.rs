@@ -14,7 +14,9 @@ use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
 use crate::{Device, ReadError};
 
 pub use make::Draft;
+pub(crate) use parse::u64_at;
 use runs::Runs;
+pub(crate) use save::sync_folder_of;
 
 /// What a repair writes.
 #[derive(Clone, PartialEq, Eq)]

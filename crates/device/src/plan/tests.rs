@@ -14,7 +14,7 @@ fn device(len: usize) -> MemoryDevice {
 fn plan_of(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Plan {
     let marker = [(1024, vec![0xEE; 10])];
     let draft =
-        Draft { identity: b"uuid", text: "{\"lost\":[]}", changes, marker: &marker, last: &[9000..9001] };
+        Draft { identity: b"uuid", text: "{\"lost\":[]}", changes, marker: &marker, last: &[(9000, 1)] };
     Plan::make(device, &draft).unwrap()
 }
 
