@@ -35,7 +35,7 @@ impl FileDevice {
         FileDevice::from_file(path.display().to_string(), File::open(path)?)
     }
 
-    fn from_file(name: String, file: File) -> io::Result<Self> {
+    pub(crate) fn from_file(name: String, file: File) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
         refuse_other_kinds(kind)?;
         // Block devices have no length in their inode; the end to which one can seek is right for both kinds.
@@ -44,13 +44,18 @@ impl FileDevice {
         Ok(FileDevice { name, file, len, sector_size })
     }
 
+    /// The open file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Logical sector size, if the operating system knows it (block devices).
     pub fn sector_size(&self) -> Option<u32> {
         self.sector_size
     }
 }
 
-fn refuse_other_kinds(kind: FileType) -> io::Result<()> {
+pub(crate) fn refuse_other_kinds(kind: FileType) -> io::Result<()> {
     match kind {
         FileType::RegularFile | FileType::BlockDevice => Ok(()),
         FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
@@ -91,7 +96,7 @@ impl Device for FileDevice {
 
 /// Fills `buf` from `offset` by calling `read` until all is there. Short reads go on, transient errors and failures
 /// of the medium are tried again a bounded number of times, other errors last.
-fn read_fully(
+pub(crate) fn read_fully(
     offset: u64,
     buf: &mut [u8],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Errno>,

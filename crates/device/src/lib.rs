@@ -1,9 +1,12 @@
-//! Block devices as a checker sees them: bytes at offsets, read in large disk-order batches, never written.
+//! Block devices as a checker sees them: bytes at offsets, read in large disk-order batches.
 //!
-//! Everything above this crate takes a [`Device`]; what lies below (a file, a block device, a qcow2 image, a
-//! partition, memory, an overlay) is chosen once, when a target is opened.
+//! Everything above this crate takes a [`Device`], which cannot be written; what lies below (a file, a block device, a
+//! qcow2 image, a partition, memory, an overlay) is chosen once, when a target is opened. What a repair writes is a [`Plan`], and the one
+//! way in which it comes to a [`WritableDevice`] is [`apply()`], which keeps a log.
 
+mod apply;
 mod batch;
+mod blocks;
 mod content;
 mod counted;
 mod file;
@@ -12,16 +15,22 @@ mod mounts;
 mod open;
 mod overlay;
 mod partition;
+mod plan;
 mod qcow2;
 mod salvage;
 mod slice;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod write;
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+pub use apply::{
+    Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
+    Progress, Recovered, Step, Way, apply, create_log, find_logs, find_open_log, inspect_log, recover, undo,
+};
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};
 pub use counted::Counted;
@@ -31,9 +40,14 @@ pub use mounts::{Usage, usage_of};
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
+pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};
 pub use qcow2::Qcow2Device;
 pub use salvage::salvage;
 pub use slice::Slice;
+pub use write::{
+    OpenedForWriting, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
+    WriteErrorKind, WriteOptions, open_writable,
+};
 
 /// Something with a length from which bytes can be read at any offset, by many threads at once.
 pub trait Device: Send + Sync {

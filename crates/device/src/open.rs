@@ -34,6 +34,8 @@ pub struct Target {
     pub label: String,
     /// The number of the partition, if it is one.
     pub partition: Option<u32>,
+    /// Byte of the disk at which it starts.
+    pub start: u64,
     /// Its bytes.
     pub device: Arc<dyn Device>,
 }
@@ -63,6 +65,12 @@ pub enum OpenErrorKind {
     NotFound,
     /// We may not read it.
     PermissionDenied,
+    /// We may read it, but not write it.
+    WritePermissionDenied(io::Error),
+    /// Somebody else uses it: these, or somebody who has locked it.
+    Busy(Vec<Usage>),
+    /// It can be read, but not written safely: what it is.
+    NotWritable(&'static str),
     /// It is a directory.
     Directory,
     /// It is something that has no bytes at offsets.
@@ -111,18 +119,22 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
 /// The bytes behind the path: those of the file, or of the disk inside the image.
 fn open_device(path: &Path) -> Result<Arc<dyn Device>, OpenErrorKind> {
     let file = FileDevice::open(path).map_err(refusal)?;
-    let mut start = [0; 4];
     if file.is_empty() {
         return Err(OpenErrorKind::Empty);
     }
-    if file.read_at(0, &mut start).is_ok() && is_qcow2(&start) {
+    if starts_like_qcow2(&file) {
         let image = Qcow2Device::open(path).map_err(OpenErrorKind::Image)?;
         return if image.is_empty() { Err(OpenErrorKind::Empty) } else { Ok(Arc::new(image)) };
     }
     Ok(Arc::new(file))
 }
 
-fn refusal(error: io::Error) -> OpenErrorKind {
+pub(crate) fn starts_like_qcow2(file: &dyn Device) -> bool {
+    let mut start = [0; 4];
+    file.read_at(0, &mut start).is_ok() && is_qcow2(&start)
+}
+
+pub(crate) fn refusal(error: io::Error) -> OpenErrorKind {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OpenErrorKind::NotFound,
         io::ErrorKind::PermissionDenied => OpenErrorKind::PermissionDenied,
@@ -134,11 +146,15 @@ fn refusal(error: io::Error) -> OpenErrorKind {
 
 type Choice = (Vec<Target>, Vec<Skipped>);
 
-fn choose(label: &str, device: Arc<dyn Device>, options: &OpenOptions) -> Result<Choice, OpenErrorKind> {
+pub(crate) fn choose(
+    label: &str,
+    device: Arc<dyn Device>,
+    options: &OpenOptions,
+) -> Result<Choice, OpenErrorKind> {
     if options.partition.is_none() && options.offset.is_none() {
         return choose_all(label, device);
     }
-    let mut target = Target { label: label.to_owned(), partition: None, device };
+    let mut target = Target { label: label.to_owned(), partition: None, start: 0, device };
     if let Some(wanted) = options.partition {
         target = choose_partition(target, wanted)?;
     }
@@ -152,7 +168,7 @@ fn choose(label: &str, device: Arc<dyn Device>, options: &OpenOptions) -> Result
 fn choose_all(label: &str, device: Arc<dyn Device>) -> Result<Choice, OpenErrorKind> {
     let table = partitions(&device);
     if table.is_empty() {
-        return Ok((vec![Target { label: label.to_owned(), partition: None, device }], Vec::new()));
+        return Ok((vec![Target { label: label.to_owned(), partition: None, start: 0, device }], Vec::new()));
     }
     let (mut targets, mut skipped) = (Vec::new(), Vec::new());
     for partition in table {
@@ -196,13 +212,13 @@ fn choose_offset(target: Target, offset: u64) -> Result<Target, OpenErrorKind> {
     }
     let label = if offset == 0 { target.label.clone() } else { format!("{} at byte {offset}", target.label) };
     let device = Arc::new(Slice::new(label.clone(), Arc::clone(&target.device), offset, len - offset));
-    Ok(Target { label, device, ..target })
+    Ok(Target { label, device, start: target.start.saturating_add(offset), ..target })
 }
 
 fn window(label: &str, disk: &Arc<dyn Device>, partition: &Partition) -> Target {
     let label = format!("{label} partition {}", partition.number);
     let device = Slice::new(label.clone(), Arc::clone(disk), partition.start, partition.len);
-    Target { label, partition: Some(partition.number), device: Arc::new(device) }
+    Target { label, partition: Some(partition.number), start: partition.start, device: Arc::new(device) }
 }
 
 impl OpenError {
@@ -229,6 +245,18 @@ impl OpenErrorKind {
                 "no permission to read it",
                 "run as root or as a user who may read it (a container must be given the device)",
             ),
+            OpenErrorKind::WritePermissionDenied(error) => {
+                let way_out = "run as root or as a user who may write it, or work on a copy";
+                return (format!("it cannot be written: {error}"), way_out.into());
+            }
+            OpenErrorKind::Busy(usage) => return busy(usage),
+            OpenErrorKind::NotWritable(what) => {
+                let way_out = "convert it first (qemu-img convert -O raw) and repair the result";
+                return (
+                    format!("it is {what}, which can be checked but not repaired in place"),
+                    way_out.into(),
+                );
+            }
             OpenErrorKind::Directory => (
                 "it is a directory (expected an image file or a block device)",
                 "name the device on which the directory lies (findmnt tells it)",
@@ -271,6 +299,15 @@ impl OpenErrorKind {
         };
         (message.into(), way_out.into())
     }
+}
+
+fn busy(usage: &[Usage]) -> (String, String) {
+    let who = match usage {
+        [] => "another program has locked it".to_owned(),
+        usage => list(usage.iter().map(Usage::to_string)),
+    };
+    let way_out = "unmount or detach it, or end the program that uses it, and start again";
+    (format!("it is in use: {who}"), way_out.into())
 }
 
 fn no_such_partition(wanted: u32, there: &[Partition]) -> (String, String) {

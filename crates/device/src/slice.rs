@@ -5,19 +5,24 @@ use std::sync::Arc;
 use crate::{Device, Direct, ReadError, check_bounds};
 
 /// `len` bytes of another device from `start`.
-pub struct Slice {
+pub struct Slice<D: ?Sized = dyn Device> {
     name: String,
-    inner: Arc<dyn Device>,
+    inner: Arc<D>,
     start: u64,
     len: u64,
 }
 
-impl Slice {
+impl<D: Device + ?Sized> Slice<D> {
     /// The window of at most `len` bytes of `inner` from `start`. What of it lies beyond the end of `inner` does not
     /// count: the window of a partition on a truncated disk is as long as what is left of it.
-    pub fn new(name: impl Into<String>, inner: Arc<dyn Device>, start: u64, len: u64) -> Self {
+    pub fn new(name: impl Into<String>, inner: Arc<D>, start: u64, len: u64) -> Self {
         let len = len.min(inner.len().saturating_sub(start));
         Slice { name: name.into(), inner, start, len }
+    }
+
+    /// The other device.
+    pub fn inner(&self) -> &D {
+        &self.inner
     }
 
     /// Byte of the other device at which the window starts.
@@ -26,7 +31,7 @@ impl Slice {
     }
 }
 
-impl Device for Slice {
+impl<D: Device + ?Sized> Device for Slice<D> {
     fn name(&self) -> &str {
         &self.name
     }

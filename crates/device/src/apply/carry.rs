@@ -1,0 +1,126 @@
+//! Steps (2) to (4): blocks go from the log to the target, in either direction, the first time or again.
+
+use super::log::{CHUNK_BLOCKS, Log, LogState};
+use super::{ApplyError, Control, Progress, Step};
+use crate::WritableDevice;
+use crate::blocks::BLOCK_BYTES;
+use crate::plan::Entry;
+
+/// Which images are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// What the repair makes of the blocks.
+    Forward,
+    /// What they were before.
+    Back,
+}
+
+impl Direction {
+    /// The state of a log in which this goes on.
+    pub fn state(self) -> LogState {
+        match self {
+            Direction::Forward => LogState::Applying,
+            Direction::Back => LogState::Undoing,
+        }
+    }
+
+    /// The state of a log after it.
+    pub fn end_state(self) -> LogState {
+        match self {
+            Direction::Forward => LogState::Applied,
+            Direction::Back => LogState::Undone,
+        }
+    }
+}
+
+/// Writes all blocks of the log, whatever of them may be there already: what a cache shows need not be on the disk.
+pub(super) fn carry(
+    log: &Log<'_>,
+    target: &dyn WritableDevice,
+    direction: Direction,
+    control: Control<'_>,
+) -> Result<(), ApplyError> {
+    for step in [Step::Mark, Step::Blocks, Step::Last] {
+        Carrier { log, target, direction, step, control }.carry_all()?;
+        target.sync().map_err(ApplyError::Write)?;
+    }
+    Ok(())
+}
+
+struct Carrier<'c> {
+    log: &'c Log<'c>,
+    target: &'c dyn WritableDevice,
+    direction: Direction,
+    step: Step,
+    control: Control<'c>,
+}
+
+impl Carrier<'_> {
+    /// All blocks of this step, in chunks that are contiguous in the log.
+    fn carry_all(&self) -> Result<(), ApplyError> {
+        let entries = self.log.plan.entries();
+        let total = entries.iter().filter(|entry| self.takes(entry)).count() as u64;
+        let mut done = 0;
+        let mut images = vec![0; CHUNK_BLOCKS.min(entries.len()) * BLOCK_BYTES];
+        for (number, chunk) in entries.chunks(CHUNK_BLOCKS).enumerate() {
+            let taken = chunk.iter().filter(|entry| self.takes(entry)).count() as u64;
+            if taken == 0 {
+                continue;
+            }
+            self.stop_if_asked()?;
+            let images = &mut images[..chunk.len() * BLOCK_BYTES];
+            self.log.read_images(number * CHUNK_BLOCKS, images)?;
+            self.write_chunk(chunk, images)?;
+            done += taken;
+            (self.control.progress)(Progress { step: self.step, done, total });
+        }
+        Ok(())
+    }
+
+    fn takes(&self, entry: &Entry) -> bool {
+        match self.step {
+            Step::Log => false,
+            Step::Mark => entry.is_marked(),
+            Step::Blocks => !entry.is_last,
+            Step::Last => entry.is_last,
+        }
+    }
+
+    /// Neighbours in the target go out in one request.
+    fn write_chunk(&self, chunk: &[Entry], images: &mut [u8]) -> Result<(), ApplyError> {
+        let mut run = 0..0;
+        for (at, entry) in chunk.iter().enumerate().filter(|(_, entry)| self.takes(entry)) {
+            let len = self.log.plan.block_len(entry);
+            self.make_image(entry, &mut images[at * BLOCK_BYTES..][..len]);
+            if run.end != at || run.is_empty() || chunk[at - 1].index + 1 != entry.index {
+                self.write_run(&chunk[run.clone()], &images[run.start * BLOCK_BYTES..])?;
+                run.start = at;
+            }
+            run.end = at + 1;
+        }
+        self.write_run(&chunk[run.clone()], &images[run.start * BLOCK_BYTES..])
+    }
+
+    fn write_run(&self, run: &[Entry], images: &[u8]) -> Result<(), ApplyError> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
+        let len = (run.len() - 1) * BLOCK_BYTES + self.log.plan.block_len(last);
+        self.target.write_at(first.offset(), &images[..len]).map_err(ApplyError::Write)
+    }
+
+    fn make_image(&self, entry: &Entry, before: &mut [u8]) {
+        match (self.step, self.direction) {
+            (Step::Mark, _) => self.log.plan.make_marker(entry, before),
+            (_, Direction::Forward) => self.log.plan.make_after(entry, before),
+            (_, Direction::Back) => {}
+        }
+    }
+
+    /// Between two requests is a safe point: the log knows everything that may have been written.
+    fn stop_if_asked(&self) -> Result<(), ApplyError> {
+        if self.control.is_stopped() {
+            self.target.sync().map_err(ApplyError::Write)?;
+            return Err(ApplyError::Stopped { begun: true });
+        }
+        Ok(())
+    }
+}

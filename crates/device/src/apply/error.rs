@@ -1,0 +1,100 @@
+//! What can go wrong while a plan is carried out, and what that means for the target.
+
+use std::fmt;
+
+use super::log::LogState;
+use crate::{Differences, ReadError, WriteError};
+
+/// Why a plan was not carried out, or not taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// The target is not, or no longer, the one that the plan was made for. Nothing was written.
+    TargetChanged(Differences),
+    /// The target has another length than the one that the plan or the log was made for. Nothing was written.
+    TargetLength {
+        /// Length when the plan was made.
+        planned: u64,
+        /// Length now.
+        found: u64,
+    },
+    /// The log could not be written in full. Nothing else was written.
+    LogNotWritten(WriteError),
+    /// The log could not be read. Nothing was written by this call.
+    LogNotRead(ReadError),
+    /// The log is complete, but could not be marked as closed: everything is written, and the next run will write it again.
+    LogNotClosed(WriteError),
+    /// The log was complete once and is damaged now, or of another version of the program: what is wrong with it.
+    LogDamaged(&'static str),
+    /// Writing to the target failed. The log is open, so that the next run can finish the work or take it back.
+    Write(WriteError),
+    /// The stop flag was set. If the work had begun, the log is open and the next run finishes.
+    Stopped {
+        /// Whether anything had been written to the target.
+        begun: bool,
+    },
+    /// These blocks hold neither what they held before the repair nor what it writes: somebody else has written to the target
+    /// since, or it is another one.
+    Foreign(Differences),
+    /// These blocks do not hold any more what the repair left there, so that taking it back would destroy what came after it.
+    ChangedSince(Differences),
+    /// There is nothing to take back: the log is in this state.
+    NothingToUndo(LogState),
+}
+
+impl ApplyError {
+    /// Whether the target may be between two conditions now, and an open log waits for the next run.
+    pub fn is_begun(&self) -> bool {
+        matches!(
+            self,
+            ApplyError::Write(_) | ApplyError::LogNotClosed(_) | ApplyError::Stopped { begun: true }
+        )
+    }
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApplyError::TargetChanged(differences) => {
+                write!(
+                    f,
+                    "the target is not as it was when the plan was made; these differ: {differences}; nothing was written"
+                )
+            }
+            ApplyError::TargetLength { planned, found } => {
+                write!(
+                    f,
+                    "the target has {found} bytes, and had {planned} when the plan was made; nothing was written"
+                )
+            }
+            ApplyError::LogNotWritten(error) => {
+                write!(f, "the log could not be written: {error}; the target was not touched")
+            }
+            ApplyError::LogNotRead(error) => write!(f, "the log could not be read: {error}"),
+            ApplyError::LogNotClosed(error) => write!(
+                f,
+                "everything is written, but the log could not be closed: {error}; the next run will do so"
+            ),
+            ApplyError::LogDamaged(why) => write!(f, "the log cannot be used: {why}"),
+            ApplyError::Write(error) => {
+                write!(
+                    f,
+                    "the target could not be written: {error}; the log is kept, and the next run goes on from it"
+                )
+            }
+            ApplyError::Stopped { begun: false } => write!(f, "stopped before anything was written"),
+            ApplyError::Stopped { begun: true } => {
+                write!(f, "stopped at a safe point; the log is kept, and the next run goes on from it")
+            }
+            ApplyError::Foreign(differences) => write!(
+                f,
+                "somebody else has written to the target since the repair was interrupted: {differences}; nothing was written"
+            ),
+            ApplyError::ChangedSince(differences) => {
+                write!(f, "the target has changed since the repair: {differences}; nothing was written")
+            }
+            ApplyError::NothingToUndo(state) => write!(f, "there is nothing to take back: {state}"),
+        }
+    }
+}
+
+impl std::error::Error for ApplyError {}

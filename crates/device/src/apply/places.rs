@@ -1,0 +1,186 @@
+//! Where logs lie, and how the next run finds them.
+//!
+//! The log of an image file lies beside it (`IMAGE.fsmend-undo`, or with a number behind it). That of a block device, or of an image in a folder
+//! that cannot be written, lies in a state folder, where many may lie: names of block devices change from boot to boot, so that there
+//! it is the contents that say whose log it is.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::LogOnDisk;
+use super::log::{Glance, Log, LogState, begins_like_log, glance};
+use super::recover::compare;
+use crate::Device;
+use crate::plan::sync_folder_of;
+
+/// What the name of a log has behind that of its target.
+const SUFFIX: &str = ".fsmend-undo";
+
+/// So many logs of one name are tried or looked for.
+const NUMBER_MAX: u32 = 10_000;
+
+/// A log that was found.
+#[derive(Debug)]
+pub struct FoundLog {
+    /// The log, locked.
+    pub log: LogOnDisk,
+    /// What it says about itself.
+    pub state: LogState,
+}
+
+/// A new, empty log for the target at `path`: beside an image file; in `state_folder`, which is made if need be, for a block device
+/// and where the folder of the image cannot be written.
+pub fn create_log(path: &Path, state_folder: &Path) -> io::Result<LogOnDisk> {
+    if let Some(beside) = place_beside(path) {
+        match create_numbered(&beside) {
+            Err(error) if cannot_be_written(&error) => {}
+            created => return created,
+        }
+    }
+    make_folder(state_folder)?;
+    create_numbered(&state_folder.join(name_of(path)))
+}
+
+/// The logs of the target at `path`, open or not, that lie where [`create_log`] puts them, by their names only.
+pub fn find_logs(path: &Path, state_folder: &Path) -> Vec<FoundLog> {
+    let mut places: Vec<PathBuf> = place_beside(path).into_iter().collect();
+    places.push(state_folder.join(name_of(path)));
+    let mut logs = Vec::new();
+    for place in places {
+        let names = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for file in logs_in(place.parent().unwrap_or(Path::new(".")), |name| is_numbered(name, &names)) {
+            if let Ok(log) = LogOnDisk::open(&file) {
+                let state = glance(&log).map_or(LogState::Incomplete, |glance| glance.state);
+                logs.push(FoundLog { log, state });
+            }
+        }
+    }
+    logs
+}
+
+/// The log that an interrupted run has left for `device`, which starts at byte `start` of the file or block device at `path`:
+/// one that is open, or one that was never completed; [`super::recover()`] knows what to do with either. Logs that another program
+/// holds are left alone.
+pub fn find_open_log(path: &Path, start: u64, device: &dyn Device, state_folder: &Path) -> Option<FoundLog> {
+    let target = Wanted { start, device };
+    let beside = place_beside(path).and_then(|place| {
+        let names = place.file_name()?.to_string_lossy().into_owned();
+        let files = logs_in(place.parent()?, |name| is_numbered(name, &names));
+        first_open(files, |log, glance| target.may_own(log, glance))
+    });
+    beside.or_else(|| {
+        let files = logs_in(state_folder, |name| name.contains(SUFFIX));
+        first_open(files, |log, glance| target.owns(log, glance))
+    })
+}
+
+/// The target whose log is looked for.
+struct Wanted<'w> {
+    start: u64,
+    device: &'w dyn Device,
+}
+
+impl Wanted<'_> {
+    /// Whether nothing in the header speaks against it. A log without a header was cut short when it was begun, or has been damaged.
+    fn may_own(&self, log: &LogOnDisk, glance: &Glance) -> bool {
+        let Some(header) = &glance.header else { return glance.state.is_open() || begins_like_log(log) };
+        header.start == self.start
+            && (glance.state == LogState::Incomplete || glance.target_len == self.device.len())
+    }
+
+    /// Whether the contents of the target say that it is this one.
+    fn owns(&self, log: &LogOnDisk, glance: &Glance) -> bool {
+        let Some(header) = &glance.header else { return false };
+        let same_name = header.target_name == self.device.name() && header.start == self.start;
+        if glance.state == LogState::Incomplete {
+            return same_name;
+        }
+        if glance.target_len != self.device.len() {
+            return false;
+        }
+        let Ok(Some(log)) = Log::read(log) else { return same_name };
+        let Ok(standing) = compare(&log, self.device) else { return false };
+        match standing.foreign.count {
+            // A copy of the target, if nothing was written: then the log is that of the other copy.
+            0 => same_name || !standing.not_before.is_empty(),
+            // Somebody has written to it since; or it is another disk that has the name today.
+            foreign => same_name && foreign * 2 < log.plan.entries().len() as u64,
+        }
+    }
+}
+
+/// The first of `files` that is not closed and that `is_ours`.
+fn first_open(files: Vec<PathBuf>, is_ours: impl Fn(&LogOnDisk, &Glance) -> bool) -> Option<FoundLog> {
+    files.into_iter().find_map(|file| {
+        let log = LogOnDisk::open(&file).ok()?;
+        // What cannot even be glanced at is shown to the caller, who will be told why.
+        let Ok(glance) = glance(&log) else { return Some(FoundLog { log, state: LogState::Applying }) };
+        let state = glance.state;
+        let waits = state.is_open() || state == LogState::Incomplete;
+        (waits && is_ours(&log, &glance)).then_some(FoundLog { log, state })
+    })
+}
+
+/// Where the log of an image file lies, without number; `None` if the target is no regular file.
+fn place_beside(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    let is_file = fs::metadata(&path).ok()?.is_file();
+    is_file.then(|| path.with_file_name(name_of(&path)))
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or("target".as_ref());
+    format!("{}{SUFFIX}", name.to_string_lossy())
+}
+
+/// Whether `name` is `base`, or `base` with a number behind it.
+fn is_numbered(name: &str, base: &str) -> bool {
+    match name.strip_prefix(base) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('.').is_some_and(|number| number.parse::<u32>().is_ok()),
+        None => false,
+    }
+}
+
+/// The files in `folder` whose names `fit`, in a fixed order.
+fn logs_in(folder: &Path, fit: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| fit(&entry.file_name().to_string_lossy()))
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    files
+}
+
+fn create_numbered(place: &Path) -> io::Result<LogOnDisk> {
+    for number in 1..=NUMBER_MAX {
+        let mut file = place.as_os_str().to_owned();
+        if number > 1 {
+            file.push(format!(".{number}"));
+        }
+        match LogOnDisk::create(Path::new(&file)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created,
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many undo files already"))
+}
+
+fn cannot_be_written(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
+}
+
+/// Makes the folder, for its owner only, and makes it durable.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    folder.ancestors().take_while(|part| part.parent().is_some()).try_for_each(sync_folder_of)
+}

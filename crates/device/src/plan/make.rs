@@ -1,0 +1,132 @@
+//! How a plan is made: from the target as it is and the bytes that are to change.
+
+use super::parse::{BlockHeader, Header};
+use super::runs::{append_difference, append_run};
+use super::{Plan, PlanError};
+use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
+use crate::{Device, check_bounds};
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Draft<'d> {
+    /// Who the target is, e.g. the UUID and the label of the file system; at most 1024 bytes. Not interpreted.
+    pub identity: &'d [u8],
+    /// What is repaired and lost, for those who read the plan (JSON). Not interpreted.
+    pub text: &'d str,
+    /// What is to change: ascending, without overlap.
+    pub changes: &'d [(u64, Vec<u8>)],
+    /// What is written first, over the target as it is: a superblock that says that a repair goes on. Ascending, without
+    /// overlap. The blocks with these bytes are written in full at the end.
+    pub marker: &'d [(u64, Vec<u8>)],
+    /// Offset and length of what is to be written at the end, when all else is safe (the superblock).
+    pub last: &'d [(u64, u64)],
+}
+
+impl Plan {
+    /// The plan that makes the changes of `draft` to `device` as it is now. Changes that change nothing are left out; if none
+    /// is left, the plan is empty and writes no marker either.
+    pub fn make(device: &dyn Device, draft: &Draft<'_>) -> Result<Plan, PlanError> {
+        check_writes(draft.changes, device.len())?;
+        check_writes(draft.marker, device.len())?;
+        let mut maker = Maker { device, draft, records: Vec::new(), count: 0, has_changes: false };
+        for index in touched_blocks(draft) {
+            maker.add_block(index)?;
+        }
+        if !maker.has_changes {
+            (maker.records, maker.count) = (Vec::new(), 0);
+        }
+        let header = Header {
+            target_len: device.len(),
+            block_count: maker.count,
+            identity: draft.identity,
+            text: draft.text,
+        };
+        Plan::parse(header.enclose(&maker.records)?)
+    }
+}
+
+struct Maker<'m> {
+    device: &'m dyn Device,
+    draft: &'m Draft<'m>,
+    /// The blocks so far, as they are saved.
+    records: Vec<u8>,
+    count: u64,
+    has_changes: bool,
+}
+
+impl Maker<'_> {
+    fn add_block(&mut self, index: u64) -> Result<(), PlanError> {
+        let (start, len) = (index * BLOCK_BYTES as u64, block_len(index, self.device.len()));
+        let mut before = vec![0; len];
+        let unreadable = read_sectors(self.device, start, &mut before).any();
+        let (mut after, mut marked) = (before.clone(), before.clone());
+        lay_writes(self.draft.changes, start, &mut after);
+        let is_marked = lay_writes(self.draft.marker, start, &mut marked) && marked != before;
+        if after == before && !is_marked && !unreadable {
+            return Ok(());
+        }
+        self.has_changes |= after != before || unreadable;
+        let end = start + len as u64;
+        let is_last =
+            is_marked || self.draft.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
+        let (mut runs, mut marker_runs) = (Vec::new(), Vec::new());
+        // Where the before-image is not known, the after-image must not depend on it.
+        let changes = append_image(&before, &after, unreadable, &mut runs);
+        let markers =
+            if is_marked { append_image(&before, &marked, unreadable, &mut marker_runs) } else { 0 };
+        let (before, after) = (checksum(&before), checksum(&after));
+        let header = BlockHeader { index, before, after, is_last, unreadable, changes, markers };
+        self.records.extend_from_slice(&header.to_bytes());
+        self.records.append(&mut runs);
+        self.records.append(&mut marker_runs);
+        self.count += 1;
+        Ok(())
+    }
+}
+
+fn append_image(before: &[u8], image: &[u8], whole: bool, out: &mut Vec<u8>) -> u16 {
+    if whole {
+        append_run(0, image, out);
+        return 1;
+    }
+    append_difference(before, image, out)
+}
+
+/// Puts what `writes` have for the block at `start` over it, and says whether there was anything.
+fn lay_writes(writes: &[(u64, Vec<u8>)], start: u64, block: &mut [u8]) -> bool {
+    let end = start + block.len() as u64;
+    let first = writes.partition_point(|(at, bytes)| at + bytes.len() as u64 <= start);
+    let mut any = false;
+    for (at, bytes) in writes[first..].iter().take_while(|(at, _)| *at < end) {
+        let skip = start.saturating_sub(*at) as usize;
+        let place = at.saturating_sub(start) as usize;
+        let count = (bytes.len() - skip).min(block.len() - place);
+        block[place..place + count].copy_from_slice(&bytes[skip..skip + count]);
+        any = true;
+    }
+    any
+}
+
+/// Numbers of the blocks in which something is written, ascending.
+fn touched_blocks(draft: &Draft<'_>) -> Vec<u64> {
+    let blocks_of = |(at, bytes): &(u64, Vec<u8>)| {
+        let end = (at + bytes.len() as u64).div_ceil(BLOCK_BYTES as u64);
+        at / BLOCK_BYTES as u64..if bytes.is_empty() { 0 } else { end }
+    };
+    let mut blocks: Vec<u64> = draft.changes.iter().chain(draft.marker).flat_map(blocks_of).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
+}
+
+/// Whether writes are in ascending order, apart, and within the device.
+fn check_writes(writes: &[(u64, Vec<u8>)], device_len: u64) -> Result<(), PlanError> {
+    let mut end = 0;
+    for (at, bytes) in writes {
+        if *at < end || check_bounds(*at, bytes.len() as u64, device_len).is_err() {
+            return Err(PlanError::Changes);
+        }
+        end = at + bytes.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use proptest::collection::vec;
+use proptest::prelude::{any, proptest};
+
+use super::*;
+use crate::MemoryDevice;
+use crate::testing::{FaultyDevice, TempFile};
+
+fn device(len: usize) -> MemoryDevice {
+    MemoryDevice::new("m", (0..len).map(|at| (at / 7) as u8).collect())
+}
+
+fn plan_of(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Plan {
+    let marker = [(1024, vec![0xEE; 10])];
+    let draft =
+        Draft { identity: b"uuid", text: "{\"lost\":[]}", changes, marker: &marker, last: &[(9000, 1)] };
+    Plan::make(device, &draft).unwrap()
+}
+
+#[test]
+fn a_plan_tells_what_it_was_made_from() {
+    let device = device(20_000);
+    let plan = plan_of(&device, &[(5000, vec![1; 3]), (8190, vec![2; 4]), (19_999, vec![3])]);
+    assert_eq!((plan.identity(), plan.text()), (b"uuid".as_slice(), "{\"lost\":[]}"));
+    let blocks: Vec<(u64, u64, bool)> =
+        plan.blocks().map(|block| (block.offset, block.len, block.is_last)).collect();
+    assert_eq!(blocks, [(0, 4096, true), (4096, 4096, false), (8192, 4096, true), (16_384, 3616, false)]);
+    assert_eq!(plan.blocks().map(|block| block.changed_bytes).collect::<Vec<_>>(), [0, 5, 2, 1]);
+    assert_eq!(plan.bytes_to_write(), 4096 * 4 + 3616);
+    assert_eq!(Plan::parse(plan.as_bytes().to_vec()).unwrap(), plan);
+    assert!(plan.as_bytes().len() < 350, "it holds what changes and not more");
+}
+
+#[test]
+fn what_changes_nothing_is_left_out() {
+    let device = device(20_000);
+    let mut same = vec![0; 5000];
+    device.read_at(3000, &mut same).unwrap();
+    assert!(plan_of(&device, &[(3000, same)]).is_empty());
+}
+
+#[test]
+fn changes_out_of_order_or_beyond_the_end_are_refused() {
+    let device = device(20_000);
+    for changes in [
+        vec![(10, vec![1; 5]), (14, vec![1])],
+        vec![(10, vec![1]), (5, vec![1])],
+        vec![(19_999, vec![1; 2])],
+        vec![(u64::MAX, vec![1])],
+    ] {
+        let draft = Draft { changes: &changes, ..Draft::default() };
+        assert_eq!(Plan::make(&device, &draft), Err(PlanError::Changes));
+    }
+}
+
+#[test]
+fn the_condition_of_a_target_is_told() {
+    let mut target = device(20_000);
+    let plan = plan_of(&target, &[(5000, vec![1; 3])]);
+    assert_eq!(plan.compare(&target), Condition::AsPlanned);
+    target.bytes_mut()[5000..5003].fill(1);
+    assert_eq!(plan.compare(&target), Condition::Done);
+    target.bytes_mut()[4096] ^= 1;
+    let Condition::Other(differences) = plan.compare(&target) else { panic!("no difference seen") };
+    assert_eq!(differences.offsets, [4096]);
+    assert!(matches!(plan.compare(&device(20_001)), Condition::Other(_)));
+}
+
+#[test]
+fn blocks_that_cannot_be_read_are_written_in_full() {
+    let faulty = FaultyDevice::new(device(20_000)).with_fault(5000..5001, None);
+    let plan = plan_of(&faulty, &[(4100, vec![1; 3])]);
+    let block = plan.blocks().find(|block| block.offset == 4096).unwrap();
+    assert!(block.is_unreadable);
+    assert_eq!(block.changed_bytes, 4096);
+    assert_eq!(plan.compare(&faulty), Condition::AsPlanned);
+}
+
+#[test]
+fn every_damaged_byte_is_noticed() {
+    let plan = plan_of(&device(20_000), &[(5000, vec![1; 3]), (19_999, vec![3])]);
+    for at in 0..plan.as_bytes().len() {
+        let mut bytes = plan.as_bytes().to_vec();
+        bytes[at] ^= 0x10;
+        assert!(matches!(Plan::parse(bytes), Err(PlanError::Format(_))), "byte {at}");
+        assert!(matches!(Plan::parse(plan.as_bytes()[..at].to_vec()), Err(PlanError::Format(_))));
+    }
+}
+
+proptest! {
+    #[test]
+    fn hostile_bytes_are_refused_without_harm(
+        flips in vec((any::<usize>(), any::<u8>()), 0..8), cut in any::<usize>(), seal in any::<bool>()
+    ) {
+        let plan = plan_of(&device(20_000), &[(5000, vec![1; 3]), (8190, vec![2; 4]), (19_999, vec![3])]);
+        let mut bytes = plan.as_bytes().to_vec();
+        for (at, flip) in flips {
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+        }
+        bytes.truncate(if cut % 4 == 0 { cut % bytes.len() } else { bytes.len() });
+        if seal {
+            reseal(&mut bytes);
+        }
+        if let Ok(plan) = Plan::parse(bytes) {
+            let mut block = vec![0; 4096];
+            for entry in plan.entries() {
+                let block = &mut block[..plan.block_len(entry)];
+                plan.make_marker(entry, block);
+                plan.make_after(entry, block);
+            }
+            let _ = plan.compare(&device(20_000));
+        }
+    }
+}
+
+/// Makes length and checksums right, so that damage reaches the parser behind them.
+pub(crate) fn reseal(bytes: &mut [u8]) {
+    let len = bytes.len();
+    if len < 72 {
+        return;
+    }
+    bytes[48..56].copy_from_slice(&(len as u64).to_le_bytes());
+    let header = checksum(&bytes[..56]);
+    bytes[56..64].copy_from_slice(&header.to_le_bytes());
+    let all = checksum(&bytes[..len - 8]);
+    bytes[len - 8..].copy_from_slice(&all.to_le_bytes());
+}
+
+#[test]
+fn a_plan_survives_its_file() {
+    let plan = plan_of(&device(20_000), &[(5000, vec![1; 3])]);
+    let file = TempFile::new("plan", b"an older one");
+    plan.save(file.path()).unwrap();
+    assert_eq!(Plan::load(file.path(), 1 << 20).unwrap(), plan);
+    assert!(matches!(Plan::load(file.path(), 100), Err(PlanError::TooLarge { max: 100, .. })));
+    assert!(matches!(Plan::load(std::path::Path::new("/"), 100), Err(PlanError::Format(_))));
+}

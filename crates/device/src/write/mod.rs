@@ -1,0 +1,136 @@
+//! Devices that can be written. Only the writing protocol ([`crate::apply`]) and its tests write; checks take a [`Device`].
+
+mod file;
+mod memory;
+mod open;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Device, ReadError, Slice, check_bounds};
+
+pub use file::WritableFile;
+pub(crate) use file::{sync_file, write_fully};
+pub use memory::WritableMemory;
+pub use open::{OpenedForWriting, WritableTarget, WriteOptions, open_writable};
+
+/// A device that can be written, too. What was written may be lost, in any order and in pieces of a sector, until
+/// [`WritableDevice::sync`] has returned.
+pub trait WritableDevice: Device {
+    /// Writes all of `bytes` at `offset`, or fails; then any part of them may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError>;
+
+    /// Returns when everything that was written will survive a power cut.
+    fn sync(&self) -> Result<(), WriteError>;
+}
+
+/// A write or a synchronisation that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteError {
+    /// First byte of the failed request.
+    pub offset: u64,
+    /// Length of the failed request; 0 for a synchronisation.
+    pub len: u64,
+    /// Why it failed.
+    pub kind: WriteErrorKind,
+}
+
+/// Why a write failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteErrorKind {
+    /// The request reaches beyond the end of the device.
+    BeyondEnd,
+    /// The file system on which the file lies is full, or a quota is.
+    NoSpace,
+    /// The operating system reported an error.
+    Io(String),
+}
+
+impl WriteError {
+    /// A request that the operating system could not fulfil.
+    pub fn io(offset: u64, len: u64, why: impl fmt::Display) -> Self {
+        WriteError { offset, len, kind: WriteErrorKind::Io(why.to_string()) }
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WriteError { offset, len, kind } = self;
+        match kind {
+            WriteErrorKind::BeyondEnd => {
+                write!(f, "bytes {offset} to {} lie beyond the end", offset.saturating_add(*len))
+            }
+            WriteErrorKind::NoSpace => write!(f, "writing {len} bytes at {offset} failed: no space left"),
+            WriteErrorKind::Io(why) if *len == 0 => {
+                write!(f, "what was written could not be made durable: {why}")
+            }
+            WriteErrorKind::Io(why) => write!(f, "writing {len} bytes at {offset} failed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+impl<T: WritableDevice + ?Sized> WritableDevice for &T {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        (**self).write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        (**self).sync()
+    }
+}
+
+impl<T: WritableDevice + ?Sized> WritableDevice for Arc<T> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        (**self).write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        (**self).sync()
+    }
+}
+
+/// A window of a writable device can be written.
+impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        check_write(offset, bytes, self.len())?;
+        // Within the window no sum can overflow: its end lies within the device.
+        self.inner()
+            .write_at(self.start() + offset, bytes)
+            .map_err(|error| WriteError { offset: error.offset.saturating_sub(self.start()), ..error })
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        self.inner().sync()
+    }
+}
+
+/// Whether `bytes` fit at `offset` of a device of `device_len` bytes.
+fn check_write(offset: u64, bytes: &[u8], device_len: u64) -> Result<(), WriteError> {
+    let len = bytes.len() as u64;
+    check_bounds(offset, len, device_len).map_err(|ReadError { .. }| WriteError {
+        offset,
+        len,
+        kind: WriteErrorKind::BeyondEnd,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_window_writes_its_bytes_and_no_others() {
+        let memory = Arc::new(WritableMemory::new("m", vec![0; 64]));
+        let slice = Slice::new("s", Arc::clone(&memory), 16, 8);
+        slice.write_at(2, &[1, 2, 3]).unwrap();
+        assert_eq!(slice.write_at(6, &[1, 2, 3]).unwrap_err().kind, WriteErrorKind::BeyondEnd);
+        assert_eq!(slice.write_at(u64::MAX, &[1]).unwrap_err().kind, WriteErrorKind::BeyondEnd);
+        let bytes = memory.bytes();
+        assert_eq!(bytes[18..21], [1, 2, 3]);
+        assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 3);
+    }
+}

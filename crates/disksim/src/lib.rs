@@ -1,0 +1,17 @@
+//! A simulated disk that does to those who write what real ones may do, when a seed says so: the same seed, the same misfortune.
+//!
+//! All disks and files of one [`Machine`] lose their power at the same request. What was written and not synced by then may have
+//! reached the medium or not, sector by sector (512 bytes), in any order; a file whose entry was not synced may not be there at all. Sectors
+//! can fail to be read or written, once, a few times or for ever, and a sync can fail and take with it what it should have made durable.
+
+mod disk;
+mod fault;
+mod file;
+mod machine;
+mod medium;
+
+pub use disk::SimDisk;
+pub use fault::{Fault, FaultKind};
+pub use file::SimFile;
+pub use machine::{Machine, Request, RequestKind};
+pub use medium::SECTOR_BYTES;
