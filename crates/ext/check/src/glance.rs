@@ -22,6 +22,8 @@ use crate::{Fs, Refusal, journal, mmp, summary};
 pub struct Glance {
     /// The superblock: after the replay, when there was one.
     pub superblock: RawSuperblock,
+    /// `s_state` as it stands there; 0 when the primary superblock is lost.
+    pub state: u16,
     /// Label, features, sizes. Counts of files and blocks are those that the group descriptors add up to.
     pub summary: Summary,
     /// Inodes in use as the superblock counts them.
@@ -104,6 +106,7 @@ fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Glance {
     let raw = &fs.superblock;
     Glance {
         superblock: raw.clone(),
+        state: if settled.is_backup() { 0 } else { stored_state(fs.device) },
         summary: summary::fill(counted(fs), fs, settled, replayed),
         stored_files: u64::from(fs.geometry.inodes_count.saturating_sub(raw.s_free_inodes_count.get())),
         stored_blocks: fs.geometry.blocks_count.saturating_sub(raw.free_blocks_count()),
@@ -112,6 +115,14 @@ fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Glance {
         orphans: 0,
         changes: Vec::new(),
     }
+}
+
+/// Where `s_state` lies.
+const STATE_OFFSET: u64 = SUPERBLOCK_OFFSET + 0x3A;
+
+fn stored_state(device: &dyn Device) -> u16 {
+    let mut bytes = [0; 2];
+    device.read_at(STATE_OFFSET, &mut bytes).map_or(0, |()| u16::from_le_bytes(bytes))
 }
 
 /// The sums of the group descriptors.
