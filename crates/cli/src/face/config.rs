@@ -56,7 +56,11 @@ impl Config {
 
     /// A relation of `[options]` that is true or false.
     pub fn flag_or(&self, name: &str, default: bool) -> bool {
-        let alias = if name == "accept_time_fudge" { self.profile.flag(&["options", "buggy_init_scripts"]) } else { None };
+        let alias = if name == "accept_time_fudge" {
+            self.profile.flag(&["options", "buggy_init_scripts"])
+        } else {
+            None
+        };
         self.profile.flag(&["options", name]).or(alias).unwrap_or(default)
     }
 
@@ -117,8 +121,7 @@ mod tests {
         let row = ROWS[0];
         let text = format!(
             "[options]\nbuggy_init_scripts = 0\nmax_count_problems = 16\n[problems]\n{:#08x} = {{\npreen_ok = {}\nmax_count = 2\n}}\n",
-            row.peers[0],
-            !row.preen
+            row.peers[0], !row.preen
         );
         let config = Config::from_text(&text);
         assert!(!config.flag_or("accept_time_fudge", true));

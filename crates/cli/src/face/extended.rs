@@ -49,10 +49,15 @@ impl Extended {
             ("unshare_blocks", None) => self.unshare_blocks = true,
             // Nothing to choose: facts about inodes are always kept for all of them, trees are only rebuilt when they are
             // damaged, names are always held against the encoding of their directory.
-            ("no_optimize_extents" | "inode_count_fullmap" | "no_inode_count_fullmap" | "check_encoding", None) => {}
+            (
+                "no_optimize_extents" | "inode_count_fullmap" | "no_inode_count_fullmap" | "check_encoding",
+                None,
+            ) => {}
             ("ea_ver", Some("2")) => {}
             ("readahead_kb", Some(size)) if size.parse::<u64>().is_ok() => {}
-            ("clone", Some("dup")) | ("shared", Some("preserve")) => self.duplicates = Some(Duplicates::Clone),
+            ("clone", Some("dup")) | ("shared", Some("preserve")) => {
+                self.duplicates = Some(Duplicates::Clone)
+            }
             ("clone", Some("zero")) => self.duplicates = Some(Duplicates::Zero),
             ("shared", Some("lost+found")) => self.duplicates = Some(Duplicates::LostFound),
             ("shared", Some("delete")) => self.duplicates = Some(Duplicates::Delete),
@@ -112,8 +117,19 @@ mod tests {
     #[test]
     fn what_is_refused() {
         for list in [
-            "foo", "ea_ver", "ea_ver=3", "ea_ver=1", "readahead_kb=x", "readahead_kb", "fragcheck", "bmap2extent",
-            "optimize_extents", "discard=1", "clone=x", "shared", "discard,foo",
+            "foo",
+            "ea_ver",
+            "ea_ver=3",
+            "ea_ver=1",
+            "readahead_kb=x",
+            "readahead_kb",
+            "fragcheck",
+            "bmap2extent",
+            "optimize_extents",
+            "discard=1",
+            "clone=x",
+            "shared",
+            "discard,foo",
         ] {
             assert!(read(list).is_err(), "{list}");
         }

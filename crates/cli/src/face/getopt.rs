@@ -103,10 +103,7 @@ mod tests {
     fn letters_cluster_and_operands_stand_anywhere() {
         let read = parse(&words("-fyC5 /dev/sda -b 32768 -- -odd"), "fyC:b:").unwrap();
         let value = |text: &str| Some(OsString::from(text));
-        assert_eq!(
-            read.options,
-            [('f', None), ('y', None), ('C', value("5")), ('b', value("32768"))]
-        );
+        assert_eq!(read.options, [('f', None), ('y', None), ('C', value("5")), ('b', value("32768"))]);
         assert_eq!(read.operands, ["/dev/sda", "-odd"]);
     }
 

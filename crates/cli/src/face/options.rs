@@ -150,7 +150,9 @@ impl Options {
     /// Reads the arguments behind the program's name.
     pub fn read(arguments: &[OsString]) -> Result<Self, Usage> {
         let words = getopt::parse(arguments, LETTERS).map_err(|trouble| match trouble {
-            Trouble::Unknown(letter) => Usage::options(format!("there is no option -{}", letter.escape_default())),
+            Trouble::Unknown(letter) => {
+                Usage::options(format!("there is no option -{}", letter.escape_default()))
+            }
             Trouble::ValueMissing(letter) => Usage::options(format!("-{letter} needs a value")),
         })?;
         let (mut options, mut given) = (Options::default(), Given::default());
@@ -233,7 +235,10 @@ impl Options {
             return Err(Usage::unsupported("-l (or -L)", "fsmend does not change the list of bad blocks"));
         }
         if given.keep_bad_blocks {
-            return Err(Usage::unsupported("-k", "it only means something beside -c, which is not supported"));
+            return Err(Usage::unsupported(
+                "-k",
+                "it only means something beside -c, which is not supported",
+            ));
         }
         if given.optimize {
             return Err(Usage::unsupported("-D", "fsmend mends directories and does not reorganise them"));
@@ -244,7 +249,9 @@ impl Options {
 
 fn number<T: TryFrom<i64>>(letter: char, value: &OsStr) -> Result<T, Usage> {
     let number = getopt::number(value).and_then(|number| T::try_from(number).ok());
-    number.ok_or_else(|| Usage::options(format!("-{letter} needs a number, and '{}' is none", value.to_string_lossy())))
+    number.ok_or_else(|| {
+        Usage::options(format!("-{letter} needs a number, and '{}' is none", value.to_string_lossy()))
+    })
 }
 
 fn block_size(value: &OsStr) -> Result<u32, Usage> {
@@ -262,7 +269,8 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Result<Options, Usage> {
-        let words: Vec<OsString> = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
+        let words: Vec<OsString> =
+            line.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
         Options::read(&words)
     }
 
@@ -277,7 +285,8 @@ mod tests {
     #[test]
     fn everything_at_once() {
         let options =
-            read("-fyvttdFr -b 32768 -B 4096 -C -2 -j jdev -z undo -E journal_only -N name -I 3 -P 4 dev").unwrap();
+            read("-fyvttdFr -b 32768 -B 4096 -C -2 -j jdev -z undo -E journal_only -N name -I 3 -P 4 dev")
+                .unwrap();
         assert_eq!((options.mode, options.timing, options.progress), (Mode::Yes, 2, Some(-2)));
         assert!(options.force && options.verbose && options.debug && options.flush);
         assert_eq!((options.superblock, options.block_size), (Some(32768), Some(4096)));
@@ -297,8 +306,26 @@ mod tests {
     #[test]
     fn what_is_refused_is_a_usage_error() {
         for line in [
-            "", "-p", "x y", "-Q x", "-C x", "-b x x", "-B 1000 x", "-c -l f x", "-n -c x", "-n -l f x", "-n -D x",
-            "-D -E fixes_only x", "-c x", "-cc x", "-l f x", "-L f x", "-k x", "-D x", "-E foo x", "-C x x",
+            "",
+            "-p",
+            "x y",
+            "-Q x",
+            "-C x",
+            "-b x x",
+            "-B 1000 x",
+            "-c -l f x",
+            "-n -c x",
+            "-n -l f x",
+            "-n -D x",
+            "-D -E fixes_only x",
+            "-c x",
+            "-cc x",
+            "-l f x",
+            "-L f x",
+            "-k x",
+            "-D x",
+            "-E foo x",
+            "-C x x",
         ] {
             let usage = read(line).unwrap_err();
             assert_eq!(usage.code(), 16, "{line}");

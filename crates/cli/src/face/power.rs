@@ -10,7 +10,8 @@ pub fn on_battery() -> bool {
 
 fn battery_only(folder: &Path) -> bool {
     let Ok(supplies) = fs::read_dir(folder) else { return false };
-    let mut mains = supplies.flatten().map(|supply| supply.path()).filter(|path| word(path, "type") == "Mains");
+    let mut mains =
+        supplies.flatten().map(|supply| supply.path()).filter(|path| word(path, "type") == "Mains");
     let Some(first) = mains.next() else { return false };
     std::iter::once(first).chain(mains).all(|path| word(&path, "online") == "0")
 }

@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn odd_lines_are_passed_over() {
-        let profile = Profile::parse("stray = 1\n}\n[open\n[options]\nno equals\n= x\na = maybe\nb = 7x\n}\n");
+        let profile =
+            Profile::parse("stray = 1\n}\n[open\n[options]\nno equals\n= x\na = maybe\nb = 7x\n}\n");
         assert_eq!(profile.odd_lines, [1, 2, 3, 5, 6, 9]);
         assert_eq!(profile.flag(&["options", "a"]), None);
         assert_eq!(profile.number(&["options", "b"]), None);

@@ -19,8 +19,12 @@ const BAR_WIDTH: usize = 56;
 
 /// Shows how far a run is.
 pub struct Meter {
-    /// Whether anything is shown just now: SIGUSR1 and SIGUSR2 change it.
-    shown: Arc<AtomicBool>,
+    /// Whether anything is shown just now.
+    shown: AtomicBool,
+    /// Set by SIGUSR1, until it is seen.
+    switched_on: Arc<AtomicBool>,
+    /// Set by SIGUSR2, until it is seen.
+    switched_off: Arc<AtomicBool>,
     drawn: Mutex<Drawn>,
     name: String,
 }
@@ -49,15 +53,25 @@ impl Meter {
         };
         let shown = descriptor.is_some_and(|number| number >= 0);
         let drawn = Drawn { sink, told: None, bar_is_on_screen: false };
-        Ok(Meter { shown: Arc::new(AtomicBool::new(shown)), drawn: Mutex::new(drawn), name: name.to_owned() })
+        Ok(Meter {
+            shown: AtomicBool::new(shown),
+            switched_on: Arc::default(),
+            switched_off: Arc::default(),
+            drawn: Mutex::new(drawn),
+            name: name.to_owned(),
+        })
+    }
+
+    /// What the file system is called from now on.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.to_owned();
     }
 
     /// Lets SIGUSR1 switch it on and SIGUSR2 off.
     pub fn follow_signals(&self) -> std::io::Result<()> {
-        for (signal, shown) in [(signal_hook::consts::SIGUSR1, true), (signal_hook::consts::SIGUSR2, false)] {
-            let flag = Arc::clone(&self.shown);
-            signal_hook::flag::register_value(signal, flag, shown)?;
-        }
+        use signal_hook::consts::{SIGUSR1, SIGUSR2};
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&self.switched_on))?;
+        signal_hook::flag::register(SIGUSR2, Arc::clone(&self.switched_off))?;
         Ok(())
     }
 
@@ -74,6 +88,13 @@ impl Meter {
 
     fn tick(&self, progress: &Progress, ends: &Receiver<()>) {
         while ends.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            if self.switched_on.swap(false, Relaxed) {
+                self.shown.store(true, Relaxed);
+            }
+            if self.switched_off.swap(false, Relaxed) {
+                self.shown.store(false, Relaxed);
+                self.clear();
+            }
             let totals = progress.totals();
             // The end is only told when there is nothing left to come.
             let share = u128::from(totals.done) * 1000 / u128::from(totals.known.max(1));

@@ -11,10 +11,11 @@ use fsmend_engine::problem::Row;
 use fsmend_engine::report::Summary;
 use fsmend_engine::{Findings, Severity};
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::superblock::RawSuperblock;
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::FromBytes;
 
-use crate::run::{self, CheckOptions, Refused};
 use crate::orphan::{self, Orphans};
+use crate::run::{self, CheckOptions, Refused};
 use crate::superblock::{self, Settled};
 use crate::{Fs, Refusal, journal, mmp, summary};
 
@@ -61,6 +62,17 @@ pub fn glance(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Glance
         Ok(glance) => Ok(Glance { findings, ..glance }),
         Err(refusal) => Err(Refused { refusal, findings }),
     }
+}
+
+/// The change that notes in the superblock that the file system was checked just now and found sound; nothing if it cannot
+/// be read.
+pub fn marked_checked(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
+    let raw = RawSuperblock::mut_from_bytes(&mut bytes).ok().filter(|raw| raw.s_magic.get() == EXT_MAGIC)?;
+    superblock::repair::mark_checked(raw, now);
+    superblock::repair::seal(raw);
+    Some((SUPERBLOCK_OFFSET, bytes))
 }
 
 fn look(
@@ -127,7 +139,8 @@ fn stored_state(device: &dyn Device) -> u16 {
 
 /// The sums of the group descriptors.
 fn counted(fs: &Fs<'_>) -> Summary {
-    let sum = |count: fn(&crate::Group) -> u32| fs.groups.iter().map(|group| u64::from(count(group))).sum::<u64>();
+    let sum =
+        |count: fn(&crate::Group) -> u32| fs.groups.iter().map(|group| u64::from(count(group))).sum::<u64>();
     let free_blocks = sum(|group| group.desc.free_blocks).saturating_mul(blocks_per_count(fs));
     let files_total = u64::from(fs.geometry.inodes_count);
     Summary {
