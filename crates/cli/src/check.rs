@@ -44,7 +44,7 @@ pub fn run(arguments: &CheckArgs) -> u8 {
 }
 
 /// Makes SIGINT and SIGTERM set `cancel`; a second one ends the process at once.
-fn stop_on_signals(cancel: &Arc<AtomicBool>) -> std::io::Result<()> {
+pub fn stop_on_signals(cancel: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(
             signal,

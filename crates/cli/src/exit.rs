@@ -4,6 +4,8 @@
 pub const CLEAN: u8 = 0;
 /// Problems were found and corrected.
 pub const CORRECTED: u8 = 1;
+/// Problems of the mounted root file system were corrected: it has to be mounted anew, best by a reboot.
+pub const REBOOT: u8 = 2;
 /// Problems were found (and left as they are).
 pub const PROBLEMS: u8 = 4;
 /// The target could not be checked.

@@ -9,6 +9,7 @@ mod args;
 mod check;
 mod exit;
 mod explain;
+mod face;
 mod json;
 mod machine;
 mod numbers;
@@ -19,7 +20,9 @@ mod style;
 mod target;
 mod text;
 mod ticker;
+mod writing;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -28,6 +31,10 @@ use clap::error::ErrorKind;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some((program, arguments)) = face::called_as(&arguments) {
+        return ExitCode::from(face::run(&program, arguments));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

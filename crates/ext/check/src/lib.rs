@@ -14,6 +14,7 @@ pub mod directory;
 pub mod estimate;
 pub mod extent;
 pub mod fast;
+pub mod glance;
 pub mod group;
 pub mod indirect;
 pub mod inline_data;

@@ -37,7 +37,7 @@ pub(crate) fn mend(mender: &mut Mender<'_>, totals: &Totals) {
 }
 
 /// A file system that has just been checked: no errors on record, no mounts since.
-fn mark_checked(superblock: &mut RawSuperblock, now: u64) {
+pub(crate) fn mark_checked(superblock: &mut RawSuperblock, now: u64) {
     superblock.s_mnt_count.set(0);
     superblock.s_lastcheck.set(now as u32);
     superblock.s_lastcheck_hi = (now >> 32) as u8;
@@ -46,7 +46,8 @@ fn mark_checked(superblock: &mut RawSuperblock, now: u64) {
     superblock.s_error_count.set(0);
 }
 
-fn seal(superblock: &mut RawSuperblock) {
+/// Puts the right checksum into it, where the file system has them.
+pub(crate) fn seal(superblock: &mut RawSuperblock) {
     if superblock.features().metadata_csum() {
         checksum::seal_superblock(superblock);
     }

@@ -1,0 +1,100 @@
+//! The face of e2fsck: called as `e2fsck`, `fsck.ext2`, `fsck.ext3` or `fsck.ext4` the program takes e2fsck's options, prints the lines
+//! that scripts look for, and ends with the exit codes that fsck(8), systemd and others act on.
+//!
+//! `docs/e2fsck-face.md` lists every option with what becomes of it.
+
+mod ask;
+mod clean;
+mod config;
+mod extended;
+mod getopt;
+mod options;
+mod out;
+mod place;
+mod power;
+mod problems;
+mod profile;
+mod progress;
+mod session;
+mod summary;
+mod telling;
+mod timing;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use self::config::Config;
+use self::options::{Mode, Options};
+use self::session::Session;
+use crate::exit;
+
+/// The names that mean this face.
+const NAMES: [&str; 4] = ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4"];
+/// The release of e2fsck whose options are followed.
+const FOLLOWED: &str = "1.47.4";
+
+/// If a command line means this face: the name it is called by, and the arguments. It does when the program's own name is one of
+/// [`NAMES`], or when the first argument is (so that it can be tried without a link).
+pub fn called_as(arguments: &[OsString]) -> Option<(String, &[OsString])> {
+    let (program, rest) = arguments.split_first()?;
+    if let Some(name) = face_name(program) {
+        return Some((name, rest));
+    }
+    let (first, rest) = rest.split_first()?;
+    let is_word = !first.to_string_lossy().contains('/');
+    face_name(first).filter(|_| is_word).map(|name| (name, rest))
+}
+
+fn face_name(word: &OsStr) -> Option<String> {
+    let name = Path::new(word).file_name()?.to_str()?;
+    NAMES.contains(&name).then(|| name.to_owned())
+}
+
+/// Runs the face and returns the exit code.
+pub fn run(program: &str, arguments: &[OsString]) -> u8 {
+    let options = match Options::read(arguments) {
+        Ok(options) => options,
+        Err(usage) => {
+            eprint!("{}", usage.text(program));
+            return usage.code();
+        }
+    };
+    if options.version {
+        eprintln!("{}\n\tThis is fsmend; it takes the options of e2fsck {FOLLOWED}.", version_line());
+        return exit::CLEAN;
+    }
+    if options.mode != Mode::Preen {
+        eprintln!("{}", version_line());
+    }
+    if options.mode == Mode::Ask && !ask::is_possible() {
+        eprintln!("{program}: need terminal for interactive repairs (or one of -p, -n, -y)");
+        return exit::OPERATIONAL;
+    }
+    Session::new(program, options, Config::load()).map_or_else(|code| code, Session::run)
+}
+
+/// The first line, in which scripts look for a version of e2fsck behind the first blank.
+fn version_line() -> String {
+    format!("e2fsck {FOLLOWED} (fsmend {})", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(words: &[&str]) -> Option<(String, usize)> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        called_as(&words).map(|(name, rest)| (name, rest.len()))
+    }
+
+    #[test]
+    fn names_that_mean_the_face() {
+        assert_eq!(called(&["/sbin/fsck.ext4", "-a", "x"]), Some(("fsck.ext4".to_owned(), 2)));
+        assert_eq!(called(&["e2fsck"]), Some(("e2fsck".to_owned(), 0)));
+        assert_eq!(called(&["fsmend", "e2fsck", "-n", "x"]), Some(("e2fsck".to_owned(), 2)));
+        assert_eq!(called(&["fsmend", "check", "e2fsck"]), None);
+        assert_eq!(called(&["fsmend", "./e2fsck"]), None);
+        assert_eq!(called(&["fsck.xfs", "x"]), None);
+        assert_eq!(called(&[]), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! The options of e2fsck.
+
+use std::ffi::{OsStr, OsString};
+
+use super::extended::{self, Extended};
+use super::getopt::{self, Trouble};
+use crate::exit;
+
+/// The letters as getopt lists them. `-I`, `-P` and `-N` are known to e2fsck and documented nowhere; the first two do nothing.
+const LETTERS: &str = "panyrcC:B:dE:fvtFVb:I:j:P:l:L:N:Dkz:";
+
+/// Who answers the questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Somebody at a terminal.
+    #[default]
+    Ask,
+    /// `-p` or `-a`: what is safe is mended, nothing else.
+    Preen,
+    /// `-n`: nothing is written.
+    No,
+    /// `-y`: everything is mended.
+    Yes,
+}
+
+/// What the command line asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Who answers.
+    pub mode: Mode,
+    /// `-f`: check it even if it seems clean.
+    pub force: bool,
+    /// `-v`.
+    pub verbose: bool,
+    /// `-t`, once or twice.
+    pub timing: u8,
+    /// `-d`.
+    pub debug: bool,
+    /// `-F`: give the kernel's cached blocks of the device back first.
+    pub flush: bool,
+    /// `-V`: say the version and nothing else.
+    pub version: bool,
+    /// `-C`: where progress goes; 0 stands for a bar, negative numbers for a start in silence.
+    pub progress: Option<i32>,
+    /// `-b`.
+    pub superblock: Option<u64>,
+    /// `-B`.
+    pub block_size: Option<u32>,
+    /// `-j`.
+    pub journal: Option<OsString>,
+    /// `-z`: where the undo file goes; an empty name stands for a default one.
+    pub undo: Option<OsString>,
+    /// `-N`: what to call the device in messages.
+    pub name: Option<OsString>,
+    /// `-E`.
+    pub extended: Extended,
+    /// The device as it was named.
+    pub device: OsString,
+}
+
+/// Why a command line is refused: the text, and whether the list of options helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// What is wrong.
+    pub message: String,
+    /// What follows the message.
+    pub help: Help,
+}
+
+/// What helps after a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Help {
+    /// Nothing: the message says it all.
+    Nothing,
+    /// The list of options.
+    Options,
+    /// The list of extended options.
+    Extended,
+}
+
+impl Usage {
+    fn conflict(message: &str) -> Self {
+        Usage { message: message.to_owned(), help: Help::Nothing }
+    }
+
+    fn options(message: String) -> Self {
+        Usage { message, help: Help::Options }
+    }
+
+    /// An option that means something to e2fsck and cannot be followed.
+    pub fn unsupported(option: &str, why: &str) -> Self {
+        Usage { message: format!("{option} is not supported: {why}"), help: Help::Nothing }
+    }
+
+    /// A word behind `-E` that means nothing.
+    pub fn extended(message: String) -> Self {
+        Usage { message, help: Help::Extended }
+    }
+
+    /// The whole text for standard error.
+    pub fn text(&self, program: &str) -> String {
+        let mut text = String::new();
+        if !self.message.is_empty() {
+            text.push_str(&format!("{program}: {}\n", self.message));
+        }
+        match self.help {
+            Help::Nothing => {}
+            Help::Options => text.push_str(&usage(program)),
+            Help::Extended => text.push_str(&format!("Extended options: {}\n", extended::WORDS)),
+        }
+        text
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+fn usage(program: &str) -> String {
+    format!(
+        "Usage: {program} [-panyrdfktvDFV] [-b block] [-B size] [-C fd] [-j journal]\n\
+         \x20       [-E word,...] [-z undo_file] device\n\n\
+         \x20 -p, -a      mend what is safe to mend without asking\n\
+         \x20 -n          write nothing, answer no\n\
+         \x20 -y          answer yes to everything\n\
+         \x20 -f          check even what seems clean\n\
+         \x20 -b block    use the superblock in this block\n\
+         \x20 -B size     block size that goes with -b\n\
+         \x20 -C fd       report progress to this descriptor (0: a bar)\n\
+         \x20 -j journal  where the external journal is\n\
+         \x20 -z file     keep what is overwritten in this file (fsmend undo takes it back)\n\
+         \x20 -t, -tt     say what it cost, as a whole or by pass\n\
+         \x20 -v          say more\n\
+         \x20 -V          say the version\n"
+    )
+}
+
+/// Letters that were given and exclude one another.
+#[derive(Default)]
+struct Given {
+    modes: Vec<Mode>,
+    bad_block_scan: bool,
+    bad_block_file: bool,
+    keep_bad_blocks: bool,
+    optimize: bool,
+}
+
+impl Options {
+    /// Reads the arguments behind the program's name.
+    pub fn read(arguments: &[OsString]) -> Result<Self, Usage> {
+        let words = getopt::parse(arguments, LETTERS).map_err(|trouble| match trouble {
+            Trouble::Unknown(letter) => {
+                Usage::options(format!("there is no option -{}", letter.escape_default()))
+            }
+            Trouble::ValueMissing(letter) => Usage::options(format!("-{letter} needs a value")),
+        })?;
+        let (mut options, mut given) = (Options::default(), Given::default());
+        for (letter, value) in words.options {
+            options.read_option(letter, &value.unwrap_or_default(), &mut given)?;
+        }
+        if options.version {
+            return Ok(options);
+        }
+        options.settle(&given)?;
+        match words.operands.as_slice() {
+            [device] => options.device = device.clone(),
+            [] => return Err(Usage::options(String::new())),
+            _ => return Err(Usage::options("one device at a time".to_owned())),
+        }
+        Ok(options)
+    }
+
+    fn read_option(&mut self, letter: char, value: &OsStr, given: &mut Given) -> Result<(), Usage> {
+        match letter {
+            'p' | 'a' => given.modes.push(Mode::Preen),
+            'n' => given.modes.push(Mode::No),
+            'y' => given.modes.push(Mode::Yes),
+            'f' => self.force = true,
+            'v' => self.verbose = true,
+            't' => self.timing = self.timing.saturating_add(1).min(2),
+            'd' => self.debug = true,
+            'F' => self.flush = true,
+            'V' => self.version = true,
+            'C' => self.progress = Some(number('C', value)?),
+            'b' => self.superblock = Some(number('b', value)?),
+            'B' => self.block_size = Some(block_size(value)?),
+            'j' => self.journal = Some(value.to_owned()),
+            'z' => self.undo = Some(value.to_owned()),
+            'N' => self.name = Some(value.to_owned()),
+            'E' => self.extended.read(&value.to_string_lossy())?,
+            'c' => given.bad_block_scan = true,
+            'l' | 'L' => given.bad_block_file = true,
+            'k' => given.keep_bad_blocks = true,
+            'D' => given.optimize = true,
+            // -r, -I and -P do nothing.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What excludes one another, and what cannot be done.
+    fn settle(&mut self, given: &Given) -> Result<(), Usage> {
+        self.mode = given.modes.first().copied().unwrap_or_default();
+        if given.modes.iter().any(|mode| *mode != self.mode) {
+            return Err(Usage::conflict("only one of -p (or -a), -n and -y can be given"));
+        }
+        if given.bad_block_scan && given.bad_block_file {
+            return Err(Usage::conflict("-c and -l (or -L) exclude one another"));
+        }
+        let reads_only = self.mode == Mode::No;
+        for (is_given, letters) in
+            [(given.bad_block_scan, "-c"), (given.bad_block_file, "-l (or -L)"), (given.optimize, "-D")]
+        {
+            if reads_only && is_given {
+                return Err(Usage::conflict(&format!("-n and {letters} exclude one another")));
+            }
+        }
+        if given.optimize && self.extended.fixes_only {
+            return Err(Usage::conflict("-D and -E fixes_only exclude one another"));
+        }
+        self.refuse_unsupported(given)?;
+        if self.extended.unshare_blocks {
+            self.force = true;
+        }
+        Ok(())
+    }
+
+    fn refuse_unsupported(&self, given: &Given) -> Result<(), Usage> {
+        if given.bad_block_scan {
+            let why = "fsmend does not search for bad blocks; what cannot be read is told by every check";
+            return Err(Usage::unsupported("-c", why));
+        }
+        if given.bad_block_file {
+            return Err(Usage::unsupported("-l (or -L)", "fsmend does not change the list of bad blocks"));
+        }
+        if given.keep_bad_blocks {
+            return Err(Usage::unsupported(
+                "-k",
+                "it only means something beside -c, which is not supported",
+            ));
+        }
+        if given.optimize {
+            return Err(Usage::unsupported("-D", "fsmend mends directories and does not reorganise them"));
+        }
+        Ok(())
+    }
+}
+
+fn number<T: TryFrom<i64>>(letter: char, value: &OsStr) -> Result<T, Usage> {
+    let number = getopt::number(value).and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| {
+        Usage::options(format!("-{letter} needs a number, and '{}' is none", value.to_string_lossy()))
+    })
+}
+
+fn block_size(value: &OsStr) -> Result<u32, Usage> {
+    let size: u32 = number('B', value)?;
+    if size.is_power_of_two() && (1024..=65536).contains(&size) {
+        return Ok(size);
+    }
+    Err(Usage::options(format!("{size} is no block size (a power of two from 1024 to 65536)")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn read(line: &str) -> Result<Options, Usage> {
+        let words: Vec<OsString> =
+            line.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
+        Options::read(&words)
+    }
+
+    #[test]
+    fn as_systemd_calls_it() {
+        let options = read("-a -C5 /dev/sda1").unwrap();
+        assert_eq!((options.mode, options.progress), (Mode::Preen, Some(5)));
+        assert_eq!(options.device, "/dev/sda1");
+        assert!(!options.force);
+    }
+
+    #[test]
+    fn everything_at_once() {
+        let options =
+            read("-fyvttdFr -b 32768 -B 4096 -C -2 -j jdev -z undo -E journal_only -N name -I 3 -P 4 dev")
+                .unwrap();
+        assert_eq!((options.mode, options.timing, options.progress), (Mode::Yes, 2, Some(-2)));
+        assert!(options.force && options.verbose && options.debug && options.flush);
+        assert_eq!((options.superblock, options.block_size), (Some(32768), Some(4096)));
+        assert_eq!(options.journal.unwrap(), "jdev");
+        assert_eq!(options.undo.unwrap(), "undo");
+        assert!(options.extended.journal_only);
+    }
+
+    #[test]
+    fn modes_exclude_one_another() {
+        for line in ["-p -n x", "-py x", "-ny x", "-an x", "x -y -a"] {
+            assert!(read(line).unwrap_err().message.contains("only one of"), "{line}");
+        }
+        assert!(read("-a -p x").is_ok() && read("-y -y x").is_ok(), "the same twice is no conflict");
+    }
+
+    #[test]
+    fn what_is_refused_is_a_usage_error() {
+        for line in [
+            "",
+            "-p",
+            "x y",
+            "-Q x",
+            "-C x",
+            "-b x x",
+            "-B 1000 x",
+            "-c -l f x",
+            "-n -c x",
+            "-n -l f x",
+            "-n -D x",
+            "-D -E fixes_only x",
+            "-c x",
+            "-cc x",
+            "-l f x",
+            "-L f x",
+            "-k x",
+            "-D x",
+            "-E foo x",
+            "-C x x",
+        ] {
+            let usage = read(line).unwrap_err();
+            assert_eq!(usage.code(), 16, "{line}");
+            assert!(!usage.text("e2fsck").is_empty(), "{line}");
+        }
+        assert!(read("-D x").unwrap_err().message.contains("not supported"));
+    }
+
+    #[test]
+    fn version_needs_no_device() {
+        assert!(read("-V").unwrap().version && read("-fV").unwrap().version);
+    }
+
+    #[test]
+    fn shared_blocks_can_only_be_found_by_a_whole_check() {
+        assert!(read("-E unshare_blocks x").unwrap().force);
+    }
+}

@@ -1,0 +1,284 @@
+//! One file system, from its name to the exit code.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use fsmend_device::{Device, ReadBackend, usage_of};
+use fsmend_engine::Progress;
+use fsmend_engine::pool::Schedule;
+use fsmend_engine::report::Report;
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::glance::{Glance, glance};
+use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+use fsmend_ext_check::superblock::SuperblockOptions;
+
+use super::ask;
+use super::clean::{self, Circumstances, STATE_ERRORS, STATE_VALID, Verdict};
+use super::config::Config;
+use super::options::{Mode, Options};
+use super::out::{Expansion, Out};
+use super::place::{self, Access};
+use super::progress::Meter;
+use super::summary::clean_line;
+use super::timing::Stopwatch;
+use crate::{check, exit, machine, target};
+
+/// A run of the face.
+pub struct Session {
+    pub(super) program: String,
+    pub(super) options: Options,
+    pub(super) config: Config,
+    pub(super) out: Out,
+    pub(super) watch: Stopwatch,
+    pub(super) path: PathBuf,
+    pub(super) device: Arc<dyn Device>,
+    /// What to call the file system in messages.
+    pub(super) name: String,
+    pub(super) access: Access,
+    pub(super) meter: Meter,
+    cancel: Arc<AtomicBool>,
+    pub(super) now: u64,
+    pub(super) bytes_written: u64,
+    /// Whether the superblock said that errors were met.
+    pub(super) had_errors: bool,
+}
+
+/// Whether the session may go on with a device in this state; the exit code if not.
+fn admit(access: &Access, mode: Mode, (program, name): (&str, &str), out: &mut Out) -> Result<(), u8> {
+    let why = match access {
+        Access::Free | Access::ReadOnlyRoot => return Ok(()),
+        Access::Mounted => "is mounted".to_owned(),
+        Access::Busy(how) => format!("is in use: {how}"),
+    };
+    if mode == Mode::No {
+        out.complain(&format!("Warning!  {name} {why}.\n"));
+        return Ok(());
+    }
+    out.complain(&format!("{name} {why}.\n{program}: Cannot continue, aborting.\n\n\n"));
+    Err(exit::OPERATIONAL)
+}
+
+impl Session {
+    /// Opens what the command line names; the exit code if that is not possible or not allowed.
+    pub fn new(program: &str, options: Options, config: Config) -> Result<Self, u8> {
+        let watch = Stopwatch::start();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let given = place::name("", options.name.as_ref().unwrap_or(&options.device));
+        let device_file = given.rsplit('/').next().unwrap_or_default().to_owned();
+        let expansion = Expansion { device: &device_file, now };
+        let mut out = Out::new(&config, |pattern| expansion.fill(pattern));
+        let meter = Meter::new(options.progress, &given, ask::is_possible()).map_err(|error| {
+            out.complain(&format!("{program}: the descriptor for -C cannot be used: {error}\n"));
+            exit::OPERATIONAL
+        })?;
+        let Some(path) = place::resolve(&options.device) else {
+            out.complain(&format!("{program}: {given} cannot be found\n"));
+            return Err(exit::OPERATIONAL);
+        };
+        let access = place::access(&usage_of(&path));
+        admit(&access, options.mode, (program, &given), &mut out)?;
+        let device = target::open_plain(&path).map_err(|refusal| {
+            out.complain(&format!("{program}: {given} cannot be opened: {refusal}\n"));
+            exit::OPERATIONAL
+        })?;
+        let cancel = Arc::new(AtomicBool::new(false));
+        let caught = check::stop_on_signals(&cancel).and_then(|()| meter.follow_signals());
+        if let Err(error) = caught {
+            out.complain(&format!("{program}: signals cannot be caught ({error})\n"));
+        }
+        let program = program.to_owned();
+        Ok(Session {
+            program,
+            options,
+            config,
+            out,
+            watch,
+            path,
+            device,
+            name: given,
+            access,
+            meter,
+            cancel,
+            now,
+            bytes_written: 0,
+            had_errors: false,
+        })
+    }
+
+    /// Does what was asked for and returns the exit code.
+    pub fn run(mut self) -> u8 {
+        let options = match self.check_options() {
+            Ok(options) => options,
+            Err(refusal) => return self.refuse(&Refused { refusal, findings: Default::default() }),
+        };
+        let seen = match glance(&self.device, &options) {
+            Ok(seen) => seen,
+            Err(refused) => return self.refuse(&refused),
+        };
+        self.take_name(&seen.summary.label);
+        self.had_errors = seen.state & STATE_ERRORS != 0;
+        if seen.replayed {
+            self.tell_replay();
+        }
+        if self.options.extended.journal_only {
+            return self.settle_journal(&seen);
+        }
+        if !self.options.force {
+            match clean::judge(&seen, Circumstances::new(self.now, &self.config)) {
+                Verdict::Clean(suffix) => return self.pass_over(&seen, &suffix),
+                Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
+            }
+        }
+        let was_unclean = seen.state & (STATE_VALID | STATE_ERRORS) != STATE_VALID;
+        if self.options.mode == Mode::No { self.look(&options) } else { self.mend(options, was_unclean) }
+    }
+
+    fn check_options(&self) -> Result<CheckOptions, Refusal> {
+        let external_journal =
+            self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
+        Ok(CheckOptions {
+            threads: machine::cores(),
+            memory: machine::default_memory(),
+            replay: true,
+            superblock: SuperblockOptions {
+                block: self.options.superblock,
+                block_size: self.options.block_size,
+            },
+            external_journal,
+            now: self.now,
+            backend: ReadBackend::Auto,
+            repair: None,
+            meter: machine::meter,
+            stage_clock: (self.options.timing > 1).then_some(machine::STAGE_CLOCK),
+            schedule: Schedule::default(),
+            want_all_paths: true,
+        })
+    }
+
+    fn take_name(&mut self, label: &str) {
+        if self.options.name.is_none() && !label.is_empty() {
+            self.name = place::name(label, &self.options.device);
+            self.meter.set_name(&self.name);
+        }
+    }
+
+    fn tell_replay(&mut self) {
+        let name = &self.name;
+        let text = match self.options.mode {
+            Mode::No => {
+                format!("{name}: the journal waits to be replayed; what is told is as it will be then\n")
+            }
+            _ => format!("{name}: recovering journal\n"),
+        };
+        self.out.print(&text);
+    }
+
+    /// `-E journal_only`.
+    fn settle_journal(&mut self, seen: &Glance) -> u8 {
+        if self.options.mode == Mode::No || seen.changes.is_empty() {
+            return exit::CLEAN;
+        }
+        self.write(&seen.changes).err().unwrap_or(exit::CLEAN)
+    }
+
+    /// The file system is clean: it is said, and what the replay of its journal changes is written.
+    fn pass_over(&mut self, seen: &Glance, suffix: &str) -> u8 {
+        let reads_only = self.options.mode == Mode::No;
+        if !reads_only && !seen.changes.is_empty() {
+            if seen.orphans > 0 {
+                let text = format!("{}: releasing {} orphaned inodes\n", self.name, seen.orphans);
+                self.out.print(&text);
+            }
+            if let Err(code) = self.write(&seen.changes) {
+                return code;
+            }
+        }
+        let sum = &seen.summary;
+        let as_stored = reads_only && !seen.replayed;
+        let files = if as_stored { seen.stored_files } else { sum.files_used };
+        let blocks = if as_stored { seen.stored_blocks } else { sum.blocks_used };
+        let line = clean_line(&self.name, (files, sum.files_total), (blocks, sum.blocks_total), suffix);
+        self.out.print(&line);
+        exit::CLEAN
+    }
+
+    /// `-n`: a check, and the answer to every question is no.
+    fn look(&mut self, options: &CheckOptions) -> u8 {
+        self.announce_pass(1);
+        let progress = Progress::new();
+        let checked =
+            self.meter.run_beside(&progress, || run::check(&self.device, options, &progress, &self.cancel));
+        self.meter.finish();
+        let CheckReport { findings, summary, stats, .. } = match checked {
+            Ok(report) => report,
+            Err(refused) => return self.refuse(&refused),
+        };
+        let report = Report::new(findings);
+        self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
+        if report.is_damaged() {
+            self.warn_of_errors();
+        }
+        self.close(&summary, &stats);
+        if report.is_damaged() { exit::PROBLEMS } else { exit::CLEAN }
+    }
+
+    /// Works out a repair and writes it, as far as it is allowed.
+    fn mend(&mut self, check: CheckOptions, was_unclean: bool) -> u8 {
+        self.announce_pass(1);
+        let progress = Progress::new();
+        let options = RepairOptions { check, wishes: self.wishes() };
+        let planned = self
+            .meter
+            .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
+        self.meter.finish();
+        let Repair { found, left, changes, rounds } = match planned {
+            Ok(repair) => repair,
+            Err(refused) => return self.refuse(&refused),
+        };
+        let is_clean = !left.findings.is_damaged();
+        let summary = if rounds > 1 { &left.summary } else { &found.summary };
+        let (summary, stats) = (summary.clone(), found.stats.clone());
+        let report = Report::new(found.findings);
+        let is_allowed = match self.options.mode {
+            Mode::Preen => self.tell_preening(&report, is_clean),
+            _ if !is_clean => {
+                self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
+                false
+            }
+            Mode::Ask => self.question(&report, &stats),
+            _ => {
+                self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? yes\n\n", told.sentence())));
+                true
+            }
+        };
+        if !is_clean {
+            self.tell_what_is_left(&Report::new(left.findings), rounds);
+        }
+        if !is_allowed {
+            if self.options.mode != Mode::Preen {
+                self.warn_of_errors();
+                self.close(&summary, &stats);
+            }
+            return exit::PROBLEMS;
+        }
+        let code = self.write_repair(changes, report.is_damaged(), was_unclean);
+        if code & exit::OPERATIONAL == 0 {
+            self.close(&summary, &stats);
+        }
+        code
+    }
+
+    fn wishes(&self) -> Wishes {
+        use super::extended::Duplicates as Asked;
+        let duplicates = match self.options.extended.duplicates {
+            None | Some(Asked::Clone) => repair::Duplicates::Clone,
+            Some(Asked::Zero) => repair::Duplicates::Zero,
+            Some(Asked::LostFound) => repair::Duplicates::LostFound,
+            Some(Asked::Delete) => repair::Duplicates::Delete,
+        };
+        Wishes { duplicates }
+    }
+}

@@ -1,0 +1,176 @@
+//! A look that takes milliseconds: superblock, descriptors, journal, orphans, and nothing that grows with the number of
+//! files. It tells whether the file system was left cleanly and what a replay of the journal would write.
+//!
+//! It is the first part of a run ([`crate::run`]) and finds nothing that a run would not find.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fsmend_device::{Device, Overlay};
+use fsmend_engine::problem::Row;
+use fsmend_engine::report::Summary;
+use fsmend_engine::{Findings, Severity};
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::FromBytes;
+
+use crate::orphan::{self, Orphans};
+use crate::run::{self, CheckOptions, Refused};
+use crate::superblock::{self, Settled};
+use crate::{Fs, Refusal, journal, mmp, summary};
+
+/// What was seen.
+pub struct Glance {
+    /// The superblock: after the replay, when there was one.
+    pub superblock: RawSuperblock,
+    /// `s_state` as it stands there; 0 when the primary superblock is lost.
+    pub state: u16,
+    /// Label, features, sizes. Counts of files and blocks are those that the group descriptors add up to.
+    pub summary: Summary,
+    /// Inodes in use as the superblock counts them.
+    pub stored_files: u64,
+    /// Blocks in use as the superblock counts them.
+    pub stored_blocks: u64,
+    /// What is wrong, as far as it could be seen.
+    pub findings: Findings,
+    /// Whether the journal was dirty and was replayed in memory.
+    pub replayed: bool,
+    /// Deleted or half-truncated files that were waiting for their release, and were released in memory.
+    pub orphans: u64,
+    /// Bytes (offset, contents) that the replay and the release change: ascending, apart from one another.
+    pub changes: Vec<(u64, Vec<u8>)>,
+}
+
+impl Glance {
+    /// Whether something was seen that only a whole check can judge. What a replay brings with it is not such a thing.
+    pub fn is_doubtful(&self) -> bool {
+        self.findings.iter().any(|problem| problem.row.severity > Severity::Note && !is_routine(problem.row))
+    }
+}
+
+/// Problems that every crash leaves behind.
+fn is_routine(row: &Row) -> bool {
+    [&orphan::problems::WAITING, &orphan::problems::UNRELEASED, &journal::problems::NOT_REPLAYED]
+        .iter()
+        .any(|routine| routine.code == row.code)
+}
+
+/// Takes the look. With `options.replay` a dirty journal is replayed in memory, and orphans are released.
+pub fn glance(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Glance, Refused> {
+    let mut findings = Findings::new();
+    match look(device, options, &mut findings) {
+        Ok(glance) => Ok(Glance { findings, ..glance }),
+        Err(refusal) => Err(Refused { refusal, findings }),
+    }
+}
+
+/// The change that notes in the superblock that the file system was checked just now and found sound; nothing if it cannot
+/// be read.
+pub fn marked_checked(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
+    let raw = RawSuperblock::mut_from_bytes(&mut bytes).ok().filter(|raw| raw.s_magic.get() == EXT_MAGIC)?;
+    superblock::repair::mark_checked(raw, now);
+    superblock::repair::seal(raw);
+    Some((SUPERBLOCK_OFFSET, bytes))
+}
+
+fn look(
+    device: &Arc<dyn Device>,
+    options: &CheckOptions,
+    findings: &mut Findings,
+) -> Result<Glance, Refusal> {
+    let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(Arc::clone(device));
+    let mut settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
+    let fs = run::open(&overlay, settled.clone(), options.now, findings);
+    let external = options.external_journal.as_deref();
+    let journal = journal::examine(&fs, external, options.replay, options.memory, findings)?;
+    let block_size = u64::from(fs.geometry.block_size);
+    drop(fs);
+    let mut again = Findings::new();
+    if !journal.writes.is_empty() {
+        lay_over(&mut overlay, block_size, journal.writes)?;
+        settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
+    }
+    if journal.replayed {
+        // What the journal brings up to date is judged as the journal leaves it.
+        findings.retain(|problem| problem.row.code.starts_with("ext.journal."));
+    }
+    let judged = if journal.replayed { &mut *findings } else { &mut again };
+    let fs = run::open(&overlay, settled.clone(), options.now, judged);
+    mmp::check(&fs, findings);
+    let released = match options.replay {
+        true => orphan::released(&fs, journal.replayed, journal.dropped, findings),
+        false => Orphans::default(),
+    };
+    drop(fs);
+    let orphans = (released.freed.len() + released.truncated.len()) as u64;
+    if !released.writes.is_empty() {
+        lay_over(&mut overlay, block_size, released.writes)?;
+        settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
+    }
+    let fs = run::open(&overlay, settled.clone(), options.now, &mut again);
+    let changes = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+    Ok(Glance { orphans, changes, ..seen(&fs, &settled, journal.replayed) })
+}
+
+fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Glance {
+    let raw = &fs.superblock;
+    Glance {
+        superblock: raw.clone(),
+        state: if settled.is_backup() { 0 } else { stored_state(fs.device) },
+        summary: summary::fill(counted(fs), fs, settled, replayed),
+        stored_files: u64::from(fs.geometry.inodes_count.saturating_sub(raw.s_free_inodes_count.get())),
+        stored_blocks: fs.geometry.blocks_count.saturating_sub(raw.free_blocks_count()),
+        findings: Findings::new(),
+        replayed,
+        orphans: 0,
+        changes: Vec::new(),
+    }
+}
+
+/// Where `s_state` lies.
+const STATE_OFFSET: u64 = SUPERBLOCK_OFFSET + 0x3A;
+
+fn stored_state(device: &dyn Device) -> u16 {
+    let mut bytes = [0; 2];
+    device.read_at(STATE_OFFSET, &mut bytes).map_or(0, |()| u16::from_le_bytes(bytes))
+}
+
+/// The sums of the group descriptors.
+fn counted(fs: &Fs<'_>) -> Summary {
+    let sum =
+        |count: fn(&crate::Group) -> u32| fs.groups.iter().map(|group| u64::from(count(group))).sum::<u64>();
+    let free_blocks = sum(|group| group.desc.free_blocks).saturating_mul(blocks_per_count(fs));
+    let files_total = u64::from(fs.geometry.inodes_count);
+    Summary {
+        block_size: u64::from(fs.geometry.block_size),
+        files_total,
+        files_used: files_total.saturating_sub(sum(|group| group.desc.free_inodes)),
+        blocks_total: fs.geometry.blocks_count,
+        blocks_used: fs.geometry.blocks_count.saturating_sub(free_blocks),
+        directories: sum(|group| group.desc.used_dirs),
+        ..Summary::default()
+    }
+}
+
+/// With bigalloc, free blocks are counted in clusters.
+fn blocks_per_count(fs: &Fs<'_>) -> u64 {
+    let bigalloc = fs.geometry.features.has_ro_compat(ro_compat::BIGALLOC);
+    if bigalloc { u64::from(fs.geometry.cluster_blocks) } else { 1 }
+}
+
+fn lay_over(
+    overlay: &mut Overlay<Arc<dyn Device>>,
+    block_size: u64,
+    writes: BTreeMap<u64, Box<[u8]>>,
+) -> Result<(), Refusal> {
+    for (block, contents) in writes {
+        overlay.write(block.saturating_mul(block_size), &contents).map_err(|error| Refusal {
+            code: "journal-beyond-device",
+            message: format!("the journal holds a block that the device does not have: {error}"),
+            way_out: "Check without it (--no-replay)".to_owned(),
+        })?;
+    }
+    Ok(())
+}
