@@ -100,7 +100,7 @@ fn look(
     let fs = run::open(&overlay, settled.clone(), options.now, judged);
     mmp::check(&fs, findings);
     let released = match options.replay {
-        true => orphan::released(&fs, journal.replayed, journal.dropped, findings),
+        true => orphan::released(&fs, (journal.replayed, journal.dropped), options.memory, findings)?,
         false => Orphans::default(),
     };
     drop(fs);
