@@ -118,6 +118,19 @@ impl Extent {
         self.physical + u64::from(self.count)
     }
 
+    /// The entry of a leaf as it lies on the disk. Longer extents than there can be are stored as long as they can be.
+    pub fn to_bytes(&self) -> [u8; ENTRY_SIZE] {
+        let most = u32::from(if self.unwritten { MAX_WRITTEN_LEN - 1 } else { MAX_WRITTEN_LEN });
+        let len = self.count.min(most) as u16;
+        let raw = RawExtent {
+            ee_block: self.logical.into(),
+            ee_len: U16::new(if self.unwritten { len + MAX_WRITTEN_LEN } else { len }),
+            ee_start_hi: U16::new((self.physical >> 32) as u16),
+            ee_start_lo: U32::new(self.physical as u32),
+        };
+        zerocopy::transmute!(raw)
+    }
+
     fn parse(raw: &RawExtent) -> Extent {
         let len = raw.ee_len.get();
         let unwritten = len > MAX_WRITTEN_LEN;
@@ -140,6 +153,17 @@ pub struct ExtentIndex {
 }
 
 impl ExtentIndex {
+    /// The entry of an interior node as it lies on the disk.
+    pub fn to_bytes(&self) -> [u8; ENTRY_SIZE] {
+        let raw = RawExtentIndex {
+            ei_block: self.logical.into(),
+            ei_leaf_lo: U32::new(self.child as u32),
+            ei_leaf_hi: U16::new((self.child >> 32) as u16),
+            ei_unused: U16::new(0),
+        };
+        zerocopy::transmute!(raw)
+    }
+
     fn parse(raw: &RawExtentIndex) -> ExtentIndex {
         ExtentIndex {
             logical: raw.ei_block.get(),
@@ -152,6 +176,26 @@ impl ExtentIndex {
 fn entries<'n>(node: &'n [u8], header: &ExtentHeader) -> &'n [u8] {
     let end = ENTRY_SIZE * (1 + usize::from(header.entries));
     node.get(ENTRY_SIZE..end.min(node.len())).unwrap_or(&[])
+}
+
+/// Entries that a node of `bytes` bytes has room for.
+pub fn entries_max(bytes: usize) -> usize {
+    (bytes / ENTRY_SIZE).saturating_sub(1)
+}
+
+/// A node of `bytes` bytes with these entries, of which it has room for all.
+pub fn build_node(bytes: usize, depth: u16, entries: &[[u8; ENTRY_SIZE]]) -> Vec<u8> {
+    let header = RawExtentHeader {
+        eh_magic: EXTENT_MAGIC.into(),
+        eh_entries: U16::new(entries.len() as u16),
+        eh_max: U16::new(entries_max(bytes) as u16),
+        eh_depth: depth.into(),
+        eh_generation: U32::new(0),
+    };
+    let mut node = header.as_bytes().to_vec();
+    entries.iter().for_each(|entry| node.extend_from_slice(entry));
+    node.resize(bytes, 0);
+    node
 }
 
 /// The entries of a leaf, as they stand.
@@ -191,6 +235,23 @@ mod tests {
         assert_eq!(all[1], Extent { logical: 8, count: 2, physical: 9, unwritten: true });
         let children: Vec<_> = indexes(&node, &header).collect();
         assert_eq!(children[1], ExtentIndex { logical: 8, child: 9 << 32 | 0x8002 });
+    }
+
+    #[test]
+    fn what_is_built_is_read_back() {
+        let leaf = [
+            Extent { logical: 0, count: 32768, physical: (1 << 40) + 7, unwritten: false },
+            Extent { logical: 32768, count: 32767, physical: 9, unwritten: true },
+        ];
+        let node = build_node(60, 0, &leaf.map(|extent| extent.to_bytes()));
+        let header = ExtentHeader::parse(&node).unwrap();
+        assert_eq!(header, ExtentHeader { entries: 2, max: 4, depth: 0 });
+        assert!(extents(&node, &header).eq(leaf));
+        let children = [ExtentIndex { logical: 5, child: 9 << 32 | 8 }];
+        let node = build_node(1024, 1, &children.map(|index| index.to_bytes()));
+        let header = ExtentHeader::parse(&node).unwrap();
+        assert_eq!((header.max, header.depth), (84, 1));
+        assert!(indexes(&node, &header).eq(children));
     }
 
     #[test]

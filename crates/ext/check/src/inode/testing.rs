@@ -65,18 +65,22 @@ impl Bench {
         self.device.bytes_mut()[at..at + INODE_SIZE].copy_from_slice(record);
     }
 
-    pub fn inspect_record(&self, inode: u32, record: &[u8]) -> (Inspection, Vec<Problem>) {
+    pub fn fs(&self) -> Fs<'_> {
         let metadata = SharedBitmap::new(BLOCKS);
         metadata.set_word(0, (1 << FIRST_FREE) - 1);
         let desc = GroupDesc { inode_table: TABLE, ..GroupDesc::default() };
-        let fs = Fs {
+        Fs {
             device: &self.device,
             superblock: self.superblock.clone(),
             geometry: self.geometry.clone(),
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata,
             now: 1_700_000_000,
-        };
+        }
+    }
+
+    pub fn inspect_record(&self, inode: u32, record: &[u8]) -> (Inspection, Vec<Problem>) {
+        let fs = self.fs();
         let mut findings = Findings::new();
         let inspection = inspect(&fs, InodeNo(inode), record, &mut findings);
         assert_eq!(inspection.has_problems, !findings.is_empty());

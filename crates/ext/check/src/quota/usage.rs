@@ -89,6 +89,15 @@ impl QuotaUsage {
         self.pending.inodes = self.pending.inodes.saturating_add(inodes);
     }
 
+    /// What an inode takes of its owner's space has changed from `before` to `after` bytes.
+    pub fn recharge(&mut self, owner: Owner, before: u64, after: u64) {
+        self.settle();
+        for (map, id) in self.by_type.iter_mut().zip([owner.uid, owner.gid, owner.projid]) {
+            let used = map.entry(id).or_default();
+            used.bytes = used.bytes.saturating_sub(before).saturating_add(after);
+        }
+    }
+
     fn settle(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         if pending == Used::default() {

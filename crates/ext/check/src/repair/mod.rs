@@ -6,6 +6,7 @@
 
 mod allocator;
 mod draft;
+pub mod map;
 mod mender;
 
 use std::sync::Arc;

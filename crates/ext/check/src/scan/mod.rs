@@ -25,6 +25,8 @@ use crate::inode::Inspection;
 use crate::plan::Means;
 use crate::reading::DEPTH;
 
+#[cfg(test)]
+pub(crate) use outcome::claim_inspection;
 pub use outcome::{ScanOutcome, StageClock, StageCost, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;

@@ -166,7 +166,7 @@ pub fn charge(
 }
 
 /// Claims the data and map blocks of an inspected inode.
-pub(super) fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inspection: &Inspection) {
+pub(crate) fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inspection: &Inspection) {
     for (start, count) in units_of(inspection, &fs.geometry) {
         claims.claim(start, count);
     }
