@@ -22,6 +22,7 @@ use crate::owners::{self, Owner};
 use crate::plan::Means;
 use crate::repair::Remains;
 use crate::scan::{ScanOutcome, charge};
+use crate::xattr::repair::ValueMend;
 use crate::{Fs, inode, links, xattr};
 
 /// Directories that one worker takes at a time when all of them are searched for names.
@@ -250,11 +251,11 @@ impl CrossCheck<'_> {
     pub fn attributes(&mut self) -> Vec<(u64, Owner)> {
         let mut references = std::mem::take(&mut self.outcome.xattr_references);
         references.sort_unstable();
-        let (mut counted, mut extra) = (Vec::new(), Vec::new());
+        let mut extra = Vec::new();
         for group in references.chunk_by(|a, b| a.0 == b.0) {
             let (block, inode) = group[0];
-            let attributes =
-                xattr::read_and_inspect_block(self.fs, inode, BlockNo(block), &mut self.outcome.findings);
+            let (block_no, findings) = (BlockNo(block), &mut self.outcome.findings);
+            let attributes = xattr::settle_block(self.fs, inode, block_no, group.len() as u32, findings);
             if !attributes.plausible {
                 self.without_attribute_block(group);
                 continue;
@@ -262,11 +263,6 @@ impl CrossCheck<'_> {
             let unit = self.fs.geometry.cluster_of(block);
             self.claims.claim(unit, 1);
             extra.push((unit, Owner::Inode(inode)));
-            counted.push(xattr::BlockReferences {
-                block: BlockNo(block),
-                stored: attributes.stored_refcount,
-                observed: group.len() as u32,
-            });
             self.outcome
                 .value_references
                 .extend(attributes.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
@@ -274,7 +270,6 @@ impl CrossCheck<'_> {
                 self.charge_values(group, attributes.value_inodes.len() as u64);
             }
         }
-        xattr::check_refcounts(counted, &mut self.outcome.findings);
         self.value_inodes();
         extra
     }
@@ -322,6 +317,7 @@ impl CrossCheck<'_> {
         for inode in references.keys().filter(is_unmarked) {
             let (links, _) = self.inodes.links(*inode);
             self.inodes.revise(*inode, InodeFact::new(Kind::Regular, mark::VALUE_HOLDER), links);
+            self.remains.value_inodes.push((*inode, ValueMend::Flag));
         }
         let flagged: Vec<_> = holders
             .into_iter()
@@ -332,10 +328,12 @@ impl CrossCheck<'_> {
             })
             .collect();
         let count = |inode| references.get(&inode).copied().unwrap_or(0);
-        for spurious in xattr::check_value_inodes(flagged, count, &mut self.outcome.findings) {
-            let (links, _) = self.inodes.links(spurious);
-            self.inodes.revise(spurious, InodeFact::new(Kind::Regular, 0), links);
+        let mends = xattr::check_value_inodes(flagged, count, &mut self.outcome.findings);
+        for (spurious, _) in mends.iter().filter(|(_, mend)| *mend == ValueMend::Unflag) {
+            let (links, _) = self.inodes.links(*spurious);
+            self.inodes.revise(*spurious, InodeFact::new(Kind::Regular, 0), links);
         }
+        self.remains.value_inodes.extend(mends);
     }
 
     /// Owners of contested blocks.

@@ -299,6 +299,7 @@ fn check_settled(
     let summary = summary::counts(fs, &totals, non_contiguous);
     let CrossCheck { inodes, claims, mut remains, .. } = cross;
     remains.edits = edits;
+    remains.features = superblock::repair::missing_features(&findings);
     remains.system_owners = system;
     remains.quota = usage;
     remains.is_damaged = is_damaged;

@@ -9,10 +9,14 @@ pub mod problems;
 mod tests;
 
 use fsmend_base::BlockNo;
-use fsmend_engine::{Problem, Value};
+use fsmend_engine::{Layer, Problem, Value};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::extent::{Extent, ExtentHeader, ExtentIndex, extents, indexes};
+use fsmend_ext_format::extent::{
+    Extent, ExtentHeader, ExtentIndex, RawEntry, extents, indexes, raw_entries, set_entries,
+};
 use fsmend_ext_format::features::incompat;
+
+use zerocopy::transmute;
 
 use crate::inode::MapRun;
 use crate::inode::map::Map;
@@ -26,17 +30,18 @@ use problems::{
 /// A greater depth is no depth: five levels map every file.
 const DEPTH_MAX: u16 = 16;
 
-/// Walks the extent tree in `i_block`. `may_be_unwritten` says whether unwritten extents are allowed.
-/// `None` when there is no tree, and the inode has to be cleared.
+/// Walks the extent tree in `i_block` and mends it: the root in the subject, nodes by edits.
+/// `may_be_unwritten` says whether unwritten extents are allowed. `None` when there is no tree, and the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Option<Map> {
-    let root = subject.raw.i_block;
+    let mut root = subject.raw.i_block;
     let Some(mut header) = ExtentHeader::parse(&root) else {
         let problem = subject.problem(&TREE_ROOT_INVALID);
         subject.raise(problem);
         return None;
     };
     let depth_needed = deepest_useful(subject.fs.geometry.block_size);
-    if header.depth > depth_needed {
+    let too_deep = header.depth > depth_needed;
+    if too_deep {
         let problem = subject.problem(&TOO_DEEP).stored(header.depth).observed(depth_needed);
         subject.raise(problem);
     }
@@ -46,9 +51,16 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten };
-    walk.entries(&root, &header, 0, u64::from(u32::MAX));
-    Some(walk.map)
+    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, changed: false };
+    let node = walk.entries(&root, &header, 0, u64::from(u32::MAX));
+    let Walk { mut map, changed, .. } = walk;
+    let depth = if node.kept.is_empty() { 0 } else { header.depth };
+    if node.changed || too_deep {
+        set_entries(&mut root, depth, &node.kept);
+        subject.raw.i_block = root;
+    }
+    map.rebuild = depth > depth_needed || (changed || too_deep) && map.is_unordered();
+    Some(map)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no
@@ -80,31 +92,58 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
+    /// Whether any entry of any node went or changed.
+    changed: bool,
+}
+
+/// What is left of the entries of a node.
+#[derive(Default)]
+struct Node {
+    /// The entries that stay, as they will be.
+    kept: Vec<RawEntry>,
+    /// Whether those are others than the stored ones.
+    changed: bool,
+    /// Whether all entries were in order, but for the keys of children. (Those raise their own problems.)
+    in_order: bool,
 }
 
 impl Walk<'_, '_, '_> {
-    /// Goes through the entries of a node that is to map blocks `start..=end`. Returns whether all were in order
-    /// (those of this node; children raise their own problems).
-    fn entries(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> bool {
-        if header.depth > 0 {
+    /// Goes through the entries of a node that is to map blocks `start..=end`.
+    fn entries(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> Node {
+        let mut left = if header.depth > 0 {
             self.interior(node, header, start, end)
         } else {
             self.leaf(node, header, start, end)
-        }
+        };
+        left.changed = left.kept != raw_entries(node, header);
+        self.changed |= left.changed;
+        left
     }
 
-    fn interior(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> bool {
-        let mut in_order = true;
-        let mut rest = indexes(node, header).peekable();
-        while let Some(index) = rest.next() {
-            let next = rest.peek().map(|next| u64::from(next.logical));
-            in_order &= self.child(index, header.depth, start, end, next);
+    fn interior(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> Node {
+        let mut left = Node { in_order: true, ..Node::default() };
+        let mut rest = indexes(node, header).zip(raw_entries(node, header)).peekable();
+        while let Some((index, raw)) = rest.next() {
+            let next = rest.peek().map(|(next, _)| u64::from(next.logical));
+            match self.child(index, header.depth, start, end, next) {
+                Ok(key) if key == index.logical => left.kept.push(*raw),
+                Ok(key) => left.kept.push(transmute!(ExtentIndex { logical: key, ..index }.to_raw())),
+                Err(Dropped::Wrong) => left.in_order = false,
+                Err(Dropped::Empty) => {}
+            }
         }
-        in_order
+        left
     }
 
-    /// Follows an interior entry; `false` when the entry is wrong.
-    fn child(&mut self, index: ExtentIndex, depth: u16, start: u64, end: u64, next: Option<u64>) -> bool {
+    /// Follows an interior entry; returns the key that it has to have, if it stays.
+    fn child(
+        &mut self,
+        index: ExtentIndex,
+        depth: u16,
+        start: u64,
+        end: u64,
+        next: Option<u64>,
+    ) -> Result<u32, Dropped> {
         let block = BlockNo(index.child);
         if !self.subject.fs.is_valid_block(block) {
             let problem = self.place(&START_OUTSIDE, index.logical, 0).stored(index.child);
@@ -122,17 +161,31 @@ impl Walk<'_, '_, '_> {
             let problem = self.subject.problem(&NODE_IN_METADATA).block(block);
             self.subject.raise(problem);
         }
-        self.node(block, index, depth - 1, end, next)
+        let dropped = match self.node(block, index, depth - 1, end, next) {
+            Ok(key) => return Ok(key),
+            Err(dropped) => dropped,
+        };
+        self.map.drop_map_block();
+        Err(dropped)
     }
 
-    /// Enters the node in `block`; `false` when it is none.
-    fn node(&mut self, block: BlockNo, index: ExtentIndex, depth: u16, end: u64, next: Option<u64>) -> bool {
-        let Ok(bytes) = self.subject.fs.read_block(block) else {
-            return self.drop_node(&NODE_UNREADABLE, block);
+    /// Enters the node in `block`. Returns its key; none when it is no node, or nothing in it stays.
+    fn node(
+        &mut self,
+        block: BlockNo,
+        index: ExtentIndex,
+        depth: u16,
+        end: u64,
+        next: Option<u64>,
+    ) -> Result<u32, Dropped> {
+        let Ok(mut bytes) = self.subject.fs.read_block(block) else {
+            let problem = self.subject.problem(&NODE_UNREADABLE).block(block);
+            return self.refuse(problem);
         };
         let header = ExtentHeader::parse(&bytes).filter(|header| header.depth == depth && header.entries > 0);
         let Some(header) = header else {
-            return self.drop_node(&HEADER_INVALID, block);
+            let problem = self.subject.problem(&HEADER_INVALID).block(block);
+            return self.refuse(problem);
         };
         let first = first_logical(&bytes, &header).unwrap_or(index.logical);
         if first != index.logical {
@@ -141,46 +194,51 @@ impl Walk<'_, '_, '_> {
         }
         let first = u64::from(first);
         let end = next.filter(|next| *next > first).map_or(end, |next| end.min(next - 1));
-        let in_order = self.entries(&bytes, &header, first, end);
-        if in_order {
-            self.compare_checksum(block, &bytes);
+        let left = self.entries(&bytes, &header, first, end);
+        let Some(key) = left.kept.first().map(key_of) else { return Err(Dropped::Empty) };
+        let stale = left.in_order && !self.has_right_checksum(block, &bytes);
+        if left.changed || stale {
+            set_entries(&mut bytes, depth, &left.kept);
+            self.edit(block, &mut bytes);
         }
-        true
+        Ok(key)
     }
 
-    /// Raises that `block` is no node, and takes it out of the map again.
-    fn drop_node(&mut self, row: &'static fsmend_engine::Row, block: BlockNo) -> bool {
-        self.map.map_blocks.pop();
-        self.map.clusters = self.map.clusters.saturating_sub(1);
-        let problem = self.subject.problem(row).block(block);
-        self.refuse(problem)
+    /// Keeps the mended node for the repair.
+    fn edit(&mut self, block: BlockNo, bytes: &mut [u8]) {
+        if let Some(seed) = self.seed {
+            checksum::seal_extent_block(seed, bytes);
+        }
+        let offset = self.subject.fs.block_offset(block);
+        self.subject.findings.edit(Layer::Block, offset, bytes);
     }
 
     /// Compares the checksum of a node that made sense. (One that did not is written anew anyway.)
-    fn compare_checksum(&mut self, block: BlockNo, bytes: &[u8]) {
-        let Some(checked) = self.seed.and_then(|seed| checksum::extent_block(seed, bytes)) else { return };
-        if !checked.is_right() {
-            let problem = self.subject.problem(&NODE_CHECKSUM).block(block);
-            let stored = Value::Hex(u64::from(checked.stored));
-            let problem = problem.stored(stored).observed(Value::Hex(u64::from(checked.computed)));
-            self.subject.raise(problem);
-        }
+    fn has_right_checksum(&mut self, block: BlockNo, bytes: &[u8]) -> bool {
+        let checked = self.seed.and_then(|seed| checksum::extent_block(seed, bytes));
+        let Some(checked) = checked.filter(|checked| !checked.is_right()) else { return true };
+        let problem = self.subject.problem(&NODE_CHECKSUM).block(block);
+        let stored = Value::Hex(u64::from(checked.stored));
+        let problem = problem.stored(stored).observed(Value::Hex(u64::from(checked.computed)));
+        self.subject.raise(problem);
+        false
     }
 
-    fn leaf(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> bool {
-        let mut in_order = true;
+    fn leaf(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> Node {
+        let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
-        for extent in extents(node, header) {
-            match self.judge(&extent, floor, end) {
-                Some(problem) => in_order = self.refuse(problem),
-                None => {
-                    let stored_end = extent.logical_end();
-                    in_order &= self.keep(extent);
-                    floor = stored_end - 1;
-                }
+        for (extent, raw) in extents(node, header).zip(raw_entries(node, header)) {
+            if let Some(problem) = self.judge(&extent, floor, end) {
+                self.subject.raise(problem);
+                left.in_order = false;
+                continue;
             }
+            floor = extent.logical_end() - 1;
+            let kept = self.keep(extent);
+            left.in_order &= kept == extent;
+            left.kept.push(if kept == extent { *raw } else { transmute!(kept.to_raw()) });
         }
-        in_order
+        left
     }
 
     /// What is wrong with an extent of a leaf, if it has to go. Blocks before `floor` belong to earlier entries.
@@ -209,29 +267,27 @@ impl Walk<'_, '_, '_> {
         self.map.overlaps(logical, count).then(|| problem(&OVERLAP))
     }
 
-    /// Adds an extent to the map, mended where it may stay with a change; `false` when there was one.
-    fn keep(&mut self, mut extent: Extent) -> bool {
+    /// Adds an extent to the map, mended where it may stay with a change; returns it as it will be.
+    fn keep(&mut self, mut extent: Extent) -> Extent {
         let directory = self.subject.is_directory();
-        let mut unchanged = true;
         if extent.unwritten && !self.may_be_unwritten {
             let row = if directory { &DIRECTORY_UNWRITTEN } else { &UNWRITTEN_NOT_ALLOWED };
             let problem = self.place(row, extent.logical, extent.count);
-            unchanged = self.refuse(problem);
+            self.subject.raise(problem);
             extent.unwritten = false;
         }
-        let mut logical = u64::from(extent.logical);
         if directory && let Some(place) = self.place_without_gap(&extent) {
-            let problem = self.subject.problem(&DIRECTORY_HOLE).stored(logical).observed(place);
-            unchanged = self.refuse(problem);
-            logical = place;
+            let problem = self.subject.problem(&DIRECTORY_HOLE).stored(extent.logical).observed(place);
+            self.subject.raise(problem);
+            extent.logical = place;
         }
-        let (physical, count) = (extent.physical, extent.count);
-        self.map.add(self.subject, MapRun { logical, physical, count, unwritten: extent.unwritten });
-        unchanged
+        let Extent { logical, count, physical, unwritten } = extent;
+        self.map.add(self.subject, MapRun { logical: u64::from(logical), physical, count, unwritten });
+        extent
     }
 
     /// Where an extent of a directory that leaves a gap has to move.
-    fn place_without_gap(&self, extent: &Extent) -> Option<u64> {
+    fn place_without_gap(&self, extent: &Extent) -> Option<u32> {
         let mut place = self.map.end();
         let mask = u64::from(self.subject.fs.geometry.cluster_blocks) - 1;
         if u64::from(extent.logical) <= place {
@@ -240,18 +296,31 @@ impl Walk<'_, '_, '_> {
         if mask != 0 {
             place = (place.saturating_add(mask) & !mask) | extent.physical & mask;
         }
-        (place < u64::from(extent.logical)).then_some(place)
+        u32::try_from(place).ok().filter(|place| *place < extent.logical)
     }
 
     fn place(&self, row: &'static fsmend_engine::Row, logical: u32, length: u32) -> Problem {
         self.subject.problem(row).detail("logical", logical).detail("length", length)
     }
 
-    /// Raises what is wrong with an entry; always `false`.
-    fn refuse(&mut self, problem: Problem) -> bool {
+    /// Raises what is wrong with an entry that goes.
+    fn refuse(&mut self, problem: Problem) -> Result<u32, Dropped> {
         self.subject.raise(problem);
-        false
+        Err(Dropped::Wrong)
     }
+}
+
+/// Why an interior entry goes.
+enum Dropped {
+    /// It is wrong itself.
+    Wrong,
+    /// Nothing is left below it.
+    Empty,
+}
+
+/// The first file block of an entry of either kind.
+fn key_of(entry: &RawEntry) -> u32 {
+    u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]])
 }
 
 /// The first file block that a node maps.

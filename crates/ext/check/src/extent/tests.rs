@@ -81,7 +81,9 @@ fn loops_end() {
     bench.expect(FILE, &raw, &[&NODE_REPEATED]);
     bench.put(61, &node(BLOCK_SIZE, 1, &[index(0, 61)]));
     let raw = tree(mode::REGULAR, 2, &[index(0, 61)], 0, 1);
-    bench.expect(FILE, &raw, &[&NODE_REPEATED]);
+    // Nothing is left in the node, so that it goes too.
+    let inspection = bench.expect(FILE, &raw, &[&NODE_REPEATED, &SECTORS_WRONG]);
+    assert!(inspection.map_blocks.is_empty());
 }
 
 #[test]

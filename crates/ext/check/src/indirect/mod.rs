@@ -9,7 +9,7 @@ pub mod problems;
 mod tests;
 
 use fsmend_base::BlockNo;
-use fsmend_engine::Problem;
+use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::features::ro_compat;
 
 use crate::inode::MapRun;
@@ -74,25 +74,35 @@ impl Walk {
             let problem = subject.problem(&MAP_IN_METADATA).block(block);
             subject.raise(problem);
         }
-        self.children(subject, block, levels, logical)
+        let stays = self.children(subject, block, levels, logical);
+        if !stays {
+            self.map.drop_map_block();
+        }
+        stays
     }
 
-    /// Follows the pointers in indirect block `block`; `false` when it cannot be read.
+    /// Follows the pointers in indirect block `block` and clears those that make no sense; `false` when it cannot be read.
     fn children(&mut self, subject: &mut Subject<'_, '_>, block: BlockNo, levels: u32, logical: u64) -> bool {
-        let Ok(bytes) = subject.fs.read_block(block) else {
+        let Ok(mut bytes) = subject.fs.read_block(block) else {
             let problem = subject.problem(&MAP_UNREADABLE).block(block);
             subject.raise(problem);
             return false;
         };
         let span = self.span(subject, levels - 1);
-        for (index, entry) in bytes.chunks_exact(4).enumerate() {
-            let child = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-            if child != 0 {
-                self.pointer(subject, child, levels - 1, logical + index as u64 * span);
+        let mut changed = false;
+        for (entry, index) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(0u64..) {
+            let child = u32::from_le_bytes(*entry);
+            if child != 0 && !self.pointer(subject, child, levels - 1, logical + index * span) {
+                *entry = [0; 4];
+                changed = true;
             }
             if self.hopeless {
-                break;
+                return true;
             }
+        }
+        if changed {
+            let offset = subject.fs.block_offset(block);
+            subject.findings.edit(Layer::Block, offset, &bytes);
         }
         true
     }

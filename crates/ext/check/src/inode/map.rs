@@ -26,6 +26,8 @@ pub(crate) struct Map {
     pub last_written: Option<u64>,
     /// Blocks that lie at the wrong place within their cluster.
     pub misaligned: Vec<BlockRange>,
+    /// Whether the map has to be written anew, as a tree of extents.
+    pub rebuild: bool,
     /// The run that was added last.
     previous: Option<MapRun>,
 }
@@ -44,6 +46,17 @@ impl Map {
             self.clusters += 1;
         }
         new
+    }
+
+    /// Takes back the block that was noted last and not taken back yet.
+    pub fn drop_map_block(&mut self) {
+        self.map_blocks.pop();
+        self.clusters = self.clusters.saturating_sub(1);
+    }
+
+    /// Whether some part of the file came behind a later one.
+    pub fn is_unordered(&self) -> bool {
+        !self.late.is_empty()
     }
 
     /// The block of the file after the last mapped one.

@@ -90,7 +90,9 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
     let mut subject = Subject::new(fs, inode, record, findings.fresh());
     let mut inspection = examine(&mut subject);
     inspection.has_problems = !subject.is_clean();
-    if inspection.has_problems && findings.gathers_edits() {
+    // A pointer to an attribute block that goes is taken out without a word about it here.
+    let changed = inspection.has_problems || inspection.record != record;
+    if changed && findings.gathers_edits() {
         edit_record(&mut subject, &inspection);
     }
     findings.merge(subject.findings);

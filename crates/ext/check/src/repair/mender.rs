@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::ReadError;
-use fsmend_engine::Edit;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::tree::TreeFinding;
+use fsmend_engine::{Edit, Layer};
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::Features;
 use fsmend_ext_format::inode::RawInode;
 
 use super::{Draft, Sketch, Wishes};
 use crate::links::Adjustments;
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
-use crate::{Fs, allocation, links, superblock};
+use crate::xattr::repair::ValueMend;
+use crate::{Fs, allocation, links, superblock, xattr};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -30,6 +32,10 @@ pub struct Remains {
     pub tree: Vec<TreeFinding>,
     /// How reconnecting changes numbers of names, as the link check took them into account.
     pub adjustments: Adjustments,
+    /// What has to change in inodes that hold attribute values.
+    pub value_inodes: Vec<(InodeNo, ValueMend)>,
+    /// Features that files need, and the superblock lacks.
+    pub features: Features,
     /// What the quota files should say.
     pub quota: QuotaUsage,
     /// Whether anything above a note was found, or anything was mended: only then is the superblock marked as checked.
@@ -63,6 +69,7 @@ pub fn mend(
     workers: usize,
 ) -> Vec<(u64, Vec<u8>)> {
     let draft = Draft::new(fs.device);
+    leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));
     let Fs { superblock, geometry, groups, metadata, now, .. } = fs;
     let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
@@ -72,9 +79,18 @@ pub fn mend(
     draft.into_changes()
 }
 
+/// A block that belongs to several owners is not mended for one of them: what is wrong for one may be right for another. When each
+/// has its own, the next round mends it.
+fn leave_contested(fs: &Fs<'_>, claims: &Claims, edits: &mut Vec<Edit>) {
+    let block_size = u64::from(fs.geometry.block_size);
+    let is_contested = |edit: &Edit| claims.contested().get(fs.geometry.cluster_of(edit.offset / block_size));
+    edits.retain(|edit| edit.layer != Layer::Block || !is_contested(edit));
+}
+
 impl Mender<'_> {
     /// The order matters: places before contents, owners before names, names before counts, bitmaps and totals last.
     fn run(&mut self) {
+        xattr::repair::mend(self);
         links::repair::mend(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);

@@ -1,8 +1,8 @@
 //! Attribute blocks.
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Value};
+use fsmend_engine::{Findings, Layer};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::encryption::CONTEXT_NAME;
 use fsmend_ext_format::features::compat;
@@ -17,8 +17,6 @@ use crate::Fs;
 pub struct BlockAttributes {
     /// Whether the block stays. When not, every inode that points to it loses its pointer.
     pub plausible: bool,
-    /// How many inodes share the block, by its own account.
-    pub stored_refcount: u32,
     /// Inodes that hold values, one per entry that refers to one (and once per block, however many inodes share it).
     pub value_inodes: Vec<ValueReference>,
     /// Those of them that get the flag `EA_INODE` by the repair.
@@ -30,17 +28,6 @@ pub struct BlockAttributes {
     pub encryption_context: Option<Vec<u8>>,
     /// Number of entries that stay.
     pub entries: usize,
-}
-
-/// An attribute block and its references, for [`check_refcounts`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockReferences {
-    /// The block.
-    pub block: BlockNo,
-    /// `h_refcount`.
-    pub stored: u32,
-    /// How many inodes point to it.
-    pub observed: u32,
 }
 
 /// Judges the attribute block pointer `file_acl` of inode `ino`: `None` when there is none or it has to be cleared.
@@ -78,6 +65,41 @@ pub fn read_and_inspect_block(
     }
 }
 
+/// Reads and inspects `block`, to which `references` inodes point, `ino` the first of them, and keeps the mended block for the
+/// repair. To be called once for each block.
+pub fn settle_block(
+    fs: &Fs<'_>,
+    ino: InodeNo,
+    block: BlockNo,
+    references: u32,
+    findings: &mut Findings,
+) -> BlockAttributes {
+    let Ok(stored) = fs.read_block(block) else {
+        return read_and_inspect_block(fs, ino, block, findings);
+    };
+    let mut bytes = stored.clone();
+    let attributes = inspect_block(fs, ino, block, &mut bytes, findings);
+    if attributes.plausible {
+        check_references(block, references, &mut bytes, findings);
+        if bytes != stored {
+            store_checksum(fs, block, &mut bytes);
+            findings.edit(Layer::Block, fs.block_offset(block), &bytes);
+        }
+    }
+    attributes
+}
+
+/// Compares stored and observed references of a plausible attribute block, and mends the stored number.
+fn check_references(block: BlockNo, observed: u32, bytes: &mut [u8], findings: &mut Findings) {
+    let mut header = RawXattrHeader::from_block(bytes);
+    let stored = header.h_refcount.get();
+    if stored != observed {
+        findings.raise(Problem::new(&problems::REFCOUNT).block(block).stored(stored).observed(observed));
+        header.h_refcount.set(observed);
+        header.store(bytes);
+    }
+}
+
 /// Inspects the contents of attribute block `block`, to which inode `ino` points, and mends them in `bytes`: a bad
 /// entry is taken out, checksum and hash are set right. A block whose layout is broken is not plausible.
 pub fn inspect_block(
@@ -110,7 +132,6 @@ pub fn inspect_block(
     let context = area.find(name_index::ENCRYPTION, CONTEXT_NAME);
     BlockAttributes {
         plausible: true,
-        stored_refcount: header.h_refcount.get(),
         value_inodes: verdict.value_inodes,
         newly_flagged: verdict.newly_flagged,
         charged_bytes: verdict.charged_bytes,
@@ -167,13 +188,4 @@ fn store_hash(bytes: &mut [u8]) {
     let mut header = RawXattrHeader::from_block(bytes);
     header.h_hash = block_hash(Area::of_block(bytes)).into();
     header.store(bytes);
-}
-
-/// Compares stored and observed references of all plausible attribute blocks.
-pub fn check_refcounts(blocks: impl IntoIterator<Item = BlockReferences>, findings: &mut Findings) {
-    for BlockReferences { block, stored, observed } in blocks {
-        if stored != observed {
-            findings.raise(Problem::new(&problems::REFCOUNT).block(block).stored(stored).observed(observed));
-        }
-    }
 }

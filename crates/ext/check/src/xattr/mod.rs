@@ -11,13 +11,12 @@ mod encryption;
 mod in_inode;
 pub mod problems;
 mod region;
+pub(crate) mod repair;
 mod value_inode;
 
 use fsmend_base::InodeNo;
 
-pub use block::{
-    BlockAttributes, BlockReferences, check_refcounts, inspect_block, inspect_pointer, read_and_inspect_block,
-};
+pub use block::{BlockAttributes, inspect_block, inspect_pointer, read_and_inspect_block, settle_block};
 pub use encryption::{EncryptionState, inspect_encryption, policies_agree, policy_of};
 pub(crate) use in_inode::find_value;
 pub use in_inode::{InInodeAttributes, inspect_in_inode};

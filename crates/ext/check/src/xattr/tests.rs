@@ -8,14 +8,15 @@ use fsmend_ext_format::features::{Features, compat, incompat};
 use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::xattr::{Area, name_index};
 
+use super::repair::ValueMend;
 use super::testing::{
     AREA_AT, Attribute, BLOCK_SIZE, Stored, all_features, block_with, codes, device, edit, file_record, fs,
     mutate, put_inode, raised, record_with, seal, user,
 };
 use super::{
-    BlockAttributes, BlockReferences, EncryptionState, InInodeAttributes, check_refcounts,
-    check_value_inodes, inspect_block, inspect_encryption, inspect_in_inode, inspect_pointer, policies_agree,
-    policy_of, problems, read_and_inspect_block,
+    BlockAttributes, EncryptionState, InInodeAttributes, check_value_inodes, inspect_block,
+    inspect_encryption, inspect_in_inode, inspect_pointer, policies_agree, policy_of, problems,
+    read_and_inspect_block, settle_block,
 };
 
 const OWNER: InodeNo = InodeNo(12);
@@ -208,12 +209,25 @@ fn an_unreadable_block_is_not_plausible() {
 
 #[test]
 fn reference_counts_of_blocks() {
-    let mut findings = Findings::new();
-    let right = BlockReferences { block: BLOCK, stored: 2, observed: 2 };
-    check_refcounts([right], &mut findings);
-    assert!(findings.is_empty());
-    check_refcounts([right, BlockReferences { stored: 0, ..right }], &mut findings);
-    assert_eq!(raised(&findings), codes(&[&problems::REFCOUNT]));
+    let mut device = device();
+    let mut block = block_with(BLOCK, &[user(b"a", b"1")]);
+    block[4] = 2;
+    seal(BLOCK, &mut block);
+    let at = BLOCK.0 as usize * BLOCK_SIZE;
+    device.bytes_mut()[at..at + BLOCK_SIZE].copy_from_slice(&block);
+    let settle = |device: &MemoryDevice, references| {
+        let mut findings = Findings::new().gathering(true);
+        let found = settle_block(&fs(device, all_features()), OWNER, BLOCK, references, &mut findings);
+        assert!(found.plausible);
+        (raised(&findings), findings.take_edits())
+    };
+    assert_eq!(settle(&device, 2), (codes(&[]), Vec::new()));
+    let (rows, edits) = settle(&device, 1);
+    assert_eq!(rows, codes(&[&problems::REFCOUNT]));
+    // What is kept for the repair is right the second time.
+    assert_eq!((edits.len(), edits[0].offset), (1, at as u64));
+    device.bytes_mut()[at..at + BLOCK_SIZE].copy_from_slice(&edits[0].bytes);
+    assert_eq!(settle(&device, 1), (codes(&[]), Vec::new()));
 }
 
 /// A value inode with `references` counted references and 3000 bytes.
@@ -309,12 +323,15 @@ fn references_of_value_inodes() {
     let inode = RawInode::from_record(&holder_record(2));
     let judge = |references: u64| {
         let mut findings = Findings::new();
-        let spurious = check_value_inodes([(HOLDER, inode)], |_| references, &mut findings);
-        (spurious, raised(&findings))
+        let mends = check_value_inodes([(HOLDER, inode)], |_| references, &mut findings);
+        (mends, raised(&findings))
     };
     assert_eq!(judge(2), (vec![], vec![]));
-    assert_eq!(judge(3), (vec![], codes(&[&problems::VALUE_INODE_REFERENCES])));
-    assert_eq!(judge(0), (vec![HOLDER], codes(&[&problems::VALUE_INODE_SPURIOUS])));
+    assert_eq!(
+        judge(3),
+        (vec![(HOLDER, ValueMend::References(3))], codes(&[&problems::VALUE_INODE_REFERENCES]))
+    );
+    assert_eq!(judge(0), (vec![(HOLDER, ValueMend::Unflag)], codes(&[&problems::VALUE_INODE_SPURIOUS])));
 }
 
 fn context(version: u8, len: usize) -> Vec<u8> {

@@ -12,6 +12,7 @@ use fsmend_ext_format::xattr::{CharSign, Entry, VALUE_SIZE_MAX, ValueHolder};
 
 use super::area::Owner;
 use super::problems;
+use super::repair::ValueMend;
 use crate::Fs;
 
 /// What a reference to a value inode is worth.
@@ -94,25 +95,26 @@ fn in_clusters(fs: &Fs<'_>, size: u32) -> u64 {
 }
 
 /// Judges all inodes flagged `EA_INODE` after every inode has been inspected. `flagged` yields each of them as it
-/// will be after repair, `references` the number of entries that refer to it. Returns those that nobody refers to:
-/// they are ordinary files whose flag is spurious, and need a name like any other file. All others need no name, and
+/// will be after repair, `references` the number of entries that refer to it. Returns what has to change. Those that nobody
+/// refers to are ordinary files whose flag is spurious, and need a name like any other file. All others need no name, and
 /// their link count is 1.
 pub fn check_value_inodes(
     flagged: impl IntoIterator<Item = (InodeNo, RawInode)>,
     references: impl Fn(InodeNo) -> u64,
     findings: &mut Findings,
-) -> Vec<InodeNo> {
-    let mut spurious = Vec::new();
+) -> Vec<(InodeNo, ValueMend)> {
+    let mut mends = Vec::new();
     for (ino, inode) in flagged {
         let holder = ValueHolder::of(&inode);
         let observed = references(ino);
         if observed == 0 {
             findings.raise(Problem::new(&problems::VALUE_INODE_SPURIOUS).inode(ino));
-            spurious.push(ino);
+            mends.push((ino, ValueMend::Unflag));
         } else if observed != holder.references && !holder.uncounted {
             let problem = Problem::new(&problems::VALUE_INODE_REFERENCES).inode(ino);
             findings.raise(problem.stored(holder.references).observed(observed));
+            mends.push((ino, ValueMend::References(observed)));
         }
     }
-    spurious
+    mends
 }

@@ -1,0 +1,55 @@
+//! Inodes that hold attribute values, as all attributes together say that they have to be.
+
+use fsmend_base::InodeNo;
+use fsmend_ext_format::inode::{RawInode, flags};
+
+use crate::repair::Mender;
+
+/// What has to change in an inode that holds an attribute value, or says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValueMend {
+    /// It holds a value, but lacks the flag.
+    Flag,
+    /// It has the flag, but holds no value.
+    Unflag,
+    /// So many attributes refer to it.
+    References(u64),
+}
+
+impl ValueMend {
+    fn apply(self, raw: &mut RawInode) {
+        match self {
+            ValueMend::Flag => raw.set_flag(flags::EA_INODE),
+            ValueMend::Unflag => raw.clear_flag(flags::EA_INODE),
+            ValueMend::References(count) => {
+                raw.i_ctime.set((count >> 32) as u32);
+                raw.i_version.set(count as u32);
+            }
+        }
+    }
+}
+
+/// Mends the inodes that hold values.
+pub(crate) fn mend(mender: &mut Mender<'_>) {
+    let mends: Vec<(InodeNo, ValueMend)> = std::mem::take(&mut mender.remains.value_inodes);
+    for (inode, mend) in mends {
+        mender.amend_inode(inode, |raw| mend.apply(raw));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsmend_ext_format::xattr::ValueHolder;
+
+    #[test]
+    fn flags_and_references() {
+        let mut raw = RawInode::from_record(&[]);
+        ValueMend::Flag.apply(&mut raw);
+        ValueMend::References((3 << 32) + 7).apply(&mut raw);
+        assert!(raw.has_flag(flags::EA_INODE));
+        assert_eq!(ValueHolder::of(&raw).references, (3 << 32) + 7);
+        ValueMend::Unflag.apply(&mut raw);
+        assert!(!raw.has_flag(flags::EA_INODE));
+    }
+}
