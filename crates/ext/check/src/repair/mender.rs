@@ -15,7 +15,7 @@ use super::{Draft, Sketch, Wishes};
 use crate::links::Adjustments;
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
-use crate::{Fs, allocation, links, superblock};
+use crate::{Fs, allocation, group, links, mmp, superblock};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -52,6 +52,8 @@ pub struct Mender<'a> {
     pub wishes: Wishes,
     /// Workers that may be used.
     pub workers: usize,
+    /// Whether the backups of superblock and descriptors have to be written anew.
+    pub backups_lag: bool,
 }
 
 /// Mends what `fs` has wrong, and returns what has to be written over its device.
@@ -66,7 +68,8 @@ pub fn mend(
     draft.lay(std::mem::take(&mut remains.edits));
     let Fs { superblock, geometry, groups, metadata, now, .. } = fs;
     let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
-    let mut mender = Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers };
+    let mut mender =
+        Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
     mender.run();
     drop(mender);
     draft.into_changes()
@@ -75,6 +78,9 @@ pub fn mend(
 impl Mender<'_> {
     /// The order matters: places before contents, owners before names, names before counts, bitmaps and totals last.
     fn run(&mut self) {
+        superblock::repair::identify(self);
+        group::repair::mend(self);
+        mmp::repair::mend(self);
         links::repair::mend(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
