@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
-use fsmend_device::{Counted, Device, Overlay, ReadBackend};
+use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
@@ -15,6 +15,7 @@ use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Budget, Findings, Progress, Row};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
+use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
 
 use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
@@ -130,7 +131,16 @@ fn check_from(
     let mut laps = Laps::new(options.meter, Arc::clone(&counted));
     let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(counted);
     let budget = Arc::new(Budget::new(options.memory));
-    let settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
+    let mut choice = options.superblock;
+    let mut settled = superblock::settle(&overlay, choice, options.now, findings)?;
+    let was_backup = settled.is_backup();
+    if was_backup && options.repair.is_some() {
+        // A repair goes on with the backup in the place of the primary.
+        let primary = superblock::repair::as_primary(&settled);
+        overlay.write(SUPERBLOCK_OFFSET, &primary).map_err(beyond_device)?;
+        choice = SuperblockOptions::default();
+        settled = superblock::settle(&overlay, choice, options.now, &mut findings.fresh())?;
+    }
     plan::charge_tables(&settled.geometry, device.memory_max(), &budget)?;
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
@@ -140,13 +150,12 @@ fn check_from(
     drop(fs);
     let changed = !journal.writes.is_empty();
     lay_over(&mut overlay, block_size, journal.writes)?;
-    let mut settled = settled;
     if journal.replayed {
         // What the journal brings up to date is judged as the journal leaves it.
         let lost = &superblock::problems::PRIMARY_REPLACED;
-        let kept = |row: &Row| row.code.starts_with("ext.journal.") || (settled.is_backup() && row == lost);
+        let kept = |row: &Row| row.code.starts_with("ext.journal.") || (was_backup && row == lost);
         findings.retain(|problem| kept(problem.row));
-        settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
+        settled = superblock::settle(&overlay, choice, options.now, findings)?;
     }
     if settled.is_backup() && options.replay && !journal.replayed {
         settled.clear_recovery();
@@ -154,7 +163,7 @@ fn check_from(
     let mut again = findings.fresh();
     if changed && !journal.replayed {
         // A journal that is dropped or reset changes features.
-        settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
+        settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
     }
     let judged = if journal.replayed { &mut *findings } else { &mut again };
     let fs = open(&overlay, settled.clone(), options.now, judged);
@@ -164,7 +173,7 @@ fn check_from(
     drop(fs);
     if !orphans.writes.is_empty() {
         lay_over(&mut overlay, block_size, orphans.writes)?;
-        settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
+        settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
     }
     let mut fs = open(&overlay, settled.clone(), options.now, &mut again);
     let bad = bad_blocks::check(&fs, findings);
@@ -209,21 +218,28 @@ fn lay_over(
     writes: BTreeMap<u64, Box<[u8]>>,
 ) -> Result<(), Refusal> {
     for (block, contents) in writes {
-        overlay.write(block.saturating_mul(block_size), &contents).map_err(|error| Refusal {
-            code: "journal-beyond-device",
-            message: format!("the journal holds a block that the device does not have: {error}"),
-            way_out: "Check without it (--no-replay)".to_owned(),
-        })?;
+        overlay.write(block.saturating_mul(block_size), &contents).map_err(beyond_device)?;
     }
     Ok(())
+}
+
+fn beyond_device(error: ReadError) -> Refusal {
+    Refusal {
+        code: "journal-beyond-device",
+        message: format!("the journal holds a block that the device does not have: {error}"),
+        way_out: "Check without it (--no-replay)".to_owned(),
+    }
 }
 
 /// Loads the groups and marks the static metadata.
 pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &mut Findings) -> Fs<'d> {
     let groups = group::load(device, &settled, findings);
     let metadata = SharedBitmap::new(settled.geometry.blocks_count);
-    group::mark_metadata(&settled, &groups, &metadata, findings);
-    let Settled { superblock, geometry, .. } = settled;
+    let has_mmp_place = group::mark_metadata(&settled, &groups, &metadata, findings);
+    let Settled { mut superblock, geometry, .. } = settled;
+    if !has_mmp_place {
+        superblock.s_mmp_block = 0.into();
+    }
     Fs { device, superblock, geometry, groups, metadata, now }
 }
 

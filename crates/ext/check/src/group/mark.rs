@@ -11,8 +11,14 @@ use crate::mmp;
 use crate::superblock::Settled;
 
 /// Marks all static metadata in `metadata` (one bit per block): superblocks, descriptors, reserved descriptors, bitmaps,
-/// inode tables, the MMP block. Conflicts among them were settled by [`load`](super::load); here the MMP block joins.
-pub fn mark_metadata(settled: &Settled, groups: &[Group], metadata: &SharedBitmap, findings: &mut Findings) {
+/// inode tables, the MMP block. Conflicts among them were settled by [`load`](super::load); here the MMP block joins. Tells whether
+/// its place, if it has to have one, can be right.
+pub fn mark_metadata(
+    settled: &Settled,
+    groups: &[Group],
+    metadata: &SharedBitmap,
+    findings: &mut Findings,
+) -> bool {
     let geometry = &settled.geometry;
     if geometry.block_size == 1024 && geometry.first_data_block == 0 {
         set(metadata, BlockRange::new(0, 1));
@@ -32,13 +38,15 @@ pub fn mark_metadata(settled: &Settled, groups: &[Group], metadata: &SharedBitma
             || metadata.get(block)
         {
             findings.raise(Problem::new(&mmp::problems::PLACE).stored(block));
-        } else {
-            set(metadata, BlockRange::new(block, 1));
+            return false;
         }
+        set(metadata, BlockRange::new(block, 1));
     }
+    true
 }
 
-fn set(bitmap: &SharedBitmap, range: BlockRange) {
+/// Sets the bits of `range`.
+pub(super) fn set(bitmap: &SharedBitmap, range: BlockRange) {
     let end = range.end().min(bitmap.len());
     let mut block = range.start.0;
     while block < end {

@@ -8,6 +8,7 @@ mod descriptors;
 mod mark;
 mod places;
 pub mod problems;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 

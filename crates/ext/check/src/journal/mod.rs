@@ -24,7 +24,7 @@ use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
 use fsmend_ext_format::features::{compat, incompat};
-use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE};
+use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U32 as Be32;
@@ -51,6 +51,8 @@ pub struct JournalOutcome {
     pub replayed: bool,
     /// Whether the journal is unusable and a repair would drop and recreate it.
     pub dropped: bool,
+    /// What has to be written to the device of an external journal: byte offsets and bytes.
+    pub external_writes: Vec<(u64, Vec<u8>)>,
 }
 
 /// Examines the journal of `fs` (internal, or external on `external`) and, if `replay` is set and it is dirty,
@@ -66,7 +68,7 @@ pub fn examine(
 ) -> Result<JournalOutcome, Refusal> {
     let draft = Draft::new(fs);
     let outcome = JournalOutcome::default();
-    let mut examination = Examination { fs, draft, findings, outcome, room, needed: 0 };
+    let mut examination = Examination { fs, draft, findings, outcome, room, needed: 0, is_unreadable: false };
     examination.run(external, replay)?;
     let Examination { draft, mut outcome, needed, .. } = examination;
     if needed > room {
@@ -89,6 +91,8 @@ struct Examination<'a, 'd> {
     /// Memory that replayed blocks may take, and what they need.
     room: u64,
     needed: u64,
+    /// Whether some block of the journal could not be read.
+    is_unreadable: bool,
 }
 
 /// Memory for a replayed block beside its contents: its place in the list of sources, in the draft and in the overlay.
@@ -174,6 +178,7 @@ impl Examination<'_, '_> {
     }
 
     fn unreadable(&mut self, journal_block: u64, why: &str) {
+        self.is_unreadable = true;
         self.findings.raise(Problem::new(&UNREADABLE).stored(journal_block).detail("why", why));
     }
 
@@ -200,7 +205,29 @@ impl Examination<'_, '_> {
             return;
         }
         self.raise_about_superblock(Problem::new(&SUPERBLOCK_BAD).detail("why", why), log);
+        if let Some(raw) = superblock::fresh(log, self.fs.geometry.block_size, self.fs.superblock.s_uuid) {
+            self.store(log, &raw);
+        }
         self.edit_superblock(|raw| clear_recovery(raw, true));
+    }
+
+    /// Puts the journal's superblock in place, with its checksum.
+    fn store(&mut self, log: &Log<'_>, raw: &RawJournalSuperblock) {
+        let Some(block) = log.place(log.head) else { return };
+        let mut raw = raw.clone();
+        if raw.has_csum() {
+            raw.s_checksum = Be32::new(raw.computed_checksum());
+        }
+        if !log.internal {
+            let offset = block.saturating_mul(u64::from(self.fs.geometry.block_size));
+            self.outcome.external_writes = vec![(offset, raw.as_bytes().to_vec())];
+            return;
+        }
+        let Ok(mut contents) = self.draft.read(block) else { return };
+        if let Some(place) = contents.get_mut(..JOURNAL_SUPERBLOCK_SIZE) {
+            place.copy_from_slice(raw.as_bytes());
+            self.draft.put(block, contents);
+        }
     }
 
     fn consider(&mut self, log: &Log<'_>, bounds: &LogBounds, replay: bool) {
@@ -233,6 +260,11 @@ impl Examination<'_, '_> {
             self.raise_about_superblock(Problem::new(&ERRNO).stored(errno.wrapping_neg()), log);
             self.edit_superblock(|raw| raw.s_state = U16::new(raw.s_state.get() | STATE_ERROR));
         }
+        if bounds.had_v2_fields || (errno != 0 && !self.needs_recovery()) {
+            let mut raw = bounds.raw.clone();
+            raw.s_errno = Be32::new(0);
+            self.store(log, &raw);
+        }
         match (self.needs_recovery() || unflagged, replay) {
             (false, _) => {}
             (true, false) => self.findings.raise(Problem::new(&NOT_REPLAYED)),
@@ -251,6 +283,7 @@ impl Examination<'_, '_> {
         if !recovery.refused {
             whole &= self.write_sources(log, &recovery);
             if bounds.raw.fast_commit_blocks() > 0 {
+                let unreadable = self.findings.has(&UNREADABLE);
                 whole &= fast_commit::replay(
                     log,
                     bounds,
@@ -259,8 +292,13 @@ impl Examination<'_, '_> {
                     self.fs.now,
                     self.findings,
                 );
+                self.is_unreadable |= !unreadable && self.findings.has(&UNREADABLE);
             }
             self.outcome.replayed = true;
+        }
+        if self.is_unreadable {
+            // What cannot be read just now may still be there: the journal stays as it is.
+            return;
         }
         self.close_log(log, bounds, &recovery);
         let errno = bounds.raw.s_errno.get() != 0 || recovery.failed_commit.is_some();
@@ -287,7 +325,8 @@ impl Examination<'_, '_> {
         for trouble in &recovery.troubles {
             let problem = match trouble {
                 Trouble::Unreadable { journal_block, error } => {
-                    Problem::new(&UNREADABLE).stored(*journal_block).detail("why", error.to_string())
+                    self.unreadable(*journal_block, &error.to_string());
+                    continue;
                 }
                 Trouble::Broken { journal_block, why } => {
                     Problem::new(&LOG_BROKEN).stored(*journal_block).detail("why", *why)
@@ -338,19 +377,11 @@ impl Examination<'_, '_> {
 
     /// Marks the log as empty in the journal's own superblock.
     fn close_log(&mut self, log: &Log<'_>, bounds: &LogBounds, recovery: &Recovery) {
-        let Some(block) = log.place(log.head).filter(|_| log.internal) else { return };
-        let Ok(mut contents) = self.draft.read(block) else { return };
         let mut raw = bounds.raw.clone();
         raw.s_start = Be32::new(0);
         raw.s_sequence = Be32::new(recovery.end.wrapping_add(1));
         raw.s_errno = Be32::new(0);
-        if raw.has_csum() {
-            raw.s_checksum = Be32::new(raw.computed_checksum());
-        }
-        if let Some(place) = contents.get_mut(..JOURNAL_SUPERBLOCK_SIZE) {
-            place.copy_from_slice(raw.as_bytes());
-            self.draft.put(block, contents);
-        }
+        self.store(log, &raw);
     }
 
     fn edit_superblock(&mut self, edit: impl FnOnce(&mut RawSuperblock)) {

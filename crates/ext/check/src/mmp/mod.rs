@@ -6,16 +6,20 @@
 //! ```
 
 pub mod problems;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
 use fsmend_base::BlockNo;
 use fsmend_engine::problem::Value;
-use fsmend_engine::{Findings, Problem};
+use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::Fs;
+pub use repair::{MmpBlock, hold};
 
 /// `mmp_magic`.
 const MAGIC: u32 = 0x004D_4D50;
@@ -24,35 +28,25 @@ const SEQUENCE_CLEAN: u32 = 0xFF4D_4D50;
 /// `mmp_seq`: being checked.
 const SEQUENCE_FSCK: u32 = 0xE24D_4D50;
 
-/// Checks the MMP block, if the file system has the feature. (Its place was checked with the static metadata.)
+/// Where `mmp_seq` stands.
+const SEQUENCE: usize = 4;
+
+/// Checks the MMP block, if the file system has the feature. (Its place was checked with the static metadata.) A repair leaves it
+/// as after a clean unmount.
 pub fn check(fs: &Fs<'_>, findings: &mut Findings) {
-    let block = BlockNo(fs.superblock.s_mmp_block.get());
-    let has_place = block.0 > u64::from(fs.geometry.first_data_block) && fs.is_valid_block(block);
-    if !fs.geometry.features.has_incompat(incompat::MMP) || !has_place {
-        return;
-    }
-    let Ok(bytes) = fs.read_block(block) else {
+    let Some(block) = place(&fs.geometry, &fs.superblock) else { return };
+    let reset = |findings: &mut Findings, bytes: Vec<u8>| {
+        findings.edit(Layer::Record, fs.block_offset(block), &bytes);
+    };
+    let Ok(mut bytes) = fs.read_block(block) else {
         findings.raise(Problem::new(&problems::UNREADABLE).block(block));
-        return;
+        return reset(findings, repair::fresh(fs));
     };
-    let word = |offset: usize| {
-        u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
-    };
-    if word(0) != MAGIC {
-        let problem = Problem::new(&problems::MAGIC).block(block).stored(Value::Hex(word(0).into()));
-        findings.raise(problem.observed(Value::Hex(MAGIC.into())));
-        return;
+    if let Some(problem) = judge(&fs.geometry, &bytes) {
+        findings.raise(problem.block(block));
+        return reset(findings, repair::fresh(fs));
     }
-    let checked = checksum::mmp_block(fs.geometry.checksum_seed, &bytes);
-    if let Some(checked) =
-        checked.filter(|checked| fs.geometry.features.metadata_csum() && !checked.is_right())
-    {
-        let problem =
-            Problem::new(&problems::CHECKSUM).block(block).stored(Value::Hex(checked.stored.into()));
-        findings.raise(problem.observed(Value::Hex(checked.computed.into())));
-        return;
-    }
-    let state = match word(4) {
+    let state = match word(&bytes, SEQUENCE) {
         SEQUENCE_CLEAN => return,
         SEQUENCE_FSCK => "being checked",
         _ => "mounted",
@@ -60,6 +54,34 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) {
     let problem = Problem::new(&problems::IN_USE).observed(state);
     findings
         .raise(problem.detail("node", text(&bytes[0x10..0x50])).detail("device", text(&bytes[0x50..0x70])));
+    repair::set_sequence(&fs.geometry, &mut bytes, SEQUENCE_CLEAN);
+    reset(findings, bytes);
+}
+
+/// Where the block lies; `None` without the feature, or where it cannot be there.
+fn place(geometry: &Geometry, superblock: &RawSuperblock) -> Option<BlockNo> {
+    let block = superblock.s_mmp_block.get();
+    let is_there = geometry.features.has_incompat(incompat::MMP)
+        && block > u64::from(geometry.first_data_block)
+        && block < geometry.blocks_count;
+    is_there.then_some(BlockNo(block))
+}
+
+/// What makes these contents unusable.
+fn judge(geometry: &Geometry, bytes: &[u8]) -> Option<Problem> {
+    let magic = word(bytes, 0);
+    if magic != MAGIC {
+        let problem = Problem::new(&problems::MAGIC).stored(Value::Hex(magic.into()));
+        return Some(problem.observed(Value::Hex(MAGIC.into())));
+    }
+    let checked = checksum::mmp_block(geometry.checksum_seed, bytes)
+        .filter(|checked| geometry.features.metadata_csum() && !checked.is_right())?;
+    let problem = Problem::new(&problems::CHECKSUM).stored(Value::Hex(checked.stored.into()));
+    Some(problem.observed(Value::Hex(checked.computed.into())))
+}
+
+fn word(bytes: &[u8], offset: usize) -> u32 {
+    bytes.get(offset..offset + 4).map_or(0, |word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
 }
 
 fn text(bytes: &[u8]) -> Value {

@@ -1,7 +1,7 @@
 //! Free blocks and inodes for what a repair has to make anew: always the first free one from a goal on, so that the same
 //! repair takes the same places whoever runs it.
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
 
@@ -18,6 +18,19 @@ impl Mender<'_> {
         let start = geometry.cluster_of(goal.0).max(first);
         let end = geometry.blocks_count / unit_blocks;
         let unit = self.free_run(start, end, units).or_else(|| self.free_run(first, end, units))?;
+        self.claims.claim(unit, units);
+        Some(BlockNo(unit * unit_blocks))
+    }
+
+    /// Takes `count` blocks in one piece from free space within `range`, as [`allocate_blocks`](Self::allocate_blocks) does.
+    pub fn allocate_within(&self, range: BlockRange, count: u64) -> Option<BlockNo> {
+        let geometry = &self.fs.geometry;
+        let unit_blocks = u64::from(geometry.cluster_blocks);
+        let units = count.div_ceil(unit_blocks);
+        let first = geometry.cluster_of(u64::from(geometry.first_data_block));
+        let start = range.start.0.div_ceil(unit_blocks).max(first);
+        let end = range.end().min(geometry.blocks_count) / unit_blocks;
+        let unit = self.free_run(start, end, units)?;
         self.claims.claim(unit, units);
         Some(BlockNo(unit * unit_blocks))
     }

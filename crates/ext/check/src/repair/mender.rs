@@ -17,7 +17,7 @@ use crate::links::Adjustments;
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
-use crate::{Fs, allocation, links, superblock, xattr};
+use crate::{Fs, allocation, group, links, mmp, superblock, xattr};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -58,6 +58,8 @@ pub struct Mender<'a> {
     pub wishes: Wishes,
     /// Workers that may be used.
     pub workers: usize,
+    /// Whether the backups of superblock and descriptors have to be written anew.
+    pub backups_lag: bool,
 }
 
 /// Mends what `fs` has wrong, and returns what has to be written over its device.
@@ -73,7 +75,8 @@ pub fn mend(
     draft.lay(std::mem::take(&mut remains.edits));
     let Fs { superblock, geometry, groups, metadata, now, .. } = fs;
     let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
-    let mut mender = Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers };
+    let mut mender =
+        Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
     mender.run();
     drop(mender);
     draft.into_changes()
@@ -90,6 +93,9 @@ fn leave_contested(fs: &Fs<'_>, claims: &Claims, edits: &mut Vec<Edit>) {
 impl Mender<'_> {
     /// The order matters: places before contents, owners before names, names before counts, bitmaps and totals last.
     fn run(&mut self) {
+        superblock::repair::identify(self);
+        group::repair::mend(self);
+        mmp::repair::mend(self);
         xattr::repair::mend(self);
         links::repair::mend(self);
         let totals = allocation::repair::mend(self);

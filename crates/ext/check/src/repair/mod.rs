@@ -8,6 +8,7 @@ mod allocator;
 mod draft;
 pub mod map;
 mod mender;
+mod protocol;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,9 +18,11 @@ use fsmend_engine::{Findings, Progress};
 
 use crate::Refusal;
 use crate::run::{CheckOptions, CheckReport, Refused, check};
+use crate::superblock::SuperblockOptions;
 
 pub use draft::{Draft, Sketch};
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
+pub use protocol::{marker, superblock_last};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
 const ROUNDS_MAX: u32 = 12;
@@ -81,7 +84,7 @@ pub fn plan(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<Repair, Refused> {
-    let mending = CheckOptions { repair: Some(options.wishes), ..options.check.clone() };
+    let mut mending = CheckOptions { repair: Some(options.wishes), ..options.check.clone() };
     let mut changes = Overlay::new(Arc::clone(device));
     let mut first: Option<CheckReport> = None;
     for rounds in 1.. {
@@ -99,6 +102,8 @@ pub fn plan(
             }
             lay(&mut changes, new);
             first = Some(report);
+            // A superblock that the user named stands in the place of the primary by now.
+            mending.superblock = SuperblockOptions::default();
             continue;
         };
         if !report.findings.is_damaged() || new.is_empty() || rounds == ROUNDS_MAX {

@@ -4,6 +4,7 @@
 //! do not fit) and a sound backup describes another layout, the best backup stands in for it. What is wrong with the
 //! chosen one is raised and mended in [`Settled`].
 
+mod backups;
 mod candidates;
 mod fields;
 mod foreign;

@@ -1,20 +1,19 @@
-//! The primary superblock as it has to be: totals, state, times, checksum.
+//! The superblock as it has to be: identity, totals, state, times, checksum; in the place of the primary.
 
+use fsmend_base::SeededRandom;
 use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, incompat, ro_compat};
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
-use zerocopy::IntoBytes;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::{FromBytes, IntoBytes};
 
-use super::problems;
+use super::{Settled, problems};
 use crate::allocation::Totals;
 use crate::repair::Mender;
 use crate::{extent, inline_data, links, xattr};
 
-/// Byte offset of the primary superblock.
-const PRIMARY: u64 = 1024;
 /// `s_state`: cleanly unmounted.
-const STATE_VALID: u16 = 1;
+pub(super) const STATE_VALID: u16 = 1;
 /// `s_state`: the kernel found errors.
 const STATE_ERRORS: u16 = 2;
 
@@ -45,6 +44,46 @@ pub(crate) fn missing_features(findings: &Findings) -> Features {
     })
 }
 
+/// The bytes of a primary superblock that says what `settled`, a backup, says.
+pub(crate) fn as_primary(settled: &Settled) -> Vec<u8> {
+    let mut superblock = settled.superblock.clone();
+    superblock.s_block_group_nr = 0.into();
+    seal(&mut superblock);
+    superblock.as_bytes().to_vec()
+}
+
+/// Gives a file system without UUID one, before anything gets a checksum. It follows from what the superblock says and from the
+/// time, so that the same repair gives the same UUID whoever works it out.
+pub(crate) fn identify(mender: &mut Mender<'_>) {
+    let superblock = &mut mender.fs.superblock;
+    if superblock.s_uuid != [0; 16] {
+        return;
+    }
+    superblock.s_uuid = fresh_uuid(superblock, mender.fs.now);
+    let features = superblock.features();
+    if features.metadata_csum() && !features.has_incompat(incompat::CSUM_SEED) {
+        // All checksums hang on the old UUID: its seed is kept, as after a change of the UUID by the usual tools.
+        superblock.s_checksum_seed = mender.fs.geometry.checksum_seed.into();
+        superblock.s_feature_incompat |= incompat::CSUM_SEED;
+        mender.fs.geometry.features = superblock.features();
+    }
+    mender.fs.geometry.uuid = superblock.s_uuid;
+    mender.backups_lag |= features.has_ro_compat(ro_compat::GDT_CSUM);
+}
+
+/// A UUID of the random kind (version 4), drawn from the contents of the superblock.
+fn fresh_uuid(superblock: &RawSuperblock, now: u64) -> [u8; 16] {
+    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    let seed = superblock.as_bytes().iter().chain(&now.to_le_bytes()).fold(0xCBF2_9CE4_8422_2325, fnv);
+    let mut random = SeededRandom::new(seed);
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&random.next_u64().to_le_bytes());
+    uuid[8..].copy_from_slice(&random.next_u64().to_le_bytes());
+    uuid[6] = uuid[6] & 0x0F | 0x40;
+    uuid[8] = uuid[8] & 0x3F | 0x80;
+    uuid
+}
+
 /// Writes the primary superblock if it is not as it has to be.
 pub(crate) fn mend(mender: &mut Mender<'_>, totals: &Totals) {
     let unit = u64::from(mender.fs.geometry.cluster_blocks);
@@ -59,31 +98,66 @@ pub(crate) fn mend(mender: &mut Mender<'_>, totals: &Totals) {
     superblock.s_feature_ro_compat.set(superblock.s_feature_ro_compat.get() | missing.ro_compat);
     superblock.s_free_inodes_count.set(totals.free_inodes as u32);
     superblock.s_state.set((superblock.s_state.get() | STATE_VALID) & !STATE_ERRORS);
+    forget_errors(superblock);
     seal(superblock);
     let mut stored = [0; SUPERBLOCK_SIZE];
-    let is_readable = mender.draft.read_at(PRIMARY, &mut stored).is_ok();
+    let is_readable = mender.draft.read_at(SUPERBLOCK_OFFSET, &mut stored).is_ok();
     if !is_readable || stored[..] != *superblock.as_bytes() {
         mark_checked(superblock, mender.fs.now);
         seal(superblock);
-        mender.draft.write(PRIMARY, superblock.as_bytes());
+        mender.draft.write(SUPERBLOCK_OFFSET, superblock.as_bytes());
     }
+    super::backups::refresh(mender);
 }
 
-/// A file system that has just been checked: no errors on record, no mounts since.
+/// A file system that has just been checked: no mounts since.
 pub(crate) fn mark_checked(superblock: &mut RawSuperblock, now: u64) {
     superblock.s_mnt_count.set(0);
     superblock.s_lastcheck.set(now as u32);
     superblock.s_lastcheck_hi = (now >> 32) as u8;
     superblock.s_wtime.set(now as u32);
     superblock.s_wtime_hi = (now >> 32) as u8;
-    superblock.s_error_count.set(0);
 }
 
-/// Puts the right checksum into it, where the file system has them.
+/// Clears what the kernel has recorded of errors: they are mended.
+fn forget_errors(raw: &mut RawSuperblock) {
+    raw.s_error_count = 0.into();
+    raw.s_first_error_time = 0.into();
+    raw.s_first_error_time_hi = 0;
+    raw.s_first_error_ino = 0.into();
+    raw.s_first_error_block = 0.into();
+    raw.s_first_error_func = [0; 32];
+    raw.s_first_error_line = 0.into();
+    raw.s_first_error_errcode = 0;
+    raw.s_last_error_time = 0.into();
+    raw.s_last_error_time_hi = 0;
+    raw.s_last_error_ino = 0.into();
+    raw.s_last_error_line = 0.into();
+    raw.s_last_error_block = 0.into();
+    raw.s_last_error_func = [0; 32];
+    raw.s_last_error_errcode = 0;
+}
+
+/// Puts the right checksum into a superblock, where the file system has checksums.
 pub(crate) fn seal(superblock: &mut RawSuperblock) {
     if superblock.features().metadata_csum() {
         checksum::seal_superblock(superblock);
     }
+}
+
+/// `stored`, the bytes of a primary superblock, marked as being repaired: not clean, with errors. `None` when it is no superblock
+/// that could carry a mark.
+pub(crate) fn marked(stored: &[u8; SUPERBLOCK_SIZE]) -> Option<Vec<u8>> {
+    let mut superblock = RawSuperblock::read_from_bytes(stored).ok()?;
+    let has_checksum = superblock.features().metadata_csum();
+    let is_whole = superblock.s_magic.get() == fsmend_ext_format::superblock::EXT_MAGIC
+        && (!has_checksum || checksum::superblock(&superblock).is_right());
+    if !is_whole {
+        return None;
+    }
+    superblock.s_state = (superblock.s_state.get() & !STATE_VALID | STATE_ERRORS).into();
+    seal(&mut superblock);
+    Some(superblock.as_bytes().to_vec())
 }
 
 #[cfg(test)]

@@ -1,0 +1,74 @@
+//! New places for bitmaps and inode tables that have lost theirs.
+//!
+//! As near as can be: in the group itself, else in its flexible group, else (where that is allowed at all) anywhere. A bitmap is
+//! worked out and written later, with those of all other groups; an inode table starts empty.
+
+use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED};
+
+use super::mark;
+use super::places::{KINDS, Kind};
+use crate::repair::Mender;
+
+/// Gives every place that is lost a new one. Where there is no room it stays lost, which the next look says.
+pub(crate) fn mend(mender: &mut Mender<'_>) {
+    for group in (0..mender.fs.geometry.group_count).map(GroupNo) {
+        for kind in KINDS {
+            if mender.fs.group(group).is_some_and(|group| kind.place(&group.desc) == 0) {
+                relocate(mender, group, kind);
+            }
+        }
+    }
+}
+
+fn relocate(mender: &mut Mender<'_>, group: GroupNo, kind: Kind) {
+    let geometry = &mender.fs.geometry;
+    let count = if kind == Kind::InodeTable { u64::from(geometry.inode_table_blocks()) } else { 1 };
+    let near = allowed(mender, group).into_iter();
+    let Some(start) = near.filter_map(|range| mender.allocate_within(range, count)).next() else { return };
+    let taken = BlockRange::new(start.0, count);
+    settle_in(mender, taken);
+    if kind == Kind::InodeTable {
+        let block = vec![0; mender.fs.geometry.block_size as usize];
+        (taken.start.0..taken.end()).for_each(|at| mender.write_block(BlockNo(at), &block));
+    }
+    let has_marks = mender.fs.geometry.features.group_csum();
+    let desc = &mut mender.fs.groups[group.0 as usize].desc;
+    kind.set_place(desc, start.0);
+    if kind == Kind::InodeTable && has_marks {
+        desc.flags = desc.flags & !BG_INODE_UNINIT | BG_INODE_ZEROED;
+        desc.itable_unused = 0;
+    }
+    mender.backups_lag = true;
+}
+
+/// Makes it known that `taken` holds static metadata from now on.
+pub(crate) fn settle_in(mender: &mut Mender<'_>, taken: BlockRange) {
+    mark::set(&mender.fs.metadata, taken);
+    // A bitmap that was never written stands for the structures that the usual rules place in its group.
+    let geometry = &mender.fs.geometry;
+    let first = geometry.group_of_block(taken.start).map_or(0, |group| group.0);
+    let last = geometry.group_of_block(BlockNo(taken.end() - 1)).map_or(first, |group| group.0);
+    for host in first..=last {
+        mender.fs.groups[host as usize].desc.flags &= !BG_BLOCK_UNINIT;
+    }
+}
+
+/// Where the structures of `group` may lie, the best first.
+fn allowed(mender: &Mender<'_>, group: GroupNo) -> Vec<BlockRange> {
+    let geometry = &mender.fs.geometry;
+    let mut ranges = vec![geometry.group_blocks(group)];
+    if geometry.features.has_incompat(incompat::FLEX_BG) {
+        let groups = 1u32.checked_shl(mender.fs.superblock.s_log_groups_per_flex.into()).unwrap_or(u32::MAX);
+        let first = group.0 - group.0 % groups.max(1);
+        let start = geometry.group_first_block(GroupNo(first));
+        let end = geometry
+            .group_blocks(GroupNo(first.saturating_add(groups - 1).min(geometry.group_count - 1)))
+            .end();
+        ranges.push(BlockRange::new(start, end - start));
+        let first = u64::from(geometry.first_data_block);
+        ranges.push(BlockRange::new(first, geometry.blocks_count - first));
+    }
+    ranges
+}

@@ -1,0 +1,123 @@
+//! Backups of superblock and descriptors, brought up to date where they would be of no use.
+//!
+//! Counts, times and states of backups lag behind by design; identity, features and layout must not.
+
+use fsmend_base::{BlockNo, GroupNo};
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::repair::{STATE_VALID, seal};
+use crate::repair::Mender;
+
+/// More groups than this are not searched for backups that lag behind.
+const GROUPS_MAX: u32 = 4096;
+
+/// Writes the backups that lag behind: all of them when places or checksums have changed.
+pub(super) fn refresh(mender: &Mender<'_>) {
+    let geometry = &mender.fs.geometry;
+    let last = if mender.backups_lag { geometry.group_count } else { geometry.group_count.min(GROUPS_MAX) };
+    let mut any = mender.backups_lag;
+    for group in (1..last).map(GroupNo).filter(|group| geometry.has_superblock(*group)) {
+        if mender.backups_lag || lags(mender, group) {
+            any = true;
+            write_superblock(mender, group);
+            write_descriptors(mender, group);
+        }
+    }
+    if any {
+        write_meta_groups(mender);
+    }
+}
+
+fn read(mender: &Mender<'_>, group: GroupNo) -> Option<RawSuperblock> {
+    let bytes = mender.read_block(BlockNo(mender.fs.geometry.group_head_start(group))).ok()?;
+    RawSuperblock::read_from_prefix(&bytes).ok().map(|(raw, _)| raw)
+}
+
+fn lags(mender: &Mender<'_>, group: GroupNo) -> bool {
+    let Some(stored) = read(mender, group) else { return true };
+    let has_right_checksum =
+        !stored.features().metadata_csum() || fsmend_ext_format::checksum::superblock(&stored).is_right();
+    stored.s_magic.get() != EXT_MAGIC
+        || !has_right_checksum
+        || essence(&stored) != essence(&mender.fs.superblock)
+}
+
+/// What a backup has to have in common with the primary.
+fn essence(raw: &RawSuperblock) -> ([u32; 18], [u8; 16]) {
+    // Kernels switch these on in the primary alone.
+    let lazy = ro_compat::ORPHAN_PRESENT | ro_compat::LARGE_FILE;
+    let numbers = [
+        raw.s_inodes_count.get(),
+        raw.s_blocks_count_lo.get(),
+        raw.s_blocks_count_hi.get(),
+        raw.s_first_data_block.get(),
+        raw.s_log_block_size.get(),
+        raw.s_log_cluster_size.get(),
+        raw.s_blocks_per_group.get(),
+        raw.s_inodes_per_group.get(),
+        raw.s_rev_level.get(),
+        raw.s_first_ino.get(),
+        u32::from(raw.s_inode_size.get()) << 16 | u32::from(raw.s_desc_size.get()),
+        raw.s_feature_compat.get() & !compat::FAST_COMMIT,
+        raw.s_feature_incompat.get() & !incompat::RECOVER,
+        raw.s_feature_ro_compat.get() & !lazy,
+        u32::from(raw.s_reserved_gdt_blocks.get()),
+        raw.s_first_meta_bg.get(),
+        raw.s_checksum_seed.get(),
+        raw.s_journal_inum.get(),
+    ];
+    (numbers, raw.s_uuid)
+}
+
+fn write_superblock(mender: &Mender<'_>, group: GroupNo) {
+    let mut raw = mender.fs.superblock.clone();
+    raw.s_block_group_nr = (group.0 as u16).into();
+    raw.s_feature_incompat &= !incompat::RECOVER;
+    raw.s_state &= !STATE_VALID;
+    seal(&mut raw);
+    let block = BlockNo(mender.fs.geometry.group_head_start(group));
+    // In a block of its own, zeroes follow.
+    let mut bytes = vec![0; mender.fs.geometry.block_size as usize];
+    if let Some(place) = bytes.get_mut(..raw.as_bytes().len()) {
+        place.copy_from_slice(raw.as_bytes());
+    }
+    put(mender, block, &bytes);
+}
+
+/// The descriptors that are kept behind every backup of the superblock.
+fn write_descriptors(mender: &Mender<'_>, group: GroupNo) {
+    let geometry = &mender.fs.geometry;
+    if geometry.in_meta_bg(group) {
+        return;
+    }
+    let start = geometry.group_head_start(group) + 1;
+    for index in 0..geometry.old_desc_blocks() {
+        copy(mender, index, BlockNo(start + u64::from(index)));
+    }
+}
+
+/// The copies of descriptors that are kept within meta block groups.
+fn write_meta_groups(mender: &Mender<'_>) {
+    let geometry = &mender.fs.geometry;
+    for index in geometry.old_desc_blocks()..geometry.desc_blocks() {
+        for block in geometry.descriptor_copies(index, usize::MAX).into_iter().skip(1) {
+            copy(mender, index, block);
+        }
+    }
+}
+
+/// Copies block `index` of the primary descriptors to `block`.
+fn copy(mender: &Mender<'_>, index: u32, block: BlockNo) {
+    let Some(&primary) = mender.fs.geometry.descriptor_copies(index, 1).first() else { return };
+    if let Ok(bytes) = mender.read_block(primary) {
+        put(mender, block, &bytes);
+    }
+}
+
+fn put(mender: &Mender<'_>, block: BlockNo, bytes: &[u8]) {
+    if mender.read_block(block).ok().as_deref() != Some(bytes) {
+        mender.write_block(block, bytes);
+    }
+}
