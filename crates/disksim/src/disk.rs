@@ -46,6 +46,11 @@ impl SimDisk {
         self.state().faults.add(fault);
     }
 
+    /// Takes all planned failures back: somebody has put in a new cable.
+    pub fn forget_faults(&self) {
+        self.state().faults = Faults::default();
+    }
+
     /// All bytes, as a reader without bad luck sees them.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len as usize];

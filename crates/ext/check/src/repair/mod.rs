@@ -6,6 +6,7 @@
 
 mod allocator;
 mod draft;
+mod marker;
 mod mender;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::Refusal;
 use crate::run::{CheckOptions, CheckReport, Refused, check};
 
 pub use draft::{Draft, Sketch};
+pub use marker::marker;
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
