@@ -2,10 +2,12 @@
 //! is found afterwards, the next run has to end in the same bytes as an undisturbed one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsmend_base::SeededRandom;
 use fsmend_device::{
-    Applied, ApplyError, ApplyOptions, Control, LogState, Plan, Recovered, Way, apply, recover, undo,
+    Applied, ApplyError, ApplyOptions, Control, Device, LogState, Plan, Progress, Recovered, Step, Way,
+    apply, recover, undo,
 };
 use fsmend_disksim::{Machine, SimDisk, SimFile};
 
@@ -41,6 +43,14 @@ impl std::ops::AddAssign for Swept {
     }
 }
 
+/// What undisturbed runs lead to.
+struct Calm {
+    /// After the whole run.
+    done: World,
+    /// When the target has been marked, and nothing else been written to it.
+    marked: SimDisk,
+}
+
 /// A machine with the target and a place for the log.
 struct World {
     machine: Machine,
@@ -72,12 +82,41 @@ impl Case {
         Ok(swept)
     }
 
-    /// An undisturbed run.
-    fn calm(&self) -> Result<World, Failure> {
-        let world = self.world(0);
-        self.apply(&world, true).map_err(|error| format!("{}: undisturbed: {error}", self.name))?;
-        world.machine.restart();
-        Ok(world)
+    fn calm(&self) -> Result<Calm, Failure> {
+        let (done, marked) = (self.world(0), self.world(0));
+        self.apply(&done, true).map_err(|error| format!("{}: undisturbed: {error}", self.name))?;
+        done.machine.restart();
+        let stop = AtomicBool::new(false);
+        let progress = |progress: Progress| stop.store(progress.step == Step::Mark, Ordering::Relaxed);
+        let control = Control { stop: &stop, progress: &progress };
+        let options = ApplyOptions { start: 0, keep_undo: true, control };
+        let _ = apply(&self.plan, &marked.disk, &marked.log, &options);
+        Ok(Calm { done, marked: marked.disk })
+    }
+
+    /// Whether an outsider who looks at the target now is warned: nothing else is written before the marks are there in full, and they
+    /// do not go before all else is written.
+    fn order_is_kept(&self, disk: &SimDisk, calm: &Calm) -> bool {
+        let before = self.world(0).disk;
+        let (mut any_begun, mut all_done, mut all_marked, mut any_last) = (false, true, true, false);
+        for block in self.plan.blocks() {
+            let shown = |disk: &SimDisk| -> Vec<u8> {
+                let mut bytes = vec![0; block.len as usize];
+                let _ = disk.read_at(block.offset, &mut bytes);
+                bytes
+            };
+            let (now, before, after) = (shown(disk), shown(&before), shown(&calm.done.disk));
+            if !block.is_last {
+                any_begun |= now != before;
+                all_done &= now == after;
+                continue;
+            }
+            let marked = shown(&calm.marked);
+            all_marked &= now == marked;
+            let sectors = now.chunks(512).zip(before.chunks(512)).zip(marked.chunks(512));
+            any_last |= sectors.into_iter().any(|((now, before), marked)| now != before && now != marked);
+        }
+        all_done || (!any_last && (!any_begun || all_marked))
     }
 
     fn world(&self, seed: u64) -> World {
@@ -95,7 +134,7 @@ impl Case {
     /// Whether there was a request `cut` at all.
     fn cut_apply(
         &self,
-        calm: &World,
+        calm: &Calm,
         seed: u64,
         cut: u64,
         keep_undo: bool,
@@ -111,9 +150,12 @@ impl Case {
         }
         swept.cuts += 1;
         world.machine.restart();
+        if !self.order_is_kept(&world.disk, calm) {
+            return Err(failed("the target is half written and does not say so"));
+        }
         let outcome = run_to_end(&world, Way::AsBegun, seed % 2, swept).map_err(|why| failed(&why))?;
         let untouched = world.disk.holds_same_as(&self.world(0).disk);
-        let done = world.disk.holds_same_as(&calm.disk);
+        let done = world.disk.holds_same_as(&calm.done.disk);
         match outcome {
             // The log was not complete; or it was removed after the last block.
             None | Some(Recovered::Dropped) if untouched => {
@@ -121,7 +163,7 @@ impl Case {
                 world.log = SimFile::create("log", &world.machine);
                 self.apply(&world, keep_undo).map_err(|error| failed(&error.to_string()))?;
                 world.machine.restart();
-                if !world.disk.holds_same_as(&calm.disk) {
+                if !world.disk.holds_same_as(&calm.done.disk) {
                     return Err(failed("begun anew, it ends in other bytes"));
                 }
             }
@@ -135,10 +177,11 @@ impl Case {
         Ok(true)
     }
 
-    fn cut_undo(&self, calm: &World, seed: u64, cut: u64, swept: &mut Swept) -> Result<bool, Failure> {
+    fn cut_undo(&self, calm: &Calm, seed: u64, cut: u64, swept: &mut Swept) -> Result<bool, Failure> {
         let failed = |why: &str| format!("{}: undo, seed {seed}, cut {cut}: {why}", self.name);
         let machine = Machine::new(seed ^ (cut << 20));
-        let world = World { disk: calm.disk.copy_to(&machine), log: calm.log.copy_to(&machine), machine };
+        let world =
+            World { disk: calm.done.disk.copy_to(&machine), log: calm.done.log.copy_to(&machine), machine };
         world.machine.cut_power_at(cut);
         let result = undo(&world.log, &world.disk, false, Control::unattended());
         if world.machine.is_on() {
@@ -152,7 +195,7 @@ impl Case {
         world.machine.restart();
         let outcome = run_to_end(&world, Way::AsBegun, seed % 2, swept).map_err(|why| failed(&why))?;
         if outcome == Some(Recovered::Nothing(LogState::Applied)) {
-            if !world.disk.holds_same_as(&calm.disk) {
+            if !world.disk.holds_same_as(&calm.done.disk) {
                 return Err(failed("the log says that nothing was begun, but the target has changed"));
             }
             undo(&world.log, &world.disk, false, Control::unattended())
@@ -167,7 +210,7 @@ impl Case {
     }
 
     /// An apply that was cut in the middle is taken back, and that is cut, too.
-    fn cut_taking_back(&self, calm: &World, seed: u64, swept: &mut Swept) -> Result<(), Failure> {
+    fn cut_taking_back(&self, calm: &Calm, seed: u64, swept: &mut Swept) -> Result<(), Failure> {
         let requests = self.requests();
         for cut in 0..requests {
             let failed = |why: &str| format!("{}: taking back, seed {seed}, cut {cut}: {why}", self.name);
@@ -179,7 +222,7 @@ impl Case {
             let outcome = run_to_end(&world, Way::Back, 1 + seed % 2, swept).map_err(|why| failed(&why))?;
             let closed = outcome == Some(Recovered::Nothing(LogState::Applied));
             let fine = match closed {
-                true => world.disk.holds_same_as(&calm.disk),
+                true => world.disk.holds_same_as(&calm.done.disk),
                 false => world.disk.holds_same_as(&self.world(0).disk),
             };
             if !fine {

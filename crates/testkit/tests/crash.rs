@@ -2,10 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::SeededRandom;
-use fsmend_device::{Draft, MemoryDevice, Plan};
+use fsmend_device::{Device, Draft, MemoryDevice, Plan};
+use fsmend_engine::Progress;
+use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
 use fsmend_testkit::crash::{Case, Swept};
+use fsmend_testkit::damage::{Damage, Survey};
+use fsmend_testkit::host::skip;
+use fsmend_testkit::image::{Built, build, matrix};
+use fsmend_testkit::within::{Manner, check_options};
 
 /// Writes at random places: single bytes, blocks, runs over many blocks; with or without a marker.
 fn random_case(seed: u64) -> Case {
@@ -46,4 +53,70 @@ fn random_plans_survive_every_cut() {
         "{swept:?}"
     );
     println!("{swept:?}");
+}
+
+/// Sound images that are small, of every format and with checksums or without.
+const BASES: &[&str] = &[
+    "ext4-defaults",
+    "ext2-1k",
+    "ext3-1k",
+    "extents-deep-1k",
+    "quota-1k",
+    "uninit-bg",
+    "revision-0",
+    "orphan-file-1k",
+];
+
+/// Repairs for the sweep; `FSMEND_CRASH_CASES` asks for more.
+fn repairs_wanted() -> usize {
+    std::env::var("FSMEND_CRASH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
+}
+
+/// The repair of a damaged image, if it needs one and one can be made.
+fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
+    let memory: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), image.clone()));
+    let options = RepairOptions { check: check_options(Manner::default()), wishes: Wishes::default() };
+    let repair = repair::plan(&memory, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
+    if repair.changes.is_empty() || !repair.is_clean() {
+        return None;
+    }
+    let marker = repair::marker(&memory, &repair.changes);
+    let draft = Draft { changes: &repair.changes, marker: &marker, ..Draft::default() };
+    let plan = Plan::make(&memory, &draft).unwrap();
+    Some(Case { name, before: Arc::new(image), plan })
+}
+
+#[test]
+fn repairs_survive_every_cut() {
+    let surveys: Vec<(&str, Survey)> = BASES.iter().filter_map(|base| Some((*base, survey(base)?))).collect();
+    if surveys.is_empty() {
+        return;
+    }
+    let (mut swept, mut repairs) = (Swept::default(), 0);
+    for seed in 0..repairs_wanted() as u64 * 8 {
+        if repairs == repairs_wanted() {
+            break;
+        }
+        let (base, survey) = &surveys[seed as usize % surveys.len()];
+        let mut image = survey.image.clone();
+        for part in 0..1 + seed % 3 {
+            Damage::of_a_field(survey, seed * 3 + part).apply_to_bytes(&mut image);
+        }
+        let Some(case) = repair_case(format!("{base} with damage {seed}"), image) else { continue };
+        swept += case.sweep(seed..seed + 2).unwrap_or_else(|failure| panic!("{failure}"));
+        repairs += 1;
+    }
+    assert_eq!(repairs, repairs_wanted(), "so many could be repaired at all; {swept:?}");
+    println!("{repairs} repairs: {swept:?}");
+}
+
+fn survey(base: &str) -> Option<Survey> {
+    let recipe = matrix::all().into_iter().find(|recipe| recipe.name == base).unwrap();
+    match build(&recipe).unwrap() {
+        Built::Image(image) => Some(Survey::of(&image).unwrap()),
+        Built::Skipped(reason) => {
+            skip(&format!("crash sweep of {base}"), &reason);
+            None
+        }
+    }
 }
