@@ -87,7 +87,9 @@ impl Case {
         self.apply(&done, true).map_err(|error| format!("{}: undisturbed: {error}", self.name))?;
         done.machine.restart();
         let stop = AtomicBool::new(false);
-        let progress = |progress: Progress| stop.store(progress.step == Step::Mark, Ordering::Relaxed);
+        let progress = |Progress { step, done, total }: Progress| {
+            stop.fetch_or(step == Step::Mark && done == total, Ordering::Relaxed);
+        };
         let control = Control { stop: &stop, progress: &progress };
         let options = ApplyOptions { start: 0, keep_undo: true, control };
         let _ = apply(&self.plan, &marked.disk, &marked.log, &options);
