@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn sectors_fail_as_planned() {
         let (_, disk) = disk(1);
-        disk.plan_fault(Fault { kind: FaultKind::Write, sectors: 1..2, times: Some(1) });
-        disk.plan_fault(Fault { kind: FaultKind::Read, sectors: 4..5, times: None });
+        disk.plan_fault(Fault::transient(FaultKind::Write, 1..2, 1));
+        disk.plan_fault(Fault::lasting(FaultKind::Read, 4..5));
         disk.write_at(0, &[1; 2048]).unwrap_err();
         assert_eq!(disk.bytes()[511..513], [1, 0]);
         disk.write_at(0, &[1; 2048]).unwrap();

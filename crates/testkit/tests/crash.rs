@@ -55,6 +55,14 @@ fn random_plans_survive_every_cut() {
     println!("{swept:?}");
 }
 
+#[test]
+fn every_failing_request_stops_the_apply_and_loses_nothing() {
+    let failed: u64 = (100..130)
+        .map(|seed| random_case(seed).sweep_faults(seed).unwrap_or_else(|failure| panic!("{failure}")))
+        .sum();
+    assert!(failed > 1000, "{failed} requests failed");
+}
+
 /// Sound images that are small, of every format and with checksums or without.
 const BASES: &[&str] = &[
     "ext4-defaults",

@@ -1,6 +1,8 @@
 //! Crash sweeps: a plan is carried out on a simulated disk, and the power is cut at every request, one after the other. Whatever
 //! is found afterwards, the next run has to end in the same bytes as an undisturbed one.
 
+mod faults;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
