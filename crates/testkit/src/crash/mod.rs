@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsmend_base::SeededRandom;
 use fsmend_device::{
     Applied, ApplyError, ApplyOptions, Control, Device, LogState, Plan, Progress, Recovered, Step, Way,
-    apply, recover, undo,
+    apply, inspect_log, recover, undo,
 };
 use fsmend_disksim::{Machine, SimDisk, SimFile};
 
@@ -88,6 +88,10 @@ impl Case {
         let (done, marked) = (self.world(0), self.world(0));
         self.apply(&done, true).map_err(|error| format!("{}: undisturbed: {error}", self.name))?;
         done.machine.restart();
+        match inspect_log(&done.log) {
+            Ok(Some(log)) if log.state == LogState::Applied => {}
+            state => return Err(format!("{}: undisturbed, its log is {state:?}", self.name)),
+        }
         let stop = AtomicBool::new(false);
         let progress = |Progress { step, done, total }: Progress| {
             stop.fetch_or(step == Step::Mark && done == total, Ordering::Relaxed);
