@@ -46,6 +46,11 @@ impl SimDisk {
         self.state().faults.add(fault);
     }
 
+    /// Takes all planned failures back: somebody has put in a new cable.
+    pub fn forget_faults(&self) {
+        self.state().faults = Faults::default();
+    }
+
     /// All bytes, as a reader without bad luck sees them.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len as usize];
@@ -194,8 +199,8 @@ mod tests {
     #[test]
     fn sectors_fail_as_planned() {
         let (_, disk) = disk(1);
-        disk.plan_fault(Fault { kind: FaultKind::Write, sectors: 1..2, times: Some(1) });
-        disk.plan_fault(Fault { kind: FaultKind::Read, sectors: 4..5, times: None });
+        disk.plan_fault(Fault::transient(FaultKind::Write, 1..2, 1));
+        disk.plan_fault(Fault::lasting(FaultKind::Read, 4..5));
         disk.write_at(0, &[1; 2048]).unwrap_err();
         assert_eq!(disk.bytes()[511..513], [1, 0]);
         disk.write_at(0, &[1; 2048]).unwrap();

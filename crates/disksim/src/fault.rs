@@ -11,8 +11,27 @@ pub struct Fault {
     pub kind: FaultKind,
     /// Sectors (of 512 bytes) that fail; a sync has none.
     pub sectors: Range<u64>,
+    /// So many requests pass before.
+    pub spares: u32,
     /// How many requests fail: the next so many, or all.
     pub times: Option<u32>,
+}
+
+impl Fault {
+    /// Every request that touches these sectors fails, for ever.
+    pub fn lasting(kind: FaultKind, sectors: Range<u64>) -> Fault {
+        Fault { kind, sectors, spares: 0, times: None }
+    }
+
+    /// The next `times` requests fail that touch these sectors.
+    pub fn transient(kind: FaultKind, sectors: Range<u64>, times: u32) -> Fault {
+        Fault { kind, sectors, spares: 0, times: Some(times) }
+    }
+
+    /// The sync after the next `spares` fails.
+    pub fn of_sync(spares: u32) -> Fault {
+        Fault { kind: FaultKind::Sync, sectors: 0..0, spares, times: Some(1) }
+    }
 }
 
 /// What fails.
@@ -43,6 +62,10 @@ impl Faults {
             fault.kind == kind && fault.times != Some(0) && (touches || kind == FaultKind::Sync)
         };
         let fault = self.0.iter_mut().filter(strikes).min_by_key(|fault| fault.sectors.start)?;
+        if fault.spares > 0 {
+            fault.spares -= 1;
+            return None;
+        }
         fault.times = fault.times.map(|times| times - 1);
         Some(fault.sectors.start.max(wanted.start))
     }
@@ -73,7 +96,7 @@ mod tests {
     #[test]
     fn a_write_heals_the_sectors_it_covers() {
         let mut faults = Faults::default();
-        faults.add(Fault { kind: FaultKind::Read, sectors: 2..10, times: None });
+        faults.add(Fault::lasting(FaultKind::Read, 2..10));
         faults.heal(4 * 512 - 1, 513);
         let strikes =
             |faults: &mut Faults, sector: u64| faults.strike(FaultKind::Read, sector * 512, 1).is_some();
@@ -83,8 +106,11 @@ mod tests {
     #[test]
     fn a_transient_fault_passes() {
         let mut faults = Faults::default();
-        faults.add(Fault { kind: FaultKind::Write, sectors: 2..3, times: Some(2) });
+        faults.add(Fault::transient(FaultKind::Write, 2..3, 2));
+        faults.add(Fault::of_sync(1));
         let mut strike = || faults.strike(FaultKind::Write, 0, 4096);
         assert_eq!([strike(), strike(), strike()], [Some(2), Some(2), None]);
+        let mut strike = || faults.strike(FaultKind::Sync, 0, 0).is_some();
+        assert_eq!([strike(), strike(), strike()], [false, true, false]);
     }
 }

@@ -4,6 +4,8 @@
 //! sound image, make its checksum right when the first byte says so, and run the whole checker over the result: so every parser meets
 //! them in the surroundings that it meets in earnest.
 
+mod plans;
+
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -15,6 +17,8 @@ use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
 use crate::damage::{Structure, Survey};
 use crate::image::{After, Built, Recipe, build};
 use crate::within::{Manner, checked};
+
+pub use plans::{log, plan};
 
 /// A fuzz target: its name, and its body.
 pub struct Target {
@@ -37,6 +41,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "journal", body: journal },
     Target { name: "quota", body: quota_files },
     Target { name: "container", body: container },
+    Target { name: "plan", body: plan },
+    Target { name: "log", body: log },
     Target { name: "check_image", body: check_image },
 ];
 

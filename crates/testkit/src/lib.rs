@@ -1,6 +1,7 @@
-//! What the tests need and no user does: image builders, seeded damage, oracles, hostile images, bodies of fuzz targets.
+//! What the tests need and no user does: image builders, seeded damage, crash sweeps, oracles, hostile images, bodies of fuzz targets.
 
 pub mod contents;
+pub mod crash;
 pub mod damage;
 pub mod fsmend;
 pub mod fuzzing;

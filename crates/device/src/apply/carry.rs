@@ -61,6 +61,7 @@ impl Carrier<'_> {
         let entries = self.log.plan.entries();
         let total = entries.iter().filter(|entry| self.takes(entry)).count() as u64;
         let mut done = 0;
+        (self.control.progress)(Progress { step: self.step, done, total });
         let mut images = vec![0; CHUNK_BLOCKS.min(entries.len()) * BLOCK_BYTES];
         for (number, chunk) in entries.chunks(CHUNK_BLOCKS).enumerate() {
             let taken = chunk.iter().filter(|entry| self.takes(entry)).count() as u64;

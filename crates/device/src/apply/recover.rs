@@ -122,9 +122,8 @@ fn finish(
     if control.is_stopped() {
         return Err(ApplyError::Stopped { begun: log.state().is_open() });
     }
-    if log.state() != direction.state() {
-        log.turn(direction.state())?;
-    }
+    // Even if the log says so already: what it shows may be what a failed sync has left in the cache.
+    log.turn(direction.state())?;
     carry(log, target, direction, control)?;
     log.finish(direction.end_state())?;
     let blocks = log.plan.entries().len() as u64;

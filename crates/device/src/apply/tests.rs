@@ -157,7 +157,9 @@ fn a_stop_leaves_nothing_or_an_open_log() {
 fn foreign_bytes_are_not_written_over() {
     let (folder, (device, plan, after)) = (Folder::new("foreign"), trial());
     let stop = AtomicBool::new(false);
-    let progress = |progress: Progress| stop.store(progress.step == Step::Mark, Ordering::Relaxed);
+    let progress = |progress: Progress| {
+        stop.fetch_or(progress.step == Step::Mark && progress.done > 0, Ordering::Relaxed);
+    };
     let control = Control { stop: &stop, progress: &progress };
     let log = folder.log();
     apply(&plan, &device, &log, &ApplyOptions { control, ..options() }).unwrap_err();
@@ -223,7 +225,9 @@ fn the_log_of_an_image_lies_beside_it_and_is_found_there() {
     std::fs::write(folder.0.join("disk.img.fsmend-undo"), b"somebody else's").unwrap();
     let log = create_log(&path, &state.0).unwrap();
     let stop = AtomicBool::new(false);
-    let progress = |progress: Progress| stop.store(progress.step == Step::Mark, Ordering::Relaxed);
+    let progress = |progress: Progress| {
+        stop.fetch_or(progress.step == Step::Mark && progress.done > 0, Ordering::Relaxed);
+    };
     let control = Control { stop: &stop, progress: &progress };
     apply(&plan, device, &log, &ApplyOptions { control, ..options() }).unwrap_err();
     assert!(find_open_log(&path, 0, device, &state.0).is_none(), "it is still held");
@@ -245,7 +249,9 @@ fn in_a_state_folder_the_contents_say_whose_log_it_is() {
     let (state, file) = (Folder::new("state"), TempFile::new("state", &[]));
     let (device, plan, after) = trial();
     let stop = AtomicBool::new(false);
-    let progress = |progress: Progress| stop.store(progress.step == Step::Mark, Ordering::Relaxed);
+    let progress = |progress: Progress| {
+        stop.fetch_or(progress.step == Step::Mark && progress.done > 0, Ordering::Relaxed);
+    };
     let control = Control { stop: &stop, progress: &progress };
     let log = create_log(std::path::Path::new("/dev/null"), &state.0.join("new/er")).unwrap();
     apply(&plan, &device, &log, &ApplyOptions { control, ..options() }).unwrap_err();

@@ -7,8 +7,8 @@
 mod allocator;
 mod draft;
 pub mod map;
+mod marker;
 mod mender;
-mod protocol;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,8 +21,8 @@ use crate::run::{CheckOptions, CheckReport, Refused, check};
 use crate::superblock::SuperblockOptions;
 
 pub use draft::{Draft, Sketch};
+pub use marker::marker;
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
-pub use protocol::{marker, superblock_last};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
 const ROUNDS_MAX: u32 = 12;

@@ -5,7 +5,7 @@ use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, incompat, ro_compat};
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::{Settled, problems};
 use crate::allocation::Totals;
@@ -143,21 +143,6 @@ pub(crate) fn seal(superblock: &mut RawSuperblock) {
     if superblock.features().metadata_csum() {
         checksum::seal_superblock(superblock);
     }
-}
-
-/// `stored`, the bytes of a primary superblock, marked as being repaired: not clean, with errors. `None` when it is no superblock
-/// that could carry a mark.
-pub(crate) fn marked(stored: &[u8; SUPERBLOCK_SIZE]) -> Option<Vec<u8>> {
-    let mut superblock = RawSuperblock::read_from_bytes(stored).ok()?;
-    let has_checksum = superblock.features().metadata_csum();
-    let is_whole = superblock.s_magic.get() == fsmend_ext_format::superblock::EXT_MAGIC
-        && (!has_checksum || checksum::superblock(&superblock).is_right());
-    if !is_whole {
-        return None;
-    }
-    superblock.s_state = (superblock.s_state.get() & !STATE_VALID | STATE_ERRORS).into();
-    seal(&mut superblock);
-    Some(superblock.as_bytes().to_vec())
 }
 
 #[cfg(test)]

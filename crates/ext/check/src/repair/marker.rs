@@ -1,0 +1,81 @@
+//! What is written before anything else: a superblock that says that the file system is not sound, so that whoever meets it half
+//! repaired (a kernel at boot, another checker) is warned.
+
+use fsmend_device::{Device, Overlay};
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// `s_state`: cleanly unmounted.
+const STATE_VALID: u16 = 1;
+/// `s_state`: errors were found.
+const STATE_ERRORS: u16 = 2;
+
+/// The bytes with which the primary superblock of `device` is marked while `changes` are being written: what stands there, or, if that is
+/// no superblock that anybody would believe, what will stand there, with its state changed. Empty if neither is one.
+pub fn marker(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<u8>)> {
+    let mut planned = Overlay::new(device);
+    for (offset, bytes) in changes {
+        // What lies beyond the end is no superblock.
+        let _ = planned.write(*offset, bytes);
+    }
+    let Some(mut superblock) = believable(device).or_else(|| believable(&planned)) else { return Vec::new() };
+    let state = superblock.s_state.get();
+    superblock.s_state.set((state & !STATE_VALID) | STATE_ERRORS);
+    if superblock.features().metadata_csum() {
+        checksum::seal_superblock(&mut superblock);
+    }
+    vec![(SUPERBLOCK_OFFSET, superblock.as_bytes().to_vec())]
+}
+
+fn believable(device: &dyn Device) -> Option<RawSuperblock> {
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
+    let superblock = RawSuperblock::read_from_bytes(&bytes).ok()?;
+    let is_sealed = !superblock.features().metadata_csum() || checksum::superblock(&superblock).is_right();
+    (superblock.s_magic.get() == EXT_MAGIC && is_sealed).then_some(superblock)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use fsmend_device::MemoryDevice;
+    use fsmend_ext_format::features::ro_compat;
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    fn superblock() -> RawSuperblock {
+        let mut superblock = RawSuperblock::new_zeroed();
+        superblock.s_magic.set(EXT_MAGIC);
+        superblock.s_state.set(STATE_VALID);
+        superblock.s_feature_ro_compat.set(ro_compat::METADATA_CSUM);
+        checksum::seal_superblock(&mut superblock);
+        superblock
+    }
+
+    fn device(superblock: &RawSuperblock) -> MemoryDevice {
+        let mut bytes = vec![0; 4096];
+        bytes[1024..2048].copy_from_slice(superblock.as_bytes());
+        MemoryDevice::new("m", bytes)
+    }
+
+    #[test]
+    fn the_superblock_says_that_there_are_errors_and_is_sealed() {
+        let marker = marker(&device(&superblock()), &[]);
+        let marked = RawSuperblock::read_from_bytes(&marker[0].1).unwrap();
+        assert_eq!((marker[0].0, marked.s_state.get()), (1024, STATE_ERRORS));
+        assert!(checksum::superblock(&marked).is_right());
+    }
+
+    #[test]
+    fn a_broken_superblock_is_marked_as_it_will_be() {
+        let mut broken = superblock();
+        broken.s_inodes_count.set(7);
+        assert!(marker(&device(&broken), &[]).is_empty(), "there is nothing to be believed");
+        let repaired = [(1024, superblock().as_bytes().to_vec())];
+        let marked = RawSuperblock::read_from_bytes(&marker(&device(&broken), &repaired)[0].1).unwrap();
+        assert_eq!((marked.s_inodes_count.get(), marked.s_state.get()), (0, STATE_ERRORS));
+    }
+}

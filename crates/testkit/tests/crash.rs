@@ -1,0 +1,130 @@
+//! Crash sweeps over random plans and over real repairs.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_base::SeededRandom;
+use fsmend_device::{Device, Draft, MemoryDevice, Plan};
+use fsmend_engine::Progress;
+use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_testkit::crash::{Case, Swept};
+use fsmend_testkit::damage::{Damage, Survey};
+use fsmend_testkit::host::skip;
+use fsmend_testkit::image::{Built, build, matrix};
+use fsmend_testkit::within::{Manner, check_options};
+
+/// Writes at random places: single bytes, blocks, runs over many blocks; with or without a marker.
+fn random_case(seed: u64) -> Case {
+    let mut random = SeededRandom::new(seed);
+    let len = 40_000 + random.below(400_000) as usize;
+    let before: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+    let (mut changes, mut at) = (Vec::new(), random.below(3000));
+    for _ in 0..1 + random.below(12) {
+        let count = match random.below(3) {
+            0 => 1 + random.below(8),
+            1 => 4096,
+            _ => random.below(20_000),
+        };
+        let end = (at + count).min(len as u64);
+        if at >= end {
+            break;
+        }
+        changes.push((at, (at..end).map(|_| random.next_u64() as u8).collect::<Vec<u8>>()));
+        at = end + random.below(40_000);
+    }
+    let marker: Vec<(u64, Vec<u8>)> =
+        (0..random.below(3)).map(|mark| (1024 + mark * 9000, vec![7; 700])).collect();
+    let device = MemoryDevice::new("random", before.clone());
+    let draft = Draft { changes: &changes, marker: &marker, last: &[(0, 2048)], ..Draft::default() };
+    let plan = Plan::make(&device, &draft).unwrap();
+    Case { name: format!("random plan {seed}"), before: Arc::new(before), plan }
+}
+
+#[test]
+fn random_plans_survive_every_cut() {
+    let mut swept = Swept::default();
+    for seed in 0..60 {
+        swept +=
+            random_case(seed).sweep(seed * 10..seed * 10 + 4).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    assert!(
+        swept.cuts > 5000 && swept.begun_anew > 500 && swept.finished > 500 && swept.taken_back > 500,
+        "{swept:?}"
+    );
+    println!("{swept:?}");
+}
+
+#[test]
+fn every_failing_request_stops_the_apply_and_loses_nothing() {
+    let failed: u64 = (100..130)
+        .map(|seed| random_case(seed).sweep_faults(seed).unwrap_or_else(|failure| panic!("{failure}")))
+        .sum();
+    assert!(failed > 1000, "{failed} requests failed");
+}
+
+/// Sound images that are small, of every format and with checksums or without.
+const BASES: &[&str] = &[
+    "ext4-defaults",
+    "ext2-1k",
+    "ext3-1k",
+    "extents-deep-1k",
+    "quota-1k",
+    "uninit-bg",
+    "revision-0",
+    "orphan-file-1k",
+];
+
+/// Repairs for the sweep; `FSMEND_CRASH_CASES` asks for more.
+fn repairs_wanted() -> usize {
+    std::env::var("FSMEND_CRASH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
+}
+
+/// The repair of a damaged image, if it needs one and one can be made.
+fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
+    let memory: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), image.clone()));
+    let options = RepairOptions { check: check_options(Manner::default()), wishes: Wishes::default() };
+    let repair = repair::plan(&memory, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
+    if repair.changes.is_empty() || !repair.is_clean() {
+        return None;
+    }
+    let marker = repair::marker(&memory, &repair.changes);
+    let draft = Draft { changes: &repair.changes, marker: &marker, ..Draft::default() };
+    let plan = Plan::make(&memory, &draft).unwrap();
+    Some(Case { name, before: Arc::new(image), plan })
+}
+
+#[test]
+fn repairs_survive_every_cut() {
+    let surveys: Vec<(&str, Survey)> = BASES.iter().filter_map(|base| Some((*base, survey(base)?))).collect();
+    if surveys.is_empty() {
+        return;
+    }
+    let (mut swept, mut repairs) = (Swept::default(), 0);
+    for seed in 0..repairs_wanted() as u64 * 8 {
+        if repairs == repairs_wanted() {
+            break;
+        }
+        let (base, survey) = &surveys[seed as usize % surveys.len()];
+        let mut image = survey.image.clone();
+        for part in 0..1 + seed % 3 {
+            Damage::of_a_field(survey, seed * 3 + part).apply_to_bytes(&mut image);
+        }
+        let Some(case) = repair_case(format!("{base} with damage {seed}"), image) else { continue };
+        swept += case.sweep(seed..seed + 2).unwrap_or_else(|failure| panic!("{failure}"));
+        repairs += 1;
+    }
+    assert_eq!(repairs, repairs_wanted(), "so many could be repaired at all; {swept:?}");
+    println!("{repairs} repairs: {swept:?}");
+}
+
+fn survey(base: &str) -> Option<Survey> {
+    let recipe = matrix::all().into_iter().find(|recipe| recipe.name == base).unwrap();
+    match build(&recipe).unwrap() {
+        Built::Image(image) => Some(Survey::of(&image).unwrap()),
+        Built::Skipped(reason) => {
+            skip(&format!("crash sweep of {base}"), &reason);
+            None
+        }
+    }
+}
