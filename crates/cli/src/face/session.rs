@@ -15,7 +15,6 @@ use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-use super::ask;
 use super::clean::{self, Circumstances, STATE_ERRORS, STATE_VALID, Verdict};
 use super::config::Config;
 use super::options::{Mode, Options};
@@ -26,7 +25,7 @@ use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
 use crate::writing::{self, Hold};
-use crate::{check, exit, machine, target};
+use crate::{ask, check, exit, machine, target};
 
 /// A run of the face.
 pub struct Session {

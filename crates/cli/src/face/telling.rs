@@ -8,13 +8,13 @@ use fsmend_ext_check::glance;
 use fsmend_ext_check::run::Refused;
 use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
-use super::ask::{self, Answer};
 use super::options::Mode;
 use super::place::Access;
 use super::problems::{self, PASSES, Told};
 use super::session::Session;
 use super::summary::closing_line;
 use super::timing;
+use crate::ask::{self, Answer};
 use crate::exit;
 use crate::outcome::CANCELLED_CODE;
 use crate::style::printable;
@@ -113,7 +113,7 @@ impl Session {
             if for_all {
                 return Some(format!("{question}yes\n\n"));
             }
-            match ask::ask(&question) {
+            match ask::ask(&question, Some(Answer::Yes)) {
                 Answer::Yes => Some("\n".to_owned()),
                 Answer::All => {
                     for_all = true;
