@@ -29,7 +29,7 @@ use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo};
-use crate::{check, exit, machine, target};
+use crate::{check, machine, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
