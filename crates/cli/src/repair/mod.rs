@@ -60,7 +60,8 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     let Repair { found, left, rounds, changes } = repair;
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
-    let text = plan_text(&arguments.target.display().to_string(), work.start, &checked.report);
+    let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
+    let text = plan_text(&path.display().to_string(), work.start, &checked.report);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     drop(changes);

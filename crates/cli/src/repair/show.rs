@@ -89,6 +89,16 @@ impl Ending {
     }
 }
 
+/// What the user may want to type next: it is not broken into lines, so that it can be copied.
+fn command(ending: &Ending) -> String {
+    let (command, place) = match ending {
+        Ending::Written(Written { undo: Some(place), .. }) => ("undo", place),
+        Ending::Saved(place) => ("apply", place),
+        _ => return String::new(),
+    };
+    format!("    fsmend {command} {}\n", printable(&place.display().to_string()))
+}
+
 /// Tells.
 pub struct Show {
     name: String,
@@ -303,7 +313,10 @@ impl Show {
             }
             Ending::Failed(failure) => eprintln!("fsmend: {name}: {}.", printable(&failure.to_string())),
             Ending::Stopped => eprintln!("fsmend: {name}: stopped; nothing was written."),
-            told => self.print(&self.style.wrap("", &format!("\n{name}: {}", self.sentence(told)))),
+            told => {
+                let sentence = format!("{name}: {}", self.sentence(told));
+                self.print(&format!("\n{}{}", self.style.wrap("", &sentence), command(told)));
+            }
         }
         if let Ending::Written(Written { warning: Some(warning), .. }) = ending {
             self.warn(warning);
@@ -316,22 +329,13 @@ impl Show {
             Ending::Nothing => "nothing has to be done.".to_owned(),
             Ending::FinishedOnly => "nothing else has to be done.".to_owned(),
             Ending::Written(written) => {
-                let blocks = counted(written.blocks, "block", "blocks");
                 let undo = match &written.undo {
-                    Some(place) => {
-                        let place = printable(&place.display().to_string());
-                        format!(
-                            "What was overwritten is kept: \"fsmend undo {place}\" takes the repair back."
-                        )
-                    }
-                    None => "No undo file was kept.".to_owned(),
+                    Some(_) => "What was overwritten is kept; this takes the repair back:",
+                    None => "No undo file was kept.",
                 };
-                format!("repaired, {blocks} written. {undo}")
+                format!("repaired, {} written. {undo}", counted(written.blocks, "block", "blocks"))
             }
-            Ending::Saved(place) => format!(
-                "nothing was written; the plan is in {0}. \"fsmend apply {0}\" carries it out.",
-                printable(&place.display().to_string())
-            ),
+            Ending::Saved(_) => "nothing was written. This carries the plan out:".to_owned(),
             Ending::Shown { .. } => "nothing was written.".to_owned(),
             Ending::Impossible => "nothing was written.".to_owned(),
             Ending::NotSafe(code) => {
@@ -396,7 +400,9 @@ impl Show {
         }
         match ending {
             Ending::Written(written) => {
-                repair["undo_file"] = json!(written.undo.as_ref().map(|place| place.display().to_string()));
+                if let Some(place) = &written.undo {
+                    repair["undo_file"] = json!(place.display().to_string());
+                }
             }
             Ending::Saved(place) => repair["plan_file"] = json!(place.display().to_string()),
             Ending::Failed(failure) => repair["error"] = json!(failure.to_string()),
