@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-/// Checks ext2, ext3 and ext4 file systems, fast and without writing a byte.
+/// Checks and repairs ext2, ext3 and ext4 file systems.
 #[derive(Parser, Debug)]
 #[command(name = "fsmend", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -13,8 +13,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes (bits, or'ed over all targets): 0 sound, 4 problems found, 8 could not be checked, \
-                          16 usage error, 32 cancelled.";
+const EXIT_CODES: &str = "Exit codes (bits, or'ed over all targets): 0 sound, 1 repaired, 4 problems found and left, \
+                          8 could not be done, 16 usage error, 32 cancelled.";
 
 /// The commands.
 #[derive(Subcommand, Debug)]
@@ -23,6 +23,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Repair a file system: works out a plan, checks it, writes it
     Repair(crate::repair::RepairArgs),
+    /// Carry out a plan that was saved before (fsmend repair --plan)
+    Apply(crate::repair::ApplyArgs),
+    /// Take a repair back, byte for byte
+    Undo(crate::repair::UndoArgs),
     /// Explain a kind of problem: what it means, what a repair does, what may be lost
     Explain(ExplainArgs),
 }

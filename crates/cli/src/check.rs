@@ -56,7 +56,8 @@ pub fn stop_on_signals(cancel: &Arc<AtomicBool>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn external_journal(path: Option<&Path>) -> Result<Option<Arc<dyn Device>>, Refusal> {
+/// Opens the device of an external journal, if one was named.
+pub fn external_journal(path: Option<&Path>) -> Result<Option<Arc<dyn Device>>, Refusal> {
     let Some(path) = path else { return Ok(None) };
     target::open_plain(path).map(Some).map_err(|refusal| Refusal {
         code: "journal-device",

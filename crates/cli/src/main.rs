@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod ask;
 mod check;
 mod exit;
 mod explain;
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
     let code = match &cli.command {
         Command::Check(arguments) => check::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
+        Command::Apply(arguments) => repair::apply(arguments),
+        Command::Undo(arguments) => repair::undo(arguments),
         Command::Explain(arguments) => explain::run(arguments),
     };
     ExitCode::from(code)

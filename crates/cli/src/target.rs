@@ -75,7 +75,8 @@ pub fn open_plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
     })
 }
 
-fn refusal(error: &OpenError) -> Refusal {
+/// An error of opening as a refusal.
+pub fn refusal(error: &OpenError) -> Refusal {
     Refusal { code: "cannot-open", message: error.message(), way_out: sentence(&error.way_out()) }
 }
 

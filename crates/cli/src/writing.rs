@@ -1,16 +1,214 @@
-//! Writing what a repair changes.
+//! Targets that are written: opened so that nobody else uses them, finished where an earlier run was cut short, written through a
+//! log that survives anything.
 
-use std::fs::OpenOptions;
+use std::fmt;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-/// Writes `changes` (byte offsets and bytes) to the target.
-pub fn write(path: &Path, changes: &[(u64, Vec<u8>)]) -> io::Result<()> {
-    if changes.is_empty() {
-        return Ok(());
+use fsmend_device::{
+    ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogOnDisk, LogState, OpenError, OpenOptions,
+    Plan, PlanError, Recovered, Way, WritableTarget, WriteError, WriteOptions, apply, create_log,
+    find_open_log, open_writable, recover,
+};
+use fsmend_ext_check::marker;
+
+/// A target that nobody else uses as long as this lives.
+pub struct Hold {
+    /// The path as the user named it.
+    pub path: PathBuf,
+    /// What is behind it.
+    pub target: WritableTarget,
+}
+
+/// What becomes of the log when all is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// It stays where it is.
+    Keep,
+    /// It stays, in this place.
+    At(PathBuf),
+    /// It goes.
+    Drop,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Blocks of 4 KiB.
+    pub blocks: u64,
+    /// The undo file, if there is one.
+    pub undo: Option<PathBuf>,
+    /// What did not go as it should, though all is written.
+    pub warning: Option<String>,
+}
+
+/// Why something was not written.
+#[derive(Debug)]
+pub enum Failure {
+    /// There is no place for a log.
+    NoLog(io::Error),
+    /// The plan cannot be made.
+    Plan(PlanError),
+    /// The plan could not be carried out. The place of the log, if it waits for the next run.
+    Apply(ApplyError, Option<PathBuf>),
+    /// A block could not be written.
+    Write(WriteError),
+}
+
+impl Failure {
+    /// Whether the user stopped it.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Failure::Apply(ApplyError::Stopped { .. }, _))
     }
-    let file = OpenOptions::new().write(true).open(path)?;
-    changes.iter().try_for_each(|(offset, bytes)| file.write_all_at(bytes, *offset))?;
-    file.sync_all()
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::NoLog(error) => write!(
+                f,
+                "no log can be kept ({error}), and without one nothing is written; FSMEND_STATE_DIR can name a folder for it"
+            ),
+            Failure::Plan(error) => error.fmt(f),
+            Failure::Apply(error, None) => error.fmt(f),
+            Failure::Apply(error, Some(log)) => write!(f, "{error}. The log is {}", log.display()),
+            Failure::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Hold {
+    /// Opens all file systems behind `path`.
+    pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
+        let opened = open_writable(path, options, rights)?;
+        Ok(opened.targets.into_iter().map(|target| Hold { path: path.to_owned(), target }).collect())
+    }
+
+    /// Its bytes, to be read.
+    pub fn device(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.target.device) as Arc<dyn Device>
+    }
+
+    /// Ends what an interrupted run has left, and tells what became of it.
+    pub fn finish_interrupted(&self, stop: &AtomicBool) -> Result<Option<Recovered>, Failure> {
+        let Some(FoundLog { log, .. }) = self.open_log() else { return Ok(None) };
+        let control = Control { stop, progress: &|_| {} };
+        let recovered = recover(&log, &*self.target.device, Way::AsBegun, false, control);
+        recovered.map(Some).map_err(|error| Failure::Apply(error, Some(log.path().to_owned())))
+    }
+
+    /// The log that an interrupted run has left.
+    fn open_log(&self) -> Option<FoundLog> {
+        let device = self.device();
+        state_folders()
+            .iter()
+            .find_map(|folder| find_open_log(&self.path, self.target.start, &device, folder))
+    }
+
+    /// The plan that makes `changes` to it. `identity` says who it is, `text` what is done.
+    pub fn plan(&self, identity: &str, text: &str, changes: &[(u64, Vec<u8>)]) -> Result<Plan, Failure> {
+        plan(&*self.device(), identity, text, changes)
+    }
+
+    /// Carries out a plan.
+    pub fn commit(&self, plan: &Plan, undo: &Undo, stop: &AtomicBool) -> Result<Written, Failure> {
+        if plan.is_empty() {
+            return Ok(Written { blocks: 0, undo: None, warning: None });
+        }
+        let log = new_log(&self.path).map_err(Failure::NoLog)?;
+        let control = Control { stop, progress: &|_| {} };
+        let options = ApplyOptions { start: self.target.start, keep_undo: *undo != Undo::Drop, control };
+        let applied = apply(plan, &*self.target.device, &log, &options).map_err(|error| {
+            let waits = error.is_begun().then(|| log.path().to_owned());
+            Failure::Apply(error, waits)
+        })?;
+        let mut written = Written { blocks: applied.blocks, undo: None, warning: None };
+        if applied.undo_kept {
+            written.undo = Some(log.path().to_owned());
+            if let Undo::At(place) = undo {
+                match move_file(log.path(), place) {
+                    Ok(()) => written.undo = Some(place.clone()),
+                    Err(error) => {
+                        written.warning =
+                            Some(format!("the undo file cannot be moved to {} ({error})", place.display()));
+                    }
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes a change that stands for itself, such as a time in the superblock, without a log.
+    pub fn note(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let device = &self.target.device;
+        device.write_at(offset, bytes).and_then(|()| device.sync()).map_err(Failure::Write)
+    }
+}
+
+/// The plan that makes `changes` to the file system on `device`.
+pub fn plan(
+    device: &dyn Device,
+    identity: &str,
+    text: &str,
+    changes: &[(u64, Vec<u8>)],
+) -> Result<Plan, Failure> {
+    let (marker, last) = (marker::marker(device), marker::last(changes));
+    let draft = Draft { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
+    Plan::make(device, &draft).map_err(Failure::Plan)
+}
+
+/// What became of an interrupted run, in a sentence; `None` if there is nothing to tell.
+pub fn told(recovered: &Recovered) -> Option<String> {
+    match recovered {
+        Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => Some(
+            "an earlier repair was interrupted before it had written anything; its log was removed"
+                .to_owned(),
+        ),
+        Recovered::Nothing(_) => None,
+        Recovered::Finished { blocks, .. } => Some(format!(
+            "an earlier repair was interrupted; it was finished first ({blocks} blocks written)"
+        )),
+        Recovered::TakenBack { blocks } => {
+            Some(format!("an undo was interrupted earlier; it was finished first ({blocks} blocks written)"))
+        }
+    }
+}
+
+/// Folders for logs that cannot lie beside their target, the best first.
+pub fn state_folders() -> Vec<PathBuf> {
+    if let Some(folder) = std::env::var_os("FSMEND_STATE_DIR") {
+        return vec![PathBuf::from(folder)];
+    }
+    if rustix::process::geteuid().is_root() {
+        // Early at boot only /run can be written. What lies there does not survive a power cut; the marked superblock does.
+        return vec![PathBuf::from("/var/lib/fsmend"), PathBuf::from("/run/fsmend")];
+    }
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or(home);
+    vec![state.unwrap_or_else(std::env::temp_dir).join("fsmend")]
+}
+
+fn new_log(path: &Path) -> io::Result<LogOnDisk> {
+    let mut last = io::Error::other("there is no folder for it");
+    for folder in state_folders() {
+        match create_log(path, &folder) {
+            Ok(log) => return Ok(log),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Moves a file, also to another file system. What was there before is replaced.
+fn move_file(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            std::fs::copy(from, to)?;
+            std::fs::File::open(to)?.sync_all()?;
+            std::fs::remove_file(from)
+        }
+        other => other,
+    }
 }

@@ -3,7 +3,6 @@
 //!
 //! `docs/e2fsck-face.md` lists every option with what becomes of it.
 
-mod ask;
 mod clean;
 mod config;
 mod extended;
@@ -26,7 +25,7 @@ use std::path::Path;
 use self::config::Config;
 use self::options::{Mode, Options};
 use self::session::Session;
-use crate::exit;
+use crate::{ask, exit};
 
 /// The names that mean this face.
 const NAMES: [&str; 4] = ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4"];

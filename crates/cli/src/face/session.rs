@@ -1,11 +1,11 @@
 //! One file system, from its name to the exit code.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use fsmend_device::{Device, ReadBackend, usage_of};
+use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
 use fsmend_engine::Progress;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::Report;
@@ -15,7 +15,6 @@ use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-use super::ask;
 use super::clean::{self, Circumstances, STATE_ERRORS, STATE_VALID, Verdict};
 use super::config::Config;
 use super::options::{Mode, Options};
@@ -23,8 +22,10 @@ use super::out::{Expansion, Out};
 use super::place::{self, Access};
 use super::progress::Meter;
 use super::summary::clean_line;
+use super::telling::Outcome;
 use super::timing::Stopwatch;
-use crate::{check, exit, machine, target};
+use crate::writing::{self, Hold};
+use crate::{ask, check, exit, machine, target};
 
 /// A run of the face.
 pub struct Session {
@@ -33,17 +34,31 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) out: Out,
     pub(super) watch: Stopwatch,
-    pub(super) path: PathBuf,
     pub(super) device: Arc<dyn Device>,
+    /// The device as something that can be written; not with `-n`.
+    pub(super) hold: Option<Hold>,
     /// What to call the file system in messages.
     pub(super) name: String,
     pub(super) access: Access,
     pub(super) meter: Meter,
-    cancel: Arc<AtomicBool>,
+    pub(super) cancel: Arc<AtomicBool>,
     pub(super) now: u64,
     pub(super) bytes_written: u64,
     /// Whether the superblock said that errors were met.
     pub(super) had_errors: bool,
+}
+
+/// The device, and with anything but `-n` the right to write it.
+fn open(path: &Path, mode: Mode, access: &Access) -> Result<(Arc<dyn Device>, Option<Hold>), String> {
+    if mode == Mode::No {
+        return Ok((target::open_plain(path).map_err(|refusal| refusal.to_string())?, None));
+    }
+    let whole = OpenOptions { offset: Some(0), partition: None };
+    let rights = WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot };
+    let holds = Hold::open(path, &whole, rights)
+        .map_err(|error| format!("{}; {}", error.message(), error.way_out()))?;
+    let hold = holds.into_iter().next().ok_or("nothing is in it")?;
+    Ok((hold.device(), Some(hold)))
 }
 
 /// Whether the session may go on with a device in this state; the exit code if not.
@@ -80,8 +95,8 @@ impl Session {
         };
         let access = place::access(&usage_of(&path));
         admit(&access, options.mode, (program, &given), &mut out)?;
-        let device = target::open_plain(&path).map_err(|refusal| {
-            out.complain(&format!("{program}: {given} cannot be opened: {refusal}\n"));
+        let (device, hold) = open(&path, options.mode, &access).map_err(|why| {
+            out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
         let cancel = Arc::new(AtomicBool::new(false));
@@ -96,8 +111,8 @@ impl Session {
             config,
             out,
             watch,
-            path,
             device,
+            hold,
             name: given,
             access,
             meter,
@@ -110,6 +125,32 @@ impl Session {
 
     /// Does what was asked for and returns the exit code.
     pub fn run(mut self) -> u8 {
+        match self.finish_interrupted() {
+            Ok(false) => self.run_from_start(),
+            Ok(true) => match self.run_from_start() {
+                exit::CLEAN => exit::CORRECTED,
+                other => other,
+            },
+            Err(code) => code,
+        }
+    }
+
+    /// Ends what an interrupted run of ours has left; whether there was something.
+    fn finish_interrupted(&mut self) -> Result<bool, u8> {
+        let Some(hold) = &self.hold else { return Ok(false) };
+        match hold.finish_interrupted(&self.cancel) {
+            Ok(recovered) => {
+                let told = recovered.as_ref().and_then(writing::told);
+                if let Some(told) = &told {
+                    self.out.print(&format!("{}: {told}\n", self.name));
+                }
+                Ok(told.is_some())
+            }
+            Err(failure) => Err(self.fail(&failure)),
+        }
+    }
+
+    fn run_from_start(&mut self) -> u8 {
         let options = match self.check_options() {
             Ok(options) => options,
             Err(refusal) => return self.refuse(&Refused { refusal, findings: Default::default() }),
@@ -132,7 +173,7 @@ impl Session {
                 Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
             }
         }
-        let was_unclean = seen.state & (STATE_VALID | STATE_ERRORS) != STATE_VALID;
+        let was_unclean = seen.state & STATE_VALID == 0;
         if self.options.mode == Mode::No { self.look(&options) } else { self.mend(options, was_unclean) }
     }
 
@@ -241,9 +282,9 @@ impl Session {
         let is_clean = !left.findings.is_damaged();
         let summary = if rounds > 1 { &left.summary } else { &found.summary };
         let (summary, stats) = (summary.clone(), found.stats.clone());
-        let report = Report::new(found.findings);
+        let (report, remains) = (Report::new(found.findings), Report::new(left.findings));
         let is_allowed = match self.options.mode {
-            Mode::Preen => self.tell_preening(&report, is_clean),
+            Mode::Preen => self.tell_preening(&report, (!is_clean).then_some(&remains), rounds),
             _ if !is_clean => {
                 self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
                 false
@@ -254,17 +295,18 @@ impl Session {
                 true
             }
         };
-        if !is_clean {
-            self.tell_what_is_left(&Report::new(left.findings), rounds);
-        }
         if !is_allowed {
             if self.options.mode != Mode::Preen {
+                if !is_clean {
+                    self.tell_what_is_left(&remains, rounds);
+                }
                 self.warn_of_errors();
                 self.close(&summary, &stats);
             }
             return exit::PROBLEMS;
         }
-        let code = self.write_repair(changes, report.is_damaged(), was_unclean);
+        let was_damaged = report.is_damaged();
+        let code = self.write_repair(&Outcome { changes: &changes, was_damaged, was_unclean });
         if code & exit::OPERATIONAL == 0 {
             self.close(&summary, &stats);
         }

@@ -1,22 +1,36 @@
 //! What a session prints and writes once it knows what is wrong.
 
-use fsmend_engine::report::{JournalUse, Report, StageStats, Summary};
+use std::path::PathBuf;
+
+use fsmend_engine::Severity;
+use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_ext_check::glance;
 use fsmend_ext_check::run::Refused;
+use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
-use super::ask::{self, Answer};
 use super::options::Mode;
 use super::place::Access;
 use super::problems::{self, PASSES, Told};
 use super::session::Session;
 use super::summary::closing_line;
 use super::timing;
+use crate::ask::{self, Answer};
+use crate::exit;
 use crate::outcome::CANCELLED_CODE;
 use crate::style::printable;
-use crate::{exit, writing};
+use crate::writing::{Failure, Undo};
 
 /// Changes: byte offsets and bytes.
-type Changes = Vec<(u64, Vec<u8>)>;
+type Changes = [(u64, Vec<u8>)];
+
+/// A repair that may be written.
+pub(super) struct Outcome<'c> {
+    pub changes: &'c Changes,
+    /// Whether there were problems.
+    pub was_damaged: bool,
+    /// Whether the file system had not been left cleanly.
+    pub was_unclean: bool,
+}
 
 impl Session {
     /// Says which pass begins, unless nobody is there to read it.
@@ -57,18 +71,22 @@ impl Session {
     }
 
     /// Tells what an unattended repair does; whether it may.
-    pub(super) fn tell_preening(&mut self, report: &Report, is_clean: bool) -> bool {
+    pub(super) fn tell_preening(&mut self, report: &Report, left: Option<&Report>, rounds: u32) -> bool {
         let name = self.name.clone();
         let passes = problems::by_pass(report, &self.config);
-        if let Some(told) = problems::first_unsafe(&passes, &self.config) {
-            let others = problems::count(report) - 1;
-            let mut text = format!("{name}: {}\n", told.sentence());
-            if others > 0 {
-                text.push_str(&format!("{name}: There are {others} more problems. Nothing was written.\n"));
+        let stopper = problems::first_unsafe(&passes, &self.config);
+        match (stopper, left) {
+            (Some(told), _) => {
+                let more = match problems::count(report) {
+                    0 | 1 => String::new(),
+                    all => format!("{name}: It is one of {all} problems. Nothing was written.\n"),
+                };
+                self.out.print(&format!("{name}: {}\n{more}", told.sentence()));
             }
-            self.out.print(&text);
+            (None, Some(left)) => self.tell_what_is_left(left, rounds),
+            (None, None) => {}
         }
-        if !is_clean || problems::first_unsafe(&passes, &self.config).is_some() {
+        if stopper.is_some() || left.is_some() {
             let text = format!(
                 "\n\n{name}: UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.\n\t(that is, without -a or -p)\n"
             );
@@ -95,7 +113,7 @@ impl Session {
             if for_all {
                 return Some(format!("{question}yes\n\n"));
             }
-            match ask::ask(&question) {
+            match ask::ask(&question, Some(Answer::Yes)) {
                 Answer::Yes => Some("\n".to_owned()),
                 Answer::All => {
                     for_all = true;
@@ -152,22 +170,21 @@ impl Session {
     }
 
     /// Writes a repair and says so; the exit code.
-    pub(super) fn write_repair(&mut self, mut changes: Changes, was_damaged: bool, was_unclean: bool) -> u8 {
-        let is_modified = was_damaged || !changes.is_empty();
-        if !is_modified {
-            // Nothing was wrong: when it was checked is put down, and that is all.
-            changes.extend(glance::marked_checked(&self.device, self.now));
-        }
-        if let Err(code) = self.write(&changes) {
+    pub(super) fn write_repair(&mut self, repair: &Outcome<'_>) -> u8 {
+        let is_modified = repair.was_damaged || repair.changes.iter().any(|change| !is_superblock(change));
+        if let Err(code) = self.write(repair.changes) {
             return code;
         }
-        if !is_modified {
-            return exit::CLEAN;
+        if repair.changes.is_empty() {
+            // Nothing was wrong: when it was checked is put down, and that is all.
+            return self.mark_checked();
         }
-        if was_damaged && self.options.mode != Mode::Preen {
+        if !is_modified {
+            return if repair.was_unclean { exit::CORRECTED } else { exit::CLEAN };
+        }
+        if self.options.mode != Mode::Preen {
             self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));
         }
-        let _ = was_unclean;
         if self.access == Access::ReadOnlyRoot {
             self.out.print(&format!("{}: ***** REBOOT SYSTEM *****\n", self.name));
             return exit::CORRECTED | exit::REBOOT;
@@ -175,13 +192,66 @@ impl Session {
         exit::CORRECTED
     }
 
+    fn mark_checked(&mut self) -> u8 {
+        let Some(hold) = &self.hold else { return exit::CLEAN };
+        let Some((offset, bytes)) = glance::marked_checked(&self.device, self.now) else {
+            return exit::CLEAN;
+        };
+        self.bytes_written += bytes.len() as u64;
+        match hold.note(offset, &bytes) {
+            Ok(()) => exit::CLEAN,
+            Err(failure) => self.fail(&failure),
+        }
+    }
+
     /// Writes changes; the exit code if that fails.
-    pub(super) fn write(&mut self, changes: &[(u64, Vec<u8>)]) -> Result<(), u8> {
-        self.bytes_written += changes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
-        writing::write(&self.path, changes).map_err(|error| {
-            self.out.complain(&format!("{}: {}: cannot be written: {error}\n", self.program, self.name));
-            exit::OPERATIONAL
-        })
+    pub(super) fn write(&mut self, changes: &Changes) -> Result<(), u8> {
+        let Some(hold) = &self.hold else { return Ok(()) };
+        let undo = self.undo();
+        let written = hold
+            .plan(&self.name, "", changes)
+            .and_then(|plan| Ok((plan.bytes_to_write(), hold.commit(&plan, &undo, &self.cancel)?)));
+        let (bytes, written) = written.map_err(|failure| self.fail(&failure))?;
+        self.bytes_written += bytes;
+        if let Some(place) = &written.undo {
+            let text = format!(
+                "{}: What was overwritten is kept; this takes the repair back:\n    fsmend undo {} {}\n",
+                self.name,
+                place.display(),
+                self.options.device.to_string_lossy()
+            );
+            self.out.print(&printable_lines(&text));
+        }
+        if let Some(warning) = written.warning {
+            self.out.complain(&format!("{}: {}: {warning}\n", self.program, self.name));
+        }
+        Ok(())
+    }
+
+    /// What becomes of the log: without `-z`, and without a folder for undo files, e2fsck keeps none.
+    fn undo(&self) -> Undo {
+        let folder = std::env::var_os("E2FSPROGS_UNDO_DIR").map(PathBuf::from);
+        let folder = folder.or_else(|| self.config.undo_dir().map(PathBuf::from));
+        let folder = folder.filter(|folder| folder.as_os_str() != "none" && folder.is_dir());
+        let name = self.options.device.to_string_lossy();
+        let file = format!("e2fsck-{}.fsmend-undo", name.rsplit('/').next().unwrap_or_default());
+        match (&self.options.undo, folder) {
+            (Some(place), _) if !place.is_empty() => Undo::At(PathBuf::from(place)),
+            (_, Some(folder)) => Undo::At(folder.join(file)),
+            (Some(_), None) => Undo::Keep,
+            (None, None) => Undo::Drop,
+        }
+    }
+
+    /// Says why something was not written; the exit code.
+    pub(super) fn fail(&mut self, failure: &Failure) -> u8 {
+        self.out.complain(&format!("{}: {}: {}\n", self.program, self.name, printable(&failure.to_string())));
+        match failure {
+            // Those who mount whatever the code says above 4 must not mount what is half-written.
+            Failure::Apply(_, Some(_)) if self.options.mode == Mode::Preen => exit::PROBLEMS,
+            _ if failure.is_stop() => exit::CANCELLED,
+            _ => exit::OPERATIONAL,
+        }
     }
 
     /// Says why there is no result; the exit code.
@@ -193,9 +263,7 @@ impl Session {
             return if lets_go { exit::CLEAN } else { exit::CANCELLED };
         }
         let mut text = String::new();
-        for problem in
-            refused.findings.iter().filter(|problem| problem.row.severity > fsmend_engine::Severity::Note)
-        {
+        for problem in refused.findings.iter().filter(|problem| problem.row.severity > Severity::Note) {
             text.push_str(&format!("{}: {}\n", self.name, printable(&problem.message())));
         }
         text.push_str(&format!(
@@ -207,9 +275,14 @@ impl Session {
         self.out.complain(&text);
         exit::OPERATIONAL
     }
+}
 
-    /// What became of the journal, as far as it matters here.
-    pub(super) fn was_replayed(summary: &Summary) -> bool {
-        summary.journal == JournalUse::Replayed
-    }
+fn is_superblock((offset, bytes): &(u64, Vec<u8>)) -> bool {
+    *offset >= SUPERBLOCK_OFFSET
+        && offset.saturating_add(bytes.len() as u64) <= SUPERBLOCK_OFFSET + SUPERBLOCK_SIZE as u64
+}
+
+/// Lines stay lines.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| printable(line) + "\n").collect()
 }

@@ -40,6 +40,18 @@ pub fn write(out: &mut impl Write, outcomes: &[Outcome], wall: Option<Duration>)
     out.write_all(b"\n")
 }
 
+/// Writes the document on a repair: what a check would say of what was found, and what was done about it.
+pub fn write_repair(out: &mut impl Write, outcome: &Outcome, repair: Json) -> io::Result<()> {
+    let mut document = members([
+        ("version", json!(VERSION)),
+        ("tool", json!({"name": "fsmend", "version": env!("CARGO_PKG_VERSION")})),
+    ]);
+    document.0.extend(target(outcome, false).0);
+    document.push_some("repair", Some(repair));
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
+}
+
 /// An object whose problems become JSON one by one while they are written: all of them at once would take many times the memory
 /// that the check was allowed.
 struct Members<'a>(Vec<(&'static str, Member<'a>)>);

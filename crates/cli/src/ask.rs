@@ -18,12 +18,17 @@ pub enum Answer {
     All,
 }
 
-/// Asks until there is an answer; Enter means yes, the end of input means no.
-pub fn ask(question: &str) -> Answer {
-    ask_through(question, &mut io::stdin().lock(), &mut io::stdout().lock())
+/// Asks until there is an answer; Enter stands for `default`, if there is one; the end of input means no.
+pub fn ask(question: &str, default: Option<Answer>) -> Answer {
+    ask_through(question, default, &mut io::stdin().lock(), &mut io::stdout().lock())
 }
 
-fn ask_through(question: &str, input: &mut dyn BufRead, output: &mut dyn Write) -> Answer {
+fn ask_through(
+    question: &str,
+    default: Option<Answer>,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+) -> Answer {
     loop {
         let _ = write!(output, "{question}").and_then(|()| output.flush());
         let mut line = String::new();
@@ -31,10 +36,11 @@ fn ask_through(question: &str, input: &mut dyn BufRead, output: &mut dyn Write) 
             Ok(0) | Err(_) => return Answer::No,
             Ok(_) => {}
         }
-        match line.trim().to_ascii_lowercase().as_str() {
-            "" | "y" | "yes" => return Answer::Yes,
-            "n" | "no" => return Answer::No,
-            "a" | "all" => return Answer::All,
+        match (line.trim().to_ascii_lowercase().as_str(), default) {
+            ("", Some(answer)) => return answer,
+            ("y" | "yes", _) => return Answer::Yes,
+            ("n" | "no", _) => return Answer::No,
+            ("a" | "all", _) => return Answer::All,
             _ => {
                 let _ = writeln!(output, "Please answer y (yes), n (no) or a (yes to all).");
             }
@@ -47,7 +53,7 @@ mod tests {
     use super::*;
 
     fn answers(typed: &str) -> Answer {
-        ask_through("Fix<y>? ", &mut typed.as_bytes(), &mut Vec::new())
+        ask_through("Fix<y>? ", Some(Answer::Yes), &mut typed.as_bytes(), &mut Vec::new())
     }
 
     #[test]
@@ -55,5 +61,6 @@ mod tests {
         assert_eq!([answers("\n"), answers("y\n"), answers("YES\n")], [Answer::Yes; 3]);
         assert_eq!([answers("n\n"), answers(""), answers("what\nno\n")], [Answer::No; 3]);
         assert_eq!(answers("maybe\na\n"), Answer::All);
+        assert_eq!(ask_through("?", None, &mut &b"\ny\n"[..], &mut Vec::new()), Answer::Yes);
     }
 }

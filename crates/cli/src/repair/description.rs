@@ -1,0 +1,94 @@
+//! What a repair does, in the form in which it is told, saved and documented (docs/json-schema.md).
+
+use std::collections::BTreeMap;
+
+use fsmend_base::InodeNo;
+use fsmend_device::Plan;
+use fsmend_engine::report::Report;
+use serde_json::{Value as Json, json};
+
+/// Files beyond these are counted and not named in a saved plan.
+const FILES_SAVED: usize = 10_000;
+/// Problems of a kind beyond these are counted and not listed in a saved plan.
+const PROBLEMS_SAVED: usize = 100;
+/// The sentence of a row that loses nothing.
+const NOTHING: &str = "Nothing.";
+
+/// What can be said of a repair beside its problems.
+#[derive(Debug, Default)]
+pub struct Description {
+    /// Inodes that problems are about, with their paths where they are known.
+    pub files: BTreeMap<InodeNo, Option<String>>,
+    /// What may be lost: how many problems of a kind, its code, and the sentence.
+    pub losses: Vec<(u64, &'static str, &'static str)>,
+}
+
+impl Description {
+    /// Gathers it from what was wrong.
+    pub fn new(report: &Report) -> Self {
+        let mut description = Description::default();
+        for group in report.damage() {
+            if group.row.loss != NOTHING {
+                description.losses.push((group.total, group.row.code, group.row.loss));
+            }
+            for object in group.problems.iter().map(|problem| &problem.object) {
+                let Some(inode) = object.inode else { continue };
+                let path = description.files.entry(inode).or_default();
+                if path.is_none() {
+                    path.clone_from(&object.path);
+                }
+            }
+        }
+        description
+    }
+
+    /// As JSON, with at most `files_max` files named.
+    pub fn to_json(&self, files_max: usize) -> Json {
+        let file = |(inode, path): (&InodeNo, &Option<String>)| match path {
+            Some(path) => json!({"inode": inode.0, "path": path}),
+            None => json!({"inode": inode.0}),
+        };
+        let losses: Vec<Json> = self
+            .losses
+            .iter()
+            .map(|(count, code, loss)| json!({"code": code, "count": count, "loss": loss}))
+            .collect();
+        json!({
+            "files": self.files.iter().take(files_max).map(file).collect::<Vec<Json>>(),
+            "files_total": self.files.len(),
+            "losses": losses,
+        })
+    }
+}
+
+/// The text that is saved with a plan: the target, what was wrong, what is lost.
+pub fn plan_text(target: &str, start: u64, report: &Report) -> String {
+    let mut problems = Vec::new();
+    for group in report.damage() {
+        let messages: Vec<String> =
+            group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect();
+        problems.push(json!({
+            "code": group.row.code,
+            "count": group.total,
+            "messages": messages,
+            "repair": group.row.repair,
+        }));
+    }
+    let description = Description::new(report).to_json(FILES_SAVED);
+    json!({
+        "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},
+        "target": target,
+        "start": start,
+        "problems": problems,
+        "files": description["files"],
+        "files_total": description["files_total"],
+        "losses": description["losses"],
+    })
+    .to_string()
+}
+
+/// What a saved plan says of its target: the path, and the byte at which the file system starts.
+pub fn target_of(plan: &Plan) -> Option<(String, u64)> {
+    let text: Json = serde_json::from_str(plan.text()).ok()?;
+    Some((text["target"].as_str()?.to_owned(), text["start"].as_u64()?))
+}

@@ -1,0 +1,209 @@
+//! `fsmend repair`: works out a plan, shows it, writes it.
+
+mod args;
+mod description;
+mod saved;
+mod show;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, WriteOptions};
+use fsmend_engine::Progress;
+use fsmend_engine::pool::Schedule;
+use fsmend_engine::report::Report;
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::run::{CheckOptions, Refused};
+use fsmend_ext_check::superblock::SuperblockOptions;
+
+pub use args::{ApplyArgs, RepairArgs, UndoArgs};
+pub use saved::{apply, undo};
+
+use self::args::DuplicatesArg;
+use self::description::plan_text;
+use self::show::{Ending, Show};
+use crate::args::Backend;
+use crate::outcome::{CANCELLED_CODE, Checked};
+use crate::ticker::Ticker;
+use crate::writing::{self, Failure, Hold, Undo};
+use crate::{check, machine, target};
+
+/// Runs the command and returns the exit code.
+pub fn run(arguments: &RepairArgs) -> u8 {
+    let cancel = Arc::new(AtomicBool::new(false));
+    if let Err(error) = check::stop_on_signals(&cancel) {
+        eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
+    }
+    let show = Show::new(arguments);
+    let ending = work(arguments, &show, &cancel).unwrap_or_else(|ending| ending);
+    show.end(&ending)
+}
+
+/// What is to be repaired, opened.
+struct Work {
+    device: Arc<dyn Device>,
+    /// Not with `--dry-run` and `--plan`.
+    hold: Option<Hold>,
+    start: u64,
+}
+
+fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Ending, Ending> {
+    let started = Instant::now();
+    let work = open(arguments, show).map_err(Ending::Refused)?;
+    let was_interrupted = finish_interrupted(&work, show, cancel)?;
+    let planned = plan(arguments, &work, cancel);
+    let repair = planned.map_err(|refused| ended(refused, show))?;
+    let is_clean = repair.is_clean();
+    let Repair { found, left, rounds, changes } = repair;
+    let left = Report::new(left.findings);
+    let checked = Checked::from(found);
+    let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
+    let text = plan_text(&path.display().to_string(), work.start, &checked.report);
+    let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
+    let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
+    drop(changes);
+    let is_sound = plan.is_empty() && is_clean;
+    let is_damaged = checked.report.is_damaged();
+    show.plan(checked, started.elapsed(), &plan, (rounds, &left));
+    if is_sound {
+        return Ok(if was_interrupted { Ending::FinishedOnly } else { Ending::Nothing });
+    }
+    if !is_clean {
+        return Ok(Ending::Impossible);
+    }
+    if let Some(file) = &arguments.plan {
+        plan.save(file).map_err(|error| Ending::Failed(Failure::Plan(error)))?;
+        return Ok(Ending::Saved(file.clone()));
+    }
+    match show.may_write(arguments, is_damaged) {
+        Ok(()) => write(arguments, &work, &plan, cancel),
+        Err(ending) => Err(ending),
+    }
+}
+
+/// Opens the target, for writing unless nothing is to be written.
+fn open(arguments: &RepairArgs, show: &Show) -> Result<Work, Refusal> {
+    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let reads_only = arguments.dry_run || arguments.plan.is_some();
+    if reads_only {
+        let opened =
+            fsmend_device::open(&arguments.target, &options).map_err(|error| target::refusal(&error))?;
+        for usage in opened.usage.iter().filter(|usage| usage.may_write()) {
+            show.warn(&format!("{usage}: what changes meanwhile makes the plan useless."));
+        }
+        let only = only_one(opened.targets, |target| target.partition)?;
+        return Ok(Work { start: start_of(arguments, &only), device: only.device, hold: None });
+    }
+    let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
+        .map_err(|error| target::refusal(&error))?;
+    let hold = only_one(holds, |hold| hold.target.partition)?;
+    Ok(Work { device: hold.device(), start: hold.target.start, hold: Some(hold) })
+}
+
+/// Where in its file or device the file system starts.
+fn start_of(arguments: &RepairArgs, target: &fsmend_device::Target) -> u64 {
+    let shift = target.device.direct().map(|direct| direct.shift);
+    shift.or(arguments.offset).unwrap_or(0)
+}
+
+/// One file system is repaired at a time.
+fn only_one<T>(mut found: Vec<T>, partition: impl Fn(&T) -> Option<u32>) -> Result<T, Refusal> {
+    if found.len() == 1
+        && let Some(only) = found.pop()
+    {
+        return Ok(only);
+    }
+    let numbers: Vec<String> = found.iter().filter_map(partition).map(|number| number.to_string()).collect();
+    Err(Refusal {
+        code: "several-partitions",
+        message: format!("there are several file systems on it: partitions {}", numbers.join(", ")),
+        way_out: "Name one with --partition".to_owned(),
+    })
+}
+
+/// Ends what an earlier run has left; whether there was something.
+fn finish_interrupted(work: &Work, show: &Show, cancel: &AtomicBool) -> Result<bool, Ending> {
+    let Some(hold) = &work.hold else { return Ok(false) };
+    let recovered = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
+    let told = recovered.as_ref().and_then(writing::told);
+    if let Some(told) = &told {
+        show.tell_first(told);
+    }
+    Ok(told.is_some())
+}
+
+fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
+    let plain = |refusal| Refused { refusal, findings: Default::default() };
+    let external = check::external_journal(arguments.journal.as_deref()).map_err(plain)?;
+    let wishes = Wishes {
+        duplicates: match arguments.duplicates {
+            DuplicatesArg::Clone => Duplicates::Clone,
+            DuplicatesArg::Zero => Duplicates::Zero,
+            DuplicatesArg::LostFound => Duplicates::LostFound,
+            DuplicatesArg::Delete => Duplicates::Delete,
+        },
+    };
+    let options = RepairOptions { check: check_options(arguments, external), wishes };
+    let progress = [Progress::new()];
+    let mut planned = None;
+    Ticker::new(arguments.progress).run_beside(&progress, || {
+        planned = Some(repair::plan(&work.device, &options, &progress[0], cancel));
+    });
+    planned.unwrap_or_else(|| Err(plain(cancelled())))
+}
+
+fn cancelled() -> Refusal {
+    Refusal {
+        code: CANCELLED_CODE,
+        message: "stopped before there was a plan".to_owned(),
+        way_out: "Run it again".to_owned(),
+    }
+}
+
+fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
+    CheckOptions {
+        threads: arguments.threads.map_or_else(machine::cores, usize::from),
+        memory: arguments.memory.unwrap_or_else(machine::default_memory),
+        replay: true,
+        superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
+        external_journal,
+        now: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        backend: match arguments.backend {
+            Backend::Auto => ReadBackend::Auto,
+            Backend::Uring => ReadBackend::Uring,
+            Backend::Pread => ReadBackend::Pread,
+        },
+        repair: None,
+        meter: machine::meter,
+        stage_clock: None,
+        schedule: Schedule::default(),
+        want_all_paths: true,
+    }
+}
+
+/// Why there is no plan; what was found on the way is told.
+fn ended(refused: Refused, show: &Show) -> Ending {
+    if refused.refusal.code == CANCELLED_CODE {
+        return Ending::Stopped;
+    }
+    show.found_before(&Report::new(refused.findings));
+    Ending::Refused(refused.refusal)
+}
+
+fn write(arguments: &RepairArgs, work: &Work, plan: &Plan, cancel: &AtomicBool) -> Result<Ending, Ending> {
+    let Some(hold) = &work.hold else { return Err(Ending::Stopped) };
+    let written = hold.commit(plan, &undo_wish(arguments.undo.as_deref(), arguments.no_undo), cancel);
+    written.map(Ending::Written).map_err(Ending::Failed)
+}
+
+/// What becomes of the log.
+fn undo_wish(place: Option<&Path>, no_undo: bool) -> Undo {
+    match place {
+        _ if no_undo => Undo::Drop,
+        Some(place) => Undo::At(place.to_owned()),
+        None => Undo::Keep,
+    }
+}

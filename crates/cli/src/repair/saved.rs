@@ -1,0 +1,145 @@
+//! `fsmend apply` and `fsmend undo`: plans and undo files from earlier runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::{
+    ApplyError, Condition, Control, LogOnDisk, OpenOptions, Plan, Recovered, WriteOptions, inspect_log,
+};
+
+use super::args::{ApplyArgs, UndoArgs};
+use super::description::target_of;
+use super::undo_wish;
+use crate::numbers::counted;
+use crate::style::printable;
+use crate::writing::{self, Failure, Hold};
+use crate::{check, exit};
+
+/// A plan is not longer than this.
+const PLAN_BYTES_MAX: u64 = 4 << 30;
+
+/// `fsmend apply`: returns the exit code.
+pub fn apply(arguments: &ApplyArgs) -> u8 {
+    finish(apply_plan(arguments))
+}
+
+/// `fsmend undo`: returns the exit code.
+pub fn undo(arguments: &UndoArgs) -> u8 {
+    finish(take_back(arguments))
+}
+
+/// What to say and the exit code; or what to complain about.
+type Told = Result<(String, u8), (String, u8)>;
+
+fn finish(told: Told) -> u8 {
+    match told {
+        Ok((text, code)) => {
+            println!("{}", printable(&text));
+            code
+        }
+        Err((text, code)) => {
+            eprintln!("fsmend: {}.", printable(text.trim_end_matches('.')));
+            code
+        }
+    }
+}
+
+fn failed(text: impl ToString) -> (String, u8) {
+    (text.to_string(), exit::OPERATIONAL)
+}
+
+fn apply_plan(arguments: &ApplyArgs) -> Told {
+    let name = arguments.plan.display();
+    let plan =
+        Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| failed(format!("{name}: {error}")))?;
+    let (named, start) = target_of(&plan).unwrap_or_default();
+    let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
+    if path.as_os_str().is_empty() {
+        return Err(failed(format!("{name}: the plan does not name its target; name it behind the plan")));
+    }
+    let hold = hold(&path, start)?;
+    let target = path.display().to_string();
+    let cancel = stop_flag();
+    let first = finish_interrupted(&hold, &cancel)?;
+    match plan.compare(&hold.device()) {
+        Condition::AsPlanned => {}
+        Condition::Done => {
+            return Ok((format!("{first}{target}: the plan has been carried out already."), exit::CLEAN));
+        }
+        Condition::Other(_) => {
+            let error = format!(
+                "{target}: it is not, or no longer, as it was when the plan was made; nothing was written. Make a new plan \
+                 (fsmend repair --plan)"
+            );
+            return Err(failed(error));
+        }
+    }
+    let undo = undo_wish(arguments.undo.as_deref(), arguments.no_undo);
+    let written = hold.commit(&plan, &undo, &cancel).map_err(|failure| complaint(&target, &failure))?;
+    let kept = match &written.undo {
+        Some(place) => {
+            format!("What was overwritten is kept: \"fsmend undo {}\" takes it back.", place.display())
+        }
+        None => "No undo file was kept.".to_owned(),
+    };
+    let blocks = counted(written.blocks, "block", "blocks");
+    Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}"), exit::CORRECTED))
+}
+
+fn take_back(arguments: &UndoArgs) -> Told {
+    let name = arguments.undo.display();
+    let log = LogOnDisk::open(&arguments.undo).map_err(|error| failed(format!("{name}: {error}")))?;
+    let contents = inspect_log(&log).map_err(|error| failed(format!("{name}: {error}")))?;
+    let Some(contents) = contents else {
+        return Err(failed(format!("{name}: it was never completed, so that there is nothing to take back")));
+    };
+    let path =
+        arguments.target.clone().or_else(|| target_of(&contents.plan).map(|(path, _)| PathBuf::from(path)));
+    let path = path.unwrap_or_else(|| PathBuf::from(&contents.target_name));
+    let hold = hold(&path, contents.start)?;
+    let target = path.display().to_string();
+    let control = Control { stop: &stop_flag(), progress: &|_| {} };
+    let undone = fsmend_device::undo(&log, &*hold.target.device, arguments.force, control);
+    let recovered = undone.map_err(|error| match error {
+        ApplyError::ChangedSince(_) => failed(format!(
+            "{target}: {error}. --force takes it back nevertheless; what was written since is lost"
+        )),
+        ApplyError::Stopped { .. } => (format!("{target}: {error}"), exit::CANCELLED),
+        error => failed(format!("{target}: {error}")),
+    })?;
+    let blocks = match recovered {
+        Recovered::TakenBack { blocks } | Recovered::Finished { blocks, .. } => blocks,
+        Recovered::Nothing(_) | Recovered::Dropped => 0,
+    };
+    let blocks = counted(blocks, "block", "blocks");
+    Ok((format!("{target}: it is as it was before the repair, {blocks} written."), exit::CLEAN))
+}
+
+/// The file system that starts at byte `start` of the target.
+fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
+    let options = OpenOptions { offset: Some(start), partition: None };
+    let holds = Hold::open(path, &options, WriteOptions::default()).map_err(failed)?;
+    holds.into_iter().next().ok_or_else(|| failed(format!("{}: nothing is in it", path.display())))
+}
+
+fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
+    let target = hold.path.display().to_string();
+    let recovered = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
+    Ok(recovered
+        .as_ref()
+        .and_then(writing::told)
+        .map_or_else(String::new, |told| format!("{target}: {told}. ")))
+}
+
+fn complaint(target: &str, failure: &Failure) -> (String, u8) {
+    let code = if failure.is_stop() { exit::CANCELLED } else { exit::OPERATIONAL };
+    (format!("{target}: {failure}"), code)
+}
+
+fn stop_flag() -> Arc<AtomicBool> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    // Without signals to catch, an interrupt ends the run at once, and the next one finishes what it left.
+    let _ = check::stop_on_signals(&cancel);
+    cancel
+}

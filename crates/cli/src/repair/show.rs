@@ -1,0 +1,421 @@
+//! What a repair tells: text as it goes along, or one JSON document at its end.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fsmend_device::Plan;
+use fsmend_engine::report::Report;
+use fsmend_ext_check::Refusal;
+use serde_json::{Value as Json, json};
+
+use super::args::RepairArgs;
+use super::description::Description;
+use crate::args::Format;
+use crate::ask::{self, Answer};
+use crate::numbers::{bytes, counted, thousands};
+use crate::outcome::{Answer as Result_, Checked, Outcome};
+use crate::style::{Style, printable};
+use crate::text::{self, Layout};
+use crate::writing::{Failure, Written};
+use crate::{exit, json};
+
+/// Files that are listed unless all are wanted.
+const LISTED: usize = 10;
+
+/// How a repair ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// Nothing was wrong.
+    Nothing,
+    /// Nothing was wrong but what an interrupted run had left, and that is finished now.
+    FinishedOnly,
+    /// It is written.
+    Written(Written),
+    /// The plan is in this file.
+    Saved(PathBuf),
+    /// It was only to be shown.
+    Shown {
+        /// Whether there are problems.
+        is_damaged: bool,
+    },
+    /// There is no repair that leaves nothing wrong.
+    Impossible,
+    /// It is not safe without somebody who looks: the first kind of problem that is not.
+    NotSafe(&'static str),
+    /// There is nobody to ask.
+    NobodyToAsk,
+    /// The user does not want it.
+    Declined,
+    /// The user stopped it.
+    Stopped,
+    /// It cannot be repaired at all.
+    Refused(Refusal),
+    /// Writing failed.
+    Failed(Failure),
+}
+
+impl Ending {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Ending::Nothing | Ending::Saved(_) | Ending::Shown { is_damaged: false } => exit::CLEAN,
+            Ending::FinishedOnly | Ending::Written(_) => exit::CORRECTED,
+            Ending::Shown { .. } | Ending::Impossible | Ending::NotSafe(_) | Ending::NobodyToAsk => {
+                exit::PROBLEMS
+            }
+            Ending::Declined | Ending::Stopped => exit::CANCELLED,
+            Ending::Failed(failure) if failure.is_stop() => exit::CANCELLED,
+            Ending::Refused(_) | Ending::Failed(_) => exit::OPERATIONAL,
+        }
+    }
+
+    /// One word for programs.
+    fn word(&self) -> &'static str {
+        match self {
+            Ending::Nothing => "nothing",
+            Ending::FinishedOnly => "finished",
+            Ending::Written(_) => "written",
+            Ending::Saved(_) => "saved",
+            Ending::Shown { .. } => "planned",
+            Ending::Impossible => "impossible",
+            Ending::NotSafe(_) => "not-safe",
+            Ending::NobodyToAsk | Ending::Declined => "declined",
+            Ending::Stopped => "stopped",
+            Ending::Refused(_) => "refused",
+            Ending::Failed(_) => "failed",
+        }
+    }
+}
+
+/// What the user may want to type next: it is not broken into lines, so that it can be copied.
+fn command(ending: &Ending) -> String {
+    let (command, place) = match ending {
+        Ending::Written(Written { undo: Some(place), .. }) => ("undo", place),
+        Ending::Saved(place) => ("apply", place),
+        _ => return String::new(),
+    };
+    format!("    fsmend {command} {}\n", printable(&place.display().to_string()))
+}
+
+/// Tells.
+pub struct Show {
+    name: String,
+    is_json: bool,
+    all: bool,
+    style: Style,
+    /// What the document will hold.
+    seen: RefCell<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    outcome: Option<Outcome>,
+    description: Description,
+    finished: Option<String>,
+    rounds: u32,
+    left: Vec<(String, String)>,
+    blocks: Vec<(u64, u64)>,
+    bytes: u64,
+}
+
+impl Show {
+    /// As the command line wants it.
+    pub fn new(arguments: &RepairArgs) -> Self {
+        let target = arguments.target.display();
+        let name = match arguments.partition {
+            Some(number) => format!("{target}, partition {number}"),
+            None => target.to_string(),
+        };
+        Show {
+            name,
+            is_json: arguments.format == Format::Json,
+            all: arguments.all,
+            style: Style::for_stdout(arguments.color),
+            seen: RefCell::default(),
+        }
+    }
+
+    /// Tells something that the user should know, on standard error.
+    pub fn warn(&self, sentence: &str) {
+        eprintln!("fsmend: {}: {}", printable(&self.name), printable(sentence));
+    }
+
+    /// Tells what became of an interrupted run.
+    pub fn tell_first(&self, sentence: &str) {
+        self.seen.borrow_mut().finished = Some(sentence.to_owned());
+        self.print(&self.style.wrap("", &format!("{}: {sentence}.", printable(&self.name))));
+        self.print("\n");
+    }
+
+    /// Tells what was found before a target was refused.
+    pub fn found_before(&self, report: &Report) {
+        for problem in report.problems() {
+            self.print(&self.style.wrap("  - ", &printable(&problem.message())));
+        }
+    }
+
+    /// Tells what is wrong and what would be done about it.
+    pub fn plan(&self, checked: Checked, took: Duration, plan: &Plan, (rounds, left): (u32, &Report)) {
+        let description = Description::new(&checked.report);
+        let outcome = Outcome {
+            target: self.name.clone(),
+            partition: None,
+            warnings: Vec::new(),
+            wall: took,
+            result: Ok(Result_::Checked(Box::new(checked))),
+            found_before: Report::default(),
+        };
+        let layout = Layout { style: self.style, all: self.all, quiet: false, stats: false };
+        self.print(&text::report(std::slice::from_ref(&outcome), layout));
+        if !plan.is_empty() && !left.is_damaged() {
+            self.print(&self.plan_text(&description, plan, rounds));
+        }
+        if left.is_damaged() {
+            self.print(&self.left_text(left, rounds));
+        }
+        let mut seen = self.seen.borrow_mut();
+        seen.rounds = rounds;
+        seen.left = left
+            .damage()
+            .flat_map(|group| &group.problems)
+            .map(|problem| (problem.row.code.to_owned(), problem.message()))
+            .collect();
+        seen.blocks = plan.blocks().map(|block| (block.offset, block.len)).collect();
+        seen.bytes = plan.bytes_to_write();
+        (seen.outcome, seen.description) = (Some(outcome), description);
+    }
+
+    fn plan_text(&self, description: &Description, plan: &Plan, rounds: u32) -> String {
+        let blocks = plan.blocks().count() as u64;
+        let mut text = self.style.wrap(
+            "\nThe repair: ",
+            &format!(
+                "{} ({}) would be written. It was worked out in memory, and the result was checked: nothing is wrong with it \
+                 ({}).",
+                counted(blocks, "block", "blocks"),
+                bytes(plan.bytes_to_write()),
+                counted(u64::from(rounds), "round", "rounds"),
+            ),
+        );
+        if !description.files.is_empty() {
+            text.push_str(&format!(
+                "Files and directories concerned ({}):\n",
+                thousands(description.files.len() as u64)
+            ));
+        }
+        let listed = if self.all { usize::MAX } else { LISTED };
+        for (inode, path) in description.files.iter().take(listed) {
+            let path = path.as_deref().map_or(String::new(), |path| format!(" ({})", printable(path)));
+            text.push_str(&self.style.wrap("  - ", &format!("inode {inode}{path}")));
+        }
+        if description.files.len() > listed {
+            let rest = thousands((description.files.len() - listed) as u64);
+            text.push_str(&format!("    and {rest} more (--all lists them)\n"));
+        }
+        if description.losses.is_empty() {
+            text.push_str("Nothing is lost.\n");
+        } else {
+            text.push_str("What may be lost:\n");
+        }
+        for (count, code, loss) in &description.losses {
+            text.push_str(&self.style.wrap("  - ", &format!("{code} ({}): {loss}", thousands(*count))));
+        }
+        text
+    }
+
+    fn left_text(&self, left: &Report, rounds: u32) -> String {
+        let head = format!(
+            "{}: no repair was found that leaves nothing wrong ({}). This would be left:",
+            printable(&self.name),
+            counted(u64::from(rounds), "round", "rounds")
+        );
+        let mut text = String::from("\n") + &self.style.wrap("", &head);
+        for group in left.damage() {
+            for problem in group.problems.iter().take(LISTED) {
+                let line = format!("[{}] {}", problem.row.code, printable(&problem.message()));
+                text.push_str(&self.style.wrap("  - ", &line));
+            }
+        }
+        text
+    }
+
+    /// Whether the repair may be written; how it ends if not.
+    pub fn may_write(&self, arguments: &RepairArgs, is_damaged: bool) -> Result<(), Ending> {
+        if arguments.dry_run {
+            return Err(Ending::Shown { is_damaged });
+        }
+        if arguments.yes {
+            return Ok(());
+        }
+        if arguments.preen {
+            return self.first_unsafe().map_or(Ok(()), |code| Err(Ending::NotSafe(code)));
+        }
+        if !ask::is_possible() {
+            return Err(Ending::NobodyToAsk);
+        }
+        let wants = if arguments.step {
+            self.ask_step_by_step()
+        } else {
+            ask::ask("\nWrite this repair? [y/n] ", Some(Answer::No)) != Answer::No
+        };
+        if wants { Ok(()) } else { Err(Ending::Declined) }
+    }
+
+    fn first_unsafe(&self) -> Option<&'static str> {
+        let seen = self.seen.borrow();
+        let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
+            return None;
+        };
+        checked.report.damage().map(|group| group.row).find(|row| !row.preen).map(|row| row.code)
+    }
+
+    /// A repair is checked as a whole, so that one no is a no to all of it.
+    fn ask_step_by_step(&self) -> bool {
+        let seen = self.seen.borrow();
+        let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
+            return false;
+        };
+        for problem in checked.report.damage().flat_map(|group| &group.problems) {
+            let text = format!("{}\n  {}", printable(&problem.message()), problem.row.repair);
+            match ask::ask(&format!("\n{text}\n  Repair? [y/n/a] "), None) {
+                Answer::Yes => {}
+                Answer::All => return true,
+                Answer::No => return false,
+            }
+        }
+        true
+    }
+
+    /// Tells how it ended and returns the exit code.
+    pub fn end(&self, ending: &Ending) -> u8 {
+        let code = ending.code();
+        if self.is_json {
+            let written = self.document(ending, code).and_then(|document| {
+                let mut out = io::stdout().lock();
+                out.write_all(&document).and_then(|()| out.flush())
+            });
+            if let Err(error) = written
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                eprintln!("fsmend: the report cannot be written: {error}");
+                return exit::OPERATIONAL;
+            }
+            return code;
+        }
+        let name = printable(&self.name);
+        match ending {
+            Ending::Refused(refusal) => {
+                let text = refusal.to_string();
+                let text = text.strip_prefix(&format!("{}: ", self.name)).unwrap_or(&text);
+                eprintln!("fsmend: {name}: not repaired: {}.", printable(text.trim_end_matches('.')));
+            }
+            Ending::Failed(failure) => eprintln!("fsmend: {name}: {}.", printable(&failure.to_string())),
+            Ending::Stopped => eprintln!("fsmend: {name}: stopped; nothing was written."),
+            told => {
+                let sentence = format!("{name}: {}", self.sentence(told));
+                self.print(&format!("\n{}{}", self.style.wrap("", &sentence), command(told)));
+            }
+        }
+        if let Ending::Written(Written { warning: Some(warning), .. }) = ending {
+            self.warn(warning);
+        }
+        code
+    }
+
+    fn sentence(&self, ending: &Ending) -> String {
+        match ending {
+            Ending::Nothing => "nothing has to be done.".to_owned(),
+            Ending::FinishedOnly => "nothing else has to be done.".to_owned(),
+            Ending::Written(written) => {
+                let undo = match &written.undo {
+                    Some(_) => "What was overwritten is kept; this takes the repair back:",
+                    None => "No undo file was kept.",
+                };
+                format!("repaired, {} written. {undo}", counted(written.blocks, "block", "blocks"))
+            }
+            Ending::Saved(_) => "nothing was written. This carries the plan out:".to_owned(),
+            Ending::Shown { .. } => "nothing was written.".to_owned(),
+            Ending::Impossible => "nothing was written.".to_owned(),
+            Ending::NotSafe(code) => {
+                format!("nothing was written: {code} is not safe to mend unattended. Run it without -p.")
+            }
+            Ending::NobodyToAsk => {
+                "nothing was written: there is no terminal to ask at. -y writes without asking.".to_owned()
+            }
+            _ => "nothing was written.".to_owned(),
+        }
+    }
+
+    fn document(&self, ending: &Ending, code: u8) -> io::Result<Vec<u8>> {
+        let seen = self.seen.borrow();
+        let refused;
+        let outcome = match (&seen.outcome, ending) {
+            (Some(outcome), _) => outcome,
+            (None, Ending::Refused(refusal)) => {
+                refused = self.without_result(refusal.clone());
+                &refused
+            }
+            (None, _) => {
+                refused = self.without_result(Refusal {
+                    code: crate::outcome::CANCELLED_CODE,
+                    message: self.sentence(ending),
+                    way_out: "Run it again".to_owned(),
+                });
+                &refused
+            }
+        };
+        let mut bytes = Vec::new();
+        json::write_repair(&mut bytes, outcome, self.repair_json(&seen, ending, code))?;
+        Ok(bytes)
+    }
+
+    fn without_result(&self, refusal: Refusal) -> Outcome {
+        Outcome {
+            target: self.name.clone(),
+            partition: None,
+            warnings: Vec::new(),
+            wall: Duration::ZERO,
+            result: Err(refusal),
+            found_before: Report::default(),
+        }
+    }
+
+    fn repair_json(&self, seen: &Seen, ending: &Ending, code: u8) -> Json {
+        let mut repair = json!({
+            "outcome": ending.word(),
+            "exit_code": code,
+            "rounds": seen.rounds,
+            "bytes": seen.bytes,
+            "blocks": seen.blocks.iter().map(|(offset, len)| json!({"offset": offset, "length": len})).collect::<Vec<Json>>(),
+            "left": seen.left.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
+        });
+        let description = seen.description.to_json(usize::MAX);
+        for name in ["files", "losses"] {
+            repair[name] = description[name].clone();
+        }
+        if let Some(finished) = &seen.finished {
+            repair["finished_first"] = json!(finished);
+        }
+        match ending {
+            Ending::Written(written) => {
+                if let Some(place) = &written.undo {
+                    repair["undo_file"] = json!(place.display().to_string());
+                }
+            }
+            Ending::Saved(place) => repair["plan_file"] = json!(place.display().to_string()),
+            Ending::Failed(failure) => repair["error"] = json!(failure.to_string()),
+            _ => {}
+        }
+        repair
+    }
+
+    fn print(&self, text: &str) {
+        if !self.is_json {
+            let mut out = io::stdout().lock();
+            // A reader that has gone away does not stop a repair.
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The face of e2fsck beside the installed one, through fsck(8), and as systemd calls it.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/images.rs"]
+mod images;
+
+use std::path::Path;
+use std::process::Output;
+
+use fsmend_testkit::host;
+use images::{Folder, code, debugfs, e2fsck, face, have, prepared, stderr, stdout};
+
+/// The lines that scripts read: the one of a clean file system, the reason of a check, and the closing one.
+fn lines_for_scripts(output: &Output) -> Vec<String> {
+    let is_read = |line: &&str| line.contains(" files") || line.contains("check forced");
+    stdout(output).lines().filter(is_read).map(str::to_owned).collect()
+}
+
+/// Both programs on copies of one image: the same lines and the same code.
+fn same_as_e2fsck(folder: &Folder, image: &Path, options: &str) {
+    let copy = folder.path("copy.img");
+    std::fs::copy(image, &copy).unwrap();
+    let theirs = e2fsck(options, &copy);
+    std::fs::copy(image, &copy).unwrap();
+    let ours = face(options, &copy);
+    let name = image.file_name().unwrap().to_string_lossy();
+    assert_eq!(lines_for_scripts(&ours), lines_for_scripts(&theirs), "{name} {options}: {}", stderr(&ours));
+    assert_eq!(code(&ours), code(&theirs), "{name} {options}: {}", stdout(&ours));
+}
+
+#[test]
+fn sound_file_systems_are_told_as_e2fsck_tells_them() {
+    if !have("face: sound file systems", &["mke2fs", "debugfs", "e2fsck", "tune2fs"]) {
+        return;
+    }
+    let folder = Folder::new("face-sound");
+    let plain = folder.image("plain.img", &[]);
+    let labelled = folder.image("labelled.img", &["-L", "A B:C", "-b", "1024"]);
+    let old = folder.image("old.img", &["-O", "^has_journal,^extents,^64bit,^metadata_csum"]);
+    let tune = |options: &[&str], image: &Path| {
+        host::run("tune2fs", options.iter().copied().chain([image.to_str().unwrap()])).unwrap();
+    };
+    let mounted = folder.image("mounted.img", &[]);
+    tune(&["-c", "3", "-C", "5"], &mounted);
+    let soon = folder.image("soon.img", &[]);
+    tune(&["-c", "10", "-C", "7"], &soon);
+    let next = folder.image("next.img", &[]);
+    tune(&["-c", "10", "-C", "9"], &next);
+    let late = folder.image("late.img", &[]);
+    tune(&["-i", "1d", "-T", "20200101"], &late);
+    let errors = folder.image("errors.img", &[]);
+    debugfs(&errors, "ssv state 2");
+    let unclean = folder.image("unclean.img", &[]);
+    debugfs(&unclean, "ssv state 0");
+    for image in [plain, labelled, old, mounted, soon, next, late, errors, unclean] {
+        for options in ["-n", "-p", "-a", "-y", "-f -n", "-f -p", "-f -y", "-fyC-1"] {
+            same_as_e2fsck(&folder, &image, options);
+        }
+    }
+}
+
+#[test]
+fn what_is_written_suits_e2fsck() {
+    if !have("face: repairs", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-repairs");
+    let image = folder.image("links.img", &[]);
+    debugfs(&image, "sif <2> links_count 9");
+    let looked = face("-fn", &image);
+    assert_eq!(code(&looked), 4);
+    assert!(stdout(&looked).contains("Fix? no"), "{}", stdout(&looked));
+    assert!(stdout(&looked).contains("WARNING: Filesystem still has errors"));
+    let mended = face("-fy", &image);
+    assert_eq!(code(&mended), 1, "{}", stderr(&mended));
+    assert!(
+        stdout(&mended).contains("Fix? yes")
+            && stdout(&mended).contains("***** FILE SYSTEM WAS MODIFIED *****")
+    );
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    assert_eq!(code(&face("-fy", &image)), 0);
+    assert!(
+        !folder.path("links.img.fsmend-undo").exists(),
+        "like e2fsck, the face keeps no undo file unasked"
+    );
+}
+
+#[test]
+fn preening_mends_what_is_safe() {
+    if !have("face: preening", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-preen");
+    let image = folder.image("links.img", &[]);
+    debugfs(&image, "sif <2> links_count 9");
+    let output = face("-fp", &image);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let first = stdout(&output).lines().next().unwrap().to_owned();
+    assert!(first.starts_with(image.to_str().unwrap()) && first.ends_with("FIXED."), "{first}");
+    assert!(stderr(&output).is_empty(), "no banner when preening");
+}
+
+#[test]
+fn preening_stops_at_what_is_not_safe_with_exactly_4() {
+    if !have("face: preening stops", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-unsafe");
+    let image = folder.image("unsafe.img", &[]);
+    debugfs(&image, "unlink a");
+    let before = std::fs::read(&image).unwrap();
+    let output = face("-f -p", &image);
+    assert_eq!(code(&output), 4);
+    assert!(stdout(&output).contains("UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY."), "{}", stdout(&output));
+    assert_eq!(std::fs::read(&image).unwrap(), before, "nothing was written");
+}
+
+#[test]
+fn the_undo_file_is_where_it_was_asked_for() {
+    if !have("face: undo", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("face-undo");
+    let image = folder.image("links.img", &[]);
+    debugfs(&image, "sif <2> links_count 9");
+    let before = std::fs::read(&image).unwrap();
+    let undo = folder.path("my.undo");
+    let output = face(&format!("-fy -z {}", undo.display()), &image);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stdout(&output).contains("fsmend undo"));
+    assert_ne!(std::fs::read(&image).unwrap(), before);
+    let undone = images::fsmend(&["undo", undo.to_str().unwrap(), image.to_str().unwrap()]);
+    assert_eq!(code(&undone), 0, "{}", stderr(&undone));
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+}
+
+#[test]
+fn usage_errors_and_what_is_not_supported_exit_16() {
+    let nowhere = Path::new("/nonexistent/image");
+    for options in
+        ["-p -n", "-Q", "-c -l x", "-D", "-cc", "-k", "-L x", "-E nonsense", "-n -D", "-C x", "-y other"]
+    {
+        let output = face(options, nowhere);
+        assert_eq!(code(&output), 16, "{options}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty() && !stderr(&output).is_empty(), "{options}");
+    }
+    assert_eq!(code(&images::fsmend(&["e2fsck"])), 16);
+}
+
+#[test]
+fn operational_errors_exit_8() {
+    assert_eq!(code(&face("-p", Path::new("/nonexistent/image"))), 8);
+    assert_eq!(code(&face("-p", Path::new("UUID=nobody-has-this-one"))), 8);
+    assert_eq!(code(&face("-p", Path::new("/"))), 8);
+    let folder = Folder::new("face-operational");
+    let noise = folder.path("noise");
+    std::fs::write(&noise, vec![0x5A; 100_000]).unwrap();
+    for options in ["-p", "-n", "-y"] {
+        let output = face(options, &noise);
+        assert_eq!(code(&output), 8, "{options}: {}", stdout(&output));
+    }
+    let unattended = face("-f", &noise);
+    assert_eq!(code(&unattended), 8);
+    assert!(stderr(&unattended).contains("need terminal for interactive repairs"));
+    assert_eq!(code(&face("-p -C 77", &noise)), 8, "a descriptor that nobody opened");
+}
+
+#[test]
+fn the_version_goes_to_standard_error() {
+    let output = images::fsmend(&["fsck.ext4", "-V"]);
+    assert_eq!(code(&output), 0);
+    assert!(stderr(&output).starts_with("e2fsck 1.47") && stdout(&output).is_empty(), "{}", stderr(&output));
+}
+
+/// Runs a line of shell with our links first on the path.
+fn shell(folder: &Folder, line: &str) -> Output {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:/usr/sbin:/sbin:{path}", folder.links().display());
+    prepared("sh").args(["-c", line]).env("PATH", path).current_dir(&folder.0).output().unwrap()
+}
+
+#[test]
+fn through_fsck() {
+    if !have("face: through fsck(8)", &["mke2fs", "debugfs", "fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-fsck");
+    let image = folder.image("x.img", &[]);
+    let image = image.display();
+    let clean = shell(&folder, &format!("fsck -t ext4 -T -p {image}"));
+    assert_eq!(code(&clean), 0, "{}", stderr(&clean));
+    assert!(stdout(&clean).contains(": clean, "), "{}", stdout(&clean));
+    let verbose = shell(&folder, &format!("fsck -t ext4 -V -f -y {image}"));
+    assert_eq!(code(&verbose), 0, "{}", stderr(&verbose));
+    assert!(stdout(&verbose).contains("bin/fsck.ext4"), "it is ours that runs: {}", stdout(&verbose));
+    debugfs(Path::new(&image.to_string()), "sif <2> links_count 9");
+    let mended = shell(&folder, &format!("fsck -t ext4 -T -f -y {image}"));
+    assert_eq!(code(&mended), 1, "{}", stderr(&mended));
+    let usage = shell(&folder, &format!("fsck -t ext4 -T -p -n {image}"));
+    assert_eq!(code(&usage), 16);
+}
+
+/// What systemd-fsck makes of a line of progress: the share of the whole.
+fn share_as_systemd_reckons(line: &str) -> f64 {
+    const ENDS: [f64; 6] = [0.0, 70.0, 90.0, 92.0, 95.0, 100.0];
+    let mut words = line.split(' ');
+    let pass: usize = words.next().unwrap().parse().unwrap();
+    let current: f64 = words.next().unwrap().parse().unwrap();
+    let max: f64 = words.next().unwrap().parse().unwrap();
+    assert!((1..=5).contains(&pass) && max > 0.0 && current <= max, "{line}");
+    assert!(words.next().is_some(), "the name follows: {line}");
+    ENDS[pass - 1] + (ENDS[pass] - ENDS[pass - 1]) * current / max
+}
+
+#[test]
+fn as_systemd_calls_it() {
+    if !have("face: as systemd calls it", &["mke2fs", "debugfs", "fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-systemd");
+    let image = folder.image("x.img", &[]);
+    let image = image.display();
+    let clean = shell(&folder, &format!("fsck -t ext4 -a -T -l -M -C5 {image} 5>progress"));
+    assert_eq!(code(&clean), 0, "{}", stderr(&clean));
+    assert_eq!(std::fs::read_to_string(folder.path("progress")).unwrap(), "", "nothing takes time");
+    let forced = shell(&folder, &format!("fsck -t ext4 -a -T -l -M -f -C5 {image} 5>progress"));
+    assert_eq!(code(&forced), 0, "{}", stderr(&forced));
+    let progress = std::fs::read_to_string(folder.path("progress")).unwrap();
+    let shares: Vec<f64> = progress.lines().map(share_as_systemd_reckons).collect();
+    assert!(
+        shares.is_sorted() && shares.first() == Some(&0.0) && shares.last() == Some(&100.0),
+        "{progress}"
+    );
+    for pass in 1..=5 {
+        assert!(progress.lines().any(|line| line.starts_with(&format!("{pass} 0 "))), "{progress}");
+    }
+}
+
+#[test]
+fn progress_starts_muted_behind_a_negative_descriptor() {
+    if !have("face: muted progress", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("face-muted");
+    let image = folder.image("x.img", &[]);
+    let line = format!("e2fsck -fp -C -5 {} 5>progress", image.display());
+    assert_eq!(code(&shell(&folder, &line)), 0);
+    assert_eq!(std::fs::read_to_string(folder.path("progress")).unwrap(), "");
+}
+
+/// Types `typed` at the face on a terminal of its own.
+fn at_a_terminal(folder: &Folder, options: &str, image: &Path, typed: &str) -> Output {
+    shell(folder, &format!("printf '{typed}' | script -qec 'e2fsck {options} {}' /dev/null", image.display()))
+}
+
+#[test]
+fn questions_at_a_terminal() {
+    if !have("face: questions", &["mke2fs", "debugfs", "script"]) {
+        return;
+    }
+    let folder = Folder::new("face-questions");
+    let image = folder.image("x.img", &[]);
+    debugfs(&image, "sif <2> links_count 9");
+    let before = std::fs::read(&image).unwrap();
+    let declined = at_a_terminal(&folder, "-f", &image, "n\\n");
+    assert_eq!(code(&declined), 4, "{}", stdout(&declined));
+    assert!(stdout(&declined).contains("Fix<y>?"));
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+    let accepted = at_a_terminal(&folder, "-f", &image, "y\\n");
+    assert_eq!(code(&accepted), 1, "{}", stdout(&accepted));
+    let clean = at_a_terminal(&folder, "", &image, "");
+    assert_eq!(code(&clean), 0);
+    assert!(stdout(&clean).contains(": clean, "));
+}
+
+#[test]
+fn a_mounted_file_system_is_only_looked_at() {
+    if !host::is_root() || !have("face: mounted", &["mke2fs", "debugfs", "mount"]) {
+        return;
+    }
+    let folder = Folder::new("face-mounted");
+    let image = folder.image("x.img", &[]);
+    let Ok(mount) = host::LoopMount::new(&image, &folder.path("mnt"), "ext4", "") else {
+        return host::skip("face: mounted", "loop mounts are not possible");
+    };
+    for options in ["-p", "-y", "-fy"] {
+        let output = face(options, &image);
+        assert_eq!(code(&output), 8, "{options}");
+        assert!(stderr(&output).contains("is mounted"), "{}", stderr(&output));
+    }
+    let looked = face("-n", &image);
+    assert_eq!(code(&looked), 0, "{}", stdout(&looked));
+    assert!(stderr(&looked).contains("is mounted"));
+    mount.unmount().unwrap();
+}
+
+#[test]
+fn a_dirty_journal_is_recovered_in_passing() {
+    if !host::is_root() || !have("face: journal", &["mke2fs", "debugfs", "e2fsck", "mount"]) {
+        return;
+    }
+    let folder = Folder::new("face-journal");
+    let image = folder.image("x.img", &[]);
+    let dirty = folder.path("dirty.img");
+    let Ok(mount) = host::LoopMount::new(&image, &folder.path("mnt"), "ext4", "") else {
+        return host::skip("face: journal", "loop mounts are not possible");
+    };
+    std::fs::write(mount.path().join("new"), "contents").unwrap();
+    rustix_sync(&mount.path().join("new"));
+    std::fs::copy(&image, &dirty).unwrap();
+    mount.unmount().unwrap();
+    let preened = face("-a", &dirty);
+    assert_eq!(code(&preened), 0, "{}", stderr(&preened));
+    let text = stdout(&preened);
+    assert!(text.contains("recovering journal") && text.contains(": clean, "), "{text}");
+    assert_eq!(code(&e2fsck("-n", &dirty)), 0);
+    let whole = e2fsck("-fn", &dirty);
+    assert_eq!(code(&whole), 0, "{}", stdout(&whole));
+}
+
+fn rustix_sync(path: &Path) {
+    std::fs::File::open(path).unwrap().sync_all().unwrap();
+}
+
+#[test]
+fn relations_of_the_configuration_are_followed() {
+    if !have("face: e2fsck.conf", &["mke2fs", "debugfs", "tune2fs"]) {
+        return;
+    }
+    let folder = Folder::new("face-conf");
+    let image = folder.image("x.img", &[]);
+    let path = image.to_str().unwrap();
+    host::run("tune2fs", ["-i", "1d", "-T", "20200101", path]).unwrap();
+    let conf = folder.path("e2fsck.conf");
+    let log = folder.path("log");
+    std::fs::create_dir(&log).unwrap();
+    let text = format!(
+        "[options]\nbroken_system_clock = true\nlog_dir = {}\nlog_filename = \"%N log\"\nreport_time = true\n",
+        log.display()
+    );
+    std::fs::write(&conf, text).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = prepared(env!("CARGO_BIN_EXE_fsmend"));
+        command.env("E2FSCK_CONFIG", &conf).arg("e2fsck").args(options).arg(path).output().unwrap()
+    };
+    let clean = run(&["-p"]);
+    assert!(stdout(&clean).contains(": clean, "), "{}", stdout(&clean));
+    let whole = run(&["-fn"]);
+    assert!(stdout(&whole).contains("Pass 5: Memory used"), "{}", stdout(&whole));
+    let logged = std::fs::read_to_string(log.join("x.img log")).unwrap();
+    assert!(logged.contains(": clean, ") && logged.contains("Pass 5"), "{logged}");
+}

@@ -1,0 +1,246 @@
+//! `fsmend repair`, `fsmend apply` and `fsmend undo`, as a user meets them.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/images.rs"]
+mod images;
+#[path = "support/schema.rs"]
+mod schema;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use fsmend_testkit::host;
+use images::{Folder, code, debugfs, e2fsck, fsmend, have, prepared, stderr, stdout};
+use schema::valid_report;
+
+/// An image with one problem that is safe to mend.
+fn damaged(folder: &Folder, name: &str) -> PathBuf {
+    let image = folder.image(name, &[]);
+    debugfs(&image, "sif <2> links_count 9");
+    image
+}
+
+fn on(image: &Path, arguments: &[&str]) -> Output {
+    let mut all = arguments.to_vec();
+    all.push(image.to_str().unwrap());
+    fsmend(&all)
+}
+
+fn ready(test: &str) -> bool {
+    have(test, &["mke2fs", "debugfs", "e2fsck"])
+}
+
+#[test]
+fn a_repair_and_its_undo() {
+    if !ready("repair: a repair and its undo") {
+        return;
+    }
+    let folder = Folder::new("repair-undo");
+    let image = damaged(&folder, "x.img");
+    let before = std::fs::read(&image).unwrap();
+    let repaired = on(&image, &["repair", "-y"]);
+    assert_eq!(code(&repaired), 1, "{}", stderr(&repaired));
+    let text = stdout(&repaired);
+    assert!(text.contains("ext.inode.links-mismatch") && text.contains("Nothing is lost."), "{text}");
+    let undo = folder.path("x.img.fsmend-undo");
+    assert!(text.contains(&format!("fsmend undo {}\n", undo.display())), "its place is printed: {text}");
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    assert_eq!(code(&on(&image, &["check", "-q"])), 0);
+    let again = on(&image, &["repair", "-y"]);
+    assert_eq!(code(&again), 0, "a second repair has nothing to do: {}", stdout(&again));
+    let undone = fsmend(&["undo", undo.to_str().unwrap()]);
+    assert_eq!(code(&undone), 0, "{}", stderr(&undone));
+    assert_eq!(std::fs::read(&image).unwrap(), before, "byte for byte");
+    assert_eq!(code(&fsmend(&["undo", undo.to_str().unwrap()])), 8, "there is nothing more to take back");
+}
+
+#[test]
+fn a_plan_is_saved_and_carried_out() {
+    if !ready("repair: a saved plan") {
+        return;
+    }
+    let folder = Folder::new("repair-plan");
+    let image = damaged(&folder, "x.img");
+    let before = std::fs::read(&image).unwrap();
+    let plan = folder.path("plan");
+    let plan = plan.to_str().unwrap();
+    let saved = on(&image, &["repair", "--plan", plan]);
+    assert_eq!(code(&saved), 0, "{}", stderr(&saved));
+    assert_eq!(std::fs::read(&image).unwrap(), before, "nothing was written");
+    let applied = fsmend(&["apply", "--no-undo", plan]);
+    assert_eq!(code(&applied), 1, "{}", stderr(&applied));
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    assert_eq!(code(&fsmend(&["apply", plan])), 0, "it has been carried out already");
+    assert!(!folder.path("x.img.fsmend-undo").exists());
+}
+
+#[test]
+fn a_plan_for_a_target_that_has_changed_is_refused() {
+    if !ready("repair: a plan for another target") {
+        return;
+    }
+    let folder = Folder::new("repair-other");
+    let image = damaged(&folder, "x.img");
+    let plan = folder.path("plan");
+    assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
+    debugfs(&image, "sif <2> links_count 8");
+    let before = std::fs::read(&image).unwrap();
+    let refused = fsmend(&["apply", plan.to_str().unwrap(), image.to_str().unwrap()]);
+    assert_eq!(code(&refused), 8);
+    assert!(stderr(&refused).contains("nothing was written"), "{}", stderr(&refused));
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+    std::fs::write(&plan, "no plan").unwrap();
+    assert_eq!(code(&fsmend(&["apply", plan.to_str().unwrap()])), 8);
+}
+
+#[test]
+fn an_undo_does_not_destroy_what_came_later() {
+    if !ready("repair: undo of what has changed since") {
+        return;
+    }
+    let folder = Folder::new("repair-later");
+    let image = damaged(&folder, "x.img");
+    assert_eq!(code(&on(&image, &["repair", "-y"])), 1);
+    debugfs(&image, "sif <2> mode 040700");
+    let before = std::fs::read(&image).unwrap();
+    let undo = folder.path("x.img.fsmend-undo");
+    let refused = fsmend(&["undo", undo.to_str().unwrap()]);
+    assert_eq!(code(&refused), 8);
+    assert!(stderr(&refused).contains("--force"), "{}", stderr(&refused));
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+    assert_eq!(code(&fsmend(&["undo", "--force", undo.to_str().unwrap()])), 0);
+}
+
+#[test]
+fn nothing_is_written_unasked() {
+    if !ready("repair: nothing is written unasked") {
+        return;
+    }
+    let folder = Folder::new("repair-unasked");
+    let image = damaged(&folder, "x.img");
+    let before = std::fs::read(&image).unwrap();
+    for arguments in
+        [&["repair"] as &[&str], &["repair", "-n"], &["repair", "--dry-run"], &["repair", "--step"]]
+    {
+        let shown = on(&image, arguments);
+        assert_eq!(code(&shown), 4, "{arguments:?}: {}", stderr(&shown));
+        assert!(stdout(&shown).contains("nothing was written"), "{}", stdout(&shown));
+        assert_eq!(std::fs::read(&image).unwrap(), before);
+    }
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1, "no files are left behind");
+}
+
+#[test]
+fn preening_does_what_is_safe() {
+    if !ready("repair: preening") {
+        return;
+    }
+    let folder = Folder::new("repair-preen");
+    let safe = damaged(&folder, "safe.img");
+    assert_eq!(code(&on(&safe, &["repair", "-p", "--no-undo"])), 1);
+    let other = folder.image("other.img", &[]);
+    debugfs(&other, "unlink a");
+    let before = std::fs::read(&other).unwrap();
+    let left = on(&other, &["repair", "-p"]);
+    assert_eq!(code(&left), 4, "{}", stdout(&left));
+    assert_eq!(std::fs::read(&other).unwrap(), before);
+}
+
+#[test]
+fn the_document_is_valid() {
+    if !ready("repair: JSON") {
+        return;
+    }
+    let folder = Folder::new("repair-json");
+    let image = damaged(&folder, "x.img");
+    let planned = on(&image, &["repair", "-n", "--format", "json"]);
+    assert_eq!(code(&planned), 4);
+    let document = valid_report(&stdout(&planned));
+    assert_eq!(document["verdict"], "damaged");
+    assert_eq!(document["repair"]["outcome"], "planned");
+    assert_eq!(document["repair"]["files"][0]["inode"], 2);
+    assert!(!document["repair"]["blocks"].as_array().unwrap().is_empty());
+    let written = valid_report(&stdout(&on(&image, &["repair", "-y", "--format", "json"])));
+    assert_eq!(written["repair"]["outcome"], "written");
+    assert!(Path::new(written["repair"]["undo_file"].as_str().unwrap()).exists());
+    let sound = valid_report(&stdout(&on(&image, &["repair", "-y", "--format", "json"])));
+    assert_eq!((&sound["verdict"], &sound["repair"]["outcome"]), (&"sound".into(), &"nothing".into()));
+    let nowhere = fsmend(&["repair", "-y", "--format", "json", "/nonexistent"]);
+    assert_eq!(code(&nowhere), 8);
+    assert_eq!(valid_report(&stdout(&nowhere))["repair"]["outcome"], "refused");
+}
+
+#[test]
+fn undo_files_go_where_they_are_wanted() {
+    if !ready("repair: places of undo files") {
+        return;
+    }
+    let folder = Folder::new("repair-places");
+    let image = damaged(&folder, "x.img");
+    let place = folder.path("here");
+    assert_eq!(code(&on(&image, &["repair", "-y", "--undo", place.to_str().unwrap()])), 1);
+    assert!(place.exists() && !folder.path("x.img.fsmend-undo").exists());
+    debugfs(&image, "sif <2> links_count 9");
+    let silent = on(&image, &["repair", "-y", "--no-undo", "--format", "json"]);
+    assert_eq!(code(&silent), 1);
+    assert!(valid_report(&stdout(&silent))["repair"].get("undo_file").is_none());
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2);
+}
+
+#[test]
+fn a_part_of_a_file_is_repaired() {
+    if !ready("repair: --offset") {
+        return;
+    }
+    let folder = Folder::new("repair-offset");
+    let image = damaged(&folder, "x.img");
+    let disk = folder.path("disk.img");
+    let mut bytes = vec![7; 1 << 20];
+    bytes.extend(std::fs::read(&image).unwrap());
+    std::fs::write(&disk, &bytes).unwrap();
+    let repaired = on(&disk, &["repair", "-y", "--offset", "1M"]);
+    assert_eq!(code(&repaired), 1, "{}", stderr(&repaired));
+    assert_eq!(code(&on(&disk, &["check", "-q", "--offset", "1M"])), 0);
+    let undo = folder.path("disk.img.fsmend-undo");
+    assert_eq!(code(&fsmend(&["undo", undo.to_str().unwrap()])), 0);
+    assert_eq!(std::fs::read(&disk).unwrap(), bytes);
+    let plan = folder.path("plan");
+    let plan = plan.to_str().unwrap();
+    assert_eq!(code(&on(&disk, &["repair", "--offset", "1M", "--plan", plan])), 0);
+    let applied = fsmend(&["apply", plan]);
+    assert_eq!(code(&applied), 1, "the plan knows where the file system starts: {}", stderr(&applied));
+}
+
+#[test]
+fn a_mounted_target_is_refused() {
+    if !host::is_root() || !have("repair: mounted", &["mke2fs", "debugfs", "mount"]) {
+        return;
+    }
+    let folder = Folder::new("repair-mounted");
+    let image = folder.image("x.img", &[]);
+    let Ok(mount) = host::LoopMount::new(&image, &folder.path("mnt"), "ext4", "") else {
+        return host::skip("repair: mounted", "loop mounts are not possible");
+    };
+    let refused = on(&image, &["repair", "-y"]);
+    assert_eq!(code(&refused), 8, "{}", stdout(&refused));
+    assert!(stderr(&refused).contains("mounted"), "{}", stderr(&refused));
+    mount.unmount().unwrap();
+}
+
+#[test]
+fn usage_errors_exit_16() {
+    for arguments in [
+        &["repair"] as &[&str],
+        &["repair", "-y", "-p", "x"],
+        &["repair", "-y", "-n", "x"],
+        &["repair", "--plan", "f", "-y", "x"],
+        &["repair", "--undo", "f", "--no-undo", "x"],
+        &["repair", "--duplicates", "sell", "x"],
+        &["apply"],
+        &["undo"],
+    ] {
+        let output = prepared(env!("CARGO_BIN_EXE_fsmend")).args(arguments).output().unwrap();
+        assert_eq!(code(&output), 16, "{arguments:?}");
+    }
+}
