@@ -12,7 +12,7 @@ use fsmend_device::{
     Plan, PlanError, Recovered, Way, WritableTarget, WriteError, WriteOptions, apply, create_log,
     find_open_log, open_writable, recover,
 };
-use fsmend_ext_check::marker;
+use fsmend_ext_check::repair;
 
 /// A target that nobody else uses as long as this lives.
 pub struct Hold {
@@ -154,7 +154,7 @@ pub fn plan(
     text: &str,
     changes: &[(u64, Vec<u8>)],
 ) -> Result<Plan, Failure> {
-    let (marker, last) = (marker::marker(device), marker::last(changes));
+    let (marker, last) = (repair::marker(device, changes), repair::last(changes));
     let draft = Draft { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
     Plan::make(device, &draft).map_err(Failure::Plan)
 }

@@ -21,7 +21,6 @@ pub mod inline_data;
 pub mod inode;
 pub mod journal;
 pub mod links;
-pub mod marker;
 pub mod mmp;
 pub mod orphan;
 pub mod owners;

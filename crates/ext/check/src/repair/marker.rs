@@ -1,8 +1,12 @@
-//! What is written before anything else: a superblock that says that the file system is not sound, so that whoever meets it half
-//! repaired (a kernel at boot, another checker) is warned.
+//! The order in which a repair reaches the disk: what marks the file system as being repaired, and what is written last.
+//!
+//! Between the two the superblock says that there are errors, so that whoever meets it half repaired without the log of the repair
+//! (a kernel at boot, another checker) is warned. The journal's own superblock comes last, too: as long as it has not said that the
+//! journal is empty, a replay can be done again.
 
 use fsmend_device::{Device, Overlay};
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::journal::JOURNAL_MAGIC;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -10,6 +14,8 @@ use zerocopy::{FromBytes, IntoBytes};
 const STATE_VALID: u16 = 1;
 /// `s_state`: errors were found.
 const STATE_ERRORS: u16 = 2;
+/// `h_blocktype` of the two versions of a journal's superblock.
+const JOURNAL_SUPERBLOCKS: [u32; 2] = [3, 4];
 
 /// The bytes with which the primary superblock of `device` is marked while `changes` are being written: what stands there, or, if that is
 /// no superblock that anybody would believe, what will stand there, with its state changed. Empty if neither is one.
@@ -34,6 +40,21 @@ fn believable(device: &dyn Device) -> Option<RawSuperblock> {
     let superblock = RawSuperblock::read_from_bytes(&bytes).ok()?;
     let is_sealed = !superblock.features().metadata_csum() || checksum::superblock(&superblock).is_right();
     (superblock.s_magic.get() == EXT_MAGIC && is_sealed).then_some(superblock)
+}
+
+/// Offset and length of what is written last of `changes`: the superblock, and that of the journal.
+pub fn last(changes: &[(u64, Vec<u8>)]) -> Vec<(u64, u64)> {
+    let journals = changes.iter().filter(|(_, bytes)| is_journal_superblock(bytes));
+    let mut last = vec![(SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE as u64)];
+    last.extend(journals.map(|(offset, bytes)| (*offset, bytes.len() as u64)));
+    last
+}
+
+fn is_journal_superblock(bytes: &[u8]) -> bool {
+    let word = |at: usize| {
+        bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+    };
+    word(0) == Some(JOURNAL_MAGIC) && word(4).is_some_and(|kind| JOURNAL_SUPERBLOCKS.contains(&kind))
 }
 
 #[cfg(test)]
@@ -77,5 +98,14 @@ mod tests {
         let repaired = [(1024, superblock().as_bytes().to_vec())];
         let marked = RawSuperblock::read_from_bytes(&marker(&device(&broken), &repaired)[0].1).unwrap();
         assert_eq!((marked.s_inodes_count.get(), marked.s_state.get()), (0, STATE_ERRORS));
+    }
+
+    #[test]
+    fn superblocks_come_last() {
+        let journal = [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 4];
+        let descriptor = [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 1];
+        let changes =
+            vec![(0, vec![1; 10]), (8192, journal.to_vec()), (9216, descriptor.to_vec()), (9999, vec![])];
+        assert_eq!(last(&changes), [(1024, 1024), (8192, 8)]);
     }
 }

@@ -21,7 +21,7 @@ use crate::run::{CheckOptions, CheckReport, Refused, check};
 use crate::superblock::SuperblockOptions;
 
 pub use draft::{Draft, Sketch};
-pub use marker::marker;
+pub use marker::{last, marker};
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
