@@ -28,7 +28,12 @@ impl Default for Manner {
 
 /// Checks `device`.
 pub fn checked(device: &Arc<dyn Device>, manner: Manner) -> Result<CheckReport, Refused> {
-    let options = CheckOptions {
+    check(device, &options(manner), &Progress::new(), &AtomicBool::new(false))
+}
+
+/// What a run in this manner is asked for.
+pub fn options(manner: Manner) -> CheckOptions {
+    CheckOptions {
         threads: manner.threads,
         memory: 64 << 20,
         replay: true,
@@ -41,8 +46,7 @@ pub fn checked(device: &Arc<dyn Device>, manner: Manner) -> Result<CheckReport, 
         schedule: manner.schedule,
         stage_clock: None,
         repair: None,
-    };
-    check(device, &options, &Progress::new(), &AtomicBool::new(false))
+    }
 }
 
 /// Checks `device`. Returns everything that was found, line by line: problems, their numbers, the summary; or the
