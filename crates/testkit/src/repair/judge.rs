@@ -187,18 +187,19 @@ fn other_plans(subject: &dyn Subject, damaged: &[u8], ours: &[u8], depth: Depth)
         .collect()
 }
 
-/// Every run of digits becomes `N`, so that two cases of one kind look the same; what is quoted becomes `'..'`.
+/// The first of several complaints, with every number replaced by `N` and every name by `..`, so that two cases of one kind look the same.
 pub fn without_numbers(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_number = false;
-    for character in text.chars().take(160) {
-        let digit = character.is_ascii_digit() || in_number && character.is_ascii_hexdigit();
-        if digit && !in_number {
-            out.push('N');
-        } else if !digit {
-            out.push(character);
+    let first = text.split(" | ").next().unwrap_or_default();
+    let words = first.split(' ').map(|word| {
+        let number = word.trim_matches(|character: char| !character.is_ascii_alphanumeric());
+        let hex = number.strip_prefix("0x").unwrap_or(number);
+        let is_number = hex.starts_with(|first: char| first.is_ascii_digit())
+            || hex.len() > 3 && hex.chars().all(|digit| digit.is_ascii_hexdigit());
+        match word {
+            name if name.contains('/') || name.starts_with('\'') => "..".to_owned(),
+            word if is_number => word.replace(number, "N"),
+            word => word.to_owned(),
         }
-        in_number = digit;
-    }
-    out
+    });
+    words.collect::<Vec<_>>().join(" ").chars().take(140).collect()
 }

@@ -18,11 +18,35 @@ pub use subject::{E2fsck, Fsmend, Outcome, Scratch, Subject, laid_over};
 pub use table::{Finding, table};
 pub use tree::{Node, Tree};
 
+use std::fs;
 use std::io;
+use std::path::Path;
 
 /// Judges our repair of one case.
 pub fn judge_case(case: &Case, depth: Depth) -> io::Result<Judgement> {
     judge_subject(case, &Fsmend { now: case.base.now }, depth)
+}
+
+/// Judges our repair of the case with this number; keeps the images of the case in `folder`, where one is named.
+pub fn findings_of(number: u64, depth: Depth, folder: Option<&Path>) -> io::Result<Vec<Finding>> {
+    let Some(case) = Case::of(number)? else { return Ok(Vec::new()) };
+    let judgement = judge_case(&case, depth)?;
+    if let Some(folder) = folder {
+        fs::write(folder.join(format!("{number}-damaged.img")), case.image())?;
+        for (name, image) in [("ours", &judgement.ours), ("theirs", &judgement.theirs)] {
+            if let Some(image) = image {
+                fs::write(folder.join(format!("{number}-{name}.img")), image)?;
+            }
+        }
+    }
+    let finding = |failure: Failure| Finding {
+        number,
+        class: case.damage.class.clone(),
+        label: case.damage.label.clone(),
+        kind: failure.kind,
+        detail: failure.detail,
+    };
+    Ok(judgement.failures.into_iter().map(finding).collect())
 }
 
 /// Judges anybody's repair of one case.

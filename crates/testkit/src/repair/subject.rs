@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use fsmend_device::{Device, MemoryDevice};
-use fsmend_engine::Progress;
+use fsmend_engine::{Progress, Severity};
 use fsmend_ext_check::repair::{Repair, RepairOptions, Wishes, plan};
 
 use crate::host::command;
@@ -52,14 +52,13 @@ impl Subject for Fsmend {
         match self.plan(image, threads) {
             Ok(Ok(repair)) if repair.is_clean() => Outcome::Repaired(laid_over(image, &repair.changes)),
             Ok(Ok(repair)) => {
-                let mut codes: Vec<&str> = repair.left.findings.counts().into_keys().collect();
-                codes.sort_unstable();
+                let codes: Vec<&str> = repair.left.findings.counts().into_keys().collect();
                 let problems = repair.left.findings.into_sorted();
-                let first = problems.first().map(|problem| problem.message()).unwrap_or_default();
-                Outcome::GaveUp(
-                    format!("not clean: {}", codes.join(" ")),
-                    format!("{} rounds, {first}", repair.rounds),
-                )
+                let counts = problems.iter().find(|problem| problem.row.severity != Severity::Note);
+                let (code, message) =
+                    counts.map(|first| (first.row.code, first.message())).unwrap_or_default();
+                let why = format!("{} rounds, {message} (all: {})", repair.rounds, codes.join(" "));
+                Outcome::GaveUp(format!("not clean: {code}"), why)
             }
             Ok(Err(refused)) => {
                 Outcome::GaveUp(format!("refused: {}", refused.refusal.code), refused.to_string())
@@ -181,7 +180,13 @@ fn said(run: &Run) -> String {
     let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
     let matters =
         |line: &&str| !line.is_empty() && !line.starts_with("Pass ") && !line.starts_with("e2fsck 1.");
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(matters).take(3).collect();
+    let lines: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .filter(matters)
+        .filter(|line| !line.starts_with("/dev/shm/"))
+        .take(3)
+        .collect();
     lines.join(" | ").chars().take(300).collect()
 }
 
