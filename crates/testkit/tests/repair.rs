@@ -139,7 +139,7 @@ fn the_oracle_catches_wrong_repairs() {
         ("sif /tiny/tiny-400 size 300\n", true, "length of intact file differs"),
         ("sif /tiny/tiny-400 uid 7\n", true, "owner of intact file differs"),
         ("punch /tiny/tiny-400 0 0\n", true, "content of intact file differs"),
-        ("ssv free_blocks_count 1\n", false, "e2fsck -fn: exit code N Free blocks count wrong"),
+        ("ssv free_blocks_count 1\n", false, "e2fsck -fn: exit code N: Free blocks count wrong"),
         ("kill_file /tiny/tiny-20\n", false, "e2fsck -fn"),
     ] {
         let kinds = kinds_of_failure(&case, &vandal(commands, fsck_again));

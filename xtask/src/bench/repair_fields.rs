@@ -175,7 +175,7 @@ impl Notes {
             if !path.exists()
                 && let Some(case) = fsmend_testkit::repair::Case::of(number)?
             {
-                fs::write(path, case.image())?;
+                fsmend_testkit::repair::write_sparse(&path, &case.image())?;
             }
         }
         Ok(())

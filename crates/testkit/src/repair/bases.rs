@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
+use super::mount::mount_and_read;
+use super::subject::E2fsck;
 use super::tree::Tree;
 use crate::contents::Content;
 use crate::damage::Survey;
@@ -20,8 +22,18 @@ pub struct Base {
     pub tree: Tree,
     /// Seconds since the epoch: a while after it was made.
     pub now: u64,
+    mountable: OnceLock<bool>,
     /// Whether e2fsck can be asked to repair it (with multiple-mount protection it waits for many seconds).
     pub reference: bool,
+}
+
+impl Base {
+    /// Whether this kernel mounts the sound image, reads all of it and writes to it.
+    pub fn is_mountable(&self) -> bool {
+        let e2fsck = E2fsck { now: self.now };
+        let tried = || mount_and_read(&self.survey.image, &e2fsck).is_ok_and(|result| result.is_ok());
+        *self.mountable.get_or_init(tried)
+    }
 }
 
 /// What fits into a few mebibytes.
@@ -137,6 +149,7 @@ fn surveyed(recipe: &Recipe, image: Vec<u8>) -> io::Result<Base> {
         survey,
         tree,
         now: written + 3600,
+        mountable: OnceLock::new(),
         reference: !recipe.mke2fs.contains("mmp"),
     })
 }

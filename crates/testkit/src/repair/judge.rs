@@ -197,6 +197,7 @@ pub fn without_numbers(text: &str) -> String {
             || hex.len() > 3 && hex.chars().all(|digit| digit.is_ascii_hexdigit());
         match word {
             name if name.contains('/') || name.starts_with('\'') => "..".to_owned(),
+            word if word.contains('=') => word.split('=').next().unwrap_or_default().to_owned() + "=N",
             word if is_number => word.replace(number, "N"),
             word => word.to_owned(),
         }

@@ -20,6 +20,7 @@ pub use tree::{Node, Tree};
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Judges our repair of one case.
@@ -32,10 +33,10 @@ pub fn findings_of(number: u64, depth: Depth, folder: Option<&Path>) -> io::Resu
     let Some(case) = Case::of(number)? else { return Ok(Vec::new()) };
     let judgement = judge_case(&case, depth)?;
     if let Some(folder) = folder {
-        fs::write(folder.join(format!("{number}-damaged.img")), case.image())?;
+        write_sparse(&folder.join(format!("{number}-damaged.img")), &case.image())?;
         for (name, image) in [("ours", &judgement.ours), ("theirs", &judgement.theirs)] {
             if let Some(image) = image {
-                fs::write(folder.join(format!("{number}-{name}.img")), image)?;
+                write_sparse(&folder.join(format!("{number}-{name}.img")), image)?;
             }
         }
     }
@@ -49,9 +50,18 @@ pub fn findings_of(number: u64, depth: Depth, folder: Option<&Path>) -> io::Resu
     Ok(judgement.failures.into_iter().map(finding).collect())
 }
 
+/// Writes an image with holes where it has nothing but zeroes.
+pub fn write_sparse(path: &Path, image: &[u8]) -> io::Result<()> {
+    let file = fs::File::create(path)?;
+    file.set_len(image.len() as u64)?;
+    let blocks = image.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0));
+    blocks.into_iter().try_for_each(|(at, block)| file.write_all_at(block, at as u64 * 4096))
+}
+
 /// Judges anybody's repair of one case.
 pub fn judge_subject(case: &Case, subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
     let judge = Judge { sound: &case.base.tree, e2fsck: E2fsck { now: case.base.now } };
-    let depth = Depth { reference: depth.reference && case.base.reference, ..depth };
+    let mount = depth.mount && case.base.is_mountable();
+    let depth = Depth { reference: depth.reference && case.base.reference, mount, ..depth };
     judge.judge(&case.image(), subject, depth)
 }

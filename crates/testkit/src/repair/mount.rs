@@ -36,13 +36,20 @@ pub fn mount_and_read(image: &[u8], e2fsck: &E2fsck) -> io::Result<Result<(), St
 fn mounted(image: &Path, point: &Path) -> Result<(), String> {
     for options in ["ro", "rw"] {
         let mount = LoopMount::new(image, point, "ext4", options)
-            .map_err(|error| format!("mount {options}: {error}"))?;
+            .map_err(|error| format!("mount {options}: {}", reason(&error)))?;
         let read = if options == "ro" { read_all(mount.path()) } else { write_something(mount.path()) };
         let gone = mount.unmount();
         read.map_err(|error| format!("{options}: {error}"))?;
         gone.map_err(|error| format!("unmount: {error}"))?;
     }
     Ok(())
+}
+
+/// What mount(8) says, without the command line.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let said = text.rsplit("mount: ").next().unwrap_or_default();
+    said.lines().next().unwrap_or_default().split_once(": ").map_or(said, |(_, said)| said).to_owned()
 }
 
 fn write_something(root: &Path) -> io::Result<()> {
