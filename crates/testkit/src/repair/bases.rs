@@ -1,16 +1,17 @@
 //! Small sound images of every feature set, to be damaged thousands of times. Their order is part of the numbers of cases: new ones go
 //! to the end.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::mount::mount_and_read;
 use super::subject::E2fsck;
 use super::tree::Tree;
 use crate::contents::Content;
 use crate::damage::Survey;
-use crate::image::{After, Built, Recipe, build};
+use crate::image::{After, Built, Recipe, build, matrix};
 
 /// A base and what is known about it.
 pub struct Base {
@@ -123,20 +124,34 @@ pub fn count() -> usize {
     recipes().len()
 }
 
+/// The first number of a large base.
+pub const LARGE: usize = 128;
+
+/// Images for the block fuzzer and for the clock: too large to be damaged thousands of times.
+pub fn large_recipes() -> Vec<Recipe> {
+    let names = ["ext4-defaults", "ext3-1k", "deep-htree-1k", "indirect-4k", "hundred-thousand-entries"];
+    let all = matrix::all();
+    names.iter().filter_map(|name| all.iter().find(|recipe| recipe.name == *name).cloned()).collect()
+}
+
 /// The base with this number; the inner error says why this machine cannot make it.
 pub fn base(number: usize) -> io::Result<Result<&'static Base, String>> {
-    static BASES: [OnceLock<Result<Base, String>>; 32] = [const { OnceLock::new() }; 32];
-    let (Some(recipe), Some(slot)) = (recipes().into_iter().nth(number), BASES.get(number)) else {
+    static BASES: Mutex<BTreeMap<usize, Result<&'static Base, String>>> = Mutex::new(BTreeMap::new());
+    let mut bases = BASES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = bases.get(&number) {
+        return Ok(known.clone());
+    }
+    let recipes = if number < LARGE { recipes() } else { large_recipes() };
+    let Some(recipe) = recipes.into_iter().nth(number % LARGE) else {
         return Err(io::Error::other(format!("there is no base {number}")));
     };
-    if let Some(known) = slot.get() {
-        return Ok(known.as_ref().map_err(Clone::clone));
-    }
     let made = match build(&recipe)? {
         Built::Skipped(reason) => Err(reason),
-        Built::Image(path) => Ok(surveyed(&recipe, fs::read(path)?)?),
+        // Kept until the process ends, as every case of it needs it.
+        Built::Image(path) => Ok(&*Box::leak(Box::new(surveyed(&recipe, fs::read(path)?)?))),
     };
-    Ok(slot.get_or_init(|| made).as_ref().map_err(Clone::clone))
+    bases.insert(number, made.clone());
+    Ok(made)
 }
 
 fn surveyed(recipe: &Recipe, image: Vec<u8>) -> io::Result<Base> {

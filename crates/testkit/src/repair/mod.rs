@@ -14,7 +14,7 @@ mod tree;
 pub use case::{Case, PER_KIND, bytes_case, field_cases};
 pub use compare::{Loss, Trees};
 pub use judge::{Depth, Failure, Judge, Judgement, Reference};
-pub use subject::{E2fsck, Fsmend, Outcome, Scratch, Subject, laid_over};
+pub use subject::{E2fsck, Fsmend, Outcome, Scratch, Subject, changes_of_repair, laid_over};
 pub use table::{Finding, table};
 pub use tree::{Node, Tree};
 

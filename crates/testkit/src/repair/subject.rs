@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use fsmend_device::{Device, MemoryDevice};
+use fsmend_device::{Device, FileDevice, MemoryDevice};
 use fsmend_engine::{Progress, Severity};
 use fsmend_ext_check::repair::{Repair, RepairOptions, Wishes, plan};
 
@@ -122,6 +122,17 @@ pub fn laid_over(image: &[u8], changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
         }
     }
     image
+}
+
+/// What our repair would write to an image in a file.
+pub fn changes_of_repair(path: &Path) -> io::Result<Vec<(u64, Vec<u8>)>> {
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open(path)?);
+    let mut check = options(Manner { threads: 2, ..Manner::default() });
+    check.now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    check.memory = 1 << 30;
+    let options = RepairOptions { check, wishes: Wishes::default() };
+    let repair = plan(&device, &options, &Progress::new(), &AtomicBool::new(false));
+    repair.map(|repair| repair.changes).map_err(|refused| io::Error::other(refused.to_string()))
 }
 
 /// e2fsck, which answers yes to everything.
