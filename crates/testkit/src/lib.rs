@@ -10,6 +10,7 @@ pub mod hostile;
 pub mod image;
 pub mod oracle;
 pub mod process;
+pub mod repair;
 pub mod within;
 
 use std::path::PathBuf;

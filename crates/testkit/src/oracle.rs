@@ -38,7 +38,7 @@ pub fn e2fsck(image: &Path, patience: Duration) -> io::Result<(Verdict, String)>
 }
 
 /// Whether anything is printed but the names of the passes and the summary. That a tree could be flatter is no complaint.
-fn complains(stdout: &[u8]) -> bool {
+pub fn complains(stdout: &[u8]) -> bool {
     let said = String::from_utf8_lossy(stdout);
     let expected = |line: &str| line.is_empty() || line.starts_with("Pass ") || line.contains(" files (");
     said.lines().map(str::trim).any(|line| !expected(line) && !line.contains("Optimize?"))

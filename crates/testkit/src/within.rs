@@ -28,11 +28,11 @@ impl Default for Manner {
 
 /// Checks `device`.
 pub fn checked(device: &Arc<dyn Device>, manner: Manner) -> Result<CheckReport, Refused> {
-    check(device, &check_options(manner), &Progress::new(), &AtomicBool::new(false))
+    check(device, &options(manner), &Progress::new(), &AtomicBool::new(false))
 }
 
-/// Options of a check in this manner.
-pub fn check_options(manner: Manner) -> CheckOptions {
+/// What a run in this manner is asked for.
+pub fn options(manner: Manner) -> CheckOptions {
     CheckOptions {
         threads: manner.threads,
         memory: 64 << 20,

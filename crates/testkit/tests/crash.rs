@@ -12,7 +12,7 @@ use fsmend_testkit::crash::{Case, Swept};
 use fsmend_testkit::damage::{Damage, Survey};
 use fsmend_testkit::host::skip;
 use fsmend_testkit::image::{Built, build, matrix};
-use fsmend_testkit::within::{Manner, check_options};
+use fsmend_testkit::within::{Manner, options};
 
 /// Writes at random places: single bytes, blocks, runs over many blocks; with or without a marker.
 fn random_case(seed: u64) -> Case {
@@ -83,7 +83,7 @@ fn repairs_wanted() -> usize {
 /// The repair of a damaged image, if it needs one and one can be made.
 fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
     let memory: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), image.clone()));
-    let options = RepairOptions { check: check_options(Manner::default()), wishes: Wishes::default() };
+    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
     let repair = repair::plan(&memory, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
     if repair.changes.is_empty() || !repair.is_clean() {
         return None;

@@ -59,26 +59,15 @@ struct Programs {
 
 impl Programs {
     /// Builds ours in the release profile; the floor is this very tool, compiled the same way.
-    fn find(build: bool) -> io::Result<Self> {
-        if build {
-            Self::build()?;
+    fn find(wanted: bool) -> io::Result<Self> {
+        if wanted {
+            build()?;
         }
         let e2fsck = find_program("e2fsck")
             .ok_or_else(|| io::Error::other("e2fsck is not installed (Debian package e2fsprogs)"))?;
         let release = fsmend_testkit::target_folder().join("release");
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Programs { e2fsck, fsmend: release.join("fsmend"), floor: release.join("xtask"), threads })
-    }
-
-    fn build() -> io::Result<()> {
-        let cargo = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--package", "fsmend-cli", "--package", "xtask"])
-            .current_dir(workspace()?)
-            .status()?;
-        if !cargo.success() {
-            return Err(io::Error::other("the release build failed"));
-        }
-        Ok(())
     }
 
     /// Alternates, so that whatever else the machine does hits all of them alike.
@@ -117,4 +106,16 @@ impl Programs {
         })?;
         Ok(Sample { seconds, peak_kib: None })
     }
+}
+
+/// Builds the program and this tool in the release profile.
+pub fn build() -> io::Result<()> {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--package", "fsmend-cli", "--package", "xtask"])
+        .current_dir(workspace()?)
+        .status()?;
+    if !cargo.success() {
+        return Err(io::Error::other("the release build failed"));
+    }
+    Ok(())
 }

@@ -6,7 +6,10 @@ mod fragmented;
 mod images;
 mod layout;
 mod measure;
+mod one_damage;
 mod populate;
+mod repair;
+mod repair_fields;
 mod report;
 
 use std::io;
@@ -20,6 +23,8 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
+        ["repair", options @ ..] => repair::run(&Options::parse(options)?),
+        ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other("expected `bench images` or `bench check`")),
     }

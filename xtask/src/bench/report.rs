@@ -128,7 +128,7 @@ fn row_json(row: &Row) -> Value {
 }
 
 /// What matters about the machine, without its name.
-fn machine() -> Vec<(&'static str, String)> {
+pub fn machine() -> Vec<(&'static str, String)> {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -63,6 +63,15 @@ impl Structure {
         self.record
     }
 
+    /// Whether it lies in a record whose checksum can be made right.
+    pub fn has_checksum(&self, survey: &Survey) -> bool {
+        match self.seal {
+            Seal::Open => false,
+            Seal::Group(_) => survey.features.group_csum(),
+            _ => survey.features.metadata_csum(),
+        }
+    }
+
     /// What changes on the disk when some fields get other values, the checksum made right.
     pub fn with(&self, survey: &Survey, changes: &[(&str, u64)]) -> Vec<Patch> {
         let mut record = survey.bytes(self).to_vec();
@@ -152,6 +161,21 @@ impl Survey {
         self.image.get(at..at + structure.record_len).unwrap_or_default()
     }
 
+    /// Where metadata lies: start and length of every record, ascending, without overlaps.
+    pub fn metadata(&self) -> Vec<(u64, u64)> {
+        let mut records: Vec<(u64, u64)> =
+            self.structures.iter().map(|structure| (structure.record, structure.record_len as u64)).collect();
+        records.sort_unstable();
+        records.dedup_by(|next, last| {
+            let covered = next.0 + next.1 <= last.0 + last.1;
+            if next.0 == last.0 && !covered {
+                *last = *next;
+            }
+            covered || next.0 == last.0
+        });
+        records
+    }
+
     fn add(
         &mut self,
         kind: &'static str,
@@ -180,7 +204,9 @@ impl Survey {
         let desc_size = if wide { usize::from(superblock.s_desc_size.get()).max(64) } else { 32 };
         let blocks = superblock.blocks_count().saturating_sub(u64::from(superblock.s_first_data_block.get()));
         let groups = blocks.div_ceil(u64::from(superblock.s_blocks_per_group.get()).max(1)) as u32;
-        let table = (superblock.s_first_data_block.get() as usize + 1) * self.block_size;
+        // With clusters the first block counts as 0 even where the superblock lies in block 1.
+        let first = (superblock.s_first_data_block.get() as usize).max(1024 / self.block_size);
+        let table = (first + 1) * self.block_size;
         for group in 0..groups.min(64) {
             let at = table + group as usize * desc_size;
             let mut raw = RawGroupDesc::new_zeroed();

@@ -1,0 +1,132 @@
+//! What became of the files: nothing that e2fsck's repair keeps may be lost or different, unless it is as it was before the damage.
+
+use super::tree::{Node, Tree};
+
+/// A difference to the disadvantage of a repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What kind of loss, for tables.
+    pub kind: String,
+    /// Which path.
+    pub path: String,
+}
+
+/// The three trees of a case.
+pub struct Trees<'t> {
+    /// Before the damage.
+    pub sound: &'t Tree,
+    /// As the reference leaves it; without one, the sound tree.
+    pub theirs: &'t Tree,
+    /// As the repair under test leaves it.
+    pub ours: &'t Tree,
+}
+
+impl Trees<'_> {
+    /// Everything that is lost.
+    pub fn losses(&self) -> Vec<Loss> {
+        let nodes = self.theirs.nodes.iter();
+        nodes
+            .filter_map(|(path, node)| self.loss_of(path, node).map(|kind| Loss { kind, path: show(path) }))
+            .collect()
+    }
+
+    fn loss_of(&self, path: &[u8], theirs: &Node) -> Option<String> {
+        let here = self.ours.nodes.get(path);
+        let before = self.sound.nodes.get(path);
+        if let Some(here) = here {
+            let as_before = before.is_some_and(|before| before.difference(here).is_none());
+            if as_before || here.difference(theirs).is_none() {
+                return None;
+            }
+        }
+        if self.is_elsewhere(path, theirs) {
+            return None;
+        }
+        let Some(here) = here else { return Some(format!("{} lost", theirs.word())) };
+        // What neither repair could know, both may choose: but a type, a length or content that was intact stays.
+        let what = here.difference(theirs)?;
+        let kept =
+            if before.is_some_and(|before| before.difference(theirs).is_none()) { "intact " } else { "" };
+        Some(format!("{} of {kept}{} differs", what, theirs.word()))
+    }
+
+    /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
+    fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
+        let same = |node: &Node| node.difference(theirs).is_none();
+        let as_before = |node: &Node| {
+            let before = self.sound.by_inode(theirs.inode);
+            before.is_some_and(|(before, _)| before.difference(node).is_none())
+        };
+        if let Some((node, paths)) = self.ours.by_inode(theirs.inode)
+            && (same(node) || as_before(node))
+            && paths.iter().any(|ours| self.may_stand_for(path, ours))
+        {
+            return true;
+        }
+        is_made_up(path) && self.ours.nodes.values().any(|node| node.holds_the_same(theirs))
+    }
+
+    /// Whether a thing that the reference keeps as `path` may stand at `ours`: where it was before the damage, or one of
+    /// the two names was made up.
+    fn may_stand_for(&self, path: &[u8], ours: &[u8]) -> bool {
+        is_made_up(path)
+            || is_made_up(ours) && !self.sound.nodes.contains_key(path)
+            || self.sound.nodes.contains_key(ours)
+    }
+}
+
+fn is_made_up(path: &[u8]) -> bool {
+    path.starts_with(b"lost+found/")
+}
+
+fn show(path: &[u8]) -> String {
+    format!("/{}", path.escape_ascii())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn node(inode: u32, content: u64) -> Node {
+        Node { inode, kind: 0o100_000, mode: 0o644, owner: (0, 0), size: 10, content, attributes: 0 }
+    }
+
+    fn tree(nodes: &[(&str, Node)]) -> Tree {
+        let mut tree = Tree::default();
+        for (path, node) in nodes {
+            tree.nodes.insert(path.as_bytes().to_vec(), *node);
+            tree.paths.entry(node.inode).or_default().push(path.as_bytes().to_vec());
+        }
+        tree
+    }
+
+    fn losses(sound: &[(&str, Node)], theirs: &[(&str, Node)], ours: &[(&str, Node)]) -> Vec<String> {
+        let (sound, theirs, ours) = (tree(sound), tree(theirs), tree(ours));
+        let trees = Trees { sound: &sound, theirs: &theirs, ours: &ours };
+        trees.losses().into_iter().map(|loss| loss.kind).collect()
+    }
+
+    #[test]
+    fn what_is_gone_is_lost() {
+        let file = [("a", node(12, 1))];
+        assert_eq!(losses(&file, &file, &[]), ["file lost"]);
+        assert!(losses(&file, &[], &[]).is_empty(), "the reference lost it too");
+    }
+
+    #[test]
+    fn what_is_as_before_the_damage_is_right() {
+        let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
+        assert!(losses(&before, &after, &before).is_empty());
+        assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn names_in_lost_and_found_may_be_any() {
+        let before = [("a", node(12, 1))];
+        let (theirs, ours) = ([("lost+found/#12", node(12, 1))], [("lost+found/x", node(12, 1))]);
+        assert!(losses(&before, &theirs, &ours).is_empty());
+        assert!(losses(&before, &theirs, &before).is_empty(), "a name that is still known is better");
+        assert_eq!(losses(&before, &before, &ours), ["file lost"], "a name that the reference keeps is kept");
+    }
+}

@@ -1,0 +1,67 @@
+//! The repair oracle: whatever is wrong with an image, one repair makes it sound for us and for e2fsck, loses no file that e2fsck keeps,
+//! has nothing left to do, is the same at any number of threads, and the kernel mounts and reads the result.
+
+pub mod bases;
+mod bytes;
+mod case;
+mod compare;
+mod judge;
+mod mount;
+mod subject;
+mod table;
+mod tree;
+
+pub use case::{Case, PER_KIND, bytes_case, field_cases};
+pub use compare::{Loss, Trees};
+pub use judge::{Depth, Failure, Judge, Judgement, Reference};
+pub use subject::{E2fsck, Fsmend, Outcome, Scratch, Subject, changes_of_repair, laid_over};
+pub use table::{Finding, table};
+pub use tree::{Node, Tree};
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Judges our repair of one case.
+pub fn judge_case(case: &Case, depth: Depth) -> io::Result<Judgement> {
+    judge_subject(case, &Fsmend { now: case.base.now }, depth)
+}
+
+/// Judges our repair of the case with this number; keeps the images of the case in `folder`, where one is named.
+pub fn findings_of(number: u64, depth: Depth, folder: Option<&Path>) -> io::Result<Vec<Finding>> {
+    let Some(case) = Case::of(number)? else { return Ok(Vec::new()) };
+    let judgement = judge_case(&case, depth)?;
+    if let Some(folder) = folder {
+        write_sparse(&folder.join(format!("{number}-damaged.img")), &case.image())?;
+        for (name, image) in [("ours", &judgement.ours), ("theirs", &judgement.theirs)] {
+            if let Some(image) = image {
+                write_sparse(&folder.join(format!("{number}-{name}.img")), image)?;
+            }
+        }
+    }
+    let finding = |failure: Failure| Finding {
+        number,
+        class: case.damage.class.clone(),
+        label: case.damage.label.clone(),
+        kind: failure.kind,
+        detail: failure.detail,
+    };
+    Ok(judgement.failures.into_iter().map(finding).collect())
+}
+
+/// Writes an image with holes where it has nothing but zeroes.
+pub fn write_sparse(path: &Path, image: &[u8]) -> io::Result<()> {
+    let file = fs::File::create(path)?;
+    file.set_len(image.len() as u64)?;
+    let blocks = image.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0));
+    blocks.into_iter().try_for_each(|(at, block)| file.write_all_at(block, at as u64 * 4096))
+}
+
+/// Judges anybody's repair of one case.
+pub fn judge_subject(case: &Case, subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
+    let judge = Judge { sound: &case.base.tree, e2fsck: E2fsck { now: case.base.now } };
+    let mount = depth.mount && case.base.is_mountable();
+    let depth = Depth { reference: depth.reference && case.base.reference, mount, ..depth };
+    judge.judge(&case.image(), subject, depth)
+}

@@ -1,0 +1,96 @@
+//! The kernel as a witness: it mounts what was repaired, reads all of it, and writes.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::bytes::u32_at;
+use super::subject::{E2fsck, Scratch};
+use crate::host::{LoopMount, is_root};
+
+/// Mounts the image read-only and reads every file, then mounts it for writing; the inner error says what went wrong. Without the
+/// superuser's rights nothing happens.
+pub fn mount_and_read(image: &[u8], e2fsck: &E2fsck) -> io::Result<Result<(), String>> {
+    if !is_root() {
+        return Ok(Ok(()));
+    }
+    let file = Scratch::with(image)?;
+    let point = PathBuf::from(format!("{}.mnt", file.path().display()));
+    let result = mounted(file.path(), &point);
+    let _ = fs::remove_dir(&point);
+    if result.is_err() {
+        return Ok(result);
+    }
+    let after = fs::read(file.path())?;
+    // s_error_count: what the kernel noticed on the way.
+    let errors = u32_at(&after, 1024 + 0x194);
+    if errors > u32_at(image, 1024 + 0x194) {
+        return Ok(Err(format!("the kernel noted {errors} errors in the superblock")));
+    }
+    Ok(match e2fsck.complaint(&after)? {
+        Some(complaint) => Err(format!("after use: {complaint}")),
+        None => Ok(()),
+    })
+}
+
+fn mounted(image: &Path, point: &Path) -> Result<(), String> {
+    for options in ["ro", "rw"] {
+        let mount = LoopMount::new(image, point, "ext4", options)
+            .map_err(|error| format!("mount {options}: {}", reason(&error)))?;
+        let read = if options == "ro" { read_all(mount.path()) } else { write_something(mount.path()) };
+        let gone = mount.unmount();
+        read.map_err(|error| format!("{options}: {error}"))?;
+        gone.map_err(|error| format!("unmount: {error}"))?;
+    }
+    Ok(())
+}
+
+/// What mount(8) says, without the command line.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let said = text.rsplit("mount: ").next().unwrap_or_default();
+    said.lines().next().unwrap_or_default().split_once(": ").map_or(said, |(_, said)| said).to_owned()
+}
+
+fn write_something(root: &Path) -> io::Result<()> {
+    let path = root.join("written-after-repair");
+    match fs::write(&path, b"something") {
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            return Ok(());
+        }
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => return Ok(()),
+        written => written?,
+    }
+    fs::remove_file(path)
+}
+
+/// Reads every directory, every file up to a few mebibytes, every link.
+fn read_all(root: &Path) -> io::Result<()> {
+    let mut ahead = vec![root.to_owned()];
+    while let Some(folder) = ahead.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let kind = with_path(&path, fs::symlink_metadata(&path))?.file_type();
+            if kind.is_dir() {
+                ahead.push(path);
+            } else if kind.is_symlink() {
+                with_path(&path, fs::read_link(&path))?;
+            } else if kind.is_file() {
+                with_path(&path, read_file(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn with_path<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
+    result.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
+}
+
+fn read_file(path: &Path) -> io::Result<()> {
+    let file = fs::File::open(path)?;
+    let mut buffer = vec![0; 1 << 16];
+    let mut file = file.take(4 << 20);
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! Who repairs: ours, within this process, or e2fsck, on a copy.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use fsmend_device::{Device, FileDevice, MemoryDevice};
+use fsmend_engine::{Progress, Severity};
+use fsmend_ext_check::repair::{Repair, RepairOptions, Wishes, plan};
+
+use crate::host::command;
+use crate::oracle::complains;
+use crate::process::{Ended, Limits, Run, run_limited};
+use crate::within::{Manner, options};
+
+/// A repair that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a repair ended.
+pub enum Outcome {
+    /// With these bytes, and nothing that it knows of left.
+    Repaired(Vec<u8>),
+    /// It would not, or could not: one word (a code) and a sentence.
+    GaveUp(String, String),
+    /// It crashed or hung.
+    Fell(String),
+}
+
+/// Something that repairs.
+pub trait Subject: Sync {
+    /// Repairs an image, with a number of threads where that means anything.
+    fn repair(&self, image: &[u8], threads: usize) -> Outcome;
+
+    /// Whether a second repair must change no byte, and any number of threads must come to the same bytes.
+    fn is_exact(&self) -> bool {
+        false
+    }
+}
+
+/// Ours.
+pub struct Fsmend {
+    /// Seconds since the epoch.
+    pub now: u64,
+}
+
+impl Subject for Fsmend {
+    fn repair(&self, image: &[u8], threads: usize) -> Outcome {
+        match self.plan(image, threads) {
+            Ok(Ok(repair)) if repair.is_clean() => Outcome::Repaired(laid_over(image, &repair.changes)),
+            Ok(Ok(repair)) => {
+                let codes: Vec<&str> = repair.left.findings.counts().into_keys().collect();
+                let problems = repair.left.findings.into_sorted();
+                let counts = problems.iter().find(|problem| problem.row.severity != Severity::Note);
+                let (code, message) =
+                    counts.map(|first| (first.row.code, first.message())).unwrap_or_default();
+                let why = format!("{} rounds, {message} (all: {})", repair.rounds, codes.join(" "));
+                Outcome::GaveUp(format!("not clean: {code}"), why)
+            }
+            Ok(Err(refused)) => {
+                Outcome::GaveUp(format!("refused: {}", refused.refusal.code), refused.to_string())
+            }
+            Err(fell) => Outcome::Fell(fell),
+        }
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+}
+
+impl Fsmend {
+    /// Works out a repair; the outer error says that it panicked or hung.
+    pub fn plan(
+        &self,
+        image: &[u8],
+        threads: usize,
+    ) -> Result<Result<Repair, fsmend_ext_check::run::Refused>, String> {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("subject", image.to_vec()));
+        let mut check = options(Manner { threads, ..Manner::default() });
+        check.now = self.now;
+        let options = RepairOptions { check, wishes: Wishes::default() };
+        let (done, result) = mpsc::channel();
+        let cancel = Arc::new(AtomicBool::new(false));
+        let cancelled = Arc::clone(&cancel);
+        let worker = thread::spawn(move || {
+            let _ = done.send(plan(&device, &options, &Progress::new(), &cancelled));
+        });
+        match result.recv_timeout(PATIENCE) {
+            Ok(result) => {
+                let _ = worker.join();
+                Ok(result)
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                cancel.store(true, Relaxed);
+                Err("hang".to_owned())
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(match worker.join() {
+                Err(why) => panic_message(why.as_ref()),
+                Ok(()) => "no result".to_owned(),
+            }),
+        }
+    }
+}
+
+fn panic_message(why: &(dyn std::any::Any + Send)) -> String {
+    let text =
+        why.downcast_ref::<String>().map(String::as_str).or_else(|| why.downcast_ref::<&str>().copied());
+    format!("panic: {}", text.unwrap_or("without a word"))
+}
+
+/// The image with changes written into it.
+pub fn laid_over(image: &[u8], changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut image = image.to_vec();
+    for (offset, bytes) in changes {
+        let at = *offset as usize;
+        if let Some(place) = image.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+    image
+}
+
+/// What our repair would write to an image in a file.
+pub fn changes_of_repair(path: &Path) -> io::Result<Vec<(u64, Vec<u8>)>> {
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open(path)?);
+    let mut check = options(Manner { threads: 2, ..Manner::default() });
+    check.now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    check.memory = 1 << 30;
+    let options = RepairOptions { check, wishes: Wishes::default() };
+    let repair = plan(&device, &options, &Progress::new(), &AtomicBool::new(false));
+    repair.map(|repair| repair.changes).map_err(|refused| io::Error::other(refused.to_string()))
+}
+
+/// e2fsck, which answers yes to everything.
+pub struct E2fsck {
+    /// Seconds since the epoch, as it shall think.
+    pub now: u64,
+}
+
+impl Subject for E2fsck {
+    fn repair(&self, image: &[u8], _threads: usize) -> Outcome {
+        match self.repaired(image) {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::GaveUp("no e2fsck".to_owned(), error.to_string()),
+        }
+    }
+}
+
+impl E2fsck {
+    fn repaired(&self, image: &[u8]) -> io::Result<Outcome> {
+        let file = Scratch::with(image)?;
+        let mut run = self.run("-fy", file.path())?;
+        if matches!(run.ended, Ended::Code(code) if code & 4 != 0) {
+            // Some damage takes it two runs.
+            run = self.run("-fy", file.path())?;
+        }
+        Ok(match run.ended {
+            Ended::Code(0..=3) => Outcome::Repaired(fs::read(file.path())?),
+            Ended::Code(code) => Outcome::GaveUp(format!("exit code {code}"), said(&run)),
+            Ended::Signal => Outcome::Fell("a signal".to_owned()),
+            Ended::TimedOut => Outcome::Fell("hang".to_owned()),
+        })
+    }
+
+    /// Runs it with one option.
+    pub fn run(&self, option: &str, image: &Path) -> io::Result<Run> {
+        let mut command = command("e2fsck");
+        command.env("E2FSCK_TIME", self.now.to_string()).arg(option).arg(image);
+        run_limited(command, Limits { patience: PATIENCE, ..Limits::default() })
+    }
+
+    /// What it says about an image that it may not change: nothing, or its first complaint.
+    pub fn complaint(&self, image: &[u8]) -> io::Result<Option<String>> {
+        let file = Scratch::with(image)?;
+        let run = self.run("-fn", file.path())?;
+        Ok(match run.ended {
+            Ended::Code(0) if !complains(&run.stdout) => None,
+            Ended::Code(code) => Some(format!("exit code {code}: {}", said(&run))),
+            Ended::Signal => Some("died of a signal".to_owned()),
+            Ended::TimedOut => Some("hang".to_owned()),
+        })
+    }
+}
+
+/// The first complaints of a run.
+fn said(run: &Run) -> String {
+    let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    let matters =
+        |line: &&str| !line.is_empty() && !line.starts_with("Pass ") && !line.starts_with("e2fsck 1.");
+    let lines: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .filter(matters)
+        .filter(|line| !line.starts_with("/dev/shm/"))
+        .take(3)
+        .collect();
+    lines.join(" | ").chars().take(300).collect()
+}
+
+/// A file in memory, where there is such a thing, for one image; it is gone afterwards.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A file that holds `image`.
+    pub fn with(image: &[u8]) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let memory = PathBuf::from("/dev/shm");
+        let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let path = folder.join(format!("fsmend-repair-{}-{number}.img", std::process::id()));
+        let scratch = Scratch(path);
+        fs::write(&scratch.0, image)?;
+        Ok(scratch)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,134 @@
+//! What is in an image: every path with type, length, content and the rest that a user can see.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bytes::{Reader, Record};
+
+const DIRECTORY: u16 = 0o040_000;
+const REGULAR: u16 = 0o100_000;
+const SYMLINK: u16 = 0o120_000;
+/// The root directory's inode.
+const ROOT: u32 = 2;
+/// More names than this are not read.
+const NAMES_MAX: usize = 300_000;
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Number of the inode.
+    pub inode: u32,
+    /// Type, as in `i_mode`.
+    pub kind: u16,
+    /// Permissions.
+    pub mode: u16,
+    /// Owner, user and group.
+    pub owner: (u32, u32),
+    /// Length; 0 for directories, which may take more room and hold the same.
+    pub size: u64,
+    /// What it holds, in one number: bytes, the target of a link, the number of a device.
+    pub content: u64,
+    /// Its attributes, in one number.
+    pub attributes: u64,
+}
+
+impl Node {
+    /// Whether both are of one type, length and content.
+    pub fn holds_the_same(&self, other: &Node) -> bool {
+        (self.kind, self.size, self.content) == (other.kind, other.size, other.content)
+    }
+
+    /// The first thing in which two differ, but for the inode's number.
+    pub fn difference(&self, other: &Node) -> Option<&'static str> {
+        let differ = [
+            ("type", self.kind != other.kind),
+            ("length", self.size != other.size),
+            ("content", self.content != other.content),
+            ("owner", self.owner != other.owner),
+            ("permissions", self.mode != other.mode),
+            ("attributes", self.attributes != other.attributes),
+        ];
+        differ.into_iter().find(|(_, differ)| *differ).map(|(what, _)| what)
+    }
+
+    /// One word for its type.
+    pub fn word(&self) -> &'static str {
+        match self.kind {
+            DIRECTORY => "directory",
+            REGULAR => "file",
+            SYMLINK => "link",
+            _ => "special file",
+        }
+    }
+}
+
+/// All that can be reached from the root of an image.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// By path, without a leading slash; the root is the empty path.
+    pub nodes: BTreeMap<Vec<u8>, Node>,
+    /// Paths of each inode.
+    pub paths: BTreeMap<u32, Vec<Vec<u8>>>,
+}
+
+impl Tree {
+    /// Reads the tree of an image; `None` without a superblock or a root directory.
+    pub fn of(image: &[u8]) -> Option<Tree> {
+        let reader = Reader::new(image)?;
+        let root = reader.inode(ROOT).filter(|root| root.kind() == DIRECTORY)?;
+        let mut tree = Tree::default();
+        tree.add(Vec::new(), node(&reader, ROOT, root));
+        let mut ahead = vec![(Vec::new(), root)];
+        let mut seen = BTreeSet::from([ROOT]);
+        while let Some((path, directory)) = ahead.pop() {
+            for (name, number) in reader.names(directory) {
+                let Some(inode) = reader.inode(number).filter(|_| tree.nodes.len() < NAMES_MAX) else {
+                    continue;
+                };
+                let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
+                let path = [&path, slash, &name].concat();
+                tree.add(path.clone(), node(&reader, number, inode));
+                if inode.kind() == DIRECTORY && seen.insert(number) {
+                    ahead.push((path, inode));
+                }
+            }
+        }
+        Some(tree)
+    }
+
+    fn add(&mut self, path: Vec<u8>, node: Node) {
+        self.paths.entry(node.inode).or_default().push(path.clone());
+        self.nodes.insert(path, node);
+    }
+
+    /// All that one inode is called; every name leads to the same.
+    pub fn by_inode(&self, inode: u32) -> Option<(&Node, &[Vec<u8>])> {
+        let paths = self.paths.get(&inode)?;
+        Some((self.nodes.get(paths.first()?)?, paths))
+    }
+}
+
+fn node(reader: &Reader<'_>, number: u32, inode: Record<'_>) -> Node {
+    let kind = inode.kind();
+    let (size, content) = match kind {
+        DIRECTORY => (0, 0),
+        REGULAR => (inode.size(), reader.content(inode)),
+        SYMLINK => (inode.size(), link_target(reader, inode)),
+        _ => (
+            0,
+            u64::from(super::bytes::u32_at(inode.map(), 0)) << 32
+                | u64::from(super::bytes::u32_at(inode.map(), 4)),
+        ),
+    };
+    let attributes = reader.attributes(inode);
+    Node { inode: number, kind, mode: inode.mode() & 0o7777, owner: inode.owner(), size, content, attributes }
+}
+
+fn link_target(reader: &Reader<'_>, inode: Record<'_>) -> u64 {
+    let has_map = inode.flags() & 0x8_0000 != 0 || inode.is_inline() || inode.size() >= 60;
+    if has_map {
+        return reader.content(inode);
+    }
+    let len = inode.size() as usize;
+    let target = inode.map().get(..len).unwrap_or_default();
+    target.iter().fold(1, |hash: u64, byte| hash.wrapping_mul(0x100_0000_01B3) ^ u64::from(*byte))
+}

@@ -1,0 +1,192 @@
+//! Repair, proved: thousands of damaged images, one repair each, and an oracle that has been seen to catch wrong repairs.
+//!
+//! A failure names a number; `FSMEND_REPAIR_CASE=NUMBER` runs that case alone, `FSMEND_REPAIR_KEEP=FOLDER` keeps its images.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use fsmend_base::SeededRandom;
+use fsmend_testkit::host::{command, skip};
+use fsmend_testkit::repair::{
+    Case, Depth, E2fsck, Finding, Outcome, Scratch, Subject, bases, bytes_case, field_cases, findings_of,
+    judge_subject, table,
+};
+use fsmend_testkit::target_folder;
+
+/// Cases of the field fuzzer; `FSMEND_REPAIR_CASES` asks for more.
+fn cases() -> usize {
+    std::env::var("FSMEND_REPAIR_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000)
+}
+
+/// Every so many cases the plan is made at other numbers of threads too, and the kernel mounts the result.
+const DEEPER_EVERY: usize = 64;
+
+/// The seed of the sample.
+const SEED: u64 = 2026;
+
+fn sample() -> Vec<u64> {
+    let mut random = SeededRandom::new(SEED);
+    let mut of_base: Vec<Vec<u64>> = (0..bases::count()).map(|base| field_cases(base).unwrap()).collect();
+    of_base.retain(|cases| !cases.is_empty());
+    if of_base.is_empty() {
+        return Vec::new();
+    }
+    (0..cases())
+        .map(|turn| {
+            let cases = &of_base[turn % of_base.len()];
+            cases[random.below(cases.len() as u64) as usize]
+        })
+        .collect()
+}
+
+fn wanted() -> Vec<u64> {
+    match std::env::var("FSMEND_REPAIR_CASE").ok().and_then(|number| number.parse().ok()) {
+        Some(number) => vec![number],
+        None => sample(),
+    }
+}
+
+/// Judges all cases on two threads.
+fn run(numbers: &[u64], depth_of: impl Fn(usize) -> Depth + Sync) -> Vec<Finding> {
+    let keep = std::env::var_os("FSMEND_REPAIR_KEEP").map(PathBuf::from);
+    let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Relaxed);
+                    let Some(number) = numbers.get(at) else { break };
+                    let found = findings_of(*number, depth_of(at), keep.as_deref()).unwrap();
+                    findings.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    findings.into_inner().unwrap()
+}
+
+#[test]
+fn every_damaged_field_is_repaired() {
+    let numbers = wanted();
+    if numbers.is_empty() {
+        skip("repair of damaged fields", "none of the images can be made here");
+        return;
+    }
+    let depth_of = |at: usize| if at % DEEPER_EVERY == 0 { Depth::FULL } else { Depth::USUAL };
+    let findings = run(&numbers, depth_of);
+    let text = table(&findings);
+    std::fs::write(target_folder().join("repair-failures.txt"), &text).unwrap();
+    assert!(findings.is_empty(), "{} failures in {} cases:\n{text}", findings.len(), numbers.len());
+}
+
+#[test]
+fn broken_bytes_are_repaired() {
+    let cases =
+        |magnitude, seeds| (0..seeds).map(move |seed| bytes_case(2 + (seed % 2) as usize, magnitude, seed));
+    let numbers: Vec<u64> = cases(1, 6).chain(cases(2, 4)).chain(cases(3, 2)).collect();
+    let findings = run(&numbers, |_| Depth::USUAL);
+    assert!(findings.is_empty(), "{} failures:\n{}", findings.len(), table(&findings));
+}
+
+/// e2fsck, followed by something that no repair may do.
+struct Vandal {
+    e2fsck: E2fsck,
+    commands: &'static str,
+    fsck_again: bool,
+}
+
+impl Subject for Vandal {
+    fn repair(&self, image: &[u8], threads: usize) -> Outcome {
+        let Outcome::Repaired(repaired) = self.e2fsck.repair(image, threads) else {
+            return Outcome::GaveUp("e2fsck".to_owned(), String::new());
+        };
+        let (file, script) =
+            (Scratch::with(&repaired).unwrap(), Scratch::with(self.commands.as_bytes()).unwrap());
+        let done =
+            command("debugfs").arg("-w").arg("-f").arg(script.path()).arg(file.path()).output().unwrap();
+        assert!(done.status.success());
+        let vandalised = std::fs::read(file.path()).unwrap();
+        if self.fsck_again { self.e2fsck.repair(&vandalised, threads) } else { Outcome::Repaired(vandalised) }
+    }
+}
+
+/// Some case that needs a repair.
+fn some_case() -> Option<Case> {
+    let cases = field_cases(2).unwrap();
+    cases
+        .into_iter()
+        .filter_map(|number| Case::of(number).unwrap())
+        .find(|case| case.damage.class == "inode of a file.i_blocks_lo")
+}
+
+fn kinds_of_failure(case: &Case, subject: &dyn Subject) -> Vec<String> {
+    let judgement = judge_subject(case, subject, Depth::USUAL).unwrap();
+    judgement.failures.into_iter().map(|failure| failure.kind).collect()
+}
+
+#[test]
+fn the_oracle_catches_wrong_repairs() {
+    let Some(case) = some_case() else { return };
+    let vandal =
+        |commands, fsck_again| Vandal { e2fsck: E2fsck { now: case.base.now }, commands, fsck_again };
+    assert_eq!(kinds_of_failure(&case, &vandal("", false)), [""; 0], "e2fsck's own repair is right");
+    for (commands, fsck_again, expected) in [
+        ("clri <2>\n", false, "no root directory"),
+        ("clri <2>\n", true, "file lost"),
+        ("rm /tiny/tiny-20\n", true, "file lost"),
+        ("sif /tiny/tiny-400 size 300\n", true, "length of intact file differs"),
+        ("sif /tiny/tiny-400 uid 7\n", true, "owner of intact file differs"),
+        ("punch /tiny/tiny-400 0 0\n", true, "content of intact file differs"),
+        ("ssv free_blocks_count 1\n", false, "e2fsck -fn: exit code N: Free blocks count wrong"),
+        ("kill_file /tiny/tiny-20\n", false, "e2fsck -fn"),
+    ] {
+        let kinds = kinds_of_failure(&case, &vandal(commands, fsck_again));
+        assert!(kinds.iter().any(|kind| kind.starts_with(expected)), "{commands:?}: {kinds:?}");
+    }
+}
+
+/// Does nothing.
+struct Idler;
+
+impl Subject for Idler {
+    fn repair(&self, image: &[u8], _threads: usize) -> Outcome {
+        Outcome::Repaired(image.to_vec())
+    }
+}
+
+/// Crashes.
+struct Faller;
+
+impl Subject for Faller {
+    fn repair(&self, _image: &[u8], _threads: usize) -> Outcome {
+        Outcome::Fell("panic: index 7 out of range".to_owned())
+    }
+}
+
+#[test]
+fn the_oracle_catches_repairs_that_do_nothing_or_crash() {
+    let Some(case) = some_case() else { return };
+    assert!(kinds_of_failure(&case, &Idler).iter().any(|kind| kind.starts_with("e2fsck -fn")));
+    assert_eq!(kinds_of_failure(&case, &Faller), ["fell: panic: index N out of range"]);
+}
+
+#[test]
+fn there_are_enough_feature_sets_and_all_of_them_are_sound() {
+    let mut made = 0;
+    for number in 0..bases::count() {
+        match bases::base(number).unwrap() {
+            Ok(base) => {
+                let e2fsck = E2fsck { now: base.now };
+                let complaint = e2fsck.complaint(&base.survey.image).unwrap();
+                let waits = |said: &String| said.contains("skipping journal recovery");
+                assert_eq!(complaint.filter(|said| !waits(said)), None, "{}", base.name);
+                assert!(base.tree.nodes.len() > 100, "{}: {} names", base.name, base.tree.nodes.len());
+                made += 1;
+            }
+            Err(reason) => skip(&format!("repair of base {number}"), &reason),
+        }
+    }
+    assert!(made == 0 || made >= 8, "only {made} feature sets");
+}

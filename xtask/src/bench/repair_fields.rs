@@ -1,0 +1,190 @@
+//! `bench repair-fields`: every field of every structure, in eight ways, on every feature set: repaired and judged.
+//!
+//! There are many cases, so they are taken in an order drawn from a seed (any part of the run is a fair sample), the place reached is
+//! kept, and the next run goes on from there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use fsmend_base::SeededRandom;
+use fsmend_testkit::repair::{Depth, Finding, bases, field_cases, findings_of, table};
+use fsmend_testkit::target_folder;
+
+/// The seed of the order.
+const SEED: u64 = 7;
+/// Cases between two notes of the place reached.
+const CHUNK: usize = 256;
+/// Every so many cases everything is asked for.
+const DEEPER_EVERY: usize = 50;
+
+/// What the command line says.
+#[derive(Default)]
+struct Wanted {
+    cases: Option<usize>,
+    base: Option<String>,
+    one: Option<u64>,
+    again: bool,
+    keep: Option<PathBuf>,
+}
+
+/// Runs `bench repair-fields [--cases N] [--base NAME] [--one NUMBER] [--again] [--keep FOLDER]`.
+pub fn run(words: &[&str]) -> io::Result<()> {
+    let wanted = parse(words)?;
+    let folder = target_folder().join("repair-fields");
+    fs::create_dir_all(&folder)?;
+    if let Some(number) = wanted.one {
+        let findings = findings_of(number, Depth::FULL, wanted.keep.as_deref())?;
+        println!("{}", if findings.is_empty() { "nothing wrong".to_owned() } else { table(&findings) });
+        return Ok(());
+    }
+    let notes = Notes { folder, keep: wanted.keep.clone() };
+    let (numbers, mut findings) = if wanted.again {
+        let failed: BTreeSet<u64> = notes.findings()?.iter().map(|finding| finding.number).collect();
+        (failed.into_iter().collect(), Vec::new())
+    } else {
+        (shuffled(wanted.base.as_deref())?, notes.findings()?)
+    };
+    let first = if wanted.again { 0 } else { notes.place()? };
+    let end = wanted.cases.map_or(numbers.len(), |cases| (first + cases).min(numbers.len()));
+    println!("{} cases, from {first} to {end}", numbers.len());
+    let start = Instant::now();
+    let mut done = first;
+    for chunk in numbers.get(first..end).unwrap_or_default().chunks(CHUNK) {
+        findings.extend(judge(chunk)?);
+        done += chunk.len();
+        notes.write(if wanted.again { notes.place()? } else { done }, &findings)?;
+        println!("{done}: {} failures, {:.0} s", findings.len(), start.elapsed().as_secs_f64());
+    }
+    notes.write(if wanted.again { notes.place()? } else { done }, &findings)?;
+    println!("{}", notes.folder.join("failures.txt").display());
+    Ok(())
+}
+
+fn parse(words: &[&str]) -> io::Result<Wanted> {
+    let mut wanted = Wanted::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut next = || words.next().ok_or_else(|| io::Error::other(format!("{word} needs a value")));
+        let number = |word: &str| word.parse().map_err(|_| io::Error::other(format!("{word} is no number")));
+        match *word {
+            "--cases" => wanted.cases = Some(number(next()?)? as usize),
+            "--one" => wanted.one = Some(number(next()?)?),
+            "--base" => wanted.base = Some((*next()?).to_owned()),
+            "--keep" => wanted.keep = Some(PathBuf::from(*next()?)),
+            "--again" => wanted.again = true,
+            other => return Err(io::Error::other(format!("what is {other}?"))),
+        }
+    }
+    Ok(wanted)
+}
+
+fn shuffled(base: Option<&str>) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for (number, recipe) in bases::recipes().iter().enumerate() {
+        if base.is_none_or(|base| recipe.name.contains(base)) {
+            numbers.extend(field_cases(number)?);
+        }
+    }
+    let mut random = SeededRandom::new(SEED);
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    Ok(numbers)
+}
+
+/// Judges a chunk on all cores.
+fn judge(numbers: &[u64]) -> io::Result<Vec<Finding>> {
+    let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || -> io::Result<()> {
+        loop {
+            let at = next.fetch_add(1, Relaxed);
+            let Some(number) = numbers.get(at) else { return Ok(()) };
+            let depth = if at % DEEPER_EVERY == 0 { Depth::FULL } else { Depth::USUAL };
+            let found = findings_of(*number, depth, None)?;
+            findings.lock().map_err(|_| io::Error::other("another worker fell"))?.extend(found);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..std::thread::available_parallelism().map_or(2, usize::from))
+            .map(|_| scope.spawn(work))
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| io::Error::other("a worker fell"))?)
+    })?;
+    findings.into_inner().map_err(|_| io::Error::other("a worker fell"))
+}
+
+/// What is kept between runs: the place reached, and what was found.
+struct Notes {
+    folder: PathBuf,
+    keep: Option<PathBuf>,
+}
+
+impl Notes {
+    fn place(&self) -> io::Result<usize> {
+        Ok(read_if_any(&self.folder.join("place"))?.trim().parse().unwrap_or(0))
+    }
+
+    fn findings(&self) -> io::Result<Vec<Finding>> {
+        let text = read_if_any(&self.folder.join("failures.tsv"))?;
+        let finding = |line: &str| {
+            let mut words = line.split('\t').map(str::to_owned);
+            Some(Finding {
+                number: words.next()?.parse().ok()?,
+                kind: words.next()?,
+                class: words.next()?,
+                label: words.next()?,
+                detail: words.next()?,
+            })
+        };
+        Ok(text.lines().filter_map(finding).collect())
+    }
+
+    fn write(&self, place: usize, findings: &[Finding]) -> io::Result<()> {
+        let clean = |text: &str| text.replace(['\t', '\n'], " ");
+        let lines: Vec<String> = findings
+            .iter()
+            .map(|finding| {
+                let Finding { number, kind, class, label, detail } = finding;
+                [&number.to_string(), kind, class, label, detail].map(|word| clean(word)).join("\t") + "\n"
+            })
+            .collect();
+        fs::write(self.folder.join("failures.tsv"), lines.concat())?;
+        fs::write(self.folder.join("place"), place.to_string())?;
+        let text = format!("{} failures in {place} cases\n{}", findings.len(), table(findings));
+        fs::write(self.folder.join("failures.txt"), &text)?;
+        match &self.keep {
+            Some(folder) => self.keep_examples(folder, &text),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the damaged images of the examples in a folder.
+    fn keep_examples(&self, folder: &Path, text: &str) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let examples =
+            text.split("case ").skip(1).filter_map(|rest| rest.split(':').next()?.parse::<u64>().ok());
+        for number in examples {
+            let path = folder.join(format!("{number}.img"));
+            if !path.exists()
+                && let Some(case) = fsmend_testkit::repair::Case::of(number)?
+            {
+                fsmend_testkit::repair::write_sparse(&path, &case.image())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_if_any(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        other => other,
+    }
+}
