@@ -262,7 +262,8 @@ fn check_settled(
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
     mmp::check(fs, &mut findings);
-    let system = system_owners(fs, bad, &resize_inode::check(fs, &mut findings));
+    let resize = resize_inode::check(fs, &mut findings);
+    let system = system_owners(fs, bad, &resize);
     let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
     stop_if(cancel)?;
     plan::stop_if_exhausted(budget)?;
@@ -299,6 +300,9 @@ fn check_settled(
     stop_if(cancel)?;
     laps.lap("bitmaps", u64::from(fs.geometry.group_count));
     findings.merge(std::mem::take(&mut cross.outcome.findings));
+    cross.remains.resize_is_wrong = resize.is_wrong;
+    cross.remains.rebuilds = std::mem::take(&mut cross.outcome.rebuilds);
+    cross.remains.rebuilds.sort_unstable();
     let mut usage = std::mem::take(&mut cross.outcome.quota);
     usage.merge(released);
     quota::check_numbers(fs, &mut findings);

@@ -1,6 +1,7 @@
 //! The bad-blocks inode (1): a list of blocks that the medium has lost, kept as the block map of an inode that is
 //! nothing else.
 
+mod mend;
 pub mod problems;
 #[cfg(test)]
 mod tests;
@@ -8,10 +9,11 @@ mod tests;
 use std::collections::BTreeSet;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_engine::{Findings, Problem};
+use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
+use crate::repair::seal_inode;
 use crate::{Fs, Group};
 
 /// Number of direct pointers in `i_block`.
@@ -62,6 +64,7 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> BadBlocks {
     let raw = RawInode::from_record(&record);
     if let Some(why) = stray_field(&raw) {
         findings.raise(Problem::new(&problems::INVALID_INODE).inode(inode).observed(why));
+        store(fs, &mut vec![0; record.len()], findings);
         return BadBlocks::default();
     }
     if fs.geometry.features.metadata_csum() && record.iter().any(|byte| *byte != 0) {
@@ -69,6 +72,7 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> BadBlocks {
         if checked.is_some_and(|checked| !checked.is_right()) {
             findings
                 .raise(Problem::new(&problems::INVALID_INODE).inode(inode).observed("its checksum is wrong"));
+            store(fs, &mut record.clone(), findings);
         }
     }
     let mut found = Findings::new();
@@ -76,10 +80,24 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> BadBlocks {
     let own = fs.inode_offset(inode).map(|offset| offset / u64::from(fs.geometry.block_size));
     if let Some(own) = own.filter(|own| walk.listed.contains(own)) {
         findings.raise(Problem::new(&problems::LIST_IN_BAD_BLOCK).block(BlockNo(own)));
+        store(fs, &mut vec![0; record.len()], findings);
         return BadBlocks::default();
     }
     findings.merge(found);
-    settle(fs, walk, findings)
+    let bad = settle(fs, walk, findings);
+    if findings.gathers_edits() {
+        mend::mend(fs, record, &bad, findings);
+    }
+    bad
+}
+
+/// Keeps the record of the inode for the repair.
+fn store(fs: &Fs<'_>, record: &mut [u8], findings: &mut Findings) {
+    let inode = InodeNo(special::BAD_BLOCKS);
+    seal_inode(fs, inode, record);
+    if let Some(offset) = fs.inode_offset(inode) {
+        findings.edit(Layer::Amendment, offset, record);
+    }
 }
 
 /// What an inode that is only a list cannot have.

@@ -8,6 +8,37 @@ use fsmend_engine::{Findings, Problem};
 use super::{BadBlocks, check, problems};
 use crate::superblock::testing::{Image, codes};
 
+/// Looks, mends, and looks again: nothing but `stays` is left.
+#[track_caller]
+fn mended(image: &mut Image, stays: &[&'static str]) -> BadBlocks {
+    let look = |image: &Image| {
+        image.with_fs(|fs, _| {
+            let mut findings = Findings::new().gathering(true);
+            (check(fs, &mut findings), codes(&findings), findings.take_edits())
+        })
+    };
+    let (bad, _, edits) = look(image);
+    for edit in edits {
+        let at = edit.offset as usize;
+        image.bytes[at..at + edit.bytes.len()].copy_from_slice(&edit.bytes);
+    }
+    let (again, left, edits) = look(image);
+    assert_eq!((left, edits.len()), (stays.to_vec(), 0));
+    assert_eq!(again.blocks, bad.blocks, "the facts are those of the mended list");
+    again
+}
+
+#[test]
+fn a_mended_list_is_in_order() {
+    let mut image = listing(&[(0, 300), (1, 1 << 30), (2, 1), (12, 200), (13, 200)]);
+    image.put_pointer(BlockNo(200), 3, 301);
+    image.put_pointer(BlockNo(200), 4, 1 << 30);
+    assert_eq!(mended(&mut image, &[]).blocks, [300, 301]);
+    let mut image = listing(&[(0, 300)]);
+    image.inode(InodeNo(1))[0] = 1;
+    assert!(mended(&mut image, &[]).blocks.is_empty());
+}
+
 /// An image whose list has `pointers` in `i_block` from the given index on.
 fn listing(pointers: &[(usize, u32)]) -> Image {
     let mut image = Image::plain();

@@ -5,6 +5,7 @@
 //! is entered twice, so that the work is bounded by the nodes that are really there.
 
 pub mod problems;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 

@@ -70,6 +70,8 @@ pub struct Inspection {
     pub charged_sectors: u64,
     /// Runs that lie wrong within their clusters, and will have to be moved: contested, whoever else owns them.
     pub misaligned: Vec<BlockRange>,
+    /// Whether the map has to be written anew, as an extent tree of `runs`. The record holds the old one.
+    pub rebuild: bool,
     /// Whether anything was raised.
     pub has_problems: bool,
     /// Whether an inode in use will be cleared.
@@ -178,7 +180,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     if subject.is_symlink() && !symlink::inspect(subject, layout, &map, attributes.inline_capacity) {
         return None;
     }
-    block_mapped_bigalloc(subject, layout, role, &map);
+    let rebuild = block_mapped_bigalloc(subject, layout, role, &map) || map.rebuild;
     subject.store();
     Some(Inspection {
         record: std::mem::take(&mut subject.record),
@@ -191,6 +193,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
         xattr_block: attributes.block,
         value_inodes: attributes.value_inodes,
         inline,
+        rebuild,
         ..Inspection::default()
     })
 }
@@ -216,16 +219,18 @@ fn walk(subject: &mut Subject<'_, '_>, layout: Layout, role: Role) -> Option<Map
     }
 }
 
-/// With clusters, files have to be mapped by extents.
-fn block_mapped_bigalloc(subject: &mut Subject<'_, '_>, layout: Layout, role: Role, map: &Map) {
+/// With clusters, files have to be mapped by extents; whether one is that is not.
+fn block_mapped_bigalloc(subject: &mut Subject<'_, '_>, layout: Layout, role: Role, map: &Map) -> bool {
     let applies = (subject.is_regular() || subject.is_directory())
         && subject.has_ro_compat(ro_compat::BIGALLOC)
         && role == Role::Ordinary
         && subject.inode.0 >= subject.fs.geometry.first_inode;
-    if applies && layout == Layout::BlockMap && map.clusters > 0 {
+    let is_wrong = applies && layout == Layout::BlockMap && map.clusters > 0;
+    if is_wrong {
         let problem = subject.problem(&NOT_BY_EXTENTS);
         subject.raise(problem);
     }
+    is_wrong
 }
 
 fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {

@@ -17,7 +17,7 @@ use crate::links::Adjustments;
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
-use crate::{Fs, allocation, group, links, mmp, superblock, xattr};
+use crate::{Fs, allocation, extent, group, links, mmp, resize_inode, superblock, xattr};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -32,6 +32,10 @@ pub struct Remains {
     pub tree: Vec<TreeFinding>,
     /// How reconnecting changes numbers of names, as the link check took them into account.
     pub adjustments: Adjustments,
+    /// Inodes whose maps have to be written anew, ascending.
+    pub rebuilds: Vec<InodeNo>,
+    /// Whether the resize inode has to be written anew.
+    pub resize_is_wrong: bool,
     /// What has to change in inodes that hold attribute values.
     pub value_inodes: Vec<(InodeNo, ValueMend)>,
     /// Features that files need, and the superblock lacks.
@@ -96,6 +100,8 @@ impl Mender<'_> {
         superblock::repair::identify(self);
         group::repair::mend(self);
         mmp::repair::mend(self);
+        extent::repair::mend(self);
+        resize_inode::repair::mend(self);
         xattr::repair::mend(self);
         links::repair::mend(self);
         let totals = allocation::repair::mend(self);

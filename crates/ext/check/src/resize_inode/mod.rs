@@ -5,11 +5,12 @@
 //! that have backups, in ascending order.
 
 pub mod problems;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_engine::{Findings, Problem};
+use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, mode, special};
@@ -26,6 +27,8 @@ const POINTERS: usize = 15;
 pub struct ResizeInode {
     /// Blocks that it has for itself (its double indirect block); the reserved blocks are static metadata.
     pub claims: Vec<u64>,
+    /// Whether it has to be written anew.
+    pub is_wrong: bool,
 }
 
 /// Checks the resize inode against the geometry.
@@ -36,15 +39,20 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     if !fs.geometry.features.has_compat(compat::RESIZE_INODE) {
         if (0..POINTERS).any(|index| raw.block_word(index) != 0) {
             findings.raise(Problem::new(&problems::NOT_CLEAR).inode(inode));
+            if let Some(offset) = fs.inode_offset(inode) {
+                findings.edit(Layer::Amendment, offset, &vec![0; record.len()]);
+            }
         }
         return ResizeInode::default();
     }
-    if let Err(why) = check_map(fs, &raw) {
+    let map = check_map(fs, &raw);
+    let is_wrong = map.is_err();
+    if let Err(why) = map {
         findings.raise(Problem::new(&problems::INVALID).inode(inode).observed(why));
     }
     let block = u64::from(raw.block_word(DOUBLE_INDIRECT));
     let is_usable = fs.is_valid_block(BlockNo(block)) && !fs.metadata.get(block);
-    ResizeInode { claims: if is_usable { vec![block] } else { Vec::new() } }
+    ResizeInode { claims: if is_usable { vec![block] } else { Vec::new() }, is_wrong }
 }
 
 /// What the map of a sound resize inode takes.

@@ -29,6 +29,8 @@ pub struct ScanOutcome {
     pub suspect_directories: Vec<InodeNo>,
     /// Inodes whose facts changed after they had been published.
     pub revised: Vec<InodeNo>,
+    /// Inodes whose maps a repair has to write anew.
+    pub rebuilds: Vec<InodeNo>,
     /// References to attribute blocks: block and inode.
     pub xattr_references: Vec<(u64, InodeNo)>,
     /// References to value inodes: value inode, stored hash, referring inode.
@@ -96,6 +98,7 @@ impl ScanOutcome {
         self.pending.extend(other.pending);
         self.suspect_directories.extend(other.suspect_directories);
         self.revised.extend(other.revised);
+        self.rebuilds.extend(other.rebuilds);
         self.xattr_references.extend(other.xattr_references);
         self.value_references.extend(other.value_references);
         self.quota.merge(other.quota);
@@ -126,6 +129,7 @@ impl ScanOutcome {
             return InodeFact::default();
         }
         claim_inspection(fs, claims, inspection);
+        self.rebuilds.extend(inspection.rebuild.then_some(inode));
         if let Some(block) = inspection.xattr_block {
             self.xattr_references.push((block, inode));
         }
