@@ -17,7 +17,7 @@ use crate::links::Adjustments;
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
-use crate::{Fs, allocation, group, links, mmp, superblock, xattr};
+use crate::{Fs, allocation, group, links, mmp, quota, superblock, xattr};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -98,6 +98,7 @@ impl Mender<'_> {
         mmp::repair::mend(self);
         xattr::repair::mend(self);
         links::repair::mend(self);
+        quota::repair::mend(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
     }

@@ -6,6 +6,7 @@
 
 mod allocator;
 mod draft;
+pub(crate) mod hidden;
 pub mod map;
 mod marker;
 mod mender;
