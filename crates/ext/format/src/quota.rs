@@ -8,6 +8,8 @@
 //! ```
 //! Source: the kernel's `Documentation/filesystems/quota` and the format as written by the quota tools.
 
+pub mod build;
+
 /// Bytes in a block of a quota file.
 pub const QUOTA_BLOCK_SIZE: usize = 1024;
 /// Block of the tree's root.
@@ -60,7 +62,7 @@ pub enum QuotaVersion {
 }
 
 /// What one entry says about one id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QuotaEntry {
     /// User, group or project.
     pub id: u32,
@@ -68,6 +70,25 @@ pub struct QuotaEntry {
     pub bytes: u64,
     /// Inodes in use.
     pub inodes: u64,
+    /// What may be used.
+    pub limits: QuotaLimits,
+}
+
+/// What may be used, and since when it has been more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QuotaLimits {
+    /// Inodes: never more than this; 0 for any number.
+    pub inodes_hard: u64,
+    /// Inodes: more than this only for a while; 0 for any number.
+    pub inodes_soft: u64,
+    /// KiB: never more than this; 0 for any number.
+    pub kib_hard: u64,
+    /// KiB: more than this only for a while; 0 for any number.
+    pub kib_soft: u64,
+    /// When the grace for KiB ends, in seconds; 0 while it has not begun.
+    pub kib_grace_end: u64,
+    /// When the grace for inodes ends, in seconds; 0 while it has not begun.
+    pub inodes_grace_end: u64,
 }
 
 /// The version of the file that begins with `block`, if it is a quota file of type `kind`.
@@ -99,9 +120,35 @@ pub fn entries(block: &[u8], version: QuotaVersion) -> impl Iterator<Item = Quot
 
 fn entry(record: &[u8], version: QuotaVersion) -> Option<QuotaEntry> {
     let id = le32(record, 0)?;
+    let half = |at: usize| le32(record, at).map(u64::from);
+    let whole = |at: usize| le64(record, at);
     Some(match version {
-        QuotaVersion::R0 => QuotaEntry { id, inodes: u64::from(le32(record, 12)?), bytes: le64(record, 24)? },
-        QuotaVersion::R1 => QuotaEntry { id, inodes: le64(record, 24)?, bytes: le64(record, 48)? },
+        QuotaVersion::R0 => QuotaEntry {
+            id,
+            inodes: half(12)?,
+            bytes: whole(24)?,
+            limits: QuotaLimits {
+                inodes_hard: half(4)?,
+                inodes_soft: half(8)?,
+                kib_hard: half(16)?,
+                kib_soft: half(20)?,
+                kib_grace_end: half(32)?,
+                inodes_grace_end: half(40)?,
+            },
+        },
+        QuotaVersion::R1 => QuotaEntry {
+            id,
+            inodes: whole(24)?,
+            bytes: whole(48)?,
+            limits: QuotaLimits {
+                inodes_hard: whole(8)?,
+                inodes_soft: whole(16)?,
+                kib_hard: whole(32)?,
+                kib_soft: whole(40)?,
+                kib_grace_end: whole(56)?,
+                inodes_grace_end: whole(64)?,
+            },
+        },
     })
 }
 
@@ -131,13 +178,13 @@ mod tests {
         block[16] = 5;
         block[16 + 24] = 3;
         block[16 + 49] = 16;
-        let expected = QuotaEntry { id: 5, bytes: 4096, inodes: 3 };
+        let expected = QuotaEntry { id: 5, bytes: 4096, inodes: 3, ..QuotaEntry::default() };
         assert_eq!(entries(&block, QuotaVersion::R1).collect::<Vec<_>>(), [expected]);
         let mut block = [0; QUOTA_BLOCK_SIZE];
         block[16 + 48] = 7;
         block[16 + 48 + 12] = 2;
         block[16 + 48 + 25] = 4;
-        let expected = QuotaEntry { id: 7, bytes: 1024, inodes: 2 };
+        let expected = QuotaEntry { id: 7, bytes: 1024, inodes: 2, ..QuotaEntry::default() };
         assert_eq!(entries(&block, QuotaVersion::R0).collect::<Vec<_>>(), [expected]);
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Draft<'d> {
     /// The numbers of the file system.
     pub geometry: Geometry,
     settled: RawSuperblock,
+    /// Block bitmap, inode bitmap and inode table of every group, as settled.
+    places: Vec<[u64; 3]>,
     writes: Writes,
 }
 
@@ -53,6 +55,11 @@ impl<'d> Draft<'d> {
             device: fs.device,
             geometry: fs.geometry.clone(),
             settled: fs.superblock.clone(),
+            places: fs
+                .groups
+                .iter()
+                .map(|group| [group.desc.block_bitmap, group.desc.inode_bitmap, group.desc.inode_table])
+                .collect(),
             writes: Writes::new(),
         }
     }
@@ -154,8 +161,17 @@ impl<'d> Draft<'d> {
         Ok(raw)
     }
 
+    /// The descriptor of `group`, with the settled places where its own cannot be.
     fn parsed_desc(&self, group: GroupNo) -> Result<GroupDesc, EditError> {
-        Ok(GroupDesc::parse(&self.desc(group)?, self.geometry.wide_descriptors()))
+        let mut desc = GroupDesc::parse(&self.desc(group)?, self.geometry.wide_descriptors());
+        let settled = self.places.get(group.0 as usize).copied().unwrap_or_default();
+        let places = [&mut desc.block_bitmap, &mut desc.inode_bitmap, &mut desc.inode_table];
+        for (place, settled) in places.into_iter().zip(settled) {
+            if self.geometry.group_of_block(BlockNo(*place)).is_none() {
+                *place = settled;
+            }
+        }
+        Ok(desc)
     }
 
     /// Stores the descriptor of `group` with its checksum.

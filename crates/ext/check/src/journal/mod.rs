@@ -152,6 +152,10 @@ impl Examination<'_, '_> {
             Loaded::Usable(bounds) => self.consider(log, &bounds, replay),
             Loaded::NotAJournal => self.drop_journal(&SUPERBLOCK_MISSING, ""),
             Loaded::Damaged(why) => self.reset(log, why),
+            // The file system was left cleanly: nothing in the journal is needed.
+            loaded if loaded.is_rubbish() && log.internal && self.has_journal() && !self.needs_recovery() => {
+                self.reset(log, "it names features or a version that make no sense");
+            }
             Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));
             }

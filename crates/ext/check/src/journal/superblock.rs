@@ -27,6 +27,24 @@ pub(crate) enum Loaded {
     Unreadable(ReadError),
 }
 
+/// More unknown features than this are no features.
+const FEATURES_UNKNOWN_MAX: u32 = 4;
+/// A number of a kind above this is none.
+const KIND_MAX: u32 = 16;
+
+impl Loaded {
+    /// Whether what is not known cannot be something newer than this program, either.
+    pub fn is_rubbish(&self) -> bool {
+        match self {
+            Loaded::UnknownFeatures(incompat, ro_compat) => {
+                incompat.count_ones().max(ro_compat.count_ones()) > FEATURES_UNKNOWN_MAX
+            }
+            Loaded::UnknownKind(kind) => *kind > KIND_MAX,
+            _ => false,
+        }
+    }
+}
+
 /// The journal's superblock, and the numbers to follow the log by.
 pub(crate) struct LogBounds {
     /// As it is stored, fields that its version does not have zeroed.

@@ -97,6 +97,24 @@ fn journal_superblocks() {
 }
 
 #[test]
+fn rubbish_in_the_superblock_of_a_journal_at_rest_is_reset() {
+    type Damage = fn(&mut fsmend_ext_format::journal::RawJournalSuperblock);
+    let damages: [Damage; 3] = [
+        |raw| raw.s_feature_incompat = Be32::new(0xEFFF_FF00),
+        |raw| raw.s_feature_ro_compat = Be32::new(u32::MAX),
+        |raw| raw.s_header.h_blocktype = Be32::new(u32::MAX),
+    ];
+    for damage in damages {
+        let mut world = World::new(0);
+        world.journal(damage);
+        let (outcome, findings) = world.examine();
+        assert_raised(&findings, &[&SUPERBLOCK_BAD]);
+        world.bytes(JOURNAL, 0, &outcome.writes[&JOURNAL].clone());
+        assert_raised(&world.examine().1, &[]);
+    }
+}
+
+#[test]
 fn unknown_features_are_refused_unless_nothing_is_replayed() {
     let mut world = World::new(0);
     world.journal(|raw| raw.s_feature_incompat = Be32::new(0x80));

@@ -1,6 +1,7 @@
 //! Quota files against the usage that the inodes add up to.
 
 pub mod problems;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 mod usage;

@@ -17,7 +17,7 @@ use crate::links::Adjustments;
 use crate::owners::Owner;
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
-use crate::{Fs, allocation, extent, group, links, mmp, resize_inode, superblock, xattr};
+use crate::{Fs, allocation, extent, group, links, mmp, quota, resize_inode, superblock, xattr};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -104,6 +104,7 @@ impl Mender<'_> {
         resize_inode::repair::mend(self);
         xattr::repair::mend(self);
         links::repair::mend(self);
+        quota::repair::mend(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
     }

@@ -6,6 +6,7 @@
 
 mod allocator;
 mod draft;
+pub(crate) mod hidden;
 pub mod map;
 mod marker;
 mod mender;
@@ -106,7 +107,7 @@ pub fn plan(
             mending.superblock = SuperblockOptions::default();
             continue;
         };
-        if !report.findings.is_damaged() || new.is_empty() || rounds == ROUNDS_MAX {
+        if new.is_empty() || rounds == ROUNDS_MAX {
             // What this look would have changed is left out: nobody has looked at that again.
             return Ok(Repair { found, left: report, rounds, changes: runs(&changes) });
         }

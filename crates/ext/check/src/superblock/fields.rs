@@ -19,6 +19,11 @@ const STATE_ERRORS: u16 = 2;
 const FLAG_TEST: u32 = 4;
 /// How far ahead a time may be without a word: clocks are set, time zones are wrong.
 const CLOCK_SLACK: u64 = 86_400;
+/// Largest `s_log_groups_per_flex`, and what mke2fs makes it.
+const FLEX_LOG_MAX: u8 = 31;
+const USUAL_FLEX_LOG: u8 = 4;
+/// `s_creator_os`: Linux.
+const OS_LINUX: u32 = 0;
 /// The extra inode size that every implementation wants today.
 const USUAL_EXTRA_SIZE: u16 = 32;
 
@@ -67,7 +72,11 @@ fn identity(raw: &mut RawSuperblock, findings: &mut Findings) {
         raw.s_first_ino = GOOD_OLD_FIRST_INO.into();
         raw.s_inode_size = GOOD_OLD_INODE_SIZE.into();
     }
-    if raw.s_creator_os.get() == OS_HURD && features.has_incompat(incompat::FILETYPE) {
+    let modern = features.metadata_csum() || features.has_incompat(incompat::EXTENTS);
+    if raw.s_creator_os.get() != OS_LINUX && modern {
+        findings.raise(Problem::new(&problems::CREATOR).stored(raw.s_creator_os.get()));
+        raw.s_creator_os = OS_LINUX.into();
+    } else if raw.s_creator_os.get() == OS_HURD && features.has_incompat(incompat::FILETYPE) {
         note(&problems::HURD_FILETYPE, findings);
         raw.s_feature_incompat -= incompat::FILETYPE;
     }
@@ -126,6 +135,17 @@ fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings)
     if !geometry.bigalloc() && block != fragment {
         findings.raise(Problem::new(&problems::FRAGMENTS).stored(fragment.get()).observed(block.get()));
         raw.s_log_cluster_size = block;
+    }
+    let clusters = raw.s_clusters_per_group.get();
+    if !geometry.bigalloc() && clusters != geometry.blocks_per_group {
+        let problem = Problem::new(&problems::CLUSTERS_PER_GROUP).stored(clusters);
+        findings.raise(problem.observed(geometry.blocks_per_group));
+        raw.s_clusters_per_group = geometry.blocks_per_group.into();
+    }
+    if raw.s_log_groups_per_flex > FLEX_LOG_MAX {
+        findings.raise(Problem::new(&problems::GROUPS_PER_FLEX).stored(raw.s_log_groups_per_flex));
+        let has_flex = geometry.features.has_incompat(incompat::FLEX_BG);
+        raw.s_log_groups_per_flex = if has_flex { USUAL_FLEX_LOG } else { 0 };
     }
     let inodes = claimed_groups(raw, geometry) * u64::from(geometry.inodes_per_group);
     if u64::from(raw.s_inodes_count.get()) != inodes {

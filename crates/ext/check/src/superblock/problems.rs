@@ -86,6 +86,33 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x000006],
     }
+    /// Clusters per group differ from blocks per group without clusters.
+    CLUSTERS_PER_GROUP = "ext.superblock.clusters-per-group" {
+        severity: Minor, evidence: Local, preen: false,
+        message: "the superblock says that a group has {stored:cluster:clusters}, but it has {observed:block:blocks} and clusters are blocks here",
+        meaning: "Without the bigalloc feature a cluster is a block, and the two numbers are the same. Several tools refuse a superblock in which they differ.",
+        repair: "The number is set to the blocks per group.",
+        loss: "Nothing.",
+        peers: [0x00000B],
+    }
+    /// Impossible size of flexible groups.
+    GROUPS_PER_FLEX = "ext.superblock.groups-per-flex" {
+        severity: Minor, evidence: Local, preen: false,
+        message: "the size of flexible groups (as a power of two) cannot be {stored}",
+        meaning: "Flexible groups keep the structures of several groups together. The number is only a hint for where to put new things, but tools refuse one that is too large.",
+        repair: "The number is set to the usual one.",
+        loss: "Nothing.",
+        peers: [0x00000B],
+    }
+    /// A creator that does not go with the features.
+    CREATOR = "ext.superblock.creator" {
+        severity: Note, evidence: Cross, preen: true,
+        message: "the file system says that system number {stored} made it, but has features that only Linux has",
+        meaning: "The number tells how some bytes of inodes are to be read. With another system's number Linux would no longer keep checksums of inodes up to date.",
+        repair: "The number is set to that of Linux.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Inode count is not groups times inodes per group.
     INODES_COUNT = "ext.superblock.inodes-count" {
         severity: Major, evidence: Local, preen: false,

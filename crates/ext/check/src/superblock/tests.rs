@@ -53,6 +53,13 @@ fn fields_that_can_be_mended() {
     raises(|raw| raw.s_uuid = [0; 16], &["no-uuid"]);
     raises(|raw| raw.s_creator_os = 1.into(), &["hurd-filetype"]);
     raises(|raw| raw.s_flags = 4.into(), &["test-flag"]);
+    raises(|raw| raw.s_clusters_per_group = 8.into(), &["clusters-per-group"]);
+    raises(|raw| raw.s_log_groups_per_flex = 32, &["groups-per-flex"]);
+    let foreign = |raw: &mut RawSuperblock| {
+        raw.s_feature_incompat += incompat::EXTENTS;
+        raw.s_creator_os = 7.into();
+    };
+    raises(foreign, &["creator"]);
     raises(|raw| raw.s_feature_compat = 0.into(), &["reserved-gdt"]);
     raises(|raw| raw.s_r_blocks_count_lo = 1025.into(), &["reserved-blocks"]);
     raises(|raw| raw.s_first_ino = 5.into(), &["first-inode"]);

@@ -1,0 +1,136 @@
+//! Quota files as they have to be: what is used is what was counted, limits and graces stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::quota::build::{QuotaInfo, build};
+use fsmend_ext_format::quota::{
+    QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, entries, references, version,
+};
+
+use super::{QuotaFile, Used, inode_of, is_possible, stored_inode};
+use crate::journal::draft::Draft;
+use crate::journal::map;
+use crate::repair::{Mender, hidden};
+
+/// Mends the numbers of quota inodes and writes the files that do not say what is in use.
+pub(crate) fn mend(mender: &mut Mender<'_>) {
+    for kind in QuotaType::ALL {
+        mend_number(mender, kind);
+        if mender.fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
+            && let Some(inode) = inode_of(&mender.fs, kind)
+        {
+            mend_file(mender, kind, inode);
+        }
+    }
+}
+
+/// A number that cannot be right gives way to the inode that is kept for this kind, if that holds a quota file.
+fn mend_number(mender: &mut Mender<'_>, kind: QuotaType) {
+    let stored = stored_inode(&mender.fs, kind);
+    if stored.0 == 0 || is_possible(&mender.fs, kind, stored) {
+        return;
+    }
+    let reserved = match kind {
+        QuotaType::User => special::USER_QUOTA,
+        QuotaType::Group => special::GROUP_QUOTA,
+        QuotaType::Project => 0,
+    };
+    let holds_quota = |inode: InodeNo| {
+        let file = QuotaFile::open(&mender.fs, inode).ok()?;
+        version(&file.block(0).ok()?, kind)
+    };
+    let number = if reserved != 0 && holds_quota(InodeNo(reserved)).is_some() { reserved } else { 0 };
+    let raw = &mut mender.fs.superblock;
+    match kind {
+        QuotaType::User => raw.s_usr_quota_inum.set(number),
+        QuotaType::Group => raw.s_grp_quota_inum.set(number),
+        QuotaType::Project => raw.s_prj_quota_inum.set(number),
+    }
+}
+
+fn mend_file(mender: &mut Mender<'_>, kind: QuotaType, inode: InodeNo) {
+    let file = QuotaFile::open(&mender.fs, inode);
+    let observed = mender.remains.quota.of(kind);
+    let stored = file.as_ref().map_err(String::clone).and_then(|file| file.read(kind));
+    if stored.as_ref().is_ok_and(|stored| is_same(stored, &observed)) {
+        return;
+    }
+    let (info, old) =
+        file.map_or_else(|_| (QuotaInfo::default(), BTreeMap::new()), |file| file.salvage(kind));
+    let bytes = build(kind, info, &merged(old, observed));
+    let blocks = match present_blocks(mender, inode, bytes.len() as u64) {
+        Some(blocks) => blocks,
+        None => {
+            hidden::give_up(mender, inode);
+            let Some(blocks) = hidden::make(mender, inode, bytes.len() as u64, flags::IMMUTABLE) else {
+                return;
+            };
+            blocks
+        }
+    };
+    let block_size = mender.fs.geometry.block_size as usize;
+    for (chunk, block) in bytes.chunks(block_size).zip(blocks) {
+        let mut contents = chunk.to_vec();
+        contents.resize(block_size, 0);
+        mender.write_block(BlockNo(block), &contents);
+    }
+}
+
+fn is_same(stored: &BTreeMap<u32, Used>, observed: &BTreeMap<u32, Used>) -> bool {
+    let ids: BTreeSet<&u32> = stored.keys().chain(observed.keys()).collect();
+    ids.into_iter().all(|id| super::used(stored, *id) == super::used(observed, *id))
+}
+
+/// The entries as they have to be: everybody who uses something or has limits.
+fn merged(old: BTreeMap<u32, QuotaEntry>, observed: BTreeMap<u32, Used>) -> Vec<QuotaEntry> {
+    let mut all = old;
+    all.values_mut().for_each(|entry| (entry.bytes, entry.inodes) = (0, 0));
+    for (id, used) in observed {
+        let entry = all.entry(id).or_insert(QuotaEntry { id, ..QuotaEntry::default() });
+        (entry.bytes, entry.inodes) = (used.bytes, used.inodes);
+    }
+    let is_needed =
+        |entry: &QuotaEntry| entry.id == 0 || *entry != QuotaEntry { id: entry.id, ..QuotaEntry::default() };
+    all.into_values().filter(is_needed).collect()
+}
+
+/// The blocks of the file as it is, if they are all there and enough for `len` bytes; its size then covers these.
+fn present_blocks(mender: &mut Mender<'_>, inode: InodeNo, len: u64) -> Option<Vec<u64>> {
+    let record = mender.read_inode(inode)?;
+    let raw = RawInode::from_record(&record);
+    QuotaFile::open(&mender.fs, inode).ok()?;
+    let map = map::read(&Draft::new(&mender.fs), &raw);
+    let block_size = u64::from(mender.fs.geometry.block_size);
+    let needed = len.div_ceil(block_size);
+    let is_written = map.runs.iter().take_while(|run| run.logical < needed).all(|run| !run.unwritten);
+    if map.damaged || map.unreadable.is_some() || map.solid_blocks() < needed || !is_written {
+        return None;
+    }
+    if raw.size() < len {
+        mender.amend_inode(inode, |raw| raw.set_size(len));
+    }
+    (0..needed).map(|index| map.find(index)).collect()
+}
+
+impl QuotaFile<'_> {
+    /// Whatever can still be read: the header, and the entries of all leaves that the tree leads to.
+    fn salvage(&self, kind: QuotaType) -> (QuotaInfo, BTreeMap<u32, QuotaEntry>) {
+        let mut found = BTreeMap::new();
+        let head = self.block(0).unwrap_or_default();
+        let Some(version) = version(&head, kind) else { return (QuotaInfo::default(), found) };
+        let mut level = BTreeSet::from([QUOTA_TREE_ROOT]);
+        let mut seen = BTreeSet::new();
+        for _ in 0..QUOTA_TREE_DEPTH {
+            let visit = level.into_iter().filter(|index| seen.insert(*index)).collect::<Vec<u32>>();
+            let blocks = visit.into_iter().filter_map(|index| self.block(index).ok());
+            level = blocks.flat_map(|block| references(&block).collect::<Vec<u32>>()).collect();
+        }
+        for leaf in level.difference(&seen).filter_map(|index| self.block(*index).ok()) {
+            found.extend(entries(&leaf, version).map(|entry| (entry.id, entry)));
+        }
+        (QuotaInfo::of(&head, kind).unwrap_or_default(), found)
+    }
+}
