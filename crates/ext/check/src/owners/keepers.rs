@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
+use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::special;
 
 use super::{Contest, Owner};
@@ -51,6 +52,13 @@ enum Class {
     Attributes,
     System,
     Fixed,
+}
+
+/// The attribute block that an inode keeps.
+pub(super) fn attribute_block(mender: &Mender<'_>, found: &Inspection) -> Option<u64> {
+    let geometry = &mender.fs.geometry;
+    let wide = geometry.features.has_incompat(incompat::BIT64) && !geometry.hurd;
+    Some(found.raw().file_acl(wide)).filter(|block| *block != 0 && found.xattr_block == Some(*block))
 }
 
 /// A contested unit.
@@ -163,7 +171,7 @@ impl Places {
         };
         let data = base(class, found.raw().i_mtime.get());
         self.weigh_map(mender, &found, (data, keeper), strengths);
-        if let Some(block) = found.xattr_block {
+        if let Some(block) = attribute_block(mender, &found) {
             let unit = mender.fs.geometry.cluster_of(block);
             let strength = base(Class::Attributes, 0);
             self.claim((unit, unit), strength, Keeper::Attributes(block), false, strengths);

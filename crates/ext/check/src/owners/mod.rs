@@ -38,7 +38,7 @@ use report::Reporter;
 /// Groups that one worker takes at a time.
 const GROUPS_PER_SLICE: usize = 1;
 /// A worker gathers at least so many owners before it makes the window smaller.
-const PAIRS_MIN: usize = 4096;
+const PAIRS_MIN: usize = if cfg!(test) { 16 } else { 4096 };
 
 /// An owner of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

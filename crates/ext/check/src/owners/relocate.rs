@@ -7,7 +7,7 @@ use fsmend_engine::Problem;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 
-use super::keepers::{Keeper, Places};
+use super::keepers::{Keeper, Places, attribute_block};
 use super::problems::{COPY_UNREADABLE, NO_ROOM};
 use crate::inode::{Inspection, MapRun};
 use crate::repair::map::FileMap;
@@ -205,7 +205,7 @@ impl Relocation<'_, '_> {
     }
 
     fn attribute_block(&mut self, found: &Inspection, attributes: &mut BTreeMap<u64, u64>) {
-        let Some(block) = found.xattr_block else { return };
+        let Some(block) = attribute_block(self.mender, found) else { return };
         let geometry = &self.mender.fs.geometry;
         let unit = geometry.cluster_of(block);
         let Some(place) = self.places.get(unit) else { return };

@@ -10,7 +10,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::features::{incompat, ro_compat};
 
-use super::keepers::{Keeper, Place, Places};
+use super::keepers::{Keeper, Place, Places, attribute_block};
 use super::relocate::relocate;
 use super::{Contest, Owner, Search, names};
 use crate::repair::{Duplicates, Mender};
@@ -99,7 +99,7 @@ fn redirect_attributes(mender: &Mender<'_>, moved: &BTreeMap<u64, u64>) {
         });
         for inode in used {
             let Some(found) = mender.inspect_inode(inode) else { continue };
-            let Some(to) = moved.get(&found.raw().file_acl(wide)) else { continue };
+            let Some(to) = attribute_block(mender, &found).and_then(|block| moved.get(&block)) else { continue };
             mender.amend_inode(inode, |raw| {
                 raw.i_file_acl_lo.set(*to as u32);
                 if wide {
