@@ -99,7 +99,9 @@ fn redirect_attributes(mender: &Mender<'_>, moved: &BTreeMap<u64, u64>) {
         });
         for inode in used {
             let Some(found) = mender.inspect_inode(inode) else { continue };
-            let Some(to) = attribute_block(mender, &found).and_then(|block| moved.get(&block)) else { continue };
+            let Some(to) = attribute_block(mender, &found).and_then(|block| moved.get(&block)) else {
+                continue;
+            };
             mender.amend_inode(inode, |raw| {
                 raw.i_file_acl_lo.set(*to as u32);
                 if wide {

@@ -18,9 +18,8 @@ use crate::scan::claim_inspection;
 const FIRST: u32 = 12;
 const LAST: u32 = 16;
 /// The head of an attribute block without attributes, for two inodes.
-const ATTRIBUTES: [u8; 32] = [
-    0, 0, 2, 0xEA, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-];
+const ATTRIBUTES: [u8; 32] =
+    [0, 0, 2, 0xEA, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// A bench whose blocks all say where they lie.
 fn bench() -> Bench {
@@ -72,7 +71,9 @@ fn mend_with(
         inodes.revise(inode, InodeFact::new(found.kind, found.marks), 1);
     }
     let claims = claims_of(&fs);
-    extra.iter().for_each(|(unit, _)| drop(claims.claim(*unit, 1)));
+    for (unit, _) in extra {
+        claims.claim(*unit, 1);
+    }
     let mut findings = Findings::new().gathering(true);
     let cancel = AtomicBool::new(false);
     let search =
@@ -87,7 +88,9 @@ fn mend_with(
         let after = claims_of(&mender.fs);
         let attributes = used(&mender.fs).into_iter().filter_map(|(_, found)| found.xattr_block);
         let attributes: std::collections::BTreeSet<u64> = attributes.collect();
-        attributes.into_iter().for_each(|block| drop(after.claim(block, 1)));
+        for block in attributes {
+            after.claim(block, 1);
+        }
         assert_eq!(after.contested().ones().collect::<Vec<_>>(), [0; 0]);
         assert!(after.claimed().ones().eq(mender.claims.claimed().ones()), "the claims are up to date");
     }
@@ -279,6 +282,7 @@ fn attribute_blocks_stay() {
     put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
     let mut raw = file(&[extent(0, 1, 120)], 2);
     raw.i_file_acl_lo.set(101);
+    bench.put(101, &[0; BLOCK_SIZE]);
     bench.put(101, &ATTRIBUTES);
     put(&mut bench, 13, &raw);
     let extra = [(101, Owner::Inode(InodeNo(13)))];
