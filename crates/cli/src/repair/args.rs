@@ -41,6 +41,10 @@ pub struct RepairArgs {
     #[arg(long, value_enum, default_value_t = DuplicatesArg::Clone)]
     pub duplicates: DuplicatesArg,
 
+    /// Give files that share blocks on purpose (`shared_blocks`) blocks of their own; without this such a file system is never written
+    #[arg(long)]
+    pub unshare: bool,
+
     /// Keep the undo file here [default: beside an image, in /var/lib/fsmend for a block device]
     #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
     pub undo: Option<PathBuf>,

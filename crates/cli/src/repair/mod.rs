@@ -145,6 +145,7 @@ fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repa
             DuplicatesArg::LostFound => Duplicates::LostFound,
             DuplicatesArg::Delete => Duplicates::Delete,
         },
+        unshare: arguments.unshare,
     };
     let options = RepairOptions { check: check_options(arguments, external), wishes };
     let progress = [Progress::new()];

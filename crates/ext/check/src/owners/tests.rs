@@ -1,0 +1,356 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_base::BlockNo;
+use fsmend_device::{Device, ReadError, ReadErrorKind};
+use fsmend_engine::Problem;
+use fsmend_engine::inodes::{ChunkFacts, InodeFact};
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{RawInode, mode};
+
+use super::problems::{COPY_UNREADABLE, MULTIPLY_CLAIMED, NO_ROOM, SHARES_BLOCKS};
+use super::*;
+use crate::inode::testing::{
+    BLOCK_SIZE, BLOCKS, Bench, FIRST_FREE, expect_rows, extent, mapped, node, plain_directory, tree,
+};
+use crate::repair::{Draft, Duplicates, Mender, Remains, Wishes};
+use crate::scan::claim_inspection;
+
+const FIRST: u32 = 12;
+const LAST: u32 = 16;
+/// The head of an attribute block without attributes, for two inodes.
+const ATTRIBUTES: [u8; 32] =
+    [0, 0, 2, 0xEA, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A bench whose blocks all say where they lie.
+fn bench() -> Bench {
+    let mut bench = Bench::new();
+    for block in FIRST_FREE..BLOCKS as u32 {
+        bench.put(block, &[block as u8; BLOCK_SIZE]);
+    }
+    bench
+}
+
+fn put(bench: &mut Bench, inode: u32, raw: &RawInode) {
+    bench.put_record(inode, &bench.record(inode, raw));
+}
+
+fn file(extents: &[[u8; 12]], blocks: u64) -> RawInode {
+    tree(mode::REGULAR, 0, extents, blocks, 0)
+}
+
+fn used(fs: &Fs<'_>) -> Vec<(InodeNo, crate::inode::Inspection)> {
+    let inspect = |number| {
+        let record = fs.read_inode(InodeNo(number)).unwrap().unwrap();
+        (InodeNo(number), inode::inspect(fs, InodeNo(number), &record, &mut Findings::new()))
+    };
+    (FIRST..=LAST).map(inspect).filter(|(_, found)| found.kind != Kind::Unused).collect()
+}
+
+fn claims_of(fs: &Fs<'_>) -> Claims {
+    let claims = Claims::new(fs.geometry.clusters_count());
+    let unit = u64::from(fs.geometry.cluster_blocks);
+    claims.claim(0, u64::from(FIRST_FREE).div_ceil(unit));
+    used(fs).iter().for_each(|(_, found)| claim_inspection(fs, &claims, found));
+    claims
+}
+
+/// Looks for owners on `bench`, whose attribute blocks are `extra`, and mends what is contested, with as much room as
+/// `room` has; calls `look` with the mender and with whether anything may be written. Afterwards nothing is contested.
+fn mend_with(
+    bench: &Bench,
+    (device, wishes, extra): (&dyn Device, Wishes, &[Pair]),
+    room: usize,
+    look: impl FnOnce(&mut Mender<'_>, bool),
+) -> Vec<Problem> {
+    let Fs { superblock, geometry, groups, metadata, now, .. } = bench.fs();
+    let draft = Draft::new(device);
+    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
+    let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+    inodes.publish(0, ChunkFacts::new(fs.geometry.inodes_count as usize));
+    for (inode, found) in used(&fs) {
+        inodes.revise(inode, InodeFact::new(found.kind, found.marks), 1);
+    }
+    let claims = claims_of(&fs);
+    for (unit, _) in extra {
+        claims.claim(*unit, 1);
+    }
+    let mut findings = Findings::new().gathering(true);
+    let cancel = AtomicBool::new(false);
+    let search =
+        Search { fs: &fs, inodes: &inodes, claims: &claims, extra, workers: 1, room, cancel: &cancel };
+    let contest = search.report(|| false, &mut findings);
+    let remains = Remains { contest, ..Remains::default() };
+    let mut mender =
+        Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers: 1, backups_lag: false };
+    let done = repair::mend(&mut mender);
+    look(&mut mender, done);
+    if done {
+        let after = claims_of(&mender.fs);
+        let attributes = used(&mender.fs).into_iter().filter_map(|(_, found)| found.xattr_block);
+        let attributes: std::collections::BTreeSet<u64> = attributes.collect();
+        for block in attributes {
+            after.claim(block, 1);
+        }
+        assert_eq!(after.contested().ones().collect::<Vec<_>>(), [0; 0]);
+        assert!(after.claimed().ones().eq(mender.claims.claimed().ones()), "the claims are up to date");
+    }
+    findings.merge(std::mem::take(&mut mender.remains.lost));
+    findings.into_sorted()
+}
+
+fn mend(bench: &Bench, look: impl FnOnce(&mut Mender<'_>, bool)) -> Vec<Problem> {
+    mend_with(bench, (&bench.device, Wishes::default(), &[]), 1 << 20, look)
+}
+
+/// Where the blocks of an inode lie, and the first byte of each.
+fn blocks_of(mender: &Mender<'_>, inode: u32) -> Vec<(u64, u8)> {
+    let map = mender.open_map(InodeNo(inode)).unwrap();
+    let blocks = map.runs.iter().flat_map(|run| run.physical..run.physical + u64::from(run.count));
+    blocks.map(|block| (block, mender.read_block(BlockNo(block)).unwrap()[0])).collect()
+}
+
+fn bytes_of(mender: &Mender<'_>, inode: u32) -> Vec<u8> {
+    blocks_of(mender, inode).into_iter().map(|(_, byte)| byte).collect()
+}
+
+#[test]
+fn the_file_whose_run_goes_on_keeps_its_blocks() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 4, 60), extent(4, 3, 102)], 7));
+    put(&mut bench, 13, &file(&[extent(0, 10, 100)], 10));
+    let problems = mend(&bench, |mender, _| {
+        assert_eq!(bytes_of(mender, 12), [60, 61, 62, 63, 102, 103, 104]);
+        assert_eq!(blocks_of(mender, 12)[4].0, 64, "right behind the block before");
+        assert_eq!(blocks_of(mender, 13)[9], (109, 109));
+        assert_eq!(bytes_of(mender, 13), (100..110).collect::<Vec<u8>>());
+    });
+    expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS]);
+}
+
+#[test]
+fn the_file_written_last_keeps_its_blocks() {
+    let mut bench = bench();
+    let raw = mapped(mode::REGULAR, &[100, 101]);
+    put(&mut bench, 12, &raw);
+    let mut newer = raw;
+    newer.i_mtime.set(5);
+    put(&mut bench, 13, &newer);
+    put(&mut bench, 14, &raw);
+    mend(&bench, |mender, _| {
+        assert_eq!(blocks_of(mender, 13), [(100, 100), (101, 101)]);
+        assert_eq!((bytes_of(mender, 12), bytes_of(mender, 14)), (vec![100, 101], vec![100, 101]));
+    });
+}
+
+#[test]
+fn blocks_of_the_file_system_never_move() {
+    let mut bench = bench();
+    bench.put(30, &[30; BLOCK_SIZE]);
+    put(&mut bench, 12, &file(&[extent(0, 2, 30)], 2));
+    mend(&bench, |mender, _| {
+        assert_eq!(bytes_of(mender, 12), [30, 0]);
+        assert!(blocks_of(mender, 12)[0].0 >= u64::from(FIRST_FREE));
+    });
+}
+
+#[test]
+fn a_file_that_names_a_block_twice() {
+    let mut bench = bench();
+    put(&mut bench, 12, &mapped(mode::REGULAR, &[100, 101, 100, 101, 100]));
+    mend(&bench, |mender, _| {
+        assert_eq!(bytes_of(mender, 12), [100, 101, 100, 101, 100]);
+        assert_eq!(blocks_of(mender, 12)[..2], [(100, 100), (101, 101)]);
+    });
+}
+
+#[test]
+fn nodes_that_are_shared_are_written_anew() {
+    let mut bench = bench();
+    // Two files with one node, and a third that has the node for data.
+    bench.put(200, &node(BLOCK_SIZE, 0, &[extent(0, 2, 100), extent(2, 2, 110)]));
+    put(&mut bench, 12, &tree(mode::REGULAR, 1, &[crate::inode::testing::index(0, 200)], 4, 1));
+    put(&mut bench, 13, &tree(mode::REGULAR, 1, &[crate::inode::testing::index(0, 200)], 4, 1));
+    put(&mut bench, 14, &file(&[extent(0, 3, 199)], 3));
+    mend(&bench, |mender, _| {
+        assert_eq!(bytes_of(mender, 12), [100, 101, 110, 111]);
+        assert_eq!(bytes_of(mender, 13), [100, 101, 110, 111]);
+        assert_eq!(blocks_of(mender, 14), [(199, 199), (200, 0x0A), (201, 201)]);
+    });
+    // The same with indirect blocks.
+    let mut bench = self::bench();
+    let words: Vec<u32> = (100..112).chain([200]).collect();
+    bench.put_words(200, &[112, 113]);
+    bench
+        .put(200, &[[112u32.to_le_bytes(), 113u32.to_le_bytes()].concat(), vec![0; BLOCK_SIZE - 8]].concat());
+    let mut raw = mapped(mode::REGULAR, &words);
+    raw.set_size(14 * BLOCK_SIZE as u64);
+    raw.i_blocks_lo.set(30);
+    put(&mut bench, 12, &raw);
+    put(&mut bench, 13, &raw);
+    mend(&bench, |mender, _| {
+        let expected: Vec<u8> = (100..114).collect();
+        assert_eq!((bytes_of(mender, 12), bytes_of(mender, 13)), (expected.clone(), expected));
+    });
+}
+
+#[test]
+fn what_a_directory_changed_is_given_back_to_the_file() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 4, 98)], 4));
+    put(&mut bench, 13, &plain_directory());
+    mend(&bench, |mender, _| {
+        assert_eq!(bytes_of(mender, 12), [98, 99, 100, 101]);
+        assert_eq!(bytes_of(mender, 13), [100]);
+        assert_ne!(blocks_of(mender, 13)[0].0, 100);
+    });
+}
+
+#[test]
+fn clusters_move_whole_and_to_their_own_place() {
+    let mut bench = bench();
+    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.geometry.cluster_blocks = 4;
+    // Shares a cluster with the second file, which has a misaligned extent of its own.
+    put(&mut bench, 12, &file(&[extent(0, 8, 100)], 8));
+    put(&mut bench, 13, &file(&[extent(0, 4, 104), extent(4, 3, 121)], 10));
+    mend(&bench, |mender, _| {
+        assert_eq!(bytes_of(mender, 12), (100..108).collect::<Vec<u8>>());
+        assert_eq!(bytes_of(mender, 13), [104, 105, 106, 107, 121, 122, 123]);
+        let is_aligned = |(index, (block, _)): (u64, &(u64, u8))| index % 4 == block % 4;
+        assert!((0..).zip(&blocks_of(mender, 13)).all(is_aligned));
+    });
+}
+
+#[test]
+fn zeroes_instead_of_copies() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
+    put(&mut bench, 13, &file(&[extent(0, 1, 101)], 1));
+    let wishes = Wishes { duplicates: Duplicates::Zero, ..Wishes::default() };
+    mend_with(&bench, (&bench.device, wishes, &[]), 1 << 20, |mender, _| {
+        assert_eq!((bytes_of(mender, 12), bytes_of(mender, 13)), (vec![100, 101, 102], vec![0]));
+    });
+}
+
+#[test]
+fn files_that_share_are_deleted_on_request() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
+    put(&mut bench, 13, &file(&[extent(0, 1, 101)], 1));
+    put(&mut bench, 14, &file(&[extent(0, 1, 110)], 1));
+    let wishes = Wishes { duplicates: Duplicates::Delete, ..Wishes::default() };
+    mend_with(&bench, (&bench.device, wishes, &[]), 1 << 20, |mender, _| {
+        assert!(mender.open_map(InodeNo(12)).is_none() && mender.open_map(InodeNo(13)).is_none());
+        assert_eq!(bytes_of(mender, 14), [110]);
+    });
+}
+
+#[test]
+fn without_room_the_later_files_have_holes() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
+    put(&mut bench, 13, &file(&[extent(0, 3, 100)], 3));
+    put(&mut bench, 14, &file(&[extent(0, 400, 110)], 400));
+    put(&mut bench, 15, &file(&[extent(0, 60, 40)], 60));
+    // Blocks 103 to 109 and 510 to 511 are free: nine; the second file takes three, the third six.
+    put(&mut bench, 16, &file(&[extent(0, 8, 40)], 8));
+    let problems = mend(&bench, |mender, done| {
+        assert!(done);
+        assert_eq!(bytes_of(mender, 13), [100, 101, 102]);
+        assert_eq!(bytes_of(mender, 16), (40..46).collect::<Vec<u8>>());
+    });
+    expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
+}
+
+#[test]
+fn what_is_shared_on_purpose_gets_copies_only_where_all_have_room() {
+    let mut bench = bench();
+    bench.features().ro_compat |= ro_compat::SHARED_BLOCKS;
+    put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
+    put(&mut bench, 13, &file(&[extent(0, 3, 100)], 3));
+    mend(&bench, |mender, done| {
+        assert!(done && !mender.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS));
+    });
+    put(&mut bench, 14, &file(&[extent(0, 470, 42)], 470));
+    put(&mut bench, 15, &file(&[extent(0, 470, 42)], 470));
+    mend(&bench, |_, done| assert!(!done));
+}
+
+#[test]
+fn attribute_blocks_stay() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
+    let mut raw = file(&[extent(0, 1, 120)], 2);
+    raw.i_file_acl_lo.set(101);
+    bench.put(101, &[0; BLOCK_SIZE]);
+    bench.put(101, &ATTRIBUTES);
+    put(&mut bench, 13, &raw);
+    let extra = [(101, Owner::Inode(InodeNo(13)))];
+    mend_with(&bench, (&bench.device, Wishes::default(), &extra), 1 << 20, |mender, _| {
+        assert_eq!(mender.open_map(InodeNo(13)).unwrap().xattr_block, Some(101));
+        assert_eq!(bytes_of(mender, 12), [100, 0, 102]);
+    });
+}
+
+#[test]
+fn attribute_blocks_among_the_file_systems_own_move() {
+    let mut bench = bench();
+    let mut raw = file(&[extent(0, 1, 120)], 2);
+    raw.i_file_acl_lo.set(30);
+    bench.put(30, &ATTRIBUTES);
+    put(&mut bench, 12, &raw);
+    raw.i_block.copy_from_slice(&node(60, 0, &[extent(0, 1, 121)]));
+    put(&mut bench, 13, &raw);
+    let extra = [(30, Owner::Inode(InodeNo(12)))];
+    mend_with(&bench, (&bench.device, Wishes::default(), &extra), 1 << 20, |mender, _| {
+        let places = [12, 13].map(|inode| mender.open_map(InodeNo(inode)).unwrap().xattr_block.unwrap());
+        assert!(places[0] == places[1] && places[0] >= u64::from(FIRST_FREE), "{places:?}");
+    });
+}
+
+/// A device with a block that cannot be read.
+struct Flawed<'a>(&'a Bench);
+
+impl Device for Flawed<'_> {
+    fn name(&self) -> &str {
+        "flawed"
+    }
+
+    fn len(&self) -> u64 {
+        self.0.device.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        let flaw = 101 * BLOCK_SIZE as u64;
+        if offset < flaw + BLOCK_SIZE as u64 && offset + buf.len() as u64 > flaw {
+            let kind = ReadErrorKind::Io("flaw".to_owned());
+            return Err(ReadError { offset, len: buf.len() as u64, kind });
+        }
+        self.0.device.read_at(offset, buf)
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_copied_as_zeroes() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 5, 99)], 5));
+    put(&mut bench, 13, &file(&[extent(0, 3, 100)], 3));
+    let flawed = Flawed(&bench);
+    let problems = mend_with(&bench, (&flawed, Wishes::default(), &[]), 1 << 20, |mender, _| {
+        assert_eq!(bytes_of(mender, 13), [100, 0, 102]);
+    });
+    expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &COPY_UNREADABLE]);
+}
+
+#[test]
+fn several_windows() {
+    let mut bench = bench();
+    for inode in FIRST..=LAST {
+        put(&mut bench, inode, &file(&[extent(0, 60, 100)], 60));
+    }
+    mend_with(&bench, (&bench.device, Wishes::default(), &[]), 1, |mender, _| {
+        for inode in FIRST..=LAST {
+            assert_eq!(bytes_of(mender, inode), (100..160).collect::<Vec<u8>>());
+        }
+    });
+}
