@@ -223,6 +223,11 @@ impl Claims {
         }
     }
 
+    /// Says that a contested unit has been dealt with.
+    pub fn resolve(&self, unit: u64) {
+        self.contested.clear_word(unit / 64, 1 << (unit % 64));
+    }
+
     /// What has been claimed.
     pub fn claimed(&self) -> &SharedBitmap {
         &self.claimed

@@ -321,6 +321,6 @@ impl Session {
             Some(Asked::LostFound) => repair::Duplicates::LostFound,
             Some(Asked::Delete) => repair::Duplicates::Delete,
         };
-        Wishes { duplicates }
+        Wishes { duplicates, unshare: self.options.extended.unshare_blocks }
     }
 }

@@ -44,6 +44,8 @@ pub struct CrossCheck<'a> {
     pub cancel: &'a AtomicBool,
     /// Blocks on the list of bad blocks, ascending.
     pub bad_blocks: &'a [u64],
+    /// Whether blocks that are shared on purpose are contested, too.
+    pub unshares: bool,
     /// What is kept for a repair.
     pub remains: Remains,
 }
@@ -338,7 +340,7 @@ impl CrossCheck<'_> {
 
     /// Owners of contested blocks.
     pub fn owners(&mut self, extra: &[(u64, Owner)]) {
-        if self.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) {
+        if self.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !self.unshares {
             // Sharing is what this feature is for; such a file system is never written.
             return;
         }
@@ -347,10 +349,12 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
-            means: self.means,
+            workers: self.means.plan.workers,
+            room: self.means.plan.owners,
             cancel: self.cancel,
         };
-        search.report(&mut self.outcome.findings);
+        let is_exhausted = || self.means.budget.is_exhausted();
+        self.remains.contest = search.report(is_exhausted, &mut self.outcome.findings);
     }
 
     /// Root, tree, lost+found, link counts.

@@ -13,6 +13,7 @@ use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{StageStats, Summary};
 use fsmend_engine::{Budget, Findings, Progress, Row};
+use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
@@ -194,10 +195,28 @@ fn check_from(
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
     if let (Some(wishes), Some((facts, mut remains))) = (options.repair, remains) {
         remains.bad_blocks = bad.blocks;
-        let changes = repair::mend(fs, facts, remains, wishes, options.threads);
+        if fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
+            return shared(report);
+        }
+        let (changes, lost) = repair::mend(fs, facts, remains, wishes, options.threads);
+        report.findings.merge(lost);
         report.changes = joined(&overlay, changes);
     }
     Ok(report)
+}
+
+/// A file system whose files share blocks on purpose is never written.
+fn shared(report: CheckReport) -> Result<CheckReport, Refusal> {
+    if !report.findings.is_damaged() {
+        return Ok(report);
+    }
+    Err(Refusal {
+        code: "shared-blocks",
+        message:
+            "The file system is damaged, and its files share blocks (shared_blocks): it can only be read"
+                .to_owned(),
+        way_out: "Ask for copies of all shared blocks, which makes it an ordinary file system".to_owned(),
+    })
 }
 
 /// What the overlay holds with `changes` over it.
@@ -281,6 +300,7 @@ fn check_settled(
         cancel,
         bad_blocks: &bad.blocks,
         remains: Remains::default(),
+        unshares: options.repair.is_some_and(|wishes| wishes.unshare),
     };
     let suspects = cross.outcome.suspect_directories.len() as u64;
     cross.directories();

@@ -21,4 +21,22 @@ problem_rows! {
         loss: "The shared blocks may hold another file's data.",
         peers: [0x013006, 0x013007],
     }
+    /// No room for copies of shared blocks.
+    NO_ROOM = "ext.inode.no-room-for-copies" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "no room is left for copies of {count:block:blocks} of {inode}",
+        meaning: "Several files claim the same blocks, and not all of them can have copies, because the file system is full.",
+        repair: "The file keeps everything else; the blocks become a hole in it.",
+        loss: "What the file had in these blocks, if it was the file that they belonged to.",
+        peers: [0x013008],
+    }
+    /// Shared blocks that cannot be read.
+    COPY_UNREADABLE = "ext.inode.copy-unreadable" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{count:block:blocks} of {inode} cannot be read, and so not be copied",
+        meaning: "The file had to move out of these blocks, and the device does not give their contents back.",
+        repair: "The file gets blocks of zeroes in their place.",
+        loss: "The contents of these blocks.",
+        peers: [],
+    }
 }

@@ -17,12 +17,19 @@ pub trait Sketch: Device {
     /// Puts `bytes` at `offset`. What lies behind the end of the device is left out: nothing could be written there, and the next
     /// look says what is wrong.
     fn write(&self, offset: u64, bytes: &[u8]);
+
+    /// Reads what was there before anything was written.
+    fn read_before(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError>;
 }
 
 impl Sketch for Draft<'_> {
     fn write(&self, offset: u64, bytes: &[u8]) {
         let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
         let _ = overlay.write(offset, bytes);
+    }
+
+    fn read_before(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        self.below.read_at(offset, buf)
     }
 }
 
@@ -96,6 +103,8 @@ mod tests {
         let mut buf = [0; 4];
         assert!(draft.read_at(9, &mut buf).is_ok());
         assert_eq!(buf, [7, 1, 2, 7]);
+        assert!(draft.read_before(9, &mut buf).is_ok());
+        assert_eq!(buf, [7; 4]);
         assert_eq!(draft.into_changes(), [(10, vec![1, 2])]);
     }
 }

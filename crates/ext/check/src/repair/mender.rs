@@ -7,14 +7,14 @@ use fsmend_device::ReadError;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::tree::TreeFinding;
-use fsmend_engine::{Edit, Layer};
+use fsmend_engine::{Edit, Findings, Layer};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::Features;
 use fsmend_ext_format::inode::RawInode;
 
 use super::{Draft, Sketch, Wishes};
 use crate::links::Adjustments;
-use crate::owners::Owner;
+use crate::owners::{self, Contest, Owner};
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
 use crate::{Fs, allocation, group, links, mmp, superblock, xattr};
@@ -38,6 +38,10 @@ pub struct Remains {
     pub features: Features,
     /// What the quota files should say.
     pub quota: QuotaUsage,
+    /// Who owns what is contested, as far as there was room for.
+    pub contest: Option<Contest>,
+    /// What the mending itself loses.
+    pub lost: Findings,
     /// Whether anything above a note was found, or anything was mended: only then is the superblock marked as checked.
     pub is_damaged: bool,
 }
@@ -62,14 +66,15 @@ pub struct Mender<'a> {
     pub backups_lag: bool,
 }
 
-/// Mends what `fs` has wrong, and returns what has to be written over its device.
+/// Mends what `fs` has wrong, and returns what has to be written over its device, and what is lost by that. Nothing is to be written
+/// where something could not be done that had to be done in full.
 pub fn mend(
     fs: Fs<'_>,
     (inodes, claims): (InodeTable, Claims),
     mut remains: Remains,
     wishes: Wishes,
     workers: usize,
-) -> Vec<(u64, Vec<u8>)> {
+) -> (Vec<(u64, Vec<u8>)>, Findings) {
     let draft = Draft::new(fs.device);
     leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));
@@ -77,9 +82,10 @@ pub fn mend(
     let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
     let mut mender =
         Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
-    mender.run();
+    let is_done = mender.run();
+    let lost = std::mem::take(&mut mender.remains.lost);
     drop(mender);
-    draft.into_changes()
+    (if is_done { draft.into_changes() } else { Vec::new() }, lost)
 }
 
 /// A block that belongs to several owners is not mended for one of them: what is wrong for one may be right for another. When each
@@ -92,14 +98,19 @@ fn leave_contested(fs: &Fs<'_>, claims: &Claims, edits: &mut Vec<Edit>) {
 
 impl Mender<'_> {
     /// The order matters: places before contents, owners before names, names before counts, bitmaps and totals last.
-    fn run(&mut self) {
+    /// `false` when nothing may be written.
+    fn run(&mut self) -> bool {
         superblock::repair::identify(self);
         group::repair::mend(self);
         mmp::repair::mend(self);
+        if !owners::repair::mend(self) {
+            return false;
+        }
         xattr::repair::mend(self);
         links::repair::mend(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
+        true
     }
 
     /// Reads a block of the draft.

@@ -46,6 +46,9 @@ pub enum Duplicates {
 pub struct Wishes {
     /// What becomes of blocks that several files claim.
     pub duplicates: Duplicates,
+    /// Whether a file system whose files share blocks on purpose (`shared_blocks`) is to be made an ordinary one. Without this
+    /// wish such a file system is not repaired at all.
+    pub unshare: bool,
 }
 
 /// How to look for a repair.

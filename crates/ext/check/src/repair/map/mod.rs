@@ -19,7 +19,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::{Mender, seed_of};
-use crate::inode::{self, MapRun};
+use crate::inode::{self, Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 
 pub use runs::Runs;
@@ -46,6 +46,25 @@ impl FileMap {
     /// A map of an inode whose record does not have one yet, or is to get another.
     pub fn new(inode: InodeNo, kind: Kind, record: Vec<u8>, runs: Runs) -> Self {
         FileMap { inode, kind, record, runs, nodes: Vec::new(), xattr_block: None }
+    }
+
+    /// The map that an inspection found; `None` for inodes that are free, that will be cleared, or whose data do not lie in blocks.
+    pub fn of(inode: InodeNo, found: Inspection) -> Option<Self> {
+        let raw = found.raw();
+        let has_map = match found.kind {
+            Kind::Regular | Kind::Directory => !found.inline,
+            Kind::Symlink => !found.runs.is_empty(),
+            _ => false,
+        };
+        let map = FileMap {
+            inode,
+            kind: found.kind,
+            record: found.record,
+            runs: Runs::new(found.runs),
+            nodes: found.map_blocks,
+            xattr_block: found.xattr_block,
+        };
+        (has_map && !raw.has_flag(flags::INLINE_DATA)).then_some(map)
     }
 
     /// The fixed fields of the record.
@@ -109,23 +128,13 @@ impl Mender<'_> {
     /// Reads the map of `inode` as it is on the draft, mended. `None` for inodes that are free, that will be cleared, or whose data
     /// do not lie in blocks.
     pub fn open_map(&self, inode: InodeNo) -> Option<FileMap> {
+        FileMap::of(inode, self.inspect_inode(inode)?)
+    }
+
+    /// Inspects `inode` as it is on the draft, and says nothing about what is wrong.
+    pub fn inspect_inode(&self, inode: InodeNo) -> Option<Inspection> {
         let record = self.read_inode(inode)?;
-        let found = inode::inspect(&self.fs, inode, &record, &mut Findings::new());
-        let raw = found.raw();
-        let has_map = match found.kind {
-            Kind::Regular | Kind::Directory => !found.inline,
-            Kind::Symlink => !found.runs.is_empty(),
-            _ => false,
-        };
-        let map = FileMap {
-            inode,
-            kind: found.kind,
-            record: found.record,
-            runs: Runs::new(found.runs),
-            nodes: found.map_blocks,
-            xattr_block: found.xattr_block,
-        };
-        (has_map && !raw.has_flag(flags::INLINE_DATA)).then_some(map)
+        Some(inode::inspect(&self.fs, inode, &record, &mut Findings::new()))
     }
 
     /// Writes a map: as an extent tree where the record has the flag for it, else as indirect blocks. `false`, and nothing is
@@ -234,7 +243,7 @@ impl Mender<'_> {
     }
 
     /// The first block of the group that `inode` stands in.
-    fn goal_of(&self, inode: InodeNo) -> BlockNo {
+    pub(crate) fn goal_of(&self, inode: InodeNo) -> BlockNo {
         let group = self.fs.geometry.inode_place(inode).map(|(group, _)| group).unwrap_or_default();
         BlockNo(self.fs.geometry.group_first_block(group))
     }

@@ -90,6 +90,23 @@ impl Runs {
         }
     }
 
+    /// Maps many runs at once, whatever was mapped there before. They come in the order of the file and do not overlap.
+    pub fn overlay(&mut self, over: Vec<MapRun>) {
+        let mut pieces = over.clone();
+        for run in std::mem::take(&mut self.list) {
+            let (mut at, end) = (run.logical, end_of(&run));
+            let from = over.partition_point(|other| end_of(other) <= at);
+            for other in over[from..].iter().take_while(|other| other.logical < end) {
+                pieces.push(cut(run, at, other.logical));
+                at = end_of(other);
+            }
+            pieces.push(cut(run, at, end));
+        }
+        pieces.retain(|piece| piece.count > 0);
+        pieces.sort_by_key(|piece| piece.logical);
+        pieces.into_iter().for_each(|piece| self.push(piece));
+    }
+
     /// Index of the first run that ends behind block `logical`.
     fn first_behind(&self, logical: u64) -> usize {
         self.list.partition_point(|run| end_of(run) <= logical)
@@ -168,6 +185,10 @@ mod tests {
         runs.map(run(13, 103, 1));
         assert_eq!(all(&runs), [(0, 50, 5), (10, 100, 12), (22, 207, 3)]);
         assert!(runs.unmap(30, 5).is_empty() && runs.unmap(5, 5).is_empty());
+        runs.overlay(vec![run(2, 500, 1), run(4, 600, 7), run(21, 121, 2)]);
+        let rest = [(11, 101, 12), (23, 208, 2)];
+        assert_eq!(all(&runs)[..4], [(0, 50, 2), (2, 500, 1), (3, 53, 1), (4, 600, 7)]);
+        assert_eq!(all(&runs)[4..], rest);
         runs.map(run(40, 1, 0));
         assert_eq!(runs.end(), 25);
     }

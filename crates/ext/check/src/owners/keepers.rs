@@ -1,0 +1,222 @@
+//! Who keeps what is contested.
+//!
+//! The file system's own structures never move, then the list of bad blocks, the reserved descriptors, the journal and other
+//! system files, in this order; an attribute block stays because its contents prove it to be one. Among files the one keeps a
+//! unit whose run of blocks reaches furthest beyond what is contested: a map that was damaged leads somewhere with all it has,
+//! while the right one goes on where the contested part begins and ends. Then the file that was written last, for its
+//! contents are what lies there; then the one with the lower number. Nodes of maps are never kept: they are written anew, so that no
+//! two maps are changed at the same place.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use fsmend_base::InodeNo;
+use fsmend_engine::inodes::{Kind, mark};
+use fsmend_ext_format::inode::special;
+
+use super::{Contest, Owner};
+use crate::inode::Inspection;
+use crate::repair::Mender;
+
+/// What stays where it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Keeper {
+    /// Nobody: all move.
+    Nobody,
+    /// The data of this inode.
+    Data(InodeNo),
+    /// This attribute block.
+    Attributes(u64),
+    /// The data of this system file.
+    System(InodeNo),
+    /// Static structures, bad blocks, reserved descriptors.
+    Fixed,
+}
+
+/// How well a claim is founded; the strongest wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Strength {
+    class: Class,
+    /// Blocks of the same run that nobody else claims.
+    anchored: u64,
+    /// Last change of contents.
+    modified: u32,
+    inode: Reverse<InodeNo>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Node,
+    Data,
+    Attributes,
+    System,
+    Fixed,
+}
+
+/// A contested unit.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The unit.
+    pub unit: u64,
+    /// Who keeps it.
+    pub keeper: Keeper,
+    /// How many directories claim it.
+    pub directories: u32,
+    /// Whether a node of a map lies there.
+    pub has_node: bool,
+    /// Whether the keeper is a directory.
+    pub keeper_is_directory: bool,
+    /// Whether anybody still lies there when all is done.
+    pub used: bool,
+}
+
+/// What is contested within one window, and who has a part in it.
+#[derive(Default)]
+pub(super) struct Places {
+    list: Vec<Place>,
+    /// The inodes with claims on these units, directories first.
+    pub inodes: Vec<InodeNo>,
+}
+
+impl Places {
+    /// Decides about all units of `contest` that have more than one claim. The others are settled at once.
+    pub fn decide(mender: &Mender<'_>, contest: &Contest) -> Places {
+        let mut units = Vec::new();
+        let mut inodes = BTreeMap::new();
+        for (unit, owners) in contest.owners(&mender.fs, &mender.claims) {
+            if owners.len() < 2 {
+                mender.claims.settle(unit, owners.len() == 1);
+                mender.claims.resolve(unit);
+                continue;
+            }
+            units.push((unit, owners.contains(&Owner::Metadata)));
+            let numbers = owners.iter().filter_map(|owner| match owner {
+                Owner::Inode(inode) => Some(*inode),
+                Owner::Metadata => None,
+            });
+            inodes.extend(numbers.map(|inode| (inode, Kind::Unused)));
+        }
+        let place = |(unit, fixed): (u64, bool)| Place {
+            unit,
+            keeper: if fixed { Keeper::Fixed } else { Keeper::Nobody },
+            directories: 0,
+            has_node: false,
+            keeper_is_directory: false,
+            used: fixed,
+        };
+        let mut places = Places { list: units.into_iter().map(place).collect(), inodes: Vec::new() };
+        let mut strengths = vec![None; places.list.len()];
+        for (inode, kind) in &mut inodes {
+            *kind = places.weigh(mender, contest, *inode, &mut strengths);
+        }
+        places.inodes = inodes.keys().copied().collect();
+        places.inodes.sort_by_key(|inode| (inodes.get(inode) != Some(&Kind::Directory), *inode));
+        places
+    }
+
+    /// The contested unit.
+    pub fn get(&self, unit: u64) -> Option<&Place> {
+        self.list.binary_search_by_key(&unit, |place| place.unit).ok().map(|index| &self.list[index])
+    }
+
+    /// The contested units of `first..=last`.
+    pub fn within(&self, first: u64, last: u64) -> impl Iterator<Item = &Place> {
+        let from = self.list.partition_point(|place| place.unit < first);
+        self.list[from..].iter().take_while(move |place| place.unit <= last)
+    }
+
+    /// Notes that `first..=last` are in use.
+    pub fn use_up(&mut self, first: u64, last: u64) {
+        let from = self.list.partition_point(|place| place.unit < first);
+        self.list[from..]
+            .iter_mut()
+            .take_while(|place| place.unit <= last)
+            .for_each(|place| place.used = true);
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Place> {
+        self.list.iter()
+    }
+
+    /// Weighs the claims of one inode; returns what it is.
+    fn weigh(
+        &mut self,
+        mender: &Mender<'_>,
+        contest: &Contest,
+        inode: InodeNo,
+        strengths: &mut [Option<Strength>],
+    ) -> Kind {
+        let base = |class, modified| Strength { class, anchored: 0, modified, inode: Reverse(inode) };
+        if matches!(inode.0, special::BAD_BLOCKS | special::RESIZE) {
+            let fixed = base(Class::Fixed, u32::from(inode.0 == special::BAD_BLOCKS));
+            for (unit, _) in contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode)) {
+                self.claim((*unit, *unit), fixed, Keeper::Fixed, false, strengths);
+            }
+            return Kind::Unused;
+        }
+        let Some(found) = mender.inspect_inode(inode) else { return Kind::Unused };
+        let is_system = mender.inodes.fact(inode).is_some_and(|fact| fact.has(mark::RESERVED));
+        let (class, keeper) = match is_system {
+            true => (Class::System, Keeper::System(inode)),
+            false => (Class::Data, Keeper::Data(inode)),
+        };
+        let data = base(class, found.raw().i_mtime.get());
+        self.weigh_map(mender, &found, (data, keeper), strengths);
+        if let Some(block) = found.xattr_block {
+            let unit = mender.fs.geometry.cluster_of(block);
+            let strength = base(Class::Attributes, 0);
+            self.claim((unit, unit), strength, Keeper::Attributes(block), false, strengths);
+        }
+        found.kind
+    }
+
+    fn weigh_map(
+        &mut self,
+        mender: &Mender<'_>,
+        found: &Inspection,
+        (data, keeper): (Strength, Keeper),
+        strengths: &mut [Option<Strength>],
+    ) {
+        let geometry = &mender.fs.geometry;
+        let is_directory = found.kind == Kind::Directory;
+        for run in &found.runs {
+            let first = geometry.cluster_of(run.physical);
+            let last = geometry.cluster_of(run.physical + u64::from(run.count) - 1);
+            let contested = self.within(first, last).count() as u64;
+            if contested > 0 {
+                let anchored = last - first + 1 - contested;
+                self.claim((first, last), Strength { anchored, ..data }, keeper, is_directory, strengths);
+            }
+        }
+        for block in &found.map_blocks {
+            let unit = geometry.cluster_of(*block);
+            let strength = Strength { class: Class::Node, ..data };
+            self.claim((unit, unit), strength, Keeper::Nobody, false, strengths);
+        }
+    }
+
+    /// Enters a claim on contested units of `first..=last`.
+    fn claim(
+        &mut self,
+        (first, last): (u64, u64),
+        strength: Strength,
+        keeper: Keeper,
+        is_directory: bool,
+        strengths: &mut [Option<Strength>],
+    ) {
+        let from = self.list.partition_point(|place| place.unit < first);
+        let touched = self.list[from..].iter_mut().zip(&mut strengths[from..]);
+        for (place, strongest) in touched.take_while(|(place, _)| place.unit <= last) {
+            place.directories += u32::from(is_directory);
+            place.has_node |= strength.class == Class::Node;
+            if place.keeper == Keeper::Fixed && strongest.is_none() || Some(strength) <= *strongest {
+                continue;
+            }
+            *strongest = Some(strength);
+            place.keeper = keeper;
+            place.keeper_is_directory = is_directory;
+            place.used |= keeper == Keeper::Fixed;
+        }
+    }
+}

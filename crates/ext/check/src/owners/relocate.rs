@@ -1,0 +1,247 @@
+//! One inode moves out of what it does not keep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Problem;
+use fsmend_engine::inodes::Kind;
+use fsmend_ext_format::checksum;
+
+use super::keepers::{Keeper, Places};
+use super::problems::{COPY_UNREADABLE, NO_ROOM};
+use crate::inode::{Inspection, MapRun};
+use crate::repair::map::FileMap;
+use crate::repair::{Duplicates, Mender};
+
+/// An inode on its way out of contested units.
+pub(super) struct Relocation<'r, 'm> {
+    mender: &'r mut Mender<'m>,
+    places: &'r mut Places,
+    inode: InodeNo,
+    is_directory: bool,
+    /// The logical cluster for which the inode keeps a unit that it claims several times.
+    kept: BTreeMap<u64, u64>,
+    /// Logical clusters that lose their contents, for want of room.
+    lost: BTreeSet<u64>,
+    unreadable: u64,
+    attributes_lost: bool,
+}
+
+/// Clusters of a file, one behind the other, that move to clusters one behind the other.
+struct Stretch {
+    logical: u64,
+    count: u64,
+    to: Option<u64>,
+}
+
+/// Gives `inode` places of its own for everything that it claims and does not keep. Attribute blocks that move are added to
+/// `attributes`, with their new places. Returns `false` when something was lost for want of room.
+pub(super) fn relocate(
+    mender: &mut Mender<'_>,
+    places: &mut Places,
+    inode: InodeNo,
+    attributes: &mut BTreeMap<u64, u64>,
+) -> bool {
+    let Some(found) = mender.inspect_inode(inode).filter(|found| found.kind != Kind::Unused) else {
+        return true;
+    };
+    let is_directory = found.kind == Kind::Directory;
+    let (kept, lost) = (BTreeMap::new(), BTreeSet::new());
+    let mut relocation =
+        Relocation { mender, places, inode, is_directory, kept, lost, unreadable: 0, attributes_lost: false };
+    relocation.attribute_block(&found, attributes);
+    if let Some(map) = FileMap::of(inode, found) {
+        relocation.map(map);
+    }
+    relocation.say();
+    relocation.lost.is_empty() && !relocation.attributes_lost
+}
+
+impl Relocation<'_, '_> {
+    fn map(&mut self, mut map: FileMap) {
+        let moving = self.moving(&map);
+        let mut moved = Vec::new();
+        for stretch in self.stretches(&map, &moving) {
+            moved.extend(self.move_stretch(&map, &stretch));
+        }
+        for logical in &self.lost {
+            map.runs.unmap(logical * self.cluster_blocks(), self.cluster_blocks());
+        }
+        map.runs.overlay(moved);
+        let nodes = map.nodes.len();
+        let cluster_of = |block: &u64| self.mender.fs.geometry.cluster_of(*block);
+        map.nodes.retain(|node| self.places.get(cluster_of(node)).is_none());
+        if !moving.is_empty() || map.nodes.len() < nodes {
+            self.store(&mut map);
+        }
+        self.note_use(&map);
+    }
+
+    fn cluster_blocks(&self) -> u64 {
+        u64::from(self.mender.fs.geometry.cluster_blocks)
+    }
+
+    /// The clusters of the file that have to move, ascending.
+    fn moving(&mut self, map: &FileMap) -> Vec<u64> {
+        let unit = self.cluster_blocks();
+        let mut moving = BTreeSet::new();
+        let mut before: Option<(u64, u64)> = None;
+        for run in map.runs.iter() {
+            let last_logical = run.logical + u64::from(run.count) - 1;
+            let last = (last_logical / unit, (run.physical + u64::from(run.count) - 1) / unit);
+            let (logical, physical) = (run.logical / unit, run.physical / unit);
+            if run.logical % unit != run.physical % unit {
+                moving.extend(logical..=last.0);
+                before = Some(last);
+                continue;
+            }
+            if before.is_some_and(|before| before.0 == logical && before.1 != physical) {
+                moving.insert(logical);
+            }
+            before = Some(last);
+            for place in self.places.within(physical, last.1) {
+                let cluster = logical + (place.unit - physical);
+                let mine = [Keeper::Data(self.inode), Keeper::System(self.inode)].contains(&place.keeper);
+                if !mine || *self.kept.entry(place.unit).or_insert(cluster) != cluster {
+                    moving.insert(cluster);
+                }
+            }
+        }
+        moving.into_iter().collect()
+    }
+
+    /// Takes places for the clusters in `moving`, in pieces as long as can be had.
+    fn stretches(&mut self, map: &FileMap, moving: &[u64]) -> Vec<Stretch> {
+        let unit = self.cluster_blocks();
+        let mut stretches = Vec::new();
+        let mut goal = None;
+        for part in moving.chunk_by(|a, b| a + 1 == *b) {
+            let (mut logical, mut left) = (part[0], part.len() as u64);
+            let mut most = left;
+            while left > 0 {
+                let near = goal.or_else(|| Some(BlockNo(map.runs.before(logical * unit)?.0 + 1)));
+                let near = near.unwrap_or_else(|| self.mender.goal_of(self.inode));
+                let count = most.min(left);
+                let to = self.mender.allocate_blocks(near, count * unit);
+                if to.is_none() && count > 1 {
+                    most = count.div_ceil(2);
+                    continue;
+                }
+                goal = to.map(|to| BlockNo(to.0 + count * unit)).or(goal);
+                stretches.push(Stretch { logical, count, to: to.map(|block| block.0) });
+                (logical, left) = (logical + count, left - count);
+            }
+        }
+        stretches
+    }
+
+    /// Copies what is mapped in a stretch; returns where it lies then.
+    fn move_stretch(&mut self, map: &FileMap, stretch: &Stretch) -> Vec<MapRun> {
+        let unit = self.cluster_blocks();
+        let Some(to) = stretch.to else {
+            self.lost.extend(stretch.logical..stretch.logical + stretch.count);
+            return Vec::new();
+        };
+        let start = stretch.logical * unit;
+        let pieces = map.runs.within(start, stretch.count * unit);
+        let moved = |piece: MapRun| MapRun { physical: to + (piece.logical - start), ..piece };
+        for piece in pieces.iter().filter(|piece| !piece.unwritten) {
+            for step in 0..u64::from(piece.count) {
+                let bytes = self.contents(BlockNo(piece.physical + step));
+                let to = BlockNo(moved(*piece).physical + step);
+                self.mender.write_block(to, &bytes);
+            }
+        }
+        pieces.into_iter().map(moved).collect()
+    }
+
+    /// What a block holds for this inode. What is contested may have been mended for somebody else; only a directory that is the only
+    /// one there is sure to be meant.
+    fn contents(&mut self, block: BlockNo) -> Vec<u8> {
+        let size = self.mender.fs.geometry.block_size as usize;
+        let place = self.places.get(self.mender.fs.geometry.cluster_of(block.0));
+        if self.mender.wishes.duplicates == Duplicates::Zero && place.is_some() && !self.is_directory {
+            return vec![0; size];
+        }
+        let is_foreign = place.is_some_and(|place| !self.is_directory || place.directories > 1);
+        let mut bytes = vec![0; size];
+        let offset = self.mender.fs.block_offset(block);
+        let read = if is_foreign {
+            self.mender.draft.read_before(offset, &mut bytes)
+        } else {
+            self.mender.fs.device.read_at(offset, &mut bytes)
+        };
+        if read.is_err() {
+            self.unreadable += 1;
+            bytes.fill(0);
+        }
+        bytes
+    }
+
+    /// Writes the map. Where no room is left for its nodes, the end of the file makes some.
+    fn store(&mut self, map: &mut FileMap) {
+        let unit = self.cluster_blocks();
+        let mut step = 1;
+        while !self.mender.store_map(map.clone()) {
+            let end = map.runs.end().div_ceil(unit);
+            if end == 0 {
+                return;
+            }
+            let from = end.saturating_sub(step);
+            self.lost.extend((from..end).filter(|cluster| !map.runs.within(cluster * unit, unit).is_empty()));
+            let mut cut = map.clone();
+            self.mender.remove_blocks(&mut cut, from * unit, (end - from) * unit);
+            *map = cut;
+            step *= 2;
+        }
+    }
+
+    fn note_use(&mut self, map: &FileMap) {
+        let geometry = &self.mender.fs.geometry;
+        for run in map.runs.iter() {
+            let last = run.physical + u64::from(run.count) - 1;
+            self.places.use_up(geometry.cluster_of(run.physical), geometry.cluster_of(last));
+        }
+    }
+
+    fn attribute_block(&mut self, found: &Inspection, attributes: &mut BTreeMap<u64, u64>) {
+        let Some(block) = found.xattr_block else { return };
+        let geometry = &self.mender.fs.geometry;
+        let unit = geometry.cluster_of(block);
+        let Some(place) = self.places.get(unit) else { return };
+        if place.keeper == Keeper::Attributes(block) {
+            self.places.use_up(unit, unit);
+            return;
+        }
+        if attributes.contains_key(&block) {
+            return;
+        }
+        let seed = geometry.features.metadata_csum().then_some(geometry.checksum_seed);
+        let to = self.mender.allocate_blocks(BlockNo(block), 1);
+        let copied = to.zip(self.mender.read_block(BlockNo(block)).ok());
+        let Some((to, mut bytes)) = copied else {
+            // Without a place of their own the attributes go.
+            attributes.insert(block, 0);
+            self.attributes_lost = true;
+            return;
+        };
+        if let Some(seed) = seed {
+            checksum::seal_xattr_block(seed, to, &mut bytes);
+        }
+        self.mender.write_block(to, &bytes);
+        attributes.insert(block, to.0);
+    }
+
+    /// Says what was lost.
+    fn say(&mut self) {
+        let unit = self.cluster_blocks();
+        let lost = &mut self.mender.remains.lost;
+        if !self.lost.is_empty() || self.attributes_lost {
+            let count = (self.lost.len() as u64 + u64::from(self.attributes_lost)) * unit;
+            lost.raise(Problem::new(&NO_ROOM).inode(self.inode).detail("count", count));
+        }
+        if self.unreadable > 0 {
+            lost.raise(Problem::new(&COPY_UNREADABLE).inode(self.inode).detail("count", self.unreadable));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Places of their own for all that share blocks, window by window; within one, directories first, then by number.
+//!
+//! What a unit held before the repair is what files get: an inspection may have mended it for another owner. Where a directory or
+//! a map had a part in it, what stays gets that back as well, and mends it in the next round, if need be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::inodes::{InodeFact, Kind, mark};
+use fsmend_ext_format::features::{incompat, ro_compat};
+
+use super::keepers::{Keeper, Place, Places};
+use super::relocate::relocate;
+use super::{Contest, Owner, Search, names};
+use crate::repair::{Duplicates, Mender};
+
+/// Deals with everything that is contested. `false` when that cannot be done, and nothing may be written.
+pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
+    let Some(mut contest) = mender.remains.contest.take() else { return true };
+    let unshares = mender.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS);
+    let mut attributes = BTreeMap::new();
+    let mut has_room = true;
+    loop {
+        let unwanted = unwanted(mender, &contest);
+        match mender.wishes.duplicates {
+            Duplicates::Delete => delete(mender, &unwanted, &mut contest),
+            Duplicates::LostFound => names::strip(mender, &unwanted),
+            Duplicates::Clone | Duplicates::Zero => {}
+        }
+        has_room &= deal(mender, &contest, &mut attributes);
+        let Some(next) = mender.claims.contested().ones_from(contest.end).next() else { break };
+        contest = search(mender, next, &contest);
+    }
+    redirect_attributes(mender, &attributes);
+    if unshares && has_room {
+        let superblock = &mut mender.fs.superblock;
+        let features = superblock.s_feature_ro_compat.get() & !ro_compat::SHARED_BLOCKS;
+        superblock.s_feature_ro_compat.set(features);
+        mender.fs.geometry.features.ro_compat &= !ro_compat::SHARED_BLOCKS;
+    }
+    has_room || !unshares
+}
+
+fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
+    let search = Search {
+        fs: &mender.fs,
+        inodes: &mender.inodes,
+        claims: &mender.claims,
+        extra: &last.extra,
+        workers: mender.workers,
+        room: last.room,
+        cancel: &AtomicBool::new(false),
+    };
+    search.window(start)
+}
+
+/// Decides and moves. `false` when something was lost for want of room.
+fn deal(mender: &mut Mender<'_>, contest: &Contest, attributes: &mut BTreeMap<u64, u64>) -> bool {
+    let mut places = Places::decide(mender, contest);
+    let mut has_room = true;
+    for inode in std::mem::take(&mut places.inodes) {
+        has_room &= relocate(mender, &mut places, inode, attributes);
+    }
+    for place in places.iter() {
+        give_back(mender, place);
+        mender.claims.settle(place.unit, place.used);
+        mender.claims.resolve(place.unit);
+    }
+    has_room
+}
+
+/// Puts back what a unit held, where a directory or a map that had a part in it may have changed that.
+fn give_back(mender: &Mender<'_>, place: &Place) {
+    let others = place.has_node || place.directories > u32::from(place.keeper_is_directory);
+    if !others || !matches!(place.keeper, Keeper::Data(_) | Keeper::Attributes(_)) {
+        return;
+    }
+    let unit = u64::from(mender.fs.geometry.cluster_blocks);
+    for block in (place.unit * unit..(place.unit + 1) * unit).map(BlockNo) {
+        let mut before = vec![0; mender.fs.geometry.block_size as usize];
+        let was_readable = mender.draft.read_before(mender.fs.block_offset(block), &mut before).is_ok();
+        if was_readable && mender.read_block(block).is_ok_and(|now| now != before) {
+            mender.write_block(block, &before);
+        }
+    }
+}
+
+/// Leads inodes to the new places of their attribute blocks.
+fn redirect_attributes(mender: &Mender<'_>, moved: &BTreeMap<u64, u64>) {
+    if moved.is_empty() {
+        return;
+    }
+    let wide = mender.fs.geometry.features.has_incompat(incompat::BIT64) && !mender.fs.geometry.hurd;
+    for chunk in 0..mender.inodes.chunk_count() {
+        let mut used = Vec::new();
+        mender.inodes.visit_chunk(chunk, |inode, fact, _, _| {
+            used.extend((fact.kind() != Kind::Unused).then_some(inode));
+        });
+        for inode in used {
+            let Some(found) = mender.inspect_inode(inode) else { continue };
+            let Some(to) = moved.get(&found.raw().file_acl(wide)) else { continue };
+            mender.amend_inode(inode, |raw| {
+                raw.i_file_acl_lo.set(*to as u32);
+                if wide {
+                    raw.i_file_acl_high.set((*to >> 32) as u16);
+                }
+            });
+        }
+    }
+}
+
+/// The ordinary files that share blocks with anybody else: what the user may want deleted or moved.
+fn unwanted(mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
+    let mut found = BTreeSet::new();
+    if matches!(mender.wishes.duplicates, Duplicates::Clone | Duplicates::Zero) {
+        return found;
+    }
+    for (_, mut owners) in contest.owners(&mender.fs, &mender.claims) {
+        owners.dedup();
+        if owners.len() > 1 {
+            found.extend(owners.iter().filter_map(|owner| match owner {
+                Owner::Inode(inode) => Some(*inode),
+                Owner::Metadata => None,
+            }));
+        }
+    }
+    found.retain(|inode| {
+        mender.inodes.fact(*inode).is_some_and(|fact| {
+            let is_file = fact.kind() != Kind::Unused && fact.kind() != Kind::Directory;
+            is_file && !fact.has(mark::RESERVED) && !fact.has(mark::VALUE_HOLDER)
+        })
+    });
+    found
+}
+
+/// Deletes files, and takes them out of `contest`.
+fn delete(mender: &mut Mender<'_>, files: &BTreeSet<InodeNo>, contest: &mut Contest) {
+    names::strip(mender, files);
+    for inode in files {
+        if let Some(mut map) = mender.open_map(*inode) {
+            mender.remove_blocks(&mut map, 0, u64::MAX);
+            for node in map.nodes {
+                let unit = mender.fs.geometry.cluster_of(node);
+                if !mender.claims.contested().get(unit) {
+                    mender.claims.settle(unit, false);
+                }
+            }
+        }
+        let size = mender.fs.geometry.inode_size as usize;
+        mender.write_inode(*inode, &mut vec![0; size]);
+        mender.inodes.revise(*inode, InodeFact::default(), 0);
+    }
+    contest.pairs.retain(|(_, owner)| match owner {
+        Owner::Inode(inode) => !files.contains(inode),
+        Owner::Metadata => true,
+    });
+}

@@ -1,0 +1,125 @@
+//! Owners as problems: one for each run of blocks and inode, one for each inode.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::{Findings, Problem, Value};
+
+use super::{Owner, problems};
+use crate::Fs;
+
+/// At most this many other owners are named in one problem.
+const OTHERS_NAMED_MAX: usize = 8;
+
+/// Owners of one unit, each once, in ascending order; shared by neighbouring units with the same ones.
+type Owners = Rc<[Owner]>;
+
+/// Turns owners of units, which come in ascending order, into problems.
+pub(super) struct Reporter<'a> {
+    fs: &'a Fs<'a>,
+    last: Owners,
+    /// The run of each inode that may still grow: first unit, length, owners.
+    runs: BTreeMap<InodeNo, (u64, u64, Owners)>,
+    by_inode: BTreeMap<InodeNo, Sharing>,
+}
+
+/// What one inode shares with others.
+#[derive(Default)]
+struct Sharing {
+    units: u64,
+    others: BTreeSet<Owner>,
+    /// Whether there are more others than are named.
+    more: bool,
+}
+
+impl<'a> Reporter<'a> {
+    pub fn new(fs: &'a Fs<'a>) -> Self {
+        Reporter { fs, last: Rc::new([]), runs: BTreeMap::new(), by_inode: BTreeMap::new() }
+    }
+
+    pub fn add(&mut self, unit: u64, mut owners: Vec<Owner>, findings: &mut Findings) {
+        owners.dedup();
+        if *self.last != *owners {
+            self.last = Rc::from(owners);
+        }
+        let owners = Rc::clone(&self.last);
+        for owner in owners.iter() {
+            let Owner::Inode(inode) = owner else { continue };
+            self.by_inode.entry(*inode).or_default().add(*owner, &owners);
+            match self.runs.get_mut(inode) {
+                Some((start, count, with)) if *start + *count == unit && Rc::ptr_eq(with, &owners) => {
+                    *count += 1
+                }
+                _ => {
+                    if let Some(run) = self.runs.insert(*inode, (unit, 1, Rc::clone(&owners))) {
+                        raise_run(self.fs, *inode, run, findings);
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn finish(self, findings: &mut Findings) {
+        for (inode, run) in self.runs {
+            raise_run(self.fs, inode, run, findings);
+        }
+        let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
+        for (inode, sharing) in self.by_inode {
+            let problem = Problem::new(&problems::SHARES_BLOCKS).inode(inode);
+            let mut names = names_of(inode, sharing.others.iter());
+            if sharing.more {
+                names.push("more".into());
+            }
+            let problem = problem.detail("count", sharing.units * unit_blocks);
+            findings.raise(problem.detail("others", Value::List(names)));
+        }
+    }
+}
+
+impl Sharing {
+    fn add(&mut self, own: Owner, owners: &[Owner]) {
+        self.units += 1;
+        // The smallest are named; whoever is not among the smallest of one unit is not among those of all units.
+        for other in others_of(own, owners).take(OTHERS_NAMED_MAX + 1) {
+            self.others.insert(*other);
+        }
+        while self.others.len() > OTHERS_NAMED_MAX {
+            self.others.pop_last();
+            self.more = true;
+        }
+    }
+}
+
+/// The owners beside `own`; an inode that is alone has the unit twice.
+fn others_of(own: Owner, owners: &[Owner]) -> impl Iterator<Item = &Owner> {
+    let alone = owners.len() == 1;
+    owners.iter().filter(move |other| alone || **other != own)
+}
+
+fn raise_run(
+    fs: &Fs<'_>,
+    inode: InodeNo,
+    (start, count, owners): (u64, u64, Owners),
+    findings: &mut Findings,
+) {
+    let unit_blocks = u64::from(fs.geometry.cluster_blocks);
+    let own = Owner::Inode(inode);
+    let mut names = names_of(inode, others_of(own, &owners).take(OTHERS_NAMED_MAX));
+    let others = if owners.len() == 1 { 1 } else { owners.len() - 1 };
+    if others > OTHERS_NAMED_MAX {
+        names.push(format!("{} more", others - OTHERS_NAMED_MAX).into());
+    }
+    let problem = Problem::new(&problems::MULTIPLY_CLAIMED).inode(inode);
+    let problem = problem.blocks(BlockNo(start * unit_blocks), count * unit_blocks);
+    findings.raise(problem.detail("others", Value::List(names)));
+}
+
+fn names_of<'o>(inode: InodeNo, others: impl Iterator<Item = &'o Owner>) -> Vec<Value> {
+    let name = |owner: &Owner| match owner {
+        Owner::Metadata => Value::from("the file system's own structures"),
+        Owner::Inode(other) if *other == inode => Value::from("itself, at another place"),
+        Owner::Inode(other) => Value::Inode(*other, None),
+    };
+    others.map(name).collect()
+}
