@@ -20,6 +20,7 @@ use super::names::{EntryPlace, NameTable};
 use super::nature::Nature;
 use super::paths::entries_of;
 use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
+use crate::inline_data::settle_hash;
 use crate::repair::seal_inode;
 use crate::{Fs, xattr};
 
@@ -372,6 +373,7 @@ impl<'a> Inspector<'a> {
         }
         self.findings.merge(found);
         if self.keeps && record != self.directory.record {
+            settle_hash(&mut record);
             seal_inode(self.fs, self.nature.inode, &mut record);
             if let Some(offset) = self.fs.inode_offset(self.nature.inode) {
                 self.findings.edit(Layer::Contents, offset, &record);

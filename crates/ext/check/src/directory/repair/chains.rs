@@ -7,7 +7,7 @@ use fsmend_ext_format::htree::RootInfo;
 
 use crate::directory::nature::Nature;
 use crate::directory::{Directory, inline, leaf};
-use crate::inline_data::I_BLOCK_RANGE;
+use crate::inline_data::{I_BLOCK_RANGE, settle_hash};
 use crate::repair::Mender;
 
 /// Calls `change` for the records of each block (or each part of the inode) of `directory`, with whether they begin with `.` and
@@ -26,6 +26,7 @@ pub(super) fn change(
             changed |= record.get_mut(area).is_some_and(|bytes| change(bytes, false));
         }
         if changed {
+            settle_hash(&mut record);
             mender.write_inode(directory.inode, &mut record);
         }
         return;
