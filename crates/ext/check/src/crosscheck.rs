@@ -78,14 +78,16 @@ impl CrossCheck<'_> {
                 return;
             }
             let Some(directory) = Directory::open(self.fs, inode) else { continue };
-            let surroundings = Surroundings { bad_blocks: self.bad_blocks };
-            directory::inspect_with(
+            let contested = Some(self.claims.contested());
+            let surroundings = Surroundings { bad_blocks: self.bad_blocks, contested };
+            let mending = directory::inspect_with(
                 self.fs,
                 &self.inodes,
                 &directory,
                 surroundings,
                 &mut self.outcome.findings,
             );
+            self.remains.names.note(inode, mending);
         }
     }
 
@@ -365,13 +367,15 @@ impl CrossCheck<'_> {
         let tree_findings = tree::check(&self.inodes, root);
         let adjustments = self.adjustments(&tree_findings);
         let findings = &mut self.outcome.findings;
-        directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
+        let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
         let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
-        directory::lost_found::check_lost_found(self.fs, &self.inodes, pending, findings);
-        self.remains.tree = tree_findings;
+        let unfit = directory::lost_found::check_lost_found(self.fs, &self.inodes, pending, findings);
+        self.remains.names.tree = tree_findings;
+        self.remains.names.parent_entries = parent_entries;
+        self.remains.names.unfit_lost_found = unfit;
         self.remains.adjustments = adjustments;
     }
 
@@ -393,7 +397,16 @@ impl CrossCheck<'_> {
                     change(stored, -1);
                     change(observed, 1);
                 }
-                TreeFinding::Looped(_) => {}
+                TreeFinding::Looped(inode) => {
+                    // Its name moves; its `..` leads to the old place until then.
+                    let parent = self
+                        .inodes
+                        .directory(inode)
+                        .map_or((0, 0), |fact| (fact.parent.load(Relaxed), fact.parent_entry.load(Relaxed)));
+                    if parent.1 != 0 {
+                        change(InodeNo(parent.0), -1);
+                    }
+                }
             }
         }
         changes

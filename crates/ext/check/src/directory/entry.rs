@@ -4,7 +4,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::casefold;
-use fsmend_ext_format::directory::Entry;
+use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entry, EntryHeader, EntryLayout};
 use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
 use fsmend_ext_format::inode::special;
@@ -22,6 +22,46 @@ pub(super) enum Slot {
     DotDot,
     /// Any other.
     Name,
+}
+
+/// What has to be changed in an entry that stays.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Correction {
+    /// The right file type.
+    pub file_type: Option<u8>,
+    /// A name that can be one, as long as the old one.
+    pub name: Option<Vec<u8>>,
+}
+
+/// What becomes of an entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// It stays as it is.
+    Same,
+    /// It stays, with these changes.
+    Corrected(Correction),
+    /// It goes.
+    Gone,
+}
+
+impl Fate {
+    /// Does to the record at `offset` what has been decided.
+    pub fn apply(&self, bytes: &mut [u8], offset: usize, layout: EntryLayout) {
+        let Some(header) = EntryHeader::at(bytes, offset, layout) else { return };
+        match self {
+            Fate::Same => {}
+            Fate::Gone => EntryHeader { inode: 0, ..header }.store(bytes, offset, layout),
+            Fate::Corrected(correction) => {
+                let file_type = correction.file_type.unwrap_or(header.file_type);
+                EntryHeader { file_type, ..header }.store(bytes, offset, layout);
+                let start = offset + ENTRY_HEADER_LEN;
+                let name = correction.name.as_deref().unwrap_or_default();
+                if let Some(place) = bytes.get_mut(start..start + name.len()) {
+                    place.copy_from_slice(name);
+                }
+            }
+        }
+    }
 }
 
 /// Judges the entries of one directory.
@@ -109,8 +149,8 @@ impl Judge<'_> {
         block.is_some_and(|block| self.surroundings.bad_blocks.binary_search(&block).is_ok())
     }
 
-    /// Raises what is wrong with an entry that stays, and returns its corrected file type.
-    pub fn correct(&self, entry: &Entry<'_>, slot: Slot, findings: &mut Findings) {
+    /// Raises what is wrong with an entry that stays, and returns what has to be changed in it.
+    pub fn correct(&self, entry: &Entry<'_>, slot: Slot, findings: &mut Findings) -> Correction {
         let inode = InodeNo(entry.header.inode);
         if let Some(row) = self.unused_mark(inode) {
             let problem = self.problem(row, entry);
@@ -126,21 +166,23 @@ impl Judge<'_> {
         if folds && self.nature.strict && !casefold::is_valid(entry.name) {
             findings.raise(self.problem(&rows::NAME_NOT_UTF8, entry));
         }
-        self.check_file_type(entry, findings);
+        let name = if slot == Slot::Name { mended_name(&self.nature, entry.name) } else { None };
+        Correction { file_type: self.check_file_type(entry, findings), name }
     }
 
-    fn check_file_type(&self, entry: &Entry<'_>, findings: &mut Findings) {
+    /// The type that the entry should say, if it says another.
+    fn check_file_type(&self, entry: &Entry<'_>, findings: &mut Findings) -> Option<u8> {
         let stored = entry.header.file_type;
         if !self.nature.file_types {
             if stored != 0 {
                 let problem = self.problem(&rows::FILE_TYPE_UNEXPECTED, entry);
                 findings.raise(problem.stored(stored));
             }
-            return;
+            return (stored != 0).then_some(0);
         }
-        let Some(kind) = self.known(InodeNo(entry.header.inode)).map(InodeFact::kind) else { return };
+        let kind = self.known(InodeNo(entry.header.inode)).map(InodeFact::kind)?;
         if stored == kind as u8 || matches!(kind, Kind::Unused | Kind::Unknown) {
-            return;
+            return None;
         }
         if stored == 0 {
             findings.raise(self.problem(&rows::FILE_TYPE_MISSING, entry));
@@ -149,6 +191,7 @@ impl Judge<'_> {
             let target = problem.observed(type_word(kind as u8)).detail("target", entry.header.inode);
             findings.raise(target);
         }
+        Some(kind as u8)
     }
 
     /// A problem of this entry. `stored` is the inode that it leads to.

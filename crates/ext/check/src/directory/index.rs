@@ -6,12 +6,12 @@
 
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::dirhash;
 use fsmend_ext_format::htree::{
     FLAGS_INCOMPAT, IndexBlock, IndexEntry, LEVELS_MAX, NODE_COUNT_OFFSET, RootInfo, expected_limit,
     hash_version, is_known_hash_version, looks_like_node,
 };
 
+use super::hashing::NameHasher;
 use super::nature::Nature;
 use super::problems as rows;
 use crate::Fs;
@@ -38,13 +38,11 @@ struct BlockFact {
 /// The index of one directory, as its blocks come by.
 #[derive(Debug)]
 pub(super) struct Index {
-    version: u8,
-    seed: [u32; 4],
+    hasher: NameHasher,
     levels: u8,
     count_offset: usize,
     blocks: Vec<BlockFact>,
     broken: bool,
-    folded: Vec<u8>,
 }
 
 impl Index {
@@ -64,13 +62,11 @@ impl Index {
             findings.raise(Problem::new(&rows::LARGE_DIR_MISSING).inode(nature.inode));
         }
         Some(Index {
-            version: dirhash::effective_version(info.hash_version, fs.superblock.s_flags.get()),
-            seed: fs.superblock.s_hash_seed.map(|word| word.get()),
+            hasher: NameHasher::new(fs, info.hash_version),
             levels: info.indirect_levels,
             count_offset: info.count_offset(),
             blocks: Vec::new(),
             broken: false,
-            folded: Vec::new(),
         })
     }
 
@@ -99,6 +95,16 @@ impl Index {
         is_leaf
     }
 
+    /// Whether it has more levels than the file system's features allow.
+    pub fn is_too_deep(&self, nature: &Nature) -> bool {
+        self.levels >= nature.levels_max
+    }
+
+    /// Where limit and count stand in the index block that has just been added.
+    pub fn count_offset(&self, logical: u32) -> usize {
+        if logical == 0 { self.count_offset } else { NODE_COUNT_OFFSET }
+    }
+
     /// Takes up a block that is not there: a leaf without names.
     pub fn add_hole(&mut self, logical: u32) {
         self.blocks.push(BlockFact { logical, kind: BlockKind::Leaf, hashes: None, references: 0 });
@@ -106,16 +112,7 @@ impl Index {
 
     /// Takes up a name of the block that was added last.
     pub fn add_name(&mut self, nature: &Nature, name: &[u8], stored_hash: Option<(u32, u32)>) {
-        let hash = if nature.layout.hash_behind_name {
-            stored_hash
-        } else if nature.casefold {
-            dirhash::hash(self.version, &self.seed, {
-                fsmend_ext_format::casefold::fold(name, &mut self.folded);
-                &self.folded
-            })
-        } else {
-            dirhash::hash(self.version, &self.seed, name)
-        };
+        let hash = self.hasher.hash(nature, name, stored_hash);
         if let (Some((hash, _)), Some(block)) = (hash, self.blocks.last_mut()) {
             let (low, high) = block.hashes.unwrap_or((hash, hash));
             block.hashes = Some((low.min(hash), high.max(hash)));
@@ -135,7 +132,7 @@ impl Index {
         let entries: Vec<IndexEntry> = index.entries().collect();
         let limit = expected_limit(block.len(), count_offset, nature.checksum_seed.is_some());
         let problem = |row| Problem::new(row).inode(nature.inode).detail("at", logical);
-        let found = checksum_problem(nature, logical, block, count_offset).or_else(|| {
+        let shape = || {
             if index.limit != limit {
                 return Some(problem(&rows::LIMIT_WRONG).stored(index.limit).observed(limit));
             }
@@ -148,10 +145,12 @@ impl Index {
             }
             let ascending = entries.is_sorted_by_key(|entry| entry.hash & !1);
             (!ascending).then(|| problem(&rows::HASHES_NOT_ASCENDING))
-        });
-        if let Some(problem) = found {
+        };
+        let shape = shape();
+        // A node with nothing but a wrong checksum is sealed again.
+        self.broken |= shape.is_some();
+        if let Some(problem) = checksum_problem(nature, logical, block, count_offset).or(shape) {
             findings.raise(problem);
-            self.broken = true;
         }
         entries
     }

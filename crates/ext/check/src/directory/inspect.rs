@@ -3,24 +3,25 @@
 //! What has to be remembered of a block is its place in the index and 16 bytes for each of its names; the rest is
 //! forgotten before the next one is read.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::{Findings, Problem, Value};
-use fsmend_ext_format::casefold;
+use fsmend_engine::{Findings, Layer, Problem, Value};
 use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
-use fsmend_ext_format::directory::{BrokenRecord, Entries, Entry, EntryHeader};
+use fsmend_ext_format::directory::{BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader};
 use fsmend_ext_format::inode::special;
 
 use super::chain::{self, Break, ChainRules};
-use super::entry::{Judge, Slot, mended_name};
+use super::entry::{Fate, Judge, Slot};
 use super::index::Index;
 use super::names::{EntryPlace, NameTable};
 use super::nature::Nature;
 use super::paths::entries_of;
-use super::{Directory, Surroundings, dots, inline, problems as rows};
+use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
+use crate::inline_data::settle_hash;
+use crate::repair::seal_inode;
 use crate::{Fs, xattr};
 
 /// How often, and in directories of how many blocks, a name in another directory is looked up: a bound on the work that a
@@ -28,19 +29,35 @@ use crate::{Fs, xattr};
 const LOOKUPS_MAX: u32 = 4;
 const LOOKUP_BLOCKS_MAX: u64 = 16;
 
+/// The records of a block, or of a part of an inode.
+#[derive(Clone, Copy)]
+struct Chain {
+    /// Block of the directory, or number of the part.
+    logical: u32,
+    /// Whether it begins with `.` and `..`.
+    first: bool,
+    /// What `..` said on the disk.
+    parent: Option<InodeNo>,
+    /// Whether it is no index block.
+    is_leaf: bool,
+}
+
 /// Inspects one directory.
 pub(super) struct Inspector<'a> {
-    fs: &'a Fs<'a>,
-    inodes: &'a InodeTable,
-    directory: &'a Directory,
-    findings: &'a mut Findings,
-    nature: Nature,
+    pub fs: &'a Fs<'a>,
+    pub inodes: &'a InodeTable,
+    pub directory: &'a Directory,
+    pub findings: &'a mut Findings,
+    pub nature: Nature,
+    pub mending: Mending,
     judge: Judge<'a>,
     index: Option<Index>,
     /// Whether the directory will be written anew, so that missing checksum records do not matter.
     rebuild: bool,
-    names: NameTable,
+    pub names: NameTable,
     lookups: u32,
+    /// Whether what is mended is kept, block by block.
+    keeps: bool,
 }
 
 impl<'a> Inspector<'a> {
@@ -55,22 +72,28 @@ impl<'a> Inspector<'a> {
         let policy = if nature.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
         let judge = Judge { fs, inodes, surroundings, nature, policy };
         let names = NameTable::default();
+        // A block that others claim as well is mended once it has been copied: it may be their data.
+        let is_shared =
+            surroundings.contested.is_some_and(|contested| shares_blocks(fs, directory, contested));
+        let keeps = findings.gathers_edits() && !is_shared;
         Inspector {
             fs,
             inodes,
             directory,
             findings,
             nature,
+            mending: Mending::default(),
             judge,
             index: None,
             rebuild: false,
             names,
             lookups: 0,
+            keeps,
         }
     }
 
-    /// Does it.
-    pub fn run(mut self) {
+    /// Does it, and returns what cannot be mended block by block.
+    pub fn run(mut self) -> Mending {
         self.open_index();
         if self.directory.inline {
             self.inspect_inline();
@@ -78,9 +101,11 @@ impl<'a> Inspector<'a> {
             self.inspect_blocks();
         }
         if let Some(index) = self.index.take() {
-            index.check(&self.nature, self.findings);
+            self.mending.rewrite |= !index.check(&self.nature, self.findings);
         }
         self.check_names();
+        self.mending.rewrite &= self.keeps;
+        self.mending
     }
 
     fn open_index(&mut self) {
@@ -92,12 +117,15 @@ impl<'a> Inspector<'a> {
         } else if !self.directory.inline {
             let root = self.physical(0).and_then(|block| self.fs.read_block(block).ok());
             self.index = Index::open(self.fs, &self.nature, root.as_deref(), self.findings);
+            self.mending.needs_large_dir =
+                self.index.as_ref().is_some_and(|index| index.is_too_deep(&self.nature));
         }
         self.rebuild = self.index.is_none();
+        self.mending.rewrite |= self.rebuild && !self.directory.inline;
     }
 
     /// Where block `logical` of the directory lies.
-    fn physical(&self, logical: u64) -> Option<BlockNo> {
+    pub fn physical(&self, logical: u64) -> Option<BlockNo> {
         let runs = &self.directory.runs;
         let at = runs.partition_point(|run| run.logical <= logical).checked_sub(1)?;
         let run = runs.get(at)?;
@@ -135,6 +163,7 @@ impl<'a> Inspector<'a> {
     fn hole(&mut self, first: u64, count: u64) {
         let problem = Problem::new(&rows::HOLE).inode(self.nature.inode);
         self.findings.raise(problem.stored(first).observed(count));
+        self.mending.rewrite = true;
         self.empty_block(first as u32);
     }
 
@@ -154,8 +183,11 @@ impl<'a> Inspector<'a> {
             let problem = Problem::new(&rows::BLOCK_UNREADABLE).inode(self.nature.inode).block(block);
             self.findings.raise(problem);
             self.empty_block(logical);
+            let parent = (logical == 0).then_some(InodeNo(special::ROOT));
+            self.edit(block, &leaf::empty(&self.nature, parent));
             return;
         };
+        let before = self.keeps.then(|| bytes.clone());
         let blocks_count = self.blocks_count();
         let is_leaf = match &mut self.index {
             Some(index) => index.add_block(&self.nature, logical, &bytes, blocks_count, self.findings),
@@ -165,11 +197,15 @@ impl<'a> Inspector<'a> {
         let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
         let (parent, broken_at) = mend_block(&mut bytes[..end], &self.nature, Some(block), first, &mut found);
-        let tail_lost = end == bytes.len() && broken_at.is_none_or(|at| at + LEAF_TAIL_SIZE >= end);
-        if is_leaf && self.nature.checksum_seed.is_some() && tail_lost && !self.rebuild {
+        let tail_lost = is_leaf
+            && self.nature.checksum_seed.is_some()
+            && end == bytes.len()
+            && broken_at.is_none_or(|at| at + LEAF_TAIL_SIZE >= end);
+        if tail_lost && !self.rebuild {
             found.raise(Problem::new(&rows::CHECKSUM_MISSING).inode(self.nature.inode).block(block));
         }
-        self.take_entries(&bytes[..end], logical, first, parent, is_leaf, &mut found);
+        let chain = Chain { logical, first, parent, is_leaf };
+        self.take_entries(&mut bytes[..end], chain, &mut found);
         if let Some(checked) = wrong_checksum
             && found.is_empty()
         {
@@ -178,10 +214,32 @@ impl<'a> Inspector<'a> {
             found.raise(problem.observed(Value::Hex(u64::from(checked.computed))));
         }
         self.findings.merge(found);
+        if let Some(before) = before {
+            self.seal(&mut bytes, logical, is_leaf);
+            if bytes != before {
+                self.edit(block, &bytes);
+            }
+        }
+    }
+
+    /// Puts the right checksum into a mended block. Where there is no room for one, the directory is written anew.
+    fn seal(&mut self, bytes: &mut [u8], logical: u32, is_leaf: bool) {
+        match (&self.index, self.nature.checksum_seed) {
+            (Some(index), Some(seed)) if !is_leaf => {
+                checksum::seal_htree(seed, bytes, index.count_offset(logical));
+            }
+            _ => self.mending.rewrite |= is_leaf && !leaf::seal(bytes, &self.nature, logical == 0),
+        }
+    }
+
+    fn edit(&mut self, block: BlockNo, bytes: &[u8]) {
+        if self.keeps {
+            self.findings.edit(Layer::Contents, self.fs.block_offset(block), bytes);
+        }
     }
 
     /// Where the entries of a block end, and its checksum when that is wrong.
-    fn leaf_end(&self, is_leaf: bool, bytes: &[u8]) -> (usize, Option<Checked>) {
+    pub fn leaf_end(&self, is_leaf: bool, bytes: &[u8]) -> (usize, Option<Checked>) {
         match self.nature.checksum_seed {
             Some(seed) if is_leaf && checksum::has_leaf_tail(bytes) => {
                 let wrong = checksum::directory_leaf(seed, bytes).filter(|checked| !checked.is_right());
@@ -191,37 +249,44 @@ impl<'a> Inspector<'a> {
         }
     }
 
-    /// Judges the entries of a block whose chain is sound, and counts those that stay. `parent` is what `..` said on the disk.
-    fn take_entries(
-        &mut self,
-        bytes: &[u8],
-        logical: u32,
-        first: bool,
-        parent: Option<InodeNo>,
-        is_leaf: bool,
-        found: &mut Findings,
-    ) {
-        for (index, entry) in Entries::new(bytes, self.nature.layout, first).flatten().enumerate() {
+    /// Judges the entries of a sound chain, counts those that stay, and mends them.
+    fn take_entries(&mut self, bytes: &mut [u8], chain: Chain, found: &mut Findings) {
+        let (mut at, mut index) = (0, 0);
+        while let Ok(entry) = Entry::at(bytes, at, self.nature.layout, chain.first && index < 2) {
             let slot = match index {
-                0 if first => Slot::Dot,
-                1 if first => Slot::DotDot,
+                0 if chain.first => Slot::Dot,
+                1 if chain.first => Slot::DotDot,
                 _ => Slot::Name,
             };
+            let next = at + entry.header.rec_len;
             // A `..` that had to be made anew will lead to the parent, once that is known.
-            if entry.header.inode == 0 || (slot == Slot::DotDot && parent.is_none()) {
-                continue;
+            let is_new = slot == Slot::DotDot && chain.parent.is_none();
+            if entry.header.inode != 0 && !is_new {
+                let fate = self.take_entry(&entry, slot, chain, found);
+                fate.apply(bytes, at, self.nature.layout);
             }
-            if let Some(row) = self.judge.objection(&entry, slot) {
-                found.raise(self.judge.problem(row, &entry));
-                continue;
-            }
-            self.judge.correct(&entry, slot, found);
-            match slot {
-                Slot::Dot => self.inodes.observe_link(self.nature.inode),
-                Slot::DotDot => self.take_parent(InodeNo(entry.header.inode)),
-                Slot::Name => self.take_name(&entry, logical, is_leaf, found),
+            (at, index) = (next, index + 1);
+        }
+    }
+
+    fn take_entry(&mut self, entry: &Entry<'_>, slot: Slot, chain: Chain, found: &mut Findings) -> Fate {
+        if let Some(row) = self.judge.objection(entry, slot) {
+            found.raise(self.judge.problem(row, entry));
+            // What is wrong with `..` is put right when the parent is known.
+            return if slot == Slot::Name { Fate::Gone } else { Fate::Same };
+        }
+        let correction = self.judge.correct(entry, slot, found);
+        match slot {
+            Slot::Dot => self.inodes.observe_link(self.nature.inode),
+            Slot::DotDot => self.take_parent(InodeNo(entry.header.inode)),
+            Slot::Name => {
+                let name = correction.name.as_deref().unwrap_or(entry.name);
+                if !self.take_name(entry, name, chain, found) {
+                    return Fate::Gone;
+                }
             }
         }
+        Fate::Corrected(correction)
     }
 
     /// Counts `..`, and records where it leads to.
@@ -232,19 +297,19 @@ impl<'a> Inspector<'a> {
         }
     }
 
-    fn take_name(&mut self, entry: &Entry<'_>, logical: u32, is_leaf: bool, found: &mut Findings) {
+    /// Takes up a name, as it will be; returns whether it stays.
+    fn take_name(&mut self, entry: &Entry<'_>, name: &[u8], chain: Chain, found: &mut Findings) -> bool {
         let target = InodeNo(entry.header.inode);
-        let mended = mended_name(&self.nature, entry.name);
-        let name = mended.as_deref().unwrap_or(entry.name);
-        if let Some(index) = self.index.as_mut().filter(|_| is_leaf) {
+        if let Some(index) = self.index.as_mut().filter(|_| chain.is_leaf) {
             index.add_name(&self.nature, name, entry.stored_hash);
         }
         if self.inodes.kind(target) == Kind::Directory && !self.take_child(target, entry, found) {
-            return;
+            return false;
         }
-        let place = EntryPlace { logical, offset: entry.offset as u32 };
+        let place = EntryPlace { logical: chain.logical, offset: entry.offset as u32 };
         self.names.add(name, self.compares_folded(), place);
         self.inodes.observe_link(target);
+        true
     }
 
     /// Gives directory `child` its parent. A directory has one name: the first that is seen, unless a later one stands
@@ -263,6 +328,7 @@ impl<'a> Inspector<'a> {
         }
         fact.parent.store(own.0, Relaxed);
         self.inodes.withdraw_link(child);
+        self.mending.names_elsewhere.push((known, child));
         let other = self.name_in(known, child);
         let problem = Problem::new(&rows::DIRECTORY_NAMED_TWICE).inode(known).stored(child.0);
         found.raise(problem.detail("name", Value::name(&other)));
@@ -287,18 +353,32 @@ impl<'a> Inspector<'a> {
         found.unwrap_or_default()
     }
 
-    fn compares_folded(&self) -> bool {
+    pub fn compares_folded(&self) -> bool {
         self.nature.casefold && !self.nature.encrypted
     }
 
     fn inspect_inline(&mut self) {
-        let Some(mut data) = inline::gather(&self.directory.record) else { return };
+        let Some(data) = inline::gather(&self.directory.record) else { return };
         let mut found = Findings::new();
         self.inodes.observe_link(self.nature.inode);
         self.inline_parent(data.parent.0, &mut found);
-        mend_block(&mut data.records, &self.nature, None, false, &mut found);
-        self.take_entries(&data.records, 0, false, None, true, &mut found);
+        let mut record = self.directory.record.clone();
+        for (logical, area) in data.filled() {
+            // No record at all has room there.
+            self.mending.rewrite |= area.len() < ENTRY_LEN_MIN;
+            let Some(bytes) = record.get_mut(area) else { continue };
+            mend_block(bytes, &self.nature, None, false, &mut found);
+            let chain = Chain { logical, first: false, parent: None, is_leaf: true };
+            self.take_entries(bytes, chain, &mut found);
+        }
         self.findings.merge(found);
+        if self.keeps && record != self.directory.record {
+            settle_hash(&mut record);
+            seal_inode(self.fs, self.nature.inode, &mut record);
+            if let Some(offset) = self.fs.inode_offset(self.nature.inode) {
+                self.findings.edit(Layer::Contents, offset, &record);
+            }
+        }
     }
 
     fn inline_parent(&mut self, parent: u32, found: &mut Findings) {
@@ -314,82 +394,15 @@ impl<'a> Inspector<'a> {
             None => self.take_parent(InodeNo(parent)),
         }
     }
+}
 
-    /// Looks again at entries whose names may be the same.
-    fn check_names(&mut self) {
-        let groups = std::mem::take(&mut self.names).suspects();
-        if groups.is_empty() {
-            return;
-        }
-        let mut places: Vec<EntryPlace> = groups.iter().flatten().copied().collect();
-        places.sort_unstable();
-        let entries = self.read_again(&places);
-        for group in groups {
-            self.check_group(&group, &entries);
-        }
-    }
-
-    /// Inode and name of the entries at `places`, which ascend: each block is read once.
-    fn read_again(&self, places: &[EntryPlace]) -> HashMap<(u32, u32), (u32, Vec<u8>)> {
-        let mut entries = HashMap::new();
-        for block in places.chunk_by(|one, other| one.logical == other.logical) {
-            let Some(bytes) = self.mended_again(block[0].logical) else { continue };
-            for place in block {
-                if let Ok(entry) = Entry::at(&bytes, place.offset as usize, self.nature.layout, false) {
-                    let name = mended_name(&self.nature, entry.name).unwrap_or_else(|| entry.name.to_vec());
-                    entries.insert((place.logical, place.offset), (entry.header.inode, name));
-                }
-            }
-        }
-        entries
-    }
-
-    fn mended_again(&self, logical: u32) -> Option<Vec<u8>> {
-        let mut quiet = Findings::new();
-        if self.directory.inline {
-            let mut records = inline::gather(&self.directory.record)?.records;
-            mend_block(&mut records, &self.nature, None, false, &mut quiet);
-            return Some(records);
-        }
-        let block = self.physical(u64::from(logical))?;
-        let mut bytes = self.fs.read_block(block).ok()?;
-        let (end, _) = self.leaf_end(true, &bytes);
-        mend_block(&mut bytes[..end], &self.nature, Some(block), logical == 0, &mut quiet);
-        bytes.truncate(end);
-        Some(bytes)
-    }
-
-    fn check_group(&mut self, group: &[EntryPlace], entries: &HashMap<(u32, u32), (u32, Vec<u8>)>) {
-        let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
-        for place in group {
-            let Some((inode, name)) = entries.get(&(place.logical, place.offset)) else { continue };
-            let mut key = name.clone();
-            if self.compares_folded() {
-                casefold::fold(name, &mut key);
-            }
-            match seen.get(&key) {
-                None => {
-                    seen.insert(key, *inode);
-                }
-                Some(first) => self.name_twice(*first, *inode, name),
-            }
-        }
-    }
-
-    fn name_twice(&mut self, first: u32, inode: u32, name: &[u8]) {
-        let row = if first == inode {
-            &rows::ENTRY_TWICE
-        } else if self.nature.encrypted {
-            &rows::NAME_TWICE_ENCRYPTED
-        } else {
-            &rows::NAME_TWICE
-        };
-        let problem = Problem::new(row).inode(self.nature.inode).detail("name", Value::name(name));
-        self.findings.raise(problem.stored(first).observed(inode));
-        if row != &rows::NAME_TWICE {
-            self.inodes.withdraw_link(InodeNo(inode));
-        }
-    }
+/// Whether anybody else claims blocks of `directory`.
+fn shares_blocks(fs: &Fs<'_>, directory: &Directory, contested: &SharedBitmap) -> bool {
+    directory.runs.iter().any(|run| {
+        let first = fs.geometry.cluster_of(run.physical);
+        let end = run.physical.saturating_add(u64::from(run.count).saturating_sub(1));
+        contested.any(first, fs.geometry.cluster_of(end).saturating_sub(first).saturating_add(1))
+    })
 }
 
 /// Mends the chain of `bytes`, and `.` and `..` in the first block. `block` is for the report; `None` says that the

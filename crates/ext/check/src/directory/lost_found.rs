@@ -11,16 +11,22 @@ use super::paths::entries_of;
 use super::{Directory, problems as rows};
 use crate::Fs;
 
-const NAME: &[u8] = b"lost+found";
+/// What it is called, in the root.
+pub(super) const NAME: &[u8] = b"lost+found";
 /// Room for a name like `#1234567890`.
 const RECONNECT_NAME_LEN: usize = 11;
 
 /// Checks `lost+found`, into which a repair will put `pending_reconnects` files and directories. Called last of the tree
-/// checks. A file system without one is sound, so that alone is only a note.
-pub fn check_lost_found(fs: &Fs<'_>, inodes: &InodeTable, pending_reconnects: u64, findings: &mut Findings) {
+/// checks. A file system without one is sound, so that alone is only a note. Returns what has the name and cannot be it.
+pub fn check_lost_found(
+    fs: &Fs<'_>,
+    inodes: &InodeTable,
+    pending_reconnects: u64,
+    findings: &mut Findings,
+) -> Option<InodeNo> {
     let Some(inode) = find(fs).filter(|inode| inodes.kind(*inode) != Kind::Unused) else {
         findings.raise(Problem::new(&rows::LOST_FOUND_MISSING).inode(InodeNo(special::ROOT)));
-        return;
+        return None;
     };
     let directory = Directory::open(fs, inode).filter(|_| inodes.kind(inode) == Kind::Directory);
     let unfit = match &directory {
@@ -31,13 +37,16 @@ pub fn check_lost_found(fs: &Fs<'_>, inodes: &InodeTable, pending_reconnects: u6
     };
     if let Some(row) = unfit {
         replace(inodes, inode, row, findings);
-    } else if let Some(directory) = directory {
+        return Some(inode);
+    }
+    if let Some(directory) = directory {
         check_room(fs, &directory, pending_reconnects, findings);
     }
+    None
 }
 
 /// The inode that the name `lost+found` in the root leads to.
-fn find(fs: &Fs<'_>) -> Option<InodeNo> {
+pub(super) fn find(fs: &Fs<'_>) -> Option<InodeNo> {
     let root = Directory::open(fs, InodeNo(special::ROOT))?;
     let mut found = None;
     entries_of(fs, &root, &mut |inode, name| {

@@ -8,26 +8,34 @@
 //! | `dots.rs` | `.` and `..` |
 //! | `entry.rs` | what becomes of one entry |
 //! | `names.rs` | names that stand twice |
+//! | `twice.rs` | which of them stay |
 //! | `index.rs` | the hash tree |
+//! | `leaf.rs` | blocks as they are written, sealed |
+//! | `hashing.rs` | hashes of names |
 //! | `inline.rs` | directories that live in their inode |
 //! | `encryption.rs` | encryption policies of a directory and what stands in it |
 //! | `tree.rs` | unconnected and looped directories, wrong parents, the root |
 //! | `lost_found.rs` | `lost+found` |
+//! | `repair/` | what takes the facts of everything: directories written anew, the tree |
 //! | `paths.rs` | names and paths for reports |
 
 mod chain;
 mod dots;
 mod encryption;
 mod entry;
+mod hashing;
 mod index;
 mod inline;
 mod inspect;
+mod leaf;
 pub mod lost_found;
 mod names;
 mod nature;
 pub mod paths;
 pub mod problems;
+pub(crate) mod repair;
 pub mod tree;
+mod twice;
 
 #[cfg(test)]
 mod testing;
@@ -36,6 +44,7 @@ mod tests;
 
 use fsmend_base::{GroupNo, InodeNo};
 use fsmend_engine::Findings;
+use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
 use crate::Fs;
@@ -75,10 +84,23 @@ impl Directory {
 }
 
 /// What the inspection of directories has to know beside the inode facts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Surroundings<'a> {
     /// Blocks on the list of bad blocks, ascending.
     pub bad_blocks: &'a [u64],
+    /// Units that several owners claim.
+    pub contested: Option<&'a SharedBitmap>,
+}
+
+/// What of a directory cannot be mended block by block: the mender has to do it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mending {
+    /// It has to be written anew: an index, holes, names that stand twice.
+    pub rewrite: bool,
+    /// It is larger, or its index deeper, than the superblock's features allow.
+    pub needs_large_dir: bool,
+    /// Directories that have another name, which stays: those that hold the one that goes, and who is named there.
+    pub names_elsewhere: Vec<(InodeNo, InodeNo)>,
 }
 
 /// The inodes whose records lie in `bad_blocks` (ascending), ascending in each group.
@@ -106,13 +128,13 @@ pub fn inspect(fs: &Fs<'_>, inodes: &InodeTable, directory: &Directory, findings
     inspect_with(fs, inodes, directory, Surroundings::default(), findings);
 }
 
-/// [`inspect()`], with what else is known.
+/// [`inspect()`], with what else is known; returns what is left for the mender.
 pub fn inspect_with(
     fs: &Fs<'_>,
     inodes: &InodeTable,
     directory: &Directory,
     surroundings: Surroundings<'_>,
     findings: &mut Findings,
-) {
-    inspect::Inspector::new(fs, inodes, directory, surroundings, findings).run();
+) -> Mending {
+    inspect::Inspector::new(fs, inodes, directory, surroundings, findings).run()
 }

@@ -12,6 +12,7 @@ use fsmend_engine::{Findings, pool};
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::special;
 
+use super::inline::InlineEntries;
 use super::inspect::mend_block;
 use super::nature::Nature;
 use super::{Directory, inline};
@@ -31,9 +32,11 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
     let nature = Nature::of(fs, directory);
     let mut quiet = Findings::new();
     if directory.inline {
-        let mut records = inline::gather(&directory.record).map_or(Vec::new(), |data| data.records);
-        mend_block(&mut records, &nature, None, false, &mut quiet);
-        visit_block(&records, &nature, false, visit);
+        for (_, area) in inline::gather(&directory.record).iter().flat_map(InlineEntries::filled) {
+            let mut records = directory.record.get(area).unwrap_or_default().to_vec();
+            mend_block(&mut records, &nature, None, false, &mut quiet);
+            visit_block(&records, &nature, false, visit);
+        }
         return;
     }
     for run in &directory.runs {

@@ -239,7 +239,13 @@ impl World {
         let mut findings = Findings::new();
         self.with_fs(|fs, bad_blocks, reconnects| {
             for directory in &directories {
-                inspect_with(fs, &inodes, directory, Surroundings { bad_blocks }, &mut findings);
+                inspect_with(
+                    fs,
+                    &inodes,
+                    directory,
+                    Surroundings { bad_blocks, contested: None },
+                    &mut findings,
+                );
             }
             tree::check_root(fs, &inodes, &mut findings);
             let found = engine_tree::check(&inodes, InodeNo(2));
@@ -296,5 +302,23 @@ fn geometry(features: Features) -> Geometry {
         checksum_seed: 5,
         uuid: [0; 16],
         hurd: false,
+    }
+}
+
+/// An ordinary directory with checksums, for tests of single functions.
+pub(super) fn nature() -> super::nature::Nature {
+    super::nature::Nature {
+        inode: InodeNo(12),
+        layout: LAYOUT,
+        inodes_count: INODES,
+        file_types: true,
+        casefold: false,
+        strict: false,
+        encrypted: false,
+        index_flag: false,
+        index_feature: true,
+        levels_max: 2,
+        is_huge: false,
+        checksum_seed: Some(9),
     }
 }

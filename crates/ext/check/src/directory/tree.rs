@@ -33,8 +33,13 @@ pub fn check_root(_fs: &Fs<'_>, inodes: &InodeTable, findings: &mut Findings) {
 
 /// Turns what the tree check found into problems. To be called before the links are compared: a `..` that is missing, or
 /// that led nowhere, is counted here for the directory that holds the name. Links that change by what `tree` says are not
-/// touched.
-pub fn report_tree(_fs: &Fs<'_>, inodes: &InodeTable, tree: &[TreeFinding], findings: &mut Findings) {
+/// touched. Returns the directories whose `..` was counted so, and has to be written.
+pub fn report_tree(
+    _fs: &Fs<'_>,
+    inodes: &InodeTable,
+    tree: &[TreeFinding],
+    findings: &mut Findings,
+) -> Vec<InodeNo> {
     for finding in tree {
         findings.raise(match *finding {
             TreeFinding::Unconnected(inode) => {
@@ -47,7 +52,9 @@ pub fn report_tree(_fs: &Fs<'_>, inodes: &InodeTable, tree: &[TreeFinding], find
             }
         });
     }
-    let looped = |inode| tree.contains(&TreeFinding::Looped(inode));
+    // The findings ascend.
+    let looped = |inode| tree.binary_search(&TreeFinding::Looped(inode)).is_ok();
+    let mut lost = Vec::new();
     for directory in inodes.directories() {
         let inode = InodeNo(directory.inode);
         let parent = if inode == ROOT { ROOT.0 } else { directory.parent.load(Relaxed) };
@@ -55,6 +62,9 @@ pub fn report_tree(_fs: &Fs<'_>, inodes: &InodeTable, tree: &[TreeFinding], find
             let problem = Problem::new(&rows::PARENT_WRONG).inode(inode);
             findings.raise(problem.stored(0u32).observed(parent));
             inodes.observe_link(InodeNo(parent));
+            directory.parent_entry.store(parent, Relaxed);
+            lost.push(inode);
         }
     }
+    lost
 }

@@ -146,6 +146,13 @@ fn mend_directory_size(ino: InodeNo, record: &mut [u8], data: &mut InlineData, f
     inode.store(record);
 }
 
+/// Makes the hash of the data attribute right, if it has one, after its value was changed.
+pub(crate) fn settle_hash(record: &mut [u8]) {
+    if let Some(value) = find_value(record, name_index::SYSTEM, b"data") {
+        shorten_value(record, value.len());
+    }
+}
+
 /// Sets the length of the data attribute's value, and the entry's hash with it.
 fn shorten_value(record: &mut [u8], len: usize) {
     let Some(start) = inode_area_start(record) else { return };

@@ -40,7 +40,7 @@ pub fn check(fs: &Fs<'_>, inodes: &InodeTable, adjustments: &Adjustments, findin
 }
 
 /// Whether names are expected to lead to the inode at all.
-fn has_names(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact) -> bool {
+pub(crate) fn has_names(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact) -> bool {
     let reserved = inode.0 < fs.geometry.first_inode && inode.0 != special::ROOT;
     !reserved && fact.0 & (mark::RESERVED | mark::VALUE_HOLDER) == 0
 }
@@ -82,7 +82,7 @@ fn compare(
 }
 
 /// Nothing that could be kept: no size, no blocks, no inline data.
-fn is_empty(raw: &RawInode) -> bool {
+pub(crate) fn is_empty(raw: &RawInode) -> bool {
     raw.size() == 0
         && raw.i_blocks_lo.get() == 0
         && raw.i_blocks_high.get() == 0

@@ -108,6 +108,16 @@ impl QuotaUsage {
         }
     }
 
+    /// `inodes` inodes of `owner`, which took `bytes` altogether, are gone.
+    pub fn discharge(&mut self, owner: Owner, bytes: u64, inodes: u64) {
+        self.settle();
+        for (map, id) in self.by_type.iter_mut().zip([owner.uid, owner.gid, owner.projid]) {
+            let used = map.entry(id).or_default();
+            used.bytes = used.bytes.saturating_sub(bytes);
+            used.inodes = used.inodes.saturating_sub(inodes);
+        }
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, mut other: QuotaUsage) {
         self.settle();

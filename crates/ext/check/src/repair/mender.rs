@@ -6,18 +6,18 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::ReadError;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::tree::TreeFinding;
 use fsmend_engine::{Edit, Findings, Layer};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::Features;
 use fsmend_ext_format::inode::RawInode;
 
 use super::{Draft, Sketch, Wishes};
+use crate::directory::repair::NameRemains;
 use crate::links::Adjustments;
 use crate::owners::{self, Contest, Owner};
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
-use crate::{Fs, allocation, extent, group, links, mmp, quota, resize_inode, superblock, xattr};
+use crate::{Fs, allocation, directory, extent, group, links, mmp, quota, resize_inode, superblock, xattr};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -28,8 +28,8 @@ pub struct Remains {
     pub bad_blocks: Vec<u64>,
     /// Units with owners that the scan does not walk.
     pub system_owners: BTreeSet<(u64, Owner)>,
-    /// What is wrong with the tree.
-    pub tree: Vec<TreeFinding>,
+    /// What is wrong with directories and the tree.
+    pub names: NameRemains,
     /// How reconnecting changes numbers of names, as the link check took them into account.
     pub adjustments: Adjustments,
     /// Inodes whose maps have to be written anew, ascending.
@@ -113,6 +113,7 @@ impl Mender<'_> {
             return false;
         }
         xattr::repair::mend(self);
+        directory::repair::mend(self);
         links::repair::mend(self);
         quota::repair::mend(self);
         let totals = allocation::repair::mend(self);

@@ -1,0 +1,130 @@
+//! Blocks of entries as they have to be written: with the checksum record at their end, where the file system has them.
+
+use fsmend_base::InodeNo;
+use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE, has_leaf_tail};
+use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, file_type};
+
+use super::nature::Nature;
+
+/// Seals `block`, a sound chain of records (but for a checksum record that is there already). Where there is none, the last record
+/// makes room for it; `false` when it cannot.
+pub(super) fn seal(block: &mut [u8], nature: &Nature, first: bool) -> bool {
+    let Some(seed) = nature.checksum_seed else { return true };
+    if !has_leaf_tail(block) && !make_room(block, nature, first) {
+        return false;
+    }
+    checksum::seal_directory_leaf(seed, block);
+    true
+}
+
+/// Shortens the last record by the length of a checksum record.
+fn make_room(block: &mut [u8], nature: &Nature, first: bool) -> bool {
+    let layout = nature.layout;
+    let Some((at, header, index)) = last_record(block, nature, first) else { return false };
+    let is_dot = first && index < 2;
+    if header.rec_len == LEAF_TAIL_SIZE && header.inode == 0 && !is_dot {
+        return true;
+    }
+    let needed = match header.inode {
+        0 => ENTRY_LEN_MIN,
+        _ => layout.needed_len(usize::from(header.name_len), is_dot),
+    };
+    let rec_len = header.rec_len.saturating_sub(LEAF_TAIL_SIZE);
+    if rec_len < needed {
+        return false;
+    }
+    EntryHeader { rec_len, ..header }.store(block, at, layout);
+    true
+}
+
+/// Offset, header and number of the record that ends with the block.
+fn last_record(block: &[u8], nature: &Nature, first: bool) -> Option<(usize, EntryHeader, u32)> {
+    let (mut at, mut index) = (0, 0);
+    loop {
+        let entry = Entry::at(block, at, nature.layout, first && index < 2).ok()?;
+        if at + entry.header.rec_len == block.len() {
+            return Some((at, entry.header, index));
+        }
+        at += entry.header.rec_len;
+        index += 1;
+    }
+}
+
+/// How many bytes of a block can hold entries.
+pub(super) fn capacity(nature: &Nature) -> usize {
+    let tail = if nature.checksum_seed.is_some() { LEAF_TAIL_SIZE } else { 0 };
+    nature.layout.block_size as usize - tail
+}
+
+/// A block without names; the first one of a directory begins with `.` and `..`, which leads to `parent`.
+pub(super) fn empty(nature: &Nature, parent: Option<InodeNo>) -> Vec<u8> {
+    let mut block = vec![0; nature.layout.block_size as usize];
+    let end = capacity(nature);
+    match parent {
+        Some(parent) => put_dots(&mut block, nature, parent, end),
+        None => {
+            EntryHeader { inode: 0, rec_len: end, name_len: 0, file_type: 0 }.store(
+                &mut block,
+                0,
+                nature.layout,
+            );
+        }
+    }
+    if let Some(seed) = nature.checksum_seed {
+        checksum::seal_directory_leaf(seed, &mut block);
+    }
+    block
+}
+
+/// Puts `.` and `..` at the start of a block whose records end at `end`.
+pub(super) fn put_dots(block: &mut [u8], nature: &Nature, parent: InodeNo, end: usize) {
+    let file_type = if nature.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
+    let dot = EntryHeader { inode: nature.inode.0, rec_len: ENTRY_LEN_MIN, name_len: 1, file_type };
+    dot.store(block, 0, nature.layout);
+    let dot_dot = EntryHeader { inode: parent.0, rec_len: end - ENTRY_LEN_MIN, name_len: 2, file_type };
+    dot_dot.store(block, ENTRY_LEN_MIN, nature.layout);
+    block[ENTRY_HEADER_LEN..ENTRY_LEN_MIN].copy_from_slice(b".\0\0\0");
+    block[ENTRY_LEN_MIN + ENTRY_HEADER_LEN..2 * ENTRY_LEN_MIN].copy_from_slice(b"..\0\0");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::testing::nature;
+    use fsmend_ext_format::directory::Entries;
+
+    #[test]
+    fn an_empty_block_is_sound() {
+        let nature = nature();
+        for parent in [None, Some(InodeNo(2))] {
+            let block = empty(&nature, parent);
+            assert!(checksum::directory_leaf(9, &block).is_some_and(|checked| checked.is_right()));
+            let body = &block[..capacity(&nature)];
+            let names: Vec<_> = Entries::new(body, nature.layout, parent.is_some()).flatten().collect();
+            assert_eq!(names.len(), if parent.is_some() { 2 } else { 1 });
+        }
+    }
+
+    #[test]
+    fn the_last_record_makes_room_for_a_checksum() {
+        let mut nature = nature();
+        let seed = nature.checksum_seed.take();
+        let mut block = empty(&nature, None);
+        nature.checksum_seed = seed;
+        assert!(seal(&mut block, &nature, false) && has_leaf_tail(&block));
+        assert_eq!(last_record(&block[..capacity(&nature)], &nature, false).map(|last| last.0), Some(0));
+    }
+
+    #[test]
+    fn a_long_name_makes_none() {
+        let nature = nature();
+        let mut block = vec![b'x'; 1024];
+        let header = EntryHeader { inode: 12, rec_len: 768, name_len: 255, file_type: 1 };
+        header.store(&mut block, 0, nature.layout);
+        let header = EntryHeader { inode: 12, rec_len: 256, name_len: 245, file_type: 1 };
+        header.store(&mut block, 768, nature.layout);
+        let before = block.clone();
+        assert!(!seal(&mut block, &nature, false));
+        assert_eq!(block, before);
+    }
+}

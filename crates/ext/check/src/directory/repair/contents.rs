@@ -1,0 +1,286 @@
+//! The names of a directory in memory, to be written anew.
+
+use std::collections::HashMap;
+
+use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
+use fsmend_ext_format::casefold;
+use fsmend_ext_format::directory::{Entries, NAME_LEN_MAX, entries_len};
+use fsmend_ext_format::inode::special;
+
+use crate::Fs;
+use crate::directory::inspect::mend_block;
+use crate::directory::nature::Nature;
+use crate::directory::{Directory, inline};
+
+/// A name to be put into a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct NewName {
+    /// Where it leads to.
+    pub inode: InodeNo,
+    /// The type of that.
+    pub file_type: u8,
+    /// The name.
+    pub name: Vec<u8>,
+}
+
+/// One name of [`Contents`].
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    inode: u32,
+    hash: Option<(u32, u32)>,
+    start: usize,
+    len: u8,
+    file_type: u8,
+}
+
+/// One name, to be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NameRef<'c> {
+    /// Where it leads to.
+    pub inode: u32,
+    /// The type of that.
+    pub file_type: u8,
+    /// The hash that stood behind it.
+    pub hash: Option<(u32, u32)>,
+    /// The name.
+    pub name: &'c [u8],
+}
+
+/// The names of a directory, in its order.
+#[derive(Debug)]
+pub(super) struct Contents {
+    /// Where `..` leads to.
+    pub parent: InodeNo,
+    names: Vec<Name>,
+    bytes: Vec<u8>,
+}
+
+impl Contents {
+    /// No names.
+    pub fn new(parent: InodeNo) -> Self {
+        Contents { parent, names: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Reads the names of `directory`. Of blocks that cannot be read there are none.
+    pub fn gather(fs: &Fs<'_>, directory: &Directory) -> Self {
+        let nature = Nature::of(fs, directory);
+        let mut contents = Contents::new(InodeNo(special::ROOT));
+        let mut quiet = Findings::new();
+        if directory.inline {
+            let Some(data) = inline::gather(&directory.record) else { return contents };
+            contents.parent = data.parent;
+            for (_, area) in data.filled() {
+                let mut bytes = directory.record.get(area).unwrap_or_default().to_vec();
+                mend_block(&mut bytes, &nature, None, false, &mut quiet);
+                contents.take_block(&bytes, &nature, false);
+            }
+            return contents;
+        }
+        for run in &directory.runs {
+            for within in 0..u64::from(run.count) {
+                let block = BlockNo(run.physical.saturating_add(within));
+                let Ok(mut bytes) = fs.read_block(block) else { continue };
+                bytes.truncate(entries_len(&bytes, fs.geometry.features));
+                let first = run.logical == 0 && within == 0;
+                mend_block(&mut bytes, &nature, Some(block), first, &mut quiet);
+                contents.take_block(&bytes, &nature, first);
+                quiet = Findings::new();
+            }
+        }
+        contents
+    }
+
+    fn take_block(&mut self, bytes: &[u8], nature: &Nature, first: bool) {
+        for (index, entry) in Entries::new(bytes, nature.layout, first).flatten().enumerate() {
+            if first && index == 1 {
+                self.parent = InodeNo(entry.header.inode);
+            }
+            if entry.header.inode != 0 && !(first && index < 2) {
+                self.push(NameRef {
+                    inode: entry.header.inode,
+                    file_type: entry.header.file_type,
+                    hash: entry.stored_hash,
+                    name: entry.name,
+                });
+            }
+        }
+    }
+
+    /// Adds a name.
+    pub fn push(&mut self, name: NameRef<'_>) {
+        self.names.push(Name {
+            inode: name.inode,
+            hash: name.hash,
+            start: self.bytes.len(),
+            len: name.name.len().min(NAME_LEN_MAX) as u8,
+            file_type: name.file_type,
+        });
+        self.bytes.extend_from_slice(&name.name[..name.name.len().min(NAME_LEN_MAX)]);
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The `index`th name, which there is.
+    pub fn name(&self, index: usize) -> NameRef<'_> {
+        let name = &self.names[index];
+        NameRef {
+            inode: name.inode,
+            file_type: name.file_type,
+            hash: name.hash,
+            name: &self.bytes[name.start..name.start + usize::from(name.len)],
+        }
+    }
+
+    /// All names, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = NameRef<'_>> {
+        (0..self.len()).map(|index| self.name(index))
+    }
+
+    /// Sorts out names that stand twice as the inspection said: the second name of the same file goes, and so does one that cannot
+    /// be changed, for it is encrypted; any other gets a suffix.
+    pub fn make_unique(&mut self, nature: &Nature) {
+        let mut unique = Contents::new(self.parent);
+        let mut seen = Names { folds: nature.casefold && !nature.encrypted, ..Names::default() };
+        for name in self.iter() {
+            match seen.inode_of(name.name) {
+                None => {
+                    seen.add(name.name, name.inode);
+                    unique.push(name);
+                }
+                Some(first) if first == name.inode || nature.encrypted => {}
+                Some(_) => {
+                    let other = seen.unique(name.name);
+                    seen.add(&other, name.inode);
+                    unique.push(NameRef { name: &other, ..name });
+                }
+            }
+        }
+        *self = unique;
+    }
+
+    /// Whether any two names are the same.
+    pub fn has_doubles(&self, nature: &Nature) -> bool {
+        let mut table = crate::directory::names::NameTable::default();
+        let folds = nature.casefold && !nature.encrypted;
+        for (index, name) in self.iter().enumerate() {
+            let place = crate::directory::names::EntryPlace { logical: 0, offset: index as u32 };
+            table.add(name.name, folds, place);
+        }
+        !table.suspects().is_empty()
+    }
+}
+
+/// Names that are taken.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Whether they compare without case.
+    pub folds: bool,
+    taken: HashMap<Vec<u8>, u32>,
+    /// The next number to be tried for a name, so that thousands of the same name take no longer than as many others.
+    next: HashMap<Vec<u8>, u32>,
+}
+
+impl Names {
+    fn key(&self, name: &[u8]) -> Vec<u8> {
+        if !self.folds {
+            return name.to_vec();
+        }
+        let mut folded = Vec::new();
+        casefold::fold(name, &mut folded);
+        folded
+    }
+
+    /// Where the name leads to, if it is taken.
+    pub fn inode_of(&self, name: &[u8]) -> Option<u32> {
+        self.taken.get(&self.key(name)).copied()
+    }
+
+    /// Takes a name.
+    pub fn add(&mut self, name: &[u8], inode: u32) {
+        let key = self.key(name);
+        self.taken.insert(key, inode);
+    }
+
+    /// A name like `name` that is not taken.
+    pub fn unique(&mut self, name: &[u8]) -> Vec<u8> {
+        let key = self.key(name);
+        let first = self.next.get(&key).copied().unwrap_or(0);
+        let candidates = (first..).map(|number| (number, with_suffix(name, number)));
+        let free = |(_, candidate): &(u32, Vec<u8>)| self.inode_of(candidate).is_none();
+        // There are more numbers than names.
+        let (number, found) = candidates.into_iter().find(free).unwrap_or((first, name.to_vec()));
+        self.next.insert(key, number.saturating_add(1));
+        found
+    }
+}
+
+/// `name~number`; a name that is too long for that loses its end.
+fn with_suffix(name: &[u8], number: u32) -> Vec<u8> {
+    let suffix = format!("~{number}");
+    let mut len = name.len().min(NAME_LEN_MAX - suffix.len());
+    if let Ok(text) = std::str::from_utf8(name) {
+        len = text.floor_char_boundary(len);
+    }
+    let mut with = name[..len].to_vec();
+    with.extend_from_slice(suffix.as_bytes());
+    with
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::testing::nature;
+
+    fn contents(names: &[(u32, &str)]) -> Contents {
+        let mut contents = Contents::new(InodeNo(2));
+        for (inode, name) in names {
+            contents.push(NameRef { inode: *inode, file_type: 1, hash: None, name: name.as_bytes() });
+        }
+        contents
+    }
+
+    fn unique(names: &[(u32, &str)], nature: &Nature) -> Vec<(u32, String)> {
+        let mut contents = contents(names);
+        contents.make_unique(nature);
+        contents.iter().map(|name| (name.inode, String::from_utf8_lossy(name.name).into_owned())).collect()
+    }
+
+    fn owned(names: &[(u32, &str)]) -> Vec<(u32, String)> {
+        names.iter().map(|(inode, name)| (*inode, (*name).to_owned())).collect()
+    }
+
+    #[test]
+    fn doubles_are_renamed_or_go() {
+        let nature = nature();
+        let names = [(13, "a"), (14, "a"), (13, "a"), (15, "a~0"), (16, "b"), (17, "a")];
+        let expected = owned(&[(13, "a"), (14, "a~0"), (15, "a~0~0"), (16, "b"), (17, "a~1")]);
+        assert_eq!(unique(&names, &nature), expected);
+        assert!(contents(&names).has_doubles(&nature) && !contents(&names[3..5]).has_doubles(&nature));
+        let encrypted = Nature { encrypted: true, ..nature };
+        assert_eq!(unique(&[(13, "a"), (14, "a")], &encrypted), owned(&[(13, "a")]));
+    }
+
+    #[test]
+    fn doubles_without_case() {
+        let nature = Nature { casefold: true, ..nature() };
+        let found = unique(&[(13, "straße"), (14, "STRASSE"), (15, "strasse~0")], &nature);
+        assert_eq!(found, owned(&[(13, "straße"), (14, "STRASSE~0"), (15, "strasse~0~0")]));
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let long = "ä".repeat(127) + "x";
+        let found = unique(&[(13, &long), (14, &long)], &nature());
+        assert_eq!(found[1].1, "ä".repeat(126) + "~0");
+    }
+
+    #[test]
+    fn many_of_one_name_take_linear_time() {
+        let names: Vec<(u32, &str)> = (0..20_000).map(|inode| (inode, "x")).collect();
+        assert_eq!(unique(&names, &nature()).len(), 20_000);
+    }
+}

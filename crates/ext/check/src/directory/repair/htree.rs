@@ -1,0 +1,160 @@
+//! Names laid out in blocks by their hashes, with an index.
+//!
+//! Block 0 is the root, then come the leaves, then the inner nodes, level by level from the bottom. Leaves are filled up to four
+//! fifths, so that the next names find room.
+
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::directory::EntryHeader;
+use fsmend_ext_format::htree::{
+    INDEX_ENTRY_LEN, IndexEntry, NODE_COUNT_OFFSET, ROOT_INFO_LEN, ROOT_INFO_OFFSET, expected_limit,
+    hash_version,
+};
+
+use super::contents::Contents;
+use super::linear::BlockWriter;
+use crate::Fs;
+use crate::directory::hashing::NameHasher;
+use crate::directory::leaf;
+use crate::directory::nature::Nature;
+
+/// Part of a leaf that stays free, if there is room enough.
+const SPARE_PART: usize = 5;
+
+/// The blocks of a directory with index, with room in its leaves or without. `None` when there can be no index: no hashes, or too
+/// many names.
+pub(super) fn blocks(
+    fs: &Fs<'_>,
+    nature: &Nature,
+    contents: &Contents,
+    is_roomy: bool,
+) -> Option<Vec<Vec<u8>>> {
+    let version = version(fs, nature);
+    let sorted = sorted(fs, nature, contents, version)?;
+    let spare = if is_roomy { leaf::capacity(nature) / SPARE_PART } else { 0 };
+    build(nature, contents, &sorted, version, spare)
+}
+
+/// The version that new indexes have.
+fn version(fs: &Fs<'_>, nature: &Nature) -> u8 {
+    match fs.superblock.s_def_hash_version {
+        _ if nature.layout.hash_behind_name => hash_version::SIPHASH,
+        version @ hash_version::LEGACY..=hash_version::TEA => version,
+        _ => hash_version::HALF_MD4,
+    }
+}
+
+/// Hashes, major and minor, with the numbers of the names that have them; ascending.
+fn sorted(fs: &Fs<'_>, nature: &Nature, contents: &Contents, version: u8) -> Option<Vec<(u32, u32, usize)>> {
+    let mut hasher = NameHasher::new(fs, version);
+    let mut sorted = Vec::with_capacity(contents.len());
+    for (index, name) in contents.iter().enumerate() {
+        let (major, minor) = hasher.hash(nature, name.name, name.hash)?;
+        sorted.push((major & !1, minor, index));
+    }
+    sorted.sort_unstable();
+    Some(sorted)
+}
+
+fn build(
+    nature: &Nature,
+    contents: &Contents,
+    sorted: &[(u32, u32, usize)],
+    version: u8,
+    spare: usize,
+) -> Option<Vec<Vec<u8>>> {
+    let mut blocks = vec![Vec::new()];
+    let mut entries = leaves(nature, contents, sorted, spare, &mut blocks);
+    let block_size = nature.layout.block_size as usize;
+    let checksums = nature.checksum_seed.is_some();
+    let root_offset = ROOT_INFO_OFFSET + usize::from(ROOT_INFO_LEN);
+    let in_root = usize::from(expected_limit(block_size, root_offset, checksums));
+    let in_node = usize::from(expected_limit(block_size, NODE_COUNT_OFFSET, checksums));
+    let mut levels = 0;
+    while entries.len() > in_root {
+        levels += 1;
+        if levels >= nature.levels_max {
+            return None;
+        }
+        let parts = entries.len().div_ceil(in_node);
+        let per_node = entries.len().div_ceil(parts);
+        let mut above = Vec::with_capacity(parts);
+        for part in entries.chunks(per_node) {
+            above.push(IndexEntry { hash: part.first()?.hash, block: u32::try_from(blocks.len()).ok()? });
+            blocks.push(node(nature, part, in_node));
+        }
+        entries = above;
+    }
+    blocks[0] = root(nature, contents, version, levels, &entries, (root_offset, in_root));
+    Some(blocks)
+}
+
+/// Fills leaves; returns an entry for each.
+fn leaves(
+    nature: &Nature,
+    contents: &Contents,
+    sorted: &[(u32, u32, usize)],
+    spare: usize,
+    blocks: &mut Vec<Vec<u8>>,
+) -> Vec<IndexEntry> {
+    let mut entries = vec![IndexEntry { hash: 0, block: blocks.len() as u32 }];
+    let mut writer = BlockWriter::new(nature);
+    let mut previous = None;
+    for (hash, _, index) in sorted {
+        let name = contents.name(*index);
+        if !writer.push(name, spare) {
+            if !writer.is_empty() {
+                blocks.push(std::mem::replace(&mut writer, BlockWriter::new(nature)).finish());
+                // Bit 0 says that names with this hash began in the block before.
+                let continued = u32::from(previous == Some(*hash));
+                entries.push(IndexEntry { hash: hash | continued, block: blocks.len() as u32 });
+            }
+            // Any name fits into an empty block.
+            writer.push(name, 0);
+        }
+        previous = Some(*hash);
+    }
+    blocks.push(writer.finish());
+    entries
+}
+
+fn node(nature: &Nature, entries: &[IndexEntry], limit: usize) -> Vec<u8> {
+    let mut block = vec![0; nature.layout.block_size as usize];
+    let free = EntryHeader { inode: 0, rec_len: block.len(), name_len: 0, file_type: 0 };
+    free.store(&mut block, 0, nature.layout);
+    put_entries(&mut block, NODE_COUNT_OFFSET, limit, entries);
+    seal(nature, &mut block, NODE_COUNT_OFFSET);
+    block
+}
+
+fn root(
+    nature: &Nature,
+    contents: &Contents,
+    version: u8,
+    levels: u8,
+    entries: &[IndexEntry],
+    (count_offset, limit): (usize, usize),
+) -> Vec<u8> {
+    let mut block = vec![0; nature.layout.block_size as usize];
+    let end = block.len();
+    leaf::put_dots(&mut block, nature, contents.parent, end);
+    block[ROOT_INFO_OFFSET..count_offset].copy_from_slice(&[0, 0, 0, 0, version, ROOT_INFO_LEN, levels, 0]);
+    put_entries(&mut block, count_offset, limit, entries);
+    seal(nature, &mut block, count_offset);
+    block
+}
+
+fn put_entries(block: &mut [u8], count_offset: usize, limit: usize, entries: &[IndexEntry]) {
+    for (entry, place) in entries.iter().zip(block[count_offset..].chunks_exact_mut(INDEX_ENTRY_LEN)) {
+        place[..4].copy_from_slice(&entry.hash.to_le_bytes());
+        place[4..].copy_from_slice(&entry.block.to_le_bytes());
+    }
+    // Limit and count stand where the first entry has no hash.
+    block[count_offset..count_offset + 2].copy_from_slice(&(limit as u16).to_le_bytes());
+    block[count_offset + 2..count_offset + 4].copy_from_slice(&(entries.len() as u16).to_le_bytes());
+}
+
+fn seal(nature: &Nature, block: &mut [u8], count_offset: usize) {
+    if let Some(seed) = nature.checksum_seed {
+        checksum::seal_htree(seed, block, count_offset);
+    }
+}

@@ -1,0 +1,91 @@
+//! Names laid out in blocks, one behind the other.
+
+use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, EntryHeader};
+
+use super::contents::{Contents, NameRef};
+use crate::directory::leaf;
+use crate::directory::nature::Nature;
+
+/// A block that is being filled with names.
+pub(super) struct BlockWriter<'n> {
+    nature: &'n Nature,
+    block: Vec<u8>,
+    /// Where the next record begins.
+    at: usize,
+    /// Where the last one began.
+    last: Option<usize>,
+}
+
+impl<'n> BlockWriter<'n> {
+    /// An empty block.
+    pub fn new(nature: &'n Nature) -> Self {
+        let block = vec![0; nature.layout.block_size as usize];
+        BlockWriter { nature, block, at: 0, last: None }
+    }
+
+    /// A first block: `.` and `..` stand in it.
+    pub fn first(nature: &'n Nature, contents: &Contents) -> Self {
+        let mut writer = BlockWriter::new(nature);
+        leaf::put_dots(&mut writer.block, nature, contents.parent, 2 * ENTRY_LEN_MIN);
+        BlockWriter { at: 2 * ENTRY_LEN_MIN, last: Some(ENTRY_LEN_MIN), ..writer }
+    }
+
+    /// Whether no name stands in it.
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// Adds a name, where `spare` bytes stay free; `false` when there is no room.
+    pub fn push(&mut self, name: NameRef<'_>, spare: usize) -> bool {
+        let layout = self.nature.layout;
+        let rec_len = layout.needed_len(name.name.len(), false);
+        if self.at + rec_len + spare > leaf::capacity(self.nature) {
+            return false;
+        }
+        let header = EntryHeader {
+            inode: name.inode,
+            rec_len,
+            name_len: name.name.len() as u8,
+            file_type: if self.nature.file_types { name.file_type } else { 0 },
+        };
+        header.store(&mut self.block, self.at, layout);
+        let start = self.at + ENTRY_HEADER_LEN;
+        self.block[start..start + name.name.len()].copy_from_slice(name.name);
+        if let (true, Some((major, minor))) = (layout.hash_behind_name, name.hash) {
+            let place = self.at + layout.needed_len(name.name.len(), true);
+            self.block[place..place + 4].copy_from_slice(&major.to_le_bytes());
+            self.block[place + 4..place + 8].copy_from_slice(&minor.to_le_bytes());
+        }
+        self.last = Some(self.at);
+        self.at += rec_len;
+        true
+    }
+
+    /// The block, whose last record takes what is left, sealed.
+    pub fn finish(mut self) -> Vec<u8> {
+        let (layout, end) = (self.nature.layout, leaf::capacity(self.nature));
+        let Some(last) = self.last else { return leaf::empty(self.nature, None) };
+        if let Some(header) = EntryHeader::at(&self.block, last, layout) {
+            EntryHeader { rec_len: end - last, ..header }.store(&mut self.block, last, layout);
+        }
+        if let Some(seed) = self.nature.checksum_seed {
+            fsmend_ext_format::checksum::seal_directory_leaf(seed, &mut self.block);
+        }
+        self.block
+    }
+}
+
+/// The blocks of a directory without index.
+pub(super) fn blocks(nature: &Nature, contents: &Contents) -> Vec<Vec<u8>> {
+    let mut blocks = Vec::new();
+    let mut writer = BlockWriter::first(nature, contents);
+    for name in contents.iter() {
+        if !writer.push(name, 0) {
+            blocks.push(std::mem::replace(&mut writer, BlockWriter::new(nature)).finish());
+            // Any name fits into an empty block.
+            writer.push(name, 0);
+        }
+    }
+    blocks.push(writer.finish());
+    blocks
+}

@@ -1,0 +1,147 @@
+//! Every directory and file gets a name again, and every `..` leads to where that stands.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fsmend_base::InodeNo;
+use fsmend_engine::inodes::Kind;
+use fsmend_engine::tree::TreeFinding;
+use fsmend_ext_format::inode::{RawInode, special};
+
+use super::contents::{Names, NewName};
+use super::{chains, insert, lost_found, remove};
+use crate::directory::Directory;
+use crate::directory::lost_found::NAME;
+use crate::directory::paths::entries_of;
+use crate::links;
+use crate::repair::Mender;
+
+const ROOT: InodeNo = InodeNo(special::ROOT);
+
+/// Mends what `findings` say, gives names in `lost+found` to what has none, and makes `..` right: of the directories in
+/// `parent_entries`, of those whose names moved.
+pub(super) fn connect(
+    mender: &mut Mender<'_>,
+    findings: Vec<TreeFinding>,
+    parent_entries: Vec<InodeNo>,
+    unfit_lost_found: Option<InodeNo>,
+) {
+    let mut parents: BTreeSet<InodeNo> = parent_entries.into_iter().collect();
+    let mut homeless = BTreeSet::new();
+    for finding in findings {
+        match finding {
+            TreeFinding::Unconnected(inode) => {
+                homeless.insert(inode);
+            }
+            TreeFinding::Looped(inode) => {
+                cut_loop(mender, inode);
+                homeless.insert(inode);
+            }
+            TreeFinding::ParentEntryWrong { inode, .. } => {
+                parents.insert(inode);
+            }
+        }
+    }
+    if let Some(inode) = unfit_lost_found {
+        // The check has taken its link back.
+        remove::names(mender, ROOT, &|other, name| other == inode && name == NAME);
+        if let Some(fact) = mender.inodes.directory(inode) {
+            fact.parent.store(0, Relaxed);
+            homeless.insert(inode);
+        }
+    }
+    parents.extend(&homeless);
+    homeless.extend(unattached(mender));
+    shelter(mender, homeless.into_iter().collect());
+    for inode in parents {
+        settle_parent(mender, inode);
+    }
+}
+
+/// Takes the name of a directory away that stands below itself.
+fn cut_loop(mender: &Mender<'_>, inode: InodeNo) {
+    let Some(fact) = mender.inodes.directory(inode) else { return };
+    let holder = InodeNo(fact.parent.load(Relaxed));
+    remove::names(mender, holder, &|other, _| other == inode);
+    mender.inodes.withdraw_link(inode);
+    fact.parent.store(0, Relaxed);
+}
+
+/// Inodes with contents that no name leads to.
+fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
+    let mut found = Vec::new();
+    for chunk in 0..mender.inodes.chunk_count() {
+        let mut nameless = Vec::new();
+        mender.inodes.visit_chunk(chunk, |inode, fact, _, observed| {
+            let is_file = !matches!(fact.kind(), Kind::Unused | Kind::Directory);
+            if is_file && observed == 0 && links::has_names(&mender.fs, inode, fact) {
+                nameless.push(inode);
+            }
+        });
+        nameless.retain(|inode| {
+            let record = mender.read_inode(*inode);
+            record.is_some_and(|record| !links::is_empty(&RawInode::from_record(&record)))
+        });
+        found.extend(nameless);
+    }
+    found
+}
+
+/// Puts names for `homeless` inodes into `lost+found`, or into the root where there is no room for that.
+fn shelter(mender: &mut Mender<'_>, homeless: Vec<InodeNo>) {
+    if homeless.is_empty() {
+        return;
+    }
+    let mut rest = &homeless[..];
+    for home in [lost_found::open_or_make(mender), Some(ROOT)].into_iter().flatten() {
+        let names = names_for(mender, home, rest);
+        let done = insert::names(mender, home, &names);
+        for inode in &rest[..done] {
+            mender.inodes.observe_link(*inode);
+            if let Some(fact) = mender.inodes.directory(*inode) {
+                fact.parent.store(home.0, Relaxed);
+            }
+        }
+        rest = &rest[done..];
+        if rest.is_empty() {
+            return;
+        }
+    }
+}
+
+/// A name for each inode that is not taken in `home`: a hash sign and its number.
+fn names_for(mender: &Mender<'_>, home: InodeNo, inodes: &[InodeNo]) -> Vec<NewName> {
+    let mut taken = Names::default();
+    if let Some(directory) = Directory::open(&mender.fs, home) {
+        entries_of(&mender.fs, &directory, &mut |inode, name| {
+            if name.starts_with(b"#") {
+                taken.add(name, inode.0);
+            }
+        });
+    }
+    let name_of = |inode: &InodeNo| {
+        let mut name = format!("#{inode}").into_bytes();
+        if taken.inode_of(&name).is_some() {
+            name = taken.unique(&name);
+        }
+        NewName { inode: *inode, file_type: mender.inodes.kind(*inode) as u8, name }
+    };
+    inodes.iter().map(name_of).collect()
+}
+
+/// Makes `..` of a directory lead to where its name stands, and counts that.
+fn settle_parent(mender: &Mender<'_>, inode: InodeNo) {
+    let Some(fact) = mender.inodes.directory(inode) else { return };
+    let parent = if inode == ROOT { ROOT } else { InodeNo(fact.parent.load(Relaxed)) };
+    if parent.0 == 0 || mender.inodes.kind(inode) != Kind::Directory {
+        return;
+    }
+    chains::set_parent(mender, inode, parent);
+    let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
+    if before != parent {
+        if before.0 != 0 {
+            mender.inodes.withdraw_link(before);
+        }
+        mender.inodes.observe_link(parent);
+    }
+}
