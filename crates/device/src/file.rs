@@ -5,6 +5,8 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, ioctl_blksszget, seek};
 use rustix::io::{Errno, pread};
@@ -17,6 +19,16 @@ const TRANSIENT_RETRIES_MAX: u32 = 16;
 /// How often a read that failed on the medium is tried again: some controllers succeed the second time.
 const MEDIUM_RETRIES_MAX: u32 = 1;
 
+/// What is read in such small pieces is read for its own sake, or because a larger piece failed ([`crate::salvage`]): it gets more tries.
+const PATIENT_BYTES_MAX: usize = 4096;
+
+/// Pauses before the further tries of a small read: long enough for a cable, a controller or a network to come back.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+
+/// So many pauses are made in all: a disk with many bad sectors has no errors that pass.
+const PAUSES_MAX: u32 = 30;
+
 /// A regular file or a block device.
 #[derive(Debug)]
 pub struct FileDevice {
@@ -24,6 +36,8 @@ pub struct FileDevice {
     file: File,
     len: u64,
     sector_size: Option<u32>,
+    /// Pauses that may still be made.
+    patience: AtomicU32,
 }
 
 impl FileDevice {
@@ -41,7 +55,7 @@ impl FileDevice {
         // Block devices have no length in their inode; the end to which one can seek is right for both kinds.
         let len = seek(&file, SeekFrom::End(0))?;
         let sector_size = if kind == FileType::BlockDevice { ioctl_blksszget(&file).ok() } else { None };
-        Ok(FileDevice { name, file, len, sector_size })
+        Ok(FileDevice { name, file, len, sector_size, patience: AtomicU32::new(PAUSES_MAX) })
     }
 
     /// The open file.
@@ -75,11 +89,9 @@ impl Device for FileDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         let len = buf.len() as u64;
         check_bounds(offset, len, self.len)?;
-        read_fully(offset, buf, |at, rest| pread(&self.file, rest, at)).map_err(|kind| ReadError {
-            offset,
-            len,
-            kind,
-        })
+        let patience = if buf.len() <= PATIENT_BYTES_MAX { &self.patience } else { &AtomicU32::new(0) };
+        let read = || read_fully(offset, buf, |at, rest| pread(&self.file, rest, at));
+        read_patiently(patience, std::thread::sleep, read).map_err(|kind| ReadError { offset, len, kind })
     }
 
     fn readahead(&self, offset: u64, len: u64) {
@@ -92,6 +104,25 @@ impl Device for FileDevice {
     fn direct(&self) -> Option<Direct<'_>> {
         Some(Direct { fd: self.file.as_fd(), shift: 0 })
     }
+}
+
+/// Tries again after each pause, as long as there is patience left. What fails then, lasts.
+fn read_patiently(
+    patience: &AtomicU32,
+    pause: impl Fn(Duration),
+    mut read: impl FnMut() -> Result<(), ReadErrorKind>,
+) -> Result<(), ReadErrorKind> {
+    let mut result = read();
+    for duration in PAUSES {
+        let may_pass = matches!(result, Err(ReadErrorKind::Io(_)));
+        let take = |left: u32| left.checked_sub(1);
+        if !may_pass || patience.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            break;
+        }
+        pause(duration);
+        result = read();
+    }
+    result
 }
 
 /// Fills `buf` from `offset` by calling `read` until all is there. Short reads go on, transient errors and failures
@@ -147,6 +178,25 @@ mod tests {
         let (result, _, calls) = scripted(&[Err(Errno::IO); 5]);
         assert!(matches!(result, Err(ReadErrorKind::Io(_))));
         assert_eq!(calls, 2);
+    }
+
+    #[test]
+    fn errors_that_pass_are_waited_for_and_lasting_ones_not_for_ever() {
+        let (patience, pauses) = (AtomicU32::new(5), AtomicU32::new(0));
+        let read = |failures: u32| {
+            let mut left = failures;
+            let pause = |_| pauses.store(pauses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let error = ReadErrorKind::Io("planned".to_owned());
+            let result = read_patiently(&patience, pause, || match left.checked_sub(1) {
+                Some(rest) => {
+                    left = rest;
+                    Err(error.clone())
+                }
+                None => Ok(()),
+            });
+            (result.is_ok(), pauses.swap(0, Ordering::Relaxed))
+        };
+        assert_eq!([read(0), read(2), read(9), read(1)], [(true, 0), (true, 2), (false, 3), (false, 0)]);
     }
 
     #[test]

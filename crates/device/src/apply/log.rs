@@ -177,11 +177,14 @@ impl<'l> Log<'l> {
         self.file.sync().map_err(ApplyError::LogNotWritten)
     }
 
-    /// A log that is there. `None` if it was never completed. Takes as much memory as its plan, which is bounded by its length.
+    /// A log that is there. `None` if it was never completed. Takes a few times as much memory as its plan.
     pub fn read(file: &'l dyn LogFile) -> Result<Option<Log<'l>>, ApplyError> {
         let Some(slot) = newest_slot(file)? else { return Ok(None) };
         let damaged = ApplyError::LogDamaged;
         let header = Header::read(file)?.ok_or(damaged("its header is damaged"))?;
+        if header.plan_len > Plan::BYTES_MAX {
+            return Err(damaged("its plan is too large"));
+        }
         if file.len() < header.len().ok_or(damaged("its header is damaged"))? {
             return Err(damaged("its end is missing"));
         }

@@ -68,11 +68,11 @@ pub fn find_open_log(path: &Path, start: u64, device: &dyn Device, state_folder:
     let beside = place_beside(path).and_then(|place| {
         let names = place.file_name()?.to_string_lossy().into_owned();
         let files = logs_in(place.parent()?, |name| is_numbered(name, &names));
-        first_open(files, |log, glance| target.may_own(log, glance))
+        first_open(files, true, |log, glance| target.may_own(log, glance))
     });
     beside.or_else(|| {
         let files = logs_in(state_folder, |name| name.contains(SUFFIX));
-        first_open(files, |log, glance| target.owns(log, glance))
+        first_open(files, false, |log, glance| target.owns(log, glance))
     })
 }
 
@@ -111,16 +111,30 @@ impl Wanted<'_> {
     }
 }
 
-/// The first of `files` that is not closed and that `is_ours`.
-fn first_open(files: Vec<PathBuf>, is_ours: impl Fn(&LogOnDisk, &Glance) -> bool) -> Option<FoundLog> {
-    files.into_iter().find_map(|file| {
-        let log = LogOnDisk::open(&file).ok()?;
-        // What cannot even be glanced at is shown to the caller, who will be told why.
-        let Ok(glance) = glance(&log) else { return Some(FoundLog { log, state: LogState::Applying }) };
+/// The first of `files` that `is_ours` and open; if there is none, the first that was never completed.
+/// What cannot even be glanced at, and lies `beside` the target, is shown to the caller, who will be told why.
+fn first_open(
+    files: Vec<PathBuf>,
+    beside: bool,
+    is_ours: impl Fn(&LogOnDisk, &Glance) -> bool,
+) -> Option<FoundLog> {
+    let mut incomplete = None;
+    for file in files {
+        let Ok(log) = LogOnDisk::open(&file) else { continue };
+        let glance = match glance(&log) {
+            Ok(glance) => glance,
+            Err(_) if beside => return Some(FoundLog { log, state: LogState::Applying }),
+            Err(_) => continue,
+        };
         let state = glance.state;
-        let waits = state.is_open() || state == LogState::Incomplete;
-        (waits && is_ours(&log, &glance)).then_some(FoundLog { log, state })
-    })
+        if state.is_open() && is_ours(&log, &glance) {
+            return Some(FoundLog { log, state });
+        }
+        if state == LogState::Incomplete && incomplete.is_none() && is_ours(&log, &glance) {
+            incomplete = Some(FoundLog { log, state });
+        }
+    }
+    incomplete
 }
 
 /// Where the log of an image file lies, without number; `None` if the target is no regular file.

@@ -149,6 +149,9 @@ impl fmt::Display for Differences {
 }
 
 impl Plan {
+    /// Longer plans are not made and not read: they are held in memory.
+    pub const BYTES_MAX: u64 = 1 << 30;
+
     /// The plan as it is saved.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

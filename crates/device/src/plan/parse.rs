@@ -43,6 +43,9 @@ impl Header<'_> {
             return Err(PlanError::Format("the identity is too long"));
         }
         let len = HEADER_BYTES + self.identity.len() + self.text.len() + records.len() + TRAILER_BYTES;
+        if len as u64 > Plan::BYTES_MAX {
+            return Err(PlanError::TooLarge { len: len as u64, max: Plan::BYTES_MAX });
+        }
         let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());

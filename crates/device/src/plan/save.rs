@@ -19,8 +19,9 @@ impl Plan {
         saved.and_then(|()| sync_folder_of(path)).map_err(|error| PlanError::Io(error.to_string()))
     }
 
-    /// The plan in the file `path`, if that has at most `bytes_max` bytes.
+    /// The plan in the file `path`, if that has at most `bytes_max` bytes, and [`Plan::BYTES_MAX`].
     pub fn load(path: &Path, bytes_max: u64) -> Result<Plan, PlanError> {
+        let bytes_max = bytes_max.min(Plan::BYTES_MAX);
         let io = |error: io::Error| PlanError::Io(error.to_string());
         let kind = fs::metadata(path).map_err(io)?;
         if !kind.is_file() {
