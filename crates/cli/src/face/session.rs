@@ -20,6 +20,7 @@ use super::config::Config;
 use super::options::{Mode, Options};
 use super::out::{Expansion, Out};
 use super::place::{self, Access};
+use super::problems;
 use super::progress::Meter;
 use super::summary::clean_line;
 use super::telling::Outcome;
@@ -259,11 +260,12 @@ impl Session {
         };
         let report = Report::new(findings);
         self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
-        if report.is_damaged() {
+        let leaves_errors = problems::leaves_errors(&report);
+        if leaves_errors {
             self.warn_of_errors();
         }
         self.close(&summary, &stats);
-        if report.is_damaged() { exit::PROBLEMS } else { exit::CLEAN }
+        if leaves_errors { exit::PROBLEMS } else { exit::CLEAN }
     }
 
     /// Works out a repair and writes it, as far as it is allowed.

@@ -25,7 +25,7 @@ pub fn closing_line(name: &str, summary: &Summary) -> String {
 
 /// `part` of `whole`, rounded.
 fn tenths_of_percent(part: u64, whole: u64) -> u64 {
-    if whole == 0 { 0 } else { (part.saturating_mul(10_000) / whole + 5) / 10 }
+    part.saturating_mul(10_000).checked_div(whole).map_or(0, |share| (share + 5) / 10)
 }
 
 #[cfg(test)]

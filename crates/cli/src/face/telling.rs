@@ -95,7 +95,8 @@ impl Session {
         }
         for told in passes.iter().flat_map(|(_, told)| told) {
             let text = format!("{name}: {}  FIXED.\n", told.sentence());
-            if told.log_only || self.config.is_silent(told.problem.row) {
+            let row = told.problem.row;
+            if told.log_only || self.config.is_silent(row).unwrap_or_else(|| problems::is_unspoken(row)) {
                 self.out.log_only(&text);
             } else {
                 self.out.print(&text);
