@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
 
 use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
 use fsmend_engine::Progress;
@@ -26,7 +25,7 @@ use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
 use crate::writing::{self, Hold};
-use crate::{ask, check, exit, machine, target};
+use crate::{ask, check, exit, machine, mmp, target};
 
 /// A run of the face.
 pub struct Session {
@@ -81,7 +80,7 @@ impl Session {
     /// Opens what the command line names; the exit code if that is not possible or not allowed.
     pub fn new(program: &str, options: Options, config: Config) -> Result<Self, u8> {
         let watch = Stopwatch::start();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = machine::seconds_since_epoch();
         let given = place::name("", options.name.as_ref().unwrap_or(&options.device));
         let device_file = given.rsplit('/').next().unwrap_or_default().to_owned();
         let expansion = Expansion { device: &device_file, now };
@@ -152,6 +151,11 @@ impl Session {
     }
 
     fn run_from_start(&mut self) -> u8 {
+        if self.hold.is_some()
+            && let Err(refusal) = self.wait_for_others()
+        {
+            return self.refuse(&Refused { refusal, findings: Default::default() });
+        }
         let options = match self.check_options() {
             Ok(options) => options,
             Err(refusal) => return self.refuse(&Refused { refusal, findings: Default::default() }),
@@ -176,6 +180,12 @@ impl Session {
         }
         let was_unclean = seen.state & STATE_VALID == 0;
         if self.options.mode == Mode::No { self.look(&options) } else { self.mend(options, was_unclean) }
+    }
+
+    fn wait_for_others(&mut self) -> Result<(), Refusal> {
+        let (out, name) = (&mut self.out, &self.name);
+        let tell = |sentence: String| out.print(&format!("{name}: {sentence}\n"));
+        mmp::wait_for_rest(&self.device, self.now, tell, &self.cancel)
     }
 
     fn check_options(&self) -> Result<CheckOptions, Refusal> {
