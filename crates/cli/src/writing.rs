@@ -142,6 +142,11 @@ impl Hold {
         Ok(written)
     }
 
+    /// Tells the device that bytes are not needed any more; whether it could be told.
+    pub fn discard(&self, offset: u64, len: u64) -> bool {
+        self.target.device.discard(offset, len)
+    }
+
     /// Writes a change that stands for itself, such as a time in the superblock, without a log.
     pub fn note(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         let device = &self.target.device;

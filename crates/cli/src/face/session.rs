@@ -188,7 +188,7 @@ impl Session {
         mmp::wait_for_rest(&self.device, self.now, tell, &self.cancel)
     }
 
-    fn check_options(&self) -> Result<CheckOptions, Refusal> {
+    pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
         Ok(CheckOptions {
