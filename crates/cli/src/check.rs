@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use fsmend_device::{Device, ReadBackend};
 use fsmend_engine::Progress;
@@ -114,7 +114,7 @@ fn options(
         replay: !arguments.no_replay,
         superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
         external_journal,
-        now: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        now: machine::seconds_since_epoch(),
         backend: match arguments.backend {
             Backend::Auto => ReadBackend::Auto,
             Backend::Uring => ReadBackend::Uring,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::time::SystemTime;
 
 use fsmend_ext_check::run::{Meter, StageClock};
 use rustix::time::{ClockId, clock_gettime};
@@ -22,6 +23,11 @@ pub fn meter() -> Meter {
         cpu_ns: nanoseconds(ClockId::ProcessCPUTime),
         peak_memory: peak_memory().unwrap_or(0),
     }
+}
+
+/// Seconds since the epoch.
+pub fn seconds_since_epoch() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {

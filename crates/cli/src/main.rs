@@ -13,6 +13,7 @@ mod explain;
 mod face;
 mod json;
 mod machine;
+mod mmp;
 mod numbers;
 mod outcome;
 mod output;

@@ -14,6 +14,8 @@ use fsmend_device::{
 };
 use fsmend_ext_check::repair;
 
+use crate::{machine, mmp};
+
 /// A target that nobody else uses as long as this lives.
 pub struct Hold {
     /// The path as the user named it.
@@ -140,6 +142,11 @@ impl Hold {
         Ok(written)
     }
 
+    /// Tells the device that bytes are not needed any more; whether it could be told.
+    pub fn discard(&self, offset: u64, len: u64) -> bool {
+        self.target.device.discard(offset, len)
+    }
+
     /// Writes a change that stands for itself, such as a time in the superblock, without a log.
     pub fn note(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         let device = &self.target.device;
@@ -154,9 +161,37 @@ pub fn plan(
     text: &str,
     changes: &[(u64, Vec<u8>)],
 ) -> Result<Plan, Failure> {
-    let (marker, last) = (repair::marker(device, changes), repair::last(changes));
+    let now = machine::seconds_since_epoch();
+    let rest = mmp::rest(device, now).filter(|rest| changes.iter().all(|change| is_apart(change, rest)));
+    let joined;
+    let changes = match rest {
+        Some(rest) if !changes.is_empty() => {
+            joined = with(changes, rest);
+            &joined
+        }
+        _ => changes,
+    };
+    let mut marker = repair::marker(device, changes);
+    // What is marked is compared before anything is written: whoever has mounted the file system meanwhile has changed the
+    // MMP block.
+    marker.extend(mmp::mark(device, now));
+    marker.sort_unstable();
+    let last = repair::last(changes);
     let draft = Draft { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
     Plan::make(device, &draft).map_err(Failure::Plan)
+}
+
+fn is_apart(one: &(u64, Vec<u8>), other: &(u64, Vec<u8>)) -> bool {
+    let end = |change: &(u64, Vec<u8>)| change.0.saturating_add(change.1.len() as u64);
+    end(one) <= other.0 || end(other) <= one.0
+}
+
+/// The changes with one more, in its place.
+fn with(changes: &[(u64, Vec<u8>)], more: (u64, Vec<u8>)) -> Vec<(u64, Vec<u8>)> {
+    let mut all = changes.to_vec();
+    let place = all.partition_point(|change| change.0 < more.0);
+    all.insert(place, more);
+    all
 }
 
 /// What became of an interrupted run, in a sentence; `None` if there is nothing to tell.

@@ -351,3 +351,46 @@ fn relations_of_the_configuration_are_followed() {
     let logged = std::fs::read_to_string(log.join("x.img log")).unwrap();
     assert!(logged.contains(": clean, ") && logged.contains("Pass 5"), "{logged}");
 }
+
+#[test]
+fn the_counts_of_verbose_runs() {
+    if !have("face: -v", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-verbose");
+    let image = folder.image("x.img", &[]);
+    for request in
+        ["symlink s a/one", "mknod p p", "mknod c c 1 3", "link a/one h", "sif a/one links_count 2"]
+    {
+        debugfs(&image, request);
+    }
+    let (theirs, ours) = (stdout(&e2fsck("-fnv", &image)), stdout(&face("-fnv", &image)));
+    for line in theirs.lines().filter(|line| line.starts_with("   ") && !line.contains("non-contiguous dir"))
+    {
+        assert!(ours.lines().any(|own| own == line), "{line} is not in {ours}");
+    }
+}
+
+#[test]
+fn free_blocks_are_discarded_when_that_is_asked_for() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    if !have("face: -E discard", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-discard");
+    let image = folder.image("x.img", &["-b", "1024"]);
+    let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
+    // The last MiB holds nothing: whoever wrote here has been deleted.
+    file.write_all_at(&[7; 1 << 19], 7 << 20).unwrap();
+    file.sync_all().unwrap();
+    let before = std::fs::metadata(&image).unwrap().blocks();
+    assert_eq!(code(&face("-fp", &image)), 0);
+    assert_eq!(std::fs::metadata(&image).unwrap().blocks(), before, "not unasked");
+    let output = face("-fp -E discard", &image);
+    assert_eq!((code(&output), stderr(&output)), (0, String::new()));
+    let after = std::fs::metadata(&image).unwrap().blocks();
+    assert!(after + 1000 <= before, "{before} {after}");
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    let one = host::run("debugfs", ["-R", "cat a/one", image.to_str().unwrap()]).unwrap();
+    assert_eq!(one.stdout, std::fs::read("/etc/passwd").unwrap(), "files are as they were");
+}

@@ -244,3 +244,71 @@ fn usage_errors_exit_16() {
         assert_eq!(code(&output), 16, "{arguments:?}");
     }
 }
+
+/// A log that a run was killed over: the plan of a repair, begun and not finished.
+fn interrupt(image: &Path, plan: &Path) {
+    use fsmend_device::{ApplyOptions, Control, OpenOptions, Plan, Progress, Step, WriteOptions};
+    let whole = OpenOptions { offset: Some(0), partition: None };
+    let opened = fsmend_device::open_writable(image, &whole, WriteOptions::default()).unwrap();
+    let log = fsmend_device::create_log(image, Path::new("/nonexistent")).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop_in_the_middle = |progress: Progress| {
+        stop.store(progress.step == Step::Mark, std::sync::atomic::Ordering::Relaxed);
+    };
+    let control = Control { stop: &stop, progress: &stop_in_the_middle };
+    let options = ApplyOptions { start: 0, keep_undo: false, control };
+    let plan = Plan::load(plan, 1 << 30).unwrap();
+    let error = fsmend_device::apply(&plan, &*opened.targets[0].device, &log, &options).unwrap_err();
+    assert!(error.is_begun(), "{error}");
+}
+
+#[test]
+fn the_next_run_finishes_what_was_interrupted() {
+    if !ready("repair: interrupted") {
+        return;
+    }
+    let folder = Folder::new("repair-interrupted");
+    for arguments in [&["repair", "-y"] as &[&str], &["e2fsck", "-p"], &["e2fsck", "-fy"], &["repair", "-p"]]
+    {
+        let image = damaged(&folder, "x.img");
+        let plan = folder.path("plan");
+        assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
+        interrupt(&image, &plan);
+        assert_ne!(code(&e2fsck("-n", &image)), 1, "the superblock says that something is going on");
+        let finished = on(&image, arguments);
+        assert_eq!(code(&finished), 1, "{arguments:?}: {}{}", stdout(&finished), stderr(&finished));
+        assert!(stdout(&finished).contains("interrupted"), "{arguments:?}: {}", stdout(&finished));
+        assert_eq!(code(&e2fsck("-fn", &image)), 0, "{arguments:?}");
+        assert!(!folder.path("x.img.fsmend-undo").exists(), "{arguments:?}: the log is gone");
+    }
+}
+
+#[test]
+fn a_file_system_in_use_elsewhere_is_left_alone() {
+    if !ready("repair: multiple-mount protection") {
+        return;
+    }
+    let folder = Folder::new("repair-mmp");
+    // Programs of e2fsprogs wait for seconds whenever they write such an image: it is filled before it gets the feature.
+    let image = folder.image("x.img", &["-O", "^metadata_csum"]);
+    debugfs(&image, "sif <2> links_count 9");
+    host::run("tune2fs", ["-O", "mmp", image.to_str().unwrap()]).unwrap();
+    let before = std::fs::read(&image).unwrap();
+    let repaired = on(&image, &["repair", "-y"]);
+    assert_eq!(code(&repaired), 1, "{}", stderr(&repaired));
+    assert_eq!(code(&e2fsck("-fn", &image)), 0, "the block is at rest again");
+    let undo = folder.path("x.img.fsmend-undo");
+    assert_eq!(code(&fsmend(&["undo", undo.to_str().unwrap()])), 0);
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+    let mut bytes = before;
+    let at = bytes.windows(4).position(|word| word == 0x004D_4D50_u32.to_le_bytes()).unwrap();
+    bytes[at + 4..at + 8].copy_from_slice(&0xE24D_4D50_u32.to_le_bytes());
+    bytes[at + 0x10..at + 0x14].copy_from_slice(b"far\0");
+    std::fs::write(&image, &bytes).unwrap();
+    for arguments in [&["repair", "-y"] as &[&str], &["e2fsck", "-fy"]] {
+        let refused = on(&image, arguments);
+        assert_eq!(code(&refused), 8, "{arguments:?}: {}", stdout(&refused));
+        assert!(stderr(&refused).contains("far"), "{arguments:?}: {}", stderr(&refused));
+        assert_eq!(std::fs::read(&image).unwrap(), bytes);
+    }
+}

@@ -84,9 +84,9 @@ impl Config {
         self.treatment(row, |treatment| treatment.preen_ok).unwrap_or(row.preen)
     }
 
-    /// Whether an unattended repair keeps silent about problems of this kind.
-    pub fn is_silent(&self, row: &Row) -> bool {
-        self.treatment(row, |treatment| treatment.preen_nomessage).unwrap_or(false)
+    /// Whether an unattended repair keeps silent about problems of this kind, if the file says anything about it.
+    pub fn is_silent(&self, row: &Row) -> Option<bool> {
+        self.treatment(row, |treatment| treatment.preen_nomessage)
     }
 
     /// How many problems of this kind are told.

@@ -83,7 +83,7 @@ impl Expansion<'_> {
         match letter {
             'd' => format!("{day:02}"),
             'D' => format!("{year}{month:02}{day:02}"),
-            'h' => hostname(),
+            'h' => crate::mmp::node().replace('/', "_"),
             'H' => format!("{hour:02}"),
             'm' => format!("{month:02}"),
             'M' => format!("{minute:02}"),
@@ -100,11 +100,6 @@ impl Expansion<'_> {
             other => format!("%{other}"),
         }
     }
-}
-
-fn hostname() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().replace('/', "_")
 }
 
 /// Year, month and day of a day counted from the beginning of 1970, by whole cycles of 400 years.

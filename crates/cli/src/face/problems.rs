@@ -2,7 +2,7 @@
 //! done.
 
 use fsmend_engine::report::Report;
-use fsmend_engine::{Problem, Severity};
+use fsmend_engine::{Problem, Row, Severity};
 
 use super::config::Config;
 use crate::numbers::counted;
@@ -15,6 +15,18 @@ pub const PASSES: [&str; 5] = [
     "connections between directories",
     "numbers of links",
     "bitmaps and totals of groups",
+];
+
+/// Codes of e2fsck for problems that its `-n` tells and does not count as errors.
+const NOT_COUNTED: [u32; 19] = [
+    0x00_001A, 0x00_0031, 0x00_0032, 0x00_0043, 0x00_0046, 0x00_0047, 0x00_0048, 0x00_004B, 0x01_0030,
+    0x01_0033, 0x01_0076, 0x01_007F, 0x01_0082, 0x02_0024, 0x02_0027, 0x04_0001, 0x05_000D, 0x05_000F,
+    0x06_000D,
+];
+/// Codes of e2fsck for problems that it mends without a word when it preens: the bookkeeping of pass 5.
+const UNSPOKEN: [u32; 15] = [
+    0x05_0004, 0x05_0005, 0x05_0006, 0x05_0008, 0x05_0009, 0x05_000A, 0x05_000B, 0x05_000C, 0x05_000D,
+    0x05_000E, 0x05_000F, 0x05_0014, 0x05_0015, 0x05_0016, 0x05_0017,
 ];
 
 /// One problem that is going to be told.
@@ -80,7 +92,68 @@ pub fn first_unsafe<'a, 'r>(passes: &'a [(usize, Vec<Told<'r>>)], config: &Confi
     passes.iter().flat_map(|(_, told)| told).find(|told| !config.preen_ok(told.problem.row))
 }
 
+/// Whether a file system that keeps these problems counts as one with errors.
+pub fn leaves_errors(report: &Report) -> bool {
+    report.damage().any(|group| !all_among(group.row.peers, &NOT_COUNTED))
+}
+
+/// Whether an unattended repair keeps silent about problems of this kind.
+pub fn is_unspoken(row: &Row) -> bool {
+    all_among(row.peers, &UNSPOKEN)
+}
+
+fn all_among(peers: &[u32], codes: &[u32]) -> bool {
+    !peers.is_empty() && peers.iter().all(|peer| codes.contains(peer))
+}
+
 /// How many problems in all are worth a repair.
 pub fn count(report: &Report) -> u64 {
     report.groups.iter().filter(|group| group.row.severity > Severity::Note).map(|group| group.total).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use fsmend_engine::Findings;
+    use fsmend_ext_check::catalogue;
+
+    use super::*;
+
+    fn row(code: &str) -> &'static Row {
+        catalogue::find(code).expect("the row is in the catalogue")
+    }
+
+    fn report(codes: &[&str]) -> Report {
+        let problems: Vec<Problem> = codes.iter().map(|code| Problem::new(row(code))).collect();
+        let counts = codes.iter().map(|code| (row(code).code, 1)).collect();
+        Report::new(Findings::from_parts(problems, counts))
+    }
+
+    #[test]
+    fn stale_totals_are_no_errors() {
+        assert!(!leaves_errors(&report(&["ext.allocation.totals-stale"])));
+        assert!(leaves_errors(&report(&["ext.allocation.totals-stale", "ext.inode.links-mismatch"])));
+        assert!(
+            is_unspoken(row("ext.allocation.totals-stale")) && !is_unspoken(row("ext.inode.links-mismatch"))
+        );
+    }
+
+    #[test]
+    fn problems_are_told_in_the_order_of_passes() {
+        let report =
+            report(&["ext.allocation.totals-stale", "ext.inode.links-mismatch", "ext.directory.unconnected"]);
+        let passes = by_pass(&report, &Config::default());
+        let told: Vec<(usize, &str)> = passes
+            .iter()
+            .flat_map(|(pass, told)| told.iter().map(|told| (*pass, told.problem.row.code)))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (3, "ext.directory.unconnected"),
+                (4, "ext.inode.links-mismatch"),
+                (5, "ext.allocation.totals-stale")
+            ]
+        );
+        assert!(first_unsafe(&passes, &Config::default()).is_some());
+    }
 }

@@ -49,7 +49,7 @@ impl Meter {
         let sink = match descriptor {
             None | Some(0) if is_terminal => Sink::Bar,
             None | Some(0) => Sink::Nothing,
-            Some(number) => Sink::Lines(open_descriptor(number.unsigned_abs())?),
+            Some(number) => Sink::Lines(fsmend_device::inherited(number.unsigned_abs())?),
         };
         let shown = descriptor.is_some_and(|number| number >= 0);
         let drawn = Drawn { sink, told: None, bar_is_on_screen: false };
@@ -138,12 +138,6 @@ impl Meter {
         };
         drawn.bar_is_on_screen = matches!(drawn.sink, Sink::Bar);
     }
-}
-
-/// The descriptor that the caller left open for us.
-fn open_descriptor(number: u32) -> std::io::Result<File> {
-    // Opened anew by its name under /proc, because only the standard descriptors can be had without unsafe code.
-    std::fs::OpenOptions::new().append(true).open(format!("/proc/self/fd/{number}"))
 }
 
 /// The lines from what was told last to `share`: every pass on the way is opened and closed.

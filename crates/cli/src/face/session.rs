@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
 
 use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
 use fsmend_engine::Progress;
@@ -20,12 +19,13 @@ use super::config::Config;
 use super::options::{Mode, Options};
 use super::out::{Expansion, Out};
 use super::place::{self, Access};
+use super::problems;
 use super::progress::Meter;
 use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
 use crate::writing::{self, Hold};
-use crate::{ask, check, exit, machine, target};
+use crate::{ask, check, exit, machine, mmp, target};
 
 /// A run of the face.
 pub struct Session {
@@ -80,7 +80,7 @@ impl Session {
     /// Opens what the command line names; the exit code if that is not possible or not allowed.
     pub fn new(program: &str, options: Options, config: Config) -> Result<Self, u8> {
         let watch = Stopwatch::start();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = machine::seconds_since_epoch();
         let given = place::name("", options.name.as_ref().unwrap_or(&options.device));
         let device_file = given.rsplit('/').next().unwrap_or_default().to_owned();
         let expansion = Expansion { device: &device_file, now };
@@ -151,6 +151,11 @@ impl Session {
     }
 
     fn run_from_start(&mut self) -> u8 {
+        if self.hold.is_some()
+            && let Err(refusal) = self.wait_for_others()
+        {
+            return self.refuse(&Refused { refusal, findings: Default::default() });
+        }
         let options = match self.check_options() {
             Ok(options) => options,
             Err(refusal) => return self.refuse(&Refused { refusal, findings: Default::default() }),
@@ -177,7 +182,13 @@ impl Session {
         if self.options.mode == Mode::No { self.look(&options) } else { self.mend(options, was_unclean) }
     }
 
-    fn check_options(&self) -> Result<CheckOptions, Refusal> {
+    fn wait_for_others(&mut self) -> Result<(), Refusal> {
+        let (out, name) = (&mut self.out, &self.name);
+        let tell = |sentence: String| out.print(&format!("{name}: {sentence}\n"));
+        mmp::wait_for_rest(&self.device, self.now, tell, &self.cancel)
+    }
+
+    pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
         Ok(CheckOptions {
@@ -259,11 +270,12 @@ impl Session {
         };
         let report = Report::new(findings);
         self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
-        if report.is_damaged() {
+        let leaves_errors = problems::leaves_errors(&report);
+        if leaves_errors {
             self.warn_of_errors();
         }
         self.close(&summary, &stats);
-        if report.is_damaged() { exit::PROBLEMS } else { exit::CLEAN }
+        if leaves_errors { exit::PROBLEMS } else { exit::CLEAN }
     }
 
     /// Works out a repair and writes it, as far as it is allowed.

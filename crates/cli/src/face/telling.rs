@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use fsmend_engine::Severity;
 use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_ext_check::census::{self, Census};
+use fsmend_ext_check::free_space;
 use fsmend_ext_check::glance;
 use fsmend_ext_check::run::Refused;
 use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
@@ -12,10 +14,11 @@ use super::options::Mode;
 use super::place::Access;
 use super::problems::{self, PASSES, Told};
 use super::session::Session;
-use super::summary::closing_line;
+use super::summary::{census_lines, closing_line};
 use super::timing;
 use crate::ask::{self, Answer};
 use crate::exit;
+use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
 use crate::style::printable;
 use crate::writing::{Failure, Undo};
@@ -95,7 +98,8 @@ impl Session {
         }
         for told in passes.iter().flat_map(|(_, told)| told) {
             let text = format!("{name}: {}  FIXED.\n", told.sentence());
-            if told.log_only || self.config.is_silent(told.problem.row) {
+            let row = told.problem.row;
+            if told.log_only || self.config.is_silent(row).unwrap_or_else(|| problems::is_unspoken(row)) {
                 self.out.log_only(&text);
             } else {
                 self.out.print(&text);
@@ -158,11 +162,22 @@ impl Session {
         if is_verbose && self.config.flag_or("report_features", false) {
             self.out.print(&format!("\nFilesystem features: {}\n", summary.features));
         }
-        self.out.print(&closing_line(&self.name, summary));
+        if is_verbose && let Some(census) = self.census() {
+            // The counts of blocks and files are among them.
+            self.out.print(&census_lines(summary, &census));
+        } else {
+            self.out.print(&closing_line(&self.name, summary));
+        }
         if self.wants_timing() > 0 {
             let read = stats.iter().map(|stage| stage.bytes_read).sum();
             self.out.print(&self.watch.lines(read, self.bytes_written));
         }
+    }
+
+    /// The counts of `-v`, of the file system as it is by now.
+    fn census(&self) -> Option<Census> {
+        let options = self.check_options().ok()?;
+        census::count(&self.device, &options).ok()
     }
 
     fn wants_timing(&self) -> u8 {
@@ -177,7 +192,11 @@ impl Session {
         }
         if repair.changes.is_empty() {
             // Nothing was wrong: when it was checked is put down, and that is all.
-            return self.mark_checked();
+            let code = self.mark_checked();
+            if code == exit::CLEAN && self.options.extended.discard {
+                self.discard_free();
+            }
+            return code;
         }
         if !is_modified {
             return if repair.was_unclean { exit::CORRECTED } else { exit::CLEAN };
@@ -190,6 +209,22 @@ impl Session {
             return exit::CORRECTED | exit::REBOOT;
         }
         exit::CORRECTED
+    }
+
+    /// `-E discard`: the device is told what is free.
+    fn discard_free(&mut self) {
+        let (Some(hold), Ok(options)) = (&self.hold, self.check_options()) else { return };
+        let (mut told, mut refused) = (0u64, 0u64);
+        let visited = free_space::visit_free(&self.device, &options, &mut |offset, len| {
+            if hold.discard(offset, len) { told += len } else { refused += len }
+        });
+        if visited.is_err() || refused > 0 {
+            let text = format!("{}: {}: not all free blocks could be discarded\n", self.program, self.name);
+            self.out.complain(&text);
+        }
+        if self.options.verbose {
+            self.out.print(&format!("{}: {} discarded\n", self.name, bytes(told)));
+        }
     }
 
     fn mark_checked(&mut self) -> u8 {

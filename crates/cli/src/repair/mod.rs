@@ -8,7 +8,7 @@ mod show;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, WriteOptions};
 use fsmend_engine::Progress;
@@ -29,7 +29,7 @@ use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo};
-use crate::{check, machine, target};
+use crate::{check, machine, mmp, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -54,6 +54,10 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     let started = Instant::now();
     let work = open(arguments, show).map_err(Ending::Refused)?;
     let was_interrupted = finish_interrupted(&work, show, cancel)?;
+    if work.hold.is_some() {
+        let tell = |sentence: String| show.warn(&sentence);
+        mmp::wait_for_rest(&work.device, machine::seconds_since_epoch(), tell, cancel).map_err(refused)?;
+    }
     let planned = plan(arguments, &work, cancel);
     let repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
@@ -171,7 +175,7 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
         replay: true,
         superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
         external_journal,
-        now: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        now: machine::seconds_since_epoch(),
         backend: match arguments.backend {
             Backend::Auto => ReadBackend::Auto,
             Backend::Uring => ReadBackend::Uring,
@@ -183,6 +187,10 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
         schedule: Schedule::default(),
         want_all_paths: true,
     }
+}
+
+fn refused(refusal: Refusal) -> Ending {
+    if refusal.code == CANCELLED_CODE { Ending::Stopped } else { Ending::Refused(refusal) }
 }
 
 /// Why there is no plan; what was found on the way is told.

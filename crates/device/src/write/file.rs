@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{FileType, FlockOperation, OFlags, fcntl_lock, flock, fsync};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags, fallocate, fcntl_lock, flock, fsync};
 use rustix::io::{Errno, pwrite};
 
 use super::{WritableDevice, WriteError, WriteErrorKind, check_write};
@@ -90,6 +90,13 @@ impl WritableDevice for WritableFile {
 
     fn sync(&self) -> Result<(), WriteError> {
         sync_file(self.inner.file())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> bool {
+        let is_within = offset.checked_add(len).is_some_and(|end| end <= self.len());
+        // The kernel passes it on to block devices that can do it, and makes holes in files.
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        is_within && len > 0 && fallocate(self.inner.file(), how, offset, len).is_ok()
     }
 }
 

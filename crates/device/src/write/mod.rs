@@ -22,6 +22,12 @@ pub trait WritableDevice: Device {
 
     /// Returns when everything that was written will survive a power cut.
     fn sync(&self) -> Result<(), WriteError>;
+
+    /// Tells the device that `len` bytes from `offset` are not needed any more: they may read as zeroes from now on. Only a
+    /// service to the device; returns whether it could be told.
+    fn discard(&self, _offset: u64, _len: u64) -> bool {
+        false
+    }
 }
 
 /// A write or a synchronisation that did not succeed.
@@ -79,6 +85,10 @@ impl<T: WritableDevice + ?Sized> WritableDevice for &T {
     fn sync(&self) -> Result<(), WriteError> {
         (**self).sync()
     }
+
+    fn discard(&self, offset: u64, len: u64) -> bool {
+        (**self).discard(offset, len)
+    }
 }
 
 impl<T: WritableDevice + ?Sized> WritableDevice for Arc<T> {
@@ -88,6 +98,10 @@ impl<T: WritableDevice + ?Sized> WritableDevice for Arc<T> {
 
     fn sync(&self) -> Result<(), WriteError> {
         (**self).sync()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> bool {
+        (**self).discard(offset, len)
     }
 }
 
@@ -103,6 +117,11 @@ impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
 
     fn sync(&self) -> Result<(), WriteError> {
         self.inner().sync()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len())
+            && self.inner().discard(self.start() + offset, len)
     }
 }
 

@@ -8,12 +8,14 @@
 pub mod allocation;
 pub mod bad_blocks;
 pub mod catalogue;
+pub mod census;
 pub mod context;
 pub mod crosscheck;
 pub mod directory;
 pub mod estimate;
 pub mod extent;
 pub mod fast;
+pub mod free_space;
 pub mod glance;
 pub mod group;
 pub mod indirect;

@@ -1,0 +1,95 @@
+//! Multiple-mount protection, as far as it takes time: whether another machine is using a file system is told by whether it goes on
+//! counting in the MMP block.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use fsmend_device::Device;
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::mmp::{MmpBlock, hold};
+
+use crate::outcome::CANCELLED_CODE;
+
+/// `mmp_seq` while a checker is at work.
+const SEQUENCE_FSCK: u32 = 0xE24D_4D50;
+/// The longest time to wait.
+const WAIT_MAX: u64 = 120;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Returns when nobody else is using the file system on `device`: at once if its MMP block is at rest or there is none, else after
+/// the block has not changed for twice the time within which it should have. `tell` is given a sentence before the wait.
+pub fn wait_for_rest(
+    device: &dyn Device,
+    now: u64,
+    tell: impl FnOnce(String),
+    cancel: &AtomicBool,
+) -> Result<(), Refusal> {
+    let Some(block) = hold(device, &node(), now).filter(|block| !block.is_clean) else { return Ok(()) };
+    if sequence(&block) == SEQUENCE_FSCK {
+        // On this machine the lock on the device says that no checker is at work any more.
+        return if owner(&block) == node() { Ok(()) } else { Err(in_use(&block, "being checked")) };
+    }
+    let seconds = (interval(&block) * 2 + 1).min(WAIT_MAX);
+    tell(format!("it may be mounted on {}; waiting {seconds} seconds to see", owner(&block)));
+    pause(Duration::from_secs(seconds), cancel)?;
+    match hold(device, &node(), now) {
+        Some(later) if later.found != block.found => Err(in_use(&later, "mounted")),
+        _ => Ok(()),
+    }
+}
+
+/// The change that puts the MMP block to rest, if it is not.
+pub fn rest(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
+    hold(device, &node(), now).filter(|block| !block.is_clean).map(|block| (block.offset, block.clean))
+}
+
+/// The change that says in the MMP block that a checker is at work.
+pub fn mark(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
+    hold(device, &node(), now).map(|block| (block.offset, block.held))
+}
+
+/// The name of this machine.
+pub fn node() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().chars().take(63).collect()
+}
+
+fn pause(span: Duration, cancel: &AtomicBool) -> Result<(), Refusal> {
+    let started = Instant::now();
+    while started.elapsed() < span {
+        if cancel.load(Relaxed) {
+            return Err(Refusal {
+                code: CANCELLED_CODE,
+                message: "stopped while waiting for another machine".to_owned(),
+                way_out: "Run it again".to_owned(),
+            });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn in_use(block: &MmpBlock, how: &str) -> Refusal {
+    Refusal {
+        code: "mmp-in-use",
+        message: format!("its MMP block says that it is {how} on {}", owner(block)),
+        way_out: "Unmount it there. If that machine is gone for good: tune2fs -f -E clear_mmp".to_owned(),
+    }
+}
+
+fn sequence(block: &MmpBlock) -> u32 {
+    let bytes = block.found.get(4..8).unwrap_or(&[0; 4]);
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// Seconds within which whoever uses the file system changes the block.
+fn interval(block: &MmpBlock) -> u64 {
+    let bytes = block.found.get(0x70..0x72).unwrap_or(&[0; 2]);
+    u64::from(u16::from_le_bytes([bytes[0], bytes[1]])).max(5)
+}
+
+fn owner(block: &MmpBlock) -> String {
+    let name = block.found.get(0x10..0x50).unwrap_or_default();
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    fsmend_engine::problem::escape_name(name)
+}
