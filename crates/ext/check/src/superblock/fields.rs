@@ -22,6 +22,11 @@ const CLOCK_SLACK: u64 = 86_400;
 /// The extra inode size that every implementation wants today.
 const USUAL_EXTRA_SIZE: u16 = 32;
 
+/// More groups than two to this power are never laid out together.
+const LOG_FLEX_GROUPS_MAX: u8 = 31;
+/// Sixteen groups.
+const USUAL_LOG_FLEX_GROUPS: u8 = 4;
+
 /// Raises what is wrong with the fields of `raw` and mends it. `geometry` is what `raw` gives before mending;
 /// `is_backup` says that counts and state are not to be expected in it.
 pub(super) fn mend(
@@ -31,14 +36,16 @@ pub(super) fn mend(
     is_backup: bool,
     findings: &mut Findings,
 ) {
-    if has_wrong_checksum(raw) {
+    let is_doubtful = has_wrong_checksum(raw);
+    if is_doubtful {
         let checked = checksum::superblock(raw);
         let problem = Problem::new(&problems::CHECKSUM).stored(Value::Hex(checked.stored.into()));
         findings.raise(problem.observed(Value::Hex(checked.computed.into())));
     }
     identity(raw, findings);
-    features(raw, findings);
+    features(raw, is_doubtful, findings);
     descriptors(raw, geometry, findings);
+    group_sizes(raw, geometry, findings);
     counts(raw, geometry, findings);
     extra_sizes(raw, geometry, findings);
     times(raw, now, findings);
@@ -77,7 +84,7 @@ fn identity(raw: &mut RawSuperblock, findings: &mut Findings) {
     }
 }
 
-fn features(raw: &mut RawSuperblock, findings: &mut Findings) {
+fn features(raw: &mut RawSuperblock, is_doubtful: bool, findings: &mut Findings) {
     let found = raw.features();
     if found.has_ro_compat(ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) {
         note(&problems::BOTH_CHECKSUMS, findings);
@@ -96,7 +103,11 @@ fn features(raw: &mut RawSuperblock, findings: &mut Findings) {
         incompat: 0,
         ro_compat: found.ro_compat & !ro_compat::SUPPORTED,
     });
-    if !unknown.is_empty() {
+    if !unknown.is_empty() && is_doubtful {
+        findings.raise(Problem::new(&problems::DOUBTFUL_FEATURES).observed(unknown));
+        raw.s_feature_compat = (found.compat & compat::KNOWN).into();
+        raw.s_feature_ro_compat = (raw.s_feature_ro_compat.get() & ro_compat::SUPPORTED).into();
+    } else if !unknown.is_empty() {
         findings.raise(Problem::new(&problems::UNKNOWN_FEATURE).observed(unknown));
     }
 }
@@ -118,6 +129,21 @@ fn descriptors(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
     if !raw.features().has_compat(compat::RESIZE_INODE) && reserved != 0 {
         findings.raise(Problem::new(&problems::RESERVED_GDT).stored(reserved));
         raw.s_reserved_gdt_blocks = 0.into();
+    }
+}
+
+fn group_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {
+    let (blocks, fragments) = (raw.s_blocks_per_group, raw.s_clusters_per_group);
+    if !geometry.bigalloc() && blocks != fragments {
+        let problem = Problem::new(&problems::FRAGMENTS_PER_GROUP).stored(fragments.get());
+        findings.raise(problem.observed(blocks.get()));
+        raw.s_clusters_per_group = blocks;
+    }
+    let flex = raw.s_log_groups_per_flex;
+    if flex > LOG_FLEX_GROUPS_MAX {
+        findings.raise(Problem::new(&problems::FLEX_GROUPS).stored(flex));
+        let is_used = raw.features().has_incompat(incompat::FLEX_BG);
+        raw.s_log_groups_per_flex = if is_used { USUAL_LOG_FLEX_GROUPS } else { 0 };
     }
 }
 

@@ -86,6 +86,33 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x000006],
     }
+    /// Fragments per group and blocks per group differ.
+    FRAGMENTS_PER_GROUP = "ext.superblock.fragments-per-group" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the superblock says that a group has {stored} fragments, but it has {observed:block:blocks}",
+        meaning: "Without clusters, both numbers have to be the same; no system mounts the file system otherwise.",
+        repair: "The number is set to the number of blocks.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// Impossible number of groups that are laid out together.
+    FLEX_GROUPS = "ext.superblock.flex-groups" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the superblock says that 2 to the power of {stored} groups are laid out together, which is too much",
+        meaning: "The number says where new metadata should go. With an impossible one, programs that change the file system refuse it.",
+        repair: "The number is set to the usual one where groups are laid out together, else to none.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// Unknown features beside a wrong checksum.
+    DOUBTFUL_FEATURES = "ext.superblock.doubtful-features" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the superblock has a wrong checksum and feature bits that nobody knows ({observed})",
+        meaning: "The bits might stand for a newer format, but then the checksum would be right: they are damage.",
+        repair: "The bits are taken out.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Inode count is not groups times inodes per group.
     INODES_COUNT = "ext.superblock.inodes-count" {
         severity: Major, evidence: Local, preen: false,

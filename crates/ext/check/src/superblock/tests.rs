@@ -50,6 +50,8 @@ fn sound_superblocks_raise_nothing() {
 fn fields_that_can_be_mended() {
     raises(|raw| raw.s_inodes_count = 127.into(), &["inodes-count"]);
     raises(|raw| raw.s_log_cluster_size = 1.into(), &["fragments"]);
+    raises(|raw| raw.s_clusters_per_group = 8.into(), &["fragments-per-group"]);
+    raises(|raw| raw.s_log_groups_per_flex = 32, &["flex-groups"]);
     raises(|raw| raw.s_uuid = [0; 16], &["no-uuid"]);
     raises(|raw| raw.s_creator_os = 1.into(), &["hurd-filetype"]);
     raises(|raw| raw.s_flags = 4.into(), &["test-flag"]);
@@ -107,6 +109,19 @@ fn unknown_features_beside_a_wrong_checksum_are_damage() {
         assert_eq!(found, [problems::PRIMARY_REPLACED.code, problems::STRAY_FEATURES.code]);
         assert!(settled.is_ok_and(|settled| settled.is_backup()));
     }
+}
+
+#[test]
+fn unknown_features_beside_a_wrong_checksum_are_taken_out() {
+    let mut image = Image::with_checksums();
+    image.change_superblock(|raw| {
+        raw.s_feature_compat += 0x0100_0000;
+        raw.s_feature_ro_compat += 0x0100_0000;
+    });
+    image.block(BlockNo(1))[0x3FC] ^= 1;
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::CHECKSUM.code, problems::DOUBTFUL_FEATURES.code]);
+    assert!(settled.is_ok_and(|settled| settled.geometry.features == image.geometry.features));
 }
 
 #[test]
