@@ -1,8 +1,7 @@
 //! A reader of ext2, ext3 and ext4 that shares nothing with the code under test: numbers at offsets, straight from the format's
 //! documentation. It believes what it reads, checks no checksum, and leaves out what makes no sense.
 
-use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeMap;
 
 const EXTENTS: u32 = 0x8_0000;
 const INLINE_DATA: u32 = 0x1000_0000;
@@ -219,23 +218,26 @@ impl<'i> Reader<'i> {
         area.get(entry.offset..entry.offset.checked_add(entry.size)?)
     }
 
-    /// All attributes, in one number; what lies inline is none of them.
-    pub fn attributes(&self, inode: Record<'i>) -> u64 {
+    /// All attributes, by name: what each holds in one number. What lies inline is none of them.
+    pub fn attributes(&self, inode: Record<'i>) -> BTreeMap<Vec<u8>, u64> {
         let block = self.block(u64::from(u32_at(inode.bytes, 104)));
         let block = block.filter(|block| u32_at(block, 0) == XATTR_MAGIC);
-        let mut all = BTreeSet::new();
+        let mut all = BTreeMap::new();
         let in_inode = inode.attribute_area();
         let in_block = block.map(|block| (entries(&block[32..]), block));
         for (entries, values) in [(entries(in_inode), in_inode)].into_iter().chain(in_block) {
             for entry in entries.into_iter().filter(|entry| (entry.index, entry.name) != (7, b"data")) {
                 let value = match entry.inode {
-                    0 => values.get(entry.offset..entry.offset + entry.size).map(hash_of),
+                    0 => values
+                        .get(entry.offset..entry.offset.saturating_add(entry.size))
+                        .map(|value| sum_of_words(0, value)),
                     inode => self.inode(inode).map(|inode| self.content(inode)),
                 };
-                all.insert((entry.index, entry.name.to_vec(), entry.size, value));
+                let name = [&[entry.index], entry.name].concat();
+                all.insert(name, value.unwrap_or(0).wrapping_add((entry.size as u64) << 40));
             }
         }
-        hash_of(&all)
+        all
     }
 
     /// Name, inode and type of what a directory holds, `.` and `..` left out.
@@ -313,10 +315,4 @@ fn sum_of_words(start: u64, bytes: &[u8]) -> u64 {
         }
     }
     sum
-}
-
-fn hash_of<T: Hash + ?Sized>(thing: &T) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    thing.hash(&mut hasher);
-    hasher.finish()
 }

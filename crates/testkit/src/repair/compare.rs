@@ -33,26 +33,25 @@ impl Trees<'_> {
     fn loss_of(&self, path: &[u8], theirs: &Node) -> Option<String> {
         let here = self.ours.nodes.get(path);
         let before = self.sound.nodes.get(path);
-        if let Some(here) = here {
-            let as_before = before.is_some_and(|before| before.difference(here).is_none());
-            if as_before || here.difference(theirs).is_none() {
-                return None;
-            }
-        }
-        if self.is_elsewhere(path, theirs) {
+        let is_as_before = |here: &Node| before.is_some_and(|before| before.difference(here).is_none());
+        if here.is_some_and(is_as_before) {
             return None;
         }
-        let Some(here) = here else { return Some(format!("{} lost", theirs.word())) };
+        let here = here.map(|here| self.with_known_attributes(here, theirs));
+        let what = here.as_ref().map(|here| here.difference(theirs));
+        if what == Some(None) || self.is_elsewhere(path, theirs) {
+            return None;
+        }
+        let Some(what) = what.flatten() else { return Some(format!("{} lost", theirs.word())) };
         // What neither repair could know, both may choose: but a type, a length or content that was intact stays.
-        let what = here.difference(theirs)?;
         let kept =
             if before.is_some_and(|before| before.difference(theirs).is_none()) { "intact " } else { "" };
-        Some(format!("{} of {kept}{} differs", what, theirs.word()))
+        Some(format!("{what} of {kept}{} differs", theirs.word()))
     }
 
     /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
     fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
-        let same = |node: &Node| node.difference(theirs).is_none();
+        let same = |node: &Node| self.with_known_attributes(node, theirs).difference(theirs).is_none();
         let as_before = |node: &Node| {
             let before = self.sound.by_inode(theirs.inode);
             before.is_some_and(|(before, _)| before.difference(node).is_none())
@@ -63,7 +62,30 @@ impl Trees<'_> {
         {
             return true;
         }
-        is_made_up(path) && self.ours.nodes.values().any(|node| node.holds_the_same(theirs))
+        is_made_up(path)
+            && (self.is_value(theirs) || self.ours.nodes.values().any(|node| node.holds_the_same(theirs)))
+    }
+
+    /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
+    fn with_known_attributes(&self, ours: &Node, theirs: &Node) -> Node {
+        let before = self.sound.by_inode(ours.inode).map(|(before, _)| &before.attributes);
+        let is_kept = |(name, value): (&Vec<u8>, &u64)| {
+            let ours = ours.attributes.get(name);
+            ours.is_some_and(|ours| {
+                ours == value || before.is_some_and(|before| before.get(name) == Some(ours))
+            })
+        };
+        let mut known = ours.clone();
+        if theirs.attributes.iter().all(is_kept) {
+            known.attributes = theirs.attributes.clone();
+        }
+        known
+    }
+
+    /// Whether what the reference keeps as a file is the value of an attribute of ours.
+    fn is_value(&self, theirs: &Node) -> bool {
+        let value = theirs.content.wrapping_add(theirs.size << 40);
+        self.ours.nodes.values().any(|node| node.attributes.values().any(|ours| *ours == value))
     }
 
     /// Whether a thing that the reference keeps as `path` may stand at `ours`: where it was before the damage, or one of
@@ -86,16 +108,26 @@ fn show(path: &[u8]) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn node(inode: u32, content: u64) -> Node {
-        Node { inode, kind: 0o100_000, mode: 0o644, owner: (0, 0), size: 10, content, attributes: 0 }
+        Node {
+            inode,
+            kind: 0o100_000,
+            mode: 0o644,
+            owner: (0, 0),
+            size: 10,
+            content,
+            attributes: BTreeMap::new(),
+        }
     }
 
     fn tree(nodes: &[(&str, Node)]) -> Tree {
         let mut tree = Tree::default();
         for (path, node) in nodes {
-            tree.nodes.insert(path.as_bytes().to_vec(), *node);
+            tree.nodes.insert(path.as_bytes().to_vec(), node.clone());
             tree.paths.entry(node.inode).or_default().push(path.as_bytes().to_vec());
         }
         tree
@@ -119,6 +151,19 @@ mod tests {
         let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
         assert!(losses(&before, &after, &before).is_empty());
         assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn attributes_may_be_more_and_not_fewer() {
+        let with = |names: &[&str]| {
+            let attributes = names.iter().map(|name| (name.as_bytes().to_vec(), 1)).collect();
+            [("a", Node { attributes, ..node(12, 1) })]
+        };
+        assert!(losses(&with(&["one", "two"]), &with(&["one"]), &with(&["one", "new"])).is_empty());
+        assert_eq!(
+            losses(&with(&["one", "two"]), &with(&["one"]), &with(&["two"])),
+            ["attributes of file differs"]
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ const ROOT: u32 = 2;
 const NAMES_MAX: usize = 300_000;
 
 /// What a path leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Number of the inode.
     pub inode: u32,
@@ -27,8 +27,8 @@ pub struct Node {
     pub size: u64,
     /// What it holds, in one number: bytes, the target of a link, the number of a device.
     pub content: u64,
-    /// Its attributes, in one number.
-    pub attributes: u64,
+    /// Its attributes: what each holds, in one number.
+    pub attributes: BTreeMap<Vec<u8>, u64>,
 }
 
 impl Node {

@@ -130,12 +130,14 @@ fn examine(subject: &mut Subject<'_, '_>) -> Inspection {
 
 fn examine_fields(subject: &mut Subject<'_, '_>) -> Inspection {
     let role = special::settle(subject);
+    if role != Role::Cleared {
+        fields::orphan_remains(subject);
+    }
     match role {
         Role::Cleared => return cleared(subject),
         Role::Neutral => return neutral(subject),
         Role::System => {}
         Role::Ordinary => {
-            fields::orphan_remains(subject);
             if subject.raw.i_links_count.get() == 0 {
                 fields::free_inode(subject);
                 return finish_neutral(subject);

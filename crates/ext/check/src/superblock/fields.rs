@@ -36,13 +36,14 @@ pub(super) fn mend(
     is_backup: bool,
     findings: &mut Findings,
 ) {
-    if has_wrong_checksum(raw) {
+    let is_doubtful = has_wrong_checksum(raw);
+    if is_doubtful {
         let checked = checksum::superblock(raw);
         let problem = Problem::new(&problems::CHECKSUM).stored(Value::Hex(checked.stored.into()));
         findings.raise(problem.observed(Value::Hex(checked.computed.into())));
     }
     identity(raw, findings);
-    features(raw, findings);
+    features(raw, is_doubtful, findings);
     descriptors(raw, geometry, findings);
     counts(raw, geometry, findings);
     extra_sizes(raw, geometry, findings);
@@ -86,7 +87,7 @@ fn identity(raw: &mut RawSuperblock, findings: &mut Findings) {
     }
 }
 
-fn features(raw: &mut RawSuperblock, findings: &mut Findings) {
+fn features(raw: &mut RawSuperblock, is_doubtful: bool, findings: &mut Findings) {
     let found = raw.features();
     if found.has_ro_compat(ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) {
         note(&problems::BOTH_CHECKSUMS, findings);
@@ -105,7 +106,11 @@ fn features(raw: &mut RawSuperblock, findings: &mut Findings) {
         incompat: 0,
         ro_compat: found.ro_compat & !ro_compat::SUPPORTED,
     });
-    if !unknown.is_empty() {
+    if !unknown.is_empty() && is_doubtful {
+        findings.raise(Problem::new(&problems::DOUBTFUL_FEATURES).observed(unknown));
+        raw.s_feature_compat = (found.compat & compat::KNOWN).into();
+        raw.s_feature_ro_compat = (raw.s_feature_ro_compat.get() & ro_compat::SUPPORTED).into();
+    } else if !unknown.is_empty() {
         findings.raise(Problem::new(&problems::UNKNOWN_FEATURE).observed(unknown));
     }
 }

@@ -113,6 +113,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// Unknown features beside a wrong checksum.
+    DOUBTFUL_FEATURES = "ext.superblock.doubtful-features" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the superblock has a wrong checksum and feature bits that nobody knows ({observed})",
+        meaning: "The bits might stand for a newer format, but then the checksum would be right: they are damage.",
+        repair: "The bits are taken out.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Inode count is not groups times inodes per group.
     INODES_COUNT = "ext.superblock.inodes-count" {
         severity: Major, evidence: Local, preen: false,

@@ -117,6 +117,19 @@ fn unknown_features_beside_a_wrong_checksum_are_damage() {
 }
 
 #[test]
+fn unknown_features_beside_a_wrong_checksum_are_taken_out() {
+    let mut image = Image::with_checksums();
+    image.change_superblock(|raw| {
+        raw.s_feature_compat += 0x0100_0000;
+        raw.s_feature_ro_compat += 0x0100_0000;
+    });
+    image.block(BlockNo(1))[0x3FC] ^= 1;
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::CHECKSUM.code, problems::DOUBTFUL_FEATURES.code]);
+    assert!(settled.is_ok_and(|settled| settled.geometry.features == image.geometry.features));
+}
+
+#[test]
 fn meta_block_groups_behind_the_end() {
     let image = Image::new(|raw| {
         raw.s_feature_compat -= compat::RESIZE_INODE;
