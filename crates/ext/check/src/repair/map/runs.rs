@@ -185,7 +185,7 @@ mod tests {
         runs.map(run(13, 103, 1));
         assert_eq!(all(&runs), [(0, 50, 5), (10, 100, 12), (22, 207, 3)]);
         assert!(runs.unmap(30, 5).is_empty() && runs.unmap(5, 5).is_empty());
-        runs.overlay(vec![run(2, 500, 1), run(4, 600, 7), run(21, 121, 2)]);
+        runs.overlay(vec![run(2, 500, 1), run(4, 600, 7), run(21, 111, 2)]);
         let rest = [(11, 101, 12), (23, 208, 2)];
         assert_eq!(all(&runs)[..4], [(0, 50, 2), (2, 500, 1), (3, 53, 1), (4, 600, 7)]);
         assert_eq!(all(&runs)[4..], rest);
