@@ -95,6 +95,10 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
     // A pointer to an attribute block that goes is taken out without a word about it here.
     let changed = inspection.has_problems || inspection.record != record;
     if changed && findings.gathers_edits() {
+        if inspection.cleared {
+            // Blocks that were mended on the way are nobody's now.
+            subject.findings.take_edits();
+        }
         edit_record(&mut subject, &inspection);
     }
     findings.merge(subject.findings);

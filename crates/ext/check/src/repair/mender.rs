@@ -92,11 +92,13 @@ pub fn mend(
     (if is_done { draft.into_changes() } else { Vec::new() }, lost)
 }
 
-/// A block that belongs to several owners is not mended for one of them: what is wrong for one may be right for another. When each
-/// has its own, the next round mends it.
+/// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
+/// right for another. When each has its own, the next round mends it.
 fn leave_contested(fs: &Fs<'_>, claims: &Claims, edits: &mut Vec<Edit>) {
-    let block_size = u64::from(fs.geometry.block_size);
-    let is_contested = |edit: &Edit| claims.contested().get(fs.geometry.cluster_of(edit.offset / block_size));
+    let is_contested = |edit: &Edit| {
+        let block = edit.offset / u64::from(fs.geometry.block_size);
+        fs.metadata.get(block) || claims.contested().get(fs.geometry.cluster_of(block))
+    };
     edits.retain(|edit| edit.layer != Layer::Block || !is_contested(edit));
 }
 
@@ -107,11 +109,11 @@ impl Mender<'_> {
         superblock::repair::identify(self);
         group::repair::mend(self);
         mmp::repair::mend(self);
-        extent::repair::mend(self);
-        resize_inode::repair::mend(self);
         if !owners::repair::mend(self) {
             return false;
         }
+        extent::repair::mend(self);
+        resize_inode::repair::mend(self);
         xattr::repair::mend(self);
         directory::repair::mend(self);
         links::repair::mend(self);
