@@ -21,7 +21,7 @@ use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::plan::Means;
 use crate::repair::Remains;
-use crate::scan::{ScanOutcome, charge};
+use crate::scan::{ScanOutcome, charge, units_of};
 use crate::xattr::repair::ValueMend;
 use crate::{Fs, inode, links, xattr};
 
@@ -102,8 +102,12 @@ impl CrossCheck<'_> {
             if self.inodes.kind(inode) == Kind::Directory {
                 guilty.insert(inode);
             }
-            self.inodes.revise(inode, InodeFact::default(), 0);
-            self.outcome.revised.push(inode);
+            if self.inodes.kind(inode) != Kind::Unused {
+                self.withdraw_claims(inode);
+                self.outcome.revised.push(inode);
+            }
+            // Nobody is to use it again.
+            self.inodes.revise(inode, InodeFact::new(Kind::Unused, mark::RESERVED), 0);
         }
         let contested = self.inodes.contested();
         let holders = self.holders_of_doubtful_names(&contested);
@@ -145,13 +149,20 @@ impl CrossCheck<'_> {
         job.is_some_and(|job| job.prove(prover, self.fs, reader, proof).proved)
     }
 
-    /// Inodes in use whose records lie in bad blocks: they are lost.
+    /// Inodes whose records lie in bad blocks: they are lost.
     fn lost_inodes(&self) -> Vec<InodeNo> {
         let mut lost = directory::inodes_in_bad_blocks(self.fs, self.bad_blocks);
-        lost.retain(|inode| {
-            self.inodes.kind(*inode) != Kind::Unused && inode.0 >= self.fs.geometry.first_inode
-        });
+        lost.retain(|inode| inode.0 >= self.fs.geometry.first_inode && self.inodes.is_scanned(*inode));
         lost
+    }
+
+    /// Takes back what a lost inode has claimed.
+    fn withdraw_claims(&self, inode: InodeNo) {
+        let Some(Ok(record)) = self.fs.read_inode(inode) else { return };
+        let inspection = inode::inspect(self.fs, inode, &record, &mut Findings::new());
+        for (start, count) in units_of(&inspection, &self.fs.geometry) {
+            self.claims.withdraw(start, count);
+        }
     }
 
     /// Looks for the names of inodes whose facts changed after they may have been certified, and of `contested`
@@ -253,7 +264,10 @@ impl CrossCheck<'_> {
 
     /// Attribute blocks: contents once per block, references counted, value inodes judged.
     pub fn attributes(&mut self) -> Vec<(u64, Owner)> {
+        let is_used = |holder: InodeNo| self.inodes.kind(holder) != Kind::Unused;
+        self.outcome.value_references.retain(|(_, _, holder)| is_used(*holder));
         let mut references = std::mem::take(&mut self.outcome.xattr_references);
+        references.retain(|(_, holder)| is_used(*holder));
         references.sort_unstable();
         let mut extra = Vec::new();
         for group in references.chunk_by(|a, b| a.0 == b.0) {

@@ -120,19 +120,14 @@ impl Extent {
 
     /// The entry of a leaf as it lies on the disk. Longer extents than there can be are cut.
     pub fn to_bytes(&self) -> [u8; ENTRY_SIZE] {
-        zerocopy::transmute!(self.to_raw())
-    }
-
-    /// The extent as it lies on the disk. Longer ones than an entry can say are cut.
-    pub fn to_raw(self) -> RawExtent {
         let max = if self.unwritten { MAX_WRITTEN_LEN - 1 } else { MAX_WRITTEN_LEN };
         let count = u16::try_from(self.count).unwrap_or(max).min(max);
-        RawExtent {
+        zerocopy::transmute!(RawExtent {
             ee_block: self.logical.into(),
             ee_len: if self.unwritten { count + MAX_WRITTEN_LEN } else { count }.into(),
             ee_start_hi: ((self.physical >> 32) as u16).into(),
             ee_start_lo: (self.physical as u32).into(),
-        }
+        })
     }
 
     fn parse(raw: &RawExtent) -> Extent {
@@ -159,17 +154,12 @@ pub struct ExtentIndex {
 impl ExtentIndex {
     /// The entry of an interior node as it lies on the disk.
     pub fn to_bytes(&self) -> [u8; ENTRY_SIZE] {
-        zerocopy::transmute!(self.to_raw())
-    }
-
-    /// The entry as it lies on the disk.
-    pub fn to_raw(self) -> RawExtentIndex {
-        RawExtentIndex {
+        zerocopy::transmute!(RawExtentIndex {
             ei_block: self.logical.into(),
             ei_leaf_lo: (self.child as u32).into(),
             ei_leaf_hi: ((self.child >> 32) as u16).into(),
             ei_unused: 0.into(),
-        }
+        })
     }
 
     fn parse(raw: &RawExtentIndex) -> ExtentIndex {
@@ -228,11 +218,6 @@ pub fn raw_entries<'n>(node: &'n [u8], header: &ExtentHeader) -> &'n [RawEntry] 
     entries(node, header).as_chunks().0
 }
 
-/// How many entries a node of `len` bytes has room for. What is left in a block is enough for a checksum.
-pub fn room(len: usize) -> usize {
-    len.saturating_sub(ENTRY_SIZE) / ENTRY_SIZE
-}
-
 /// Puts `kept` in the place of all entries of `node`, whose header fits it and says that there is room for so many. The rest of
 /// the header stays, but for the depth.
 pub fn set_entries(node: &mut [u8], depth: u16, kept: &[RawEntry]) {
@@ -245,42 +230,25 @@ pub fn set_entries(node: &mut [u8], depth: u16, kept: &[RawEntry]) {
     node[6..8].copy_from_slice(&depth.to_le_bytes());
 }
 
-/// Makes `node` a new, empty node.
-pub fn format_node(node: &mut [u8]) {
-    node.fill(0);
-    let header = RawExtentHeader {
-        eh_magic: EXTENT_MAGIC.into(),
-        eh_entries: 0.into(),
-        eh_max: (room(node.len()) as u16).into(),
-        eh_depth: 0.into(),
-        eh_generation: 0.into(),
-    };
-    if let Some(start) = node.get_mut(..ENTRY_SIZE) {
-        start.copy_from_slice(header.as_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     #[test]
-    fn nodes_are_made_and_entries_come_back() {
-        let mut node = [7; 100];
-        format_node(&mut node);
+    fn entries_are_put_in_place_of_others() {
         let one = Extent { logical: 3, count: 9, physical: (5 << 32) + 7, unwritten: true };
         let two = ExtentIndex { logical: 4, child: (6 << 32) + 9 };
-        let raw = |bytes: &[u8]| -> RawEntry { bytes.try_into().unwrap() };
-        set_entries(&mut node, 0, &[raw(one.to_raw().as_bytes())]);
+        let mut node = build_node(100, 1, &[two.to_bytes()]);
+        set_entries(&mut node, 0, &[one.to_bytes()]);
         let header = ExtentHeader::parse(&node).unwrap();
         assert_eq!(header, ExtentHeader { entries: 1, max: 7, depth: 0 });
         assert_eq!(extents(&node, &header).collect::<Vec<_>>(), [one]);
-        set_entries(&mut node, 2, &[raw(two.to_raw().as_bytes())]);
+        set_entries(&mut node, 2, &[two.to_bytes()]);
         let header = ExtentHeader::parse(&node).unwrap();
         assert_eq!(header.depth, 2);
         assert_eq!(indexes(&node, &header).collect::<Vec<_>>(), [two]);
-        assert_eq!(raw_entries(&node, &header), [raw(two.to_raw().as_bytes())]);
+        assert_eq!(raw_entries(&node, &header), [two.to_bytes()]);
     }
 
     fn root() -> [u8; 60] {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::claims::Claims;
-use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::inodes::{InodeTable, Kind, mark};
 use fsmend_engine::{Findings, Problem, Row, Value, pool};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT};
@@ -169,7 +169,7 @@ impl Comparison<'_> {
             used.set(u64::from(reserved - first));
         }
         self.inodes.visit_chunk(self.group.0, |inode, fact, _, _| {
-            if fact.kind() != Kind::Unused {
+            if fact.kind() != Kind::Unused || fact.has(mark::RESERVED) {
                 used.set(u64::from(inode.0 - first));
                 directories += u64::from(fact.kind() == Kind::Directory);
             }

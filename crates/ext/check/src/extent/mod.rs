@@ -17,8 +17,6 @@ use fsmend_ext_format::extent::{
 };
 use fsmend_ext_format::features::incompat;
 
-use zerocopy::transmute;
-
 use crate::inode::MapRun;
 use crate::inode::map::Map;
 use crate::inode::subject::Subject;
@@ -128,7 +126,7 @@ impl Walk<'_, '_, '_> {
             let next = rest.peek().map(|(next, _)| u64::from(next.logical));
             match self.child(index, header.depth, start, end, next) {
                 Ok(key) if key == index.logical => left.kept.push(*raw),
-                Ok(key) => left.kept.push(transmute!(ExtentIndex { logical: key, ..index }.to_raw())),
+                Ok(key) => left.kept.push(ExtentIndex { logical: key, ..index }.to_bytes()),
                 Err(Dropped::Wrong) => left.in_order = false,
                 Err(Dropped::Empty) => {}
             }
@@ -237,7 +235,7 @@ impl Walk<'_, '_, '_> {
             floor = extent.logical_end() - 1;
             let kept = self.keep(extent);
             left.in_order &= kept == extent;
-            left.kept.push(if kept == extent { *raw } else { transmute!(kept.to_raw()) });
+            left.kept.push(if kept == extent { *raw } else { kept.to_bytes() });
         }
         left
     }

@@ -85,7 +85,7 @@ impl Mender<'_> {
         let inodes = (0..geometry.inodes_per_group).map(|index| geometry.inode_at(group, index));
         inodes
             .filter(|inode| inode.0 >= geometry.first_inode && inode.0 <= geometry.inodes_count)
-            .find(|inode| self.inodes.kind(*inode) == Kind::Unused)
+            .find(|inode| self.inodes.fact(*inode).is_none_or(|fact| fact.0 == 0))
     }
 
     /// Makes the facts of a new inode known, even in the never-used tail of its table. The never-used inodes before it are wiped:
