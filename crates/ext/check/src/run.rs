@@ -135,8 +135,8 @@ fn check_from(
     let mut choice = options.superblock;
     let mut settled = superblock::settle(&overlay, choice, options.now, findings)?;
     let was_backup = settled.is_backup();
-    if was_backup && options.repair.is_some() {
-        // A repair goes on with the backup in the place of the primary.
+    if settled.is_corrected || (was_backup && options.repair.is_some()) {
+        // From here on what was found stands in the place of the primary.
         let primary = superblock::repair::as_primary(&settled);
         overlay.write(SUPERBLOCK_OFFSET, &primary).map_err(beyond_device)?;
         choice = SuperblockOptions::default();
@@ -154,7 +154,10 @@ fn check_from(
     if journal.replayed {
         // What the journal brings up to date is judged as the journal leaves it.
         let lost = &superblock::problems::PRIMARY_REPLACED;
-        let kept = |row: &Row| row.code.starts_with("ext.journal.") || (was_backup && row == lost);
+        let corrected = &superblock::problems::FIELD_CORRECTED;
+        let kept = |row: &Row| {
+            row.code.starts_with("ext.journal.") || (was_backup && row == lost) || row == corrected
+        };
         findings.retain(|problem| kept(problem.row));
         settled = superblock::settle(&overlay, choice, options.now, findings)?;
     }
@@ -171,11 +174,17 @@ fn check_from(
     let held = fs.metadata.bytes_held() + (overlay.memory_max() - device.memory_max());
     let room = budget.free().saturating_sub(held);
     let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
+    let quota_numbers = quota::settled_numbers(&fs, findings);
     drop(fs);
     if !orphans.writes.is_empty() {
         lay_over(&mut overlay, block_size, orphans.writes)?;
         settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
     }
+    if orphans.file_is_unusable {
+        // Whatever that inode is, it is judged as what it says itself.
+        settled.superblock.s_orphan_file_inum = 0.into();
+    }
+    quota::put_numbers(&mut settled.superblock, quota_numbers);
     let mut fs = open(&overlay, settled.clone(), options.now, &mut again);
     let bad = bad_blocks::check(&fs, findings);
     bad.apply(&mut fs.groups);
@@ -195,6 +204,7 @@ fn check_from(
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
     if let (Some(wishes), Some((facts, mut remains))) = (options.repair, remains) {
         remains.bad_blocks = bad.blocks;
+        remains.journal_dropped = journal.dropped;
         if fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
             return shared(report);
         }
@@ -325,7 +335,6 @@ fn check_settled(
     cross.remains.rebuilds.sort_unstable();
     let mut usage = std::mem::take(&mut cross.outcome.quota);
     usage.merge(released);
-    quota::check_numbers(fs, &mut findings);
     quota::check(fs, &usage, &mut findings);
     let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
     orphan::refugees(refugees, &mut findings);

@@ -11,6 +11,7 @@ mod names;
 mod place;
 pub mod problems;
 mod recovery;
+pub(crate) mod repair;
 mod superblock;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -23,6 +24,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
+use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock};
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -209,7 +211,10 @@ impl Examination<'_, '_> {
             return;
         }
         self.raise_about_superblock(Problem::new(&SUPERBLOCK_BAD).detail("why", why), log);
-        if let Some(raw) = superblock::fresh(log, self.fs.geometry.block_size, self.fs.superblock.s_uuid) {
+        // Old transactions still lie in the log: their numbers must not be met again soon.
+        let sequence = log.read(log.head).map_or(1, |old| crc32c(u32::MAX, &old));
+        let uuid = self.fs.superblock.s_uuid;
+        if let Some(raw) = superblock::fresh(log.len, self.fs.geometry.block_size, uuid, sequence) {
             self.store(log, &raw);
         }
         self.edit_superblock(|raw| clear_recovery(raw, true));

@@ -1,7 +1,6 @@
 //! The journal's superblock against itself and against the file system.
 
 use fsmend_device::ReadError;
-use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::journal::{
     CHECKSUM_CRC32C, JOURNAL_BLOCKS_MIN, JOURNAL_MAGIC, JournalBlockType, RawJournalSuperblock, feature,
 };
@@ -95,20 +94,24 @@ fn has_wrong_checksum(raw: &RawJournalSuperblock) -> bool {
     has_checksum && raw.s_checksum.get() != raw.computed_checksum()
 }
 
-/// The superblock of an empty journal in the blocks of `log`: what a damaged one is replaced with. `None` for a journal too short to
-/// be one. Checksums and other features are for the kernel to switch on with the next mount.
-pub(crate) fn fresh(log: &Log<'_>, block_size: u32, uuid: [u8; 16]) -> Option<RawJournalSuperblock> {
-    if log.len < JOURNAL_BLOCKS_MIN {
+/// The superblock of an empty journal of `len` blocks that counts its transactions from `sequence` on: what a damaged one is replaced
+/// with. `None` for a journal too short to be one. Checksums and other features are for the kernel to switch on with the next mount.
+pub(crate) fn fresh(
+    len: u64,
+    block_size: u32,
+    uuid: [u8; 16],
+    sequence: u32,
+) -> Option<RawJournalSuperblock> {
+    if len < JOURNAL_BLOCKS_MIN {
         return None;
     }
     let mut raw = RawJournalSuperblock::new_zeroed();
     raw.s_header.h_magic = JOURNAL_MAGIC.into();
     raw.s_header.h_blocktype = JournalBlockType::SUPERBLOCK_V2.0.into();
     raw.s_blocksize = block_size.into();
-    raw.s_maxlen = u32::try_from(log.len).unwrap_or(u32::MAX).into();
+    raw.s_maxlen = u32::try_from(len).unwrap_or(u32::MAX).into();
     raw.s_first = 1.into();
-    // Old transactions still lie in the log: their numbers must not be met again soon.
-    raw.s_sequence = log.read(log.head).map_or(1, |old| crc32c(u32::MAX, &old)).into();
+    raw.s_sequence = sequence.max(1).into();
     raw.s_nr_users = 1.into();
     raw.s_uuid = uuid;
     Some(raw)

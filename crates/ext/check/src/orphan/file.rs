@@ -20,6 +20,7 @@ pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64>
         Ok(raw) => raw,
         Err(why) => {
             release.findings.raise(Problem::new(&FILE_UNUSABLE).inode(inode).detail("why", why));
+            release.orphans.file_is_unusable = true;
             return None;
         }
     };

@@ -6,6 +6,7 @@
 mod file;
 pub mod problems;
 mod release;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,8 @@ pub struct Orphans {
     /// Blocks (file-system block number, contents) that the release changes. Laid over the device, they make the file
     /// system as it is after the release; superblock and descriptors have to be loaded again.
     pub writes: BTreeMap<u64, Box<[u8]>>,
+    /// Whether the inode that the superblock names as the orphan file is none, whatever else it is.
+    pub file_is_unusable: bool,
     /// What the released files used. Quota files still count it: it has to be added to the use that is found.
     pub used: QuotaUsage,
 }

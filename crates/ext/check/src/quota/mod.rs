@@ -19,6 +19,8 @@ use fsmend_ext_format::quota::{
     version,
 };
 
+use fsmend_ext_format::superblock::RawSuperblock;
+
 use crate::Fs;
 use crate::journal::draft::Draft;
 use crate::journal::map::{self, FileMap};
@@ -39,14 +41,38 @@ pub fn hidden_inodes(fs: &Fs<'_>) -> [u32; 4] {
     [user, group, project, fs.superblock.s_orphan_file_inum.get()]
 }
 
-/// Raises quota inode numbers of the superblock that cannot be right.
-pub fn check_numbers(fs: &Fs<'_>, findings: &mut Findings) {
-    for kind in QuotaType::ALL {
-        let inode = stored_inode(fs, kind);
-        if inode.0 != 0 && !is_possible(fs, kind, inode) {
-            findings.raise(Problem::new(&INODE_NUMBER).stored(inode.0).detail("kind", kind.word()));
+/// The numbers of the quota inodes as they have to be. One that cannot be right, or that leads to something else, gives way to the
+/// inode that is kept for its kind, if that holds a quota file.
+pub fn settled_numbers(fs: &Fs<'_>, findings: &mut Findings) -> [u32; 3] {
+    QuotaType::ALL.map(|kind| {
+        let stored = stored_inode(fs, kind);
+        let reserved = match kind {
+            QuotaType::User => special::USER_QUOTA,
+            QuotaType::Group => special::GROUP_QUOTA,
+            QuotaType::Project => 0,
+        };
+        if stored.0 == 0 || stored.0 == reserved {
+            return stored.0;
         }
-    }
+        let is_possible = is_possible(fs, kind, stored);
+        let has_better = reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
+        if is_possible && (!has_better || holds_quota(fs, kind, stored)) {
+            return stored.0;
+        }
+        findings.raise(Problem::new(&INODE_NUMBER).stored(stored.0).detail("kind", kind.word()));
+        if has_better { reserved } else { 0 }
+    })
+}
+
+fn holds_quota(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
+    let head = QuotaFile::open(fs, inode).and_then(|file| file.block(0));
+    head.is_ok_and(|head| version(&head, kind).is_some())
+}
+
+/// Puts the numbers of the quota inodes into a superblock.
+pub fn put_numbers(raw: &mut RawSuperblock, numbers: [u32; 3]) {
+    let fields = [&mut raw.s_usr_quota_inum, &mut raw.s_grp_quota_inum, &mut raw.s_prj_quota_inum];
+    fields.into_iter().zip(numbers).for_each(|(field, number)| field.set(number));
 }
 
 /// Compares the quota files of `fs` with what is in use. `usage` has to hold what the release of orphans freed, too:

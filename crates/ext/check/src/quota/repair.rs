@@ -4,50 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::quota::build::{QuotaInfo, build};
 use fsmend_ext_format::quota::{
     QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, entries, references, version,
 };
 
-use super::{QuotaFile, Used, inode_of, is_possible, stored_inode};
+use super::{QuotaFile, Used, inode_of};
 use crate::journal::draft::Draft;
 use crate::journal::map;
 use crate::repair::{Mender, hidden};
 
-/// Mends the numbers of quota inodes and writes the files that do not say what is in use.
+/// Writes the quota files that do not say what is in use.
 pub(crate) fn mend(mender: &mut Mender<'_>) {
     for kind in QuotaType::ALL {
-        mend_number(mender, kind);
         if mender.fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
             && let Some(inode) = inode_of(&mender.fs, kind)
         {
             mend_file(mender, kind, inode);
         }
-    }
-}
-
-/// A number that cannot be right gives way to the inode that is kept for this kind, if that holds a quota file.
-fn mend_number(mender: &mut Mender<'_>, kind: QuotaType) {
-    let stored = stored_inode(&mender.fs, kind);
-    if stored.0 == 0 || is_possible(&mender.fs, kind, stored) {
-        return;
-    }
-    let reserved = match kind {
-        QuotaType::User => special::USER_QUOTA,
-        QuotaType::Group => special::GROUP_QUOTA,
-        QuotaType::Project => 0,
-    };
-    let holds_quota = |inode: InodeNo| {
-        let file = QuotaFile::open(&mender.fs, inode).ok()?;
-        version(&file.block(0).ok()?, kind)
-    };
-    let number = if reserved != 0 && holds_quota(InodeNo(reserved)).is_some() { reserved } else { 0 };
-    let raw = &mut mender.fs.superblock;
-    match kind {
-        QuotaType::User => raw.s_usr_quota_inum.set(number),
-        QuotaType::Group => raw.s_grp_quota_inum.set(number),
-        QuotaType::Project => raw.s_prj_quota_inum.set(number),
     }
 }
 

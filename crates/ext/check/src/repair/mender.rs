@@ -17,7 +17,10 @@ use crate::links::Adjustments;
 use crate::owners::{self, Contest, Owner};
 use crate::quota::QuotaUsage;
 use crate::xattr::repair::ValueMend;
-use crate::{Fs, allocation, directory, extent, group, links, mmp, quota, resize_inode, superblock, xattr};
+use crate::{
+    Fs, allocation, directory, extent, group, journal, links, mmp, orphan, quota, resize_inode, superblock,
+    xattr,
+};
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -40,6 +43,8 @@ pub struct Remains {
     pub value_inodes: Vec<(InodeNo, ValueMend)>,
     /// Features that files need, and the superblock lacks.
     pub features: Features,
+    /// Whether the journal could not be used and was dropped: a new one has to be made.
+    pub journal_dropped: bool,
     /// What the quota files should say.
     pub quota: QuotaUsage,
     /// Who owns what is contested, as far as there was room for.
@@ -117,6 +122,8 @@ impl Mender<'_> {
         xattr::repair::mend(self);
         directory::repair::mend(self);
         links::repair::mend(self);
+        journal::repair::mend(self);
+        orphan::repair::mend(self);
         quota::repair::mend(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);

@@ -6,11 +6,13 @@
 use fsmend_base::GroupNo;
 use fsmend_device::Device;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::FromBytes;
+
+use super::correction::{self, Correction};
 
 /// More sound backups than this are not looked for.
 const BACKUPS_MAX: usize = 8;
@@ -33,6 +35,8 @@ pub(super) struct Candidate {
     pub(super) geometry: Result<Geometry, Unsound>,
     /// Whether it claims more than the device holds.
     pub(super) is_beyond_device: bool,
+    /// Whether a field of it was set right that its checksum told.
+    pub(super) is_corrected: bool,
 }
 
 impl Candidate {
@@ -41,7 +45,12 @@ impl Candidate {
         let claimed = |geometry: &Geometry| u128::from(raw.blocks_count()) * u128::from(geometry.block_size);
         let is_beyond_device =
             geometry.as_ref().is_ok_and(|geometry| claimed(geometry) > u128::from(device_len));
-        Candidate { raw, block, geometry, is_beyond_device }
+        Candidate { raw, block, geometry, is_beyond_device, is_corrected: false }
+    }
+
+    /// Whether nothing is wrong with it by itself.
+    pub(super) fn is_sound(&self) -> bool {
+        self.geometry.is_ok() && self.doubt().is_none() && !self.is_beyond_device
     }
 
     /// What makes this superblock doubtful although it can be worked with.
@@ -65,11 +74,24 @@ impl Candidate {
         geometry.blocks_count = self.raw.blocks_count();
         (geometry.first_inode, geometry.revision, geometry.hurd) = (0, 0, false);
         (geometry.uuid, geometry.checksum_seed) = ([0; 16], 0);
-        geometry.features.compat &= fsmend_ext_format::features::compat::SPARSE_SUPER2;
+        geometry.features.compat &= compat::SPARSE_SUPER2;
         geometry.features.incompat &= incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG;
-        geometry.features.ro_compat &= fsmend_ext_format::features::ro_compat::SPARSE_SUPER;
+        geometry.features.ro_compat &= ro_compat::SPARSE_SUPER;
         Some(geometry)
     }
+}
+
+/// Whether a backup describes groups of another shape, or with heads in other places. (Another number of blocks may be that of a file
+/// system that was enlarged just now.)
+pub(super) fn is_contradicted(primary: &Candidate, backup: &Candidate) -> bool {
+    let shape = |candidate: &Candidate| {
+        let geometry = candidate.layout()?;
+        let heads = geometry.features.incompat & (incompat::BIT64 | incompat::META_BG);
+        let sparse = (geometry.features.compat, geometry.features.ro_compat);
+        let numbers = [geometry.blocks_per_group, geometry.inodes_per_group, geometry.inode_size];
+        Some((numbers, geometry.block_size, geometry.desc_size, heads, sparse))
+    };
+    shape(primary) != shape(backup)
 }
 
 /// Whether the superblock has a checksum and it is wrong.
@@ -109,6 +131,33 @@ pub(super) fn primary(device: &dyn Device) -> Option<Candidate> {
         candidate.block = u64::from(geometry.block_size == 1024);
     }
     Some(candidate)
+}
+
+/// The primary with the one damaged field that its checksum betrays set right, if that makes it a superblock beyond doubt.
+pub(super) fn corrected(device: &dyn Device, primary: &Candidate) -> Option<(Candidate, Correction)> {
+    let accepts = |raw: &RawSuperblock| {
+        let candidate = Candidate::new(raw.clone(), 0, device.len());
+        let features = raw.features();
+        candidate.geometry.is_ok()
+            && features.metadata_csum()
+            && features.incompat & !incompat::SUPPORTED == 0
+            && features.ro_compat & !ro_compat::SUPPORTED == 0
+            && candidate.doubt().is_none()
+            && !candidate.is_beyond_device
+    };
+    let (raw, correction) = correction::find(&primary.raw, accepts)?;
+    let mut candidate = Candidate::new(raw, 0, device.len());
+    candidate.block =
+        u64::from(candidate.geometry.as_ref().is_ok_and(|geometry| geometry.block_size == 1024));
+    Some((candidate, correction))
+}
+
+/// The first backup, where the primary's own numbers place it.
+pub(super) fn first_backup(device: &dyn Device, geometry: &Geometry) -> Option<Candidate> {
+    let mut groups = (1..geometry.group_count.min(128)).map(GroupNo);
+    let group = groups.find(|group| geometry.has_superblock(*group))?;
+    let block = geometry.group_head_start(group);
+    backup_at(device, Rung { block_size: geometry.block_size, group: group.0, block })
 }
 
 /// The superblock that the user named: in `block`, with blocks of `block_size` or any size that fits what it says itself.

@@ -6,6 +6,7 @@
 
 mod backups;
 mod candidates;
+mod correction;
 mod fields;
 mod foreign;
 pub mod problems;
@@ -18,7 +19,7 @@ mod tests;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::Device;
-use fsmend_engine::problem::Row;
+use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{Features, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
@@ -47,6 +48,8 @@ pub struct Settled {
     pub geometry: Geometry,
     /// The block that it was read from: 0 or 1 for the primary.
     pub block: u64,
+    /// Whether it is the primary with a field set right that its checksum told.
+    pub is_corrected: bool,
 }
 
 impl Settled {
@@ -92,7 +95,8 @@ pub fn settle(
     if options.block.is_none() && !is_backup {
         compare_backup(device, &geometry, findings);
     }
-    Ok(Settled { superblock, geometry, block: chosen.block })
+    let is_corrected = chosen.is_corrected;
+    Ok(Settled { superblock, geometry, block: chosen.block, is_corrected })
 }
 
 /// Whether the feature that large files need is on; `first` is the first of them without a proof that it is.
@@ -130,7 +134,15 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
     if device.len() < 2048 {
         return Err(refusal::too_short(device));
     }
-    let primary = candidates::primary(device);
+    let mut primary = candidates::primary(device);
+    if let Some((candidate, correction)) =
+        primary.as_ref().and_then(|primary| candidates::corrected(device, primary))
+    {
+        let problem = Problem::new(&problems::FIELD_CORRECTED).detail("byte", correction.offset as u64);
+        let [stored, right] = [correction.stored, correction.right].map(|word| Value::Hex(word.into()));
+        findings.raise(problem.stored(stored).observed(right));
+        primary = Some(candidate);
+    }
     if let Some(candidate) = &primary {
         let is_ext = candidate.raw.s_magic.get() == EXT_MAGIC;
         if is_ext
@@ -142,7 +154,12 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         if let (false, Some(what)) = (is_ext, foreign::identify(device)) {
             return Err(refusal::foreign(device, what));
         }
-        if candidate.geometry.is_ok() && candidate.doubt().is_none() && !candidate.is_beyond_device {
+        let is_contradicted = || {
+            let backup = candidate.geometry.as_ref().ok();
+            let backup = backup.and_then(|geometry| candidates::first_backup(device, geometry));
+            backup.is_some_and(|backup| candidates::is_contradicted(candidate, &backup))
+        };
+        if candidate.is_sound() && !is_contradicted() {
             return Ok(candidate.clone());
         }
     }
@@ -156,6 +173,9 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
             Ok(primary)
         }
         (primary, Some(best)) => {
+            if primary.as_ref().is_some_and(Candidate::is_sound) {
+                findings.raise(Problem::new(&problems::CONTRADICTED).block(BlockNo(best.block)));
+            }
             let why = primary.as_ref().map_or_else(|| "it cannot be read".to_owned(), why_not);
             let problem = Problem::new(&problems::PRIMARY_REPLACED).block(BlockNo(best.block));
             findings.raise(problem.stored(why));

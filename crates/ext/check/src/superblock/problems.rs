@@ -58,6 +58,24 @@ problem_rows! {
         loss: "Counts and times of last use, which backups do not keep; they are worked out again.",
         peers: [],
     }
+    /// Primary and backups describe different layouts.
+    CONTRADICTED = "ext.superblock.contradicted" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "the primary superblock describes groups of another shape than its backups do (the one in {block} was used)",
+        meaning: "The shape of groups, and where backups are kept, is settled when a file system is made; all copies of the superblock say the same.                   The primary, which is written all the time, is the one that changed.",
+        repair: "The primary superblock is written anew from the backup.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// One damaged field, found with the help of the checksum.
+    FIELD_CORRECTED = "ext.superblock.field-corrected" {
+        severity: Major, evidence: Cross, preen: true,
+        message: "the superblock's byte {byte} and the three behind it were damaged: with {observed} instead of {stored} its checksum is right",
+        meaning: "The superblock does not go with its checksum, but a change in one place alone makes everything fit:                   that place was damaged, and the checksum tells what stood there.",
+        repair: "The field is set right.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Wrong checksum of a superblock that is in use all the same.
     CHECKSUM = "ext.superblock.checksum" {
         severity: Minor, evidence: Local, preen: true,

@@ -9,6 +9,7 @@ use zerocopy::IntoBytes;
 
 use super::{Settled, problems};
 use crate::allocation::Totals;
+use crate::journal;
 use crate::repair::Mender;
 use crate::{extent, inline_data, links, xattr};
 
@@ -86,6 +87,7 @@ fn fresh_uuid(superblock: &RawSuperblock, now: u64) -> [u8; 16] {
 
 /// Writes the primary superblock if it is not as it has to be.
 pub(crate) fn mend(mender: &mut Mender<'_>, totals: &Totals) {
+    journal::repair::copy_block_list(mender);
     let unit = u64::from(mender.fs.geometry.cluster_blocks);
     let superblock = &mut mender.fs.superblock;
     let free_blocks = totals.free_units * unit;

@@ -74,8 +74,12 @@ fn features_that_exclude_one_another() {
         raw.s_feature_incompat += incompat::BIT64;
         raw.s_desc_size = 64.into();
     };
-    raises(wide, &["64bit-without-extents", "backup-differs"]);
-    raises(|raw| raw.s_feature_incompat += incompat::META_BG, &["meta-bg-and-resize-inode"]);
+    let (_, found) = Image::new(wide).settle();
+    assert_eq!(found, [problems::WIDE_WITHOUT_EXTENTS.code]);
+    raises(wide, &["contradicted", "primary-replaced"]);
+    let (_, found) = Image::new(|raw| raw.s_feature_incompat += incompat::META_BG).settle();
+    assert!(found.contains(&problems::META_BG_RESIZE.code));
+    assert_eq!(problems::CONTRADICTED.code, "ext.superblock.contradicted");
     raises(|raw| raw.s_rev_level = 0.into(), &["revision-features"]);
     let both = Image::new(|raw| {
         raw.s_feature_ro_compat += ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM;
@@ -284,7 +288,7 @@ fn large_files_need_their_feature() {
         [(0, vec![problems::LARGE_FILE_MISSING.code]), (ro_compat::LARGE_FILE, vec![])]
     {
         let mut image = Image::plain();
-        image.change_superblock(|raw| raw.s_feature_ro_compat = features.into());
+        image.change_superblock(|raw| raw.s_feature_ro_compat |= features);
         image.with_fs(|fs, _| {
             let mut findings = Findings::new();
             check_large_files(fs, None, &mut findings);
