@@ -57,6 +57,11 @@ impl<D: Device> Overlay<D> {
         self.runs.iter().map(|(offset, bytes)| (*offset, bytes.as_slice()))
     }
 
+    /// The overlaid runs, taken out.
+    pub fn into_runs(self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        self.runs.into_iter()
+    }
+
     /// Overwrites within one run: the usual case when a block is written again.
     fn write_in_place(&mut self, offset: u64, bytes: &[u8]) -> bool {
         let Some((start, run)) = self.runs.range_mut(..=offset).next_back() else { return false };

@@ -1,5 +1,7 @@
 //! What a repair puts in place: bytes at offsets, gathered by the same walk that finds the problems.
 
+use crate::budget::growing;
+
 /// Which edits win where several touch the same bytes: those of a higher layer are laid over those of a lower one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Layer {
@@ -28,12 +30,14 @@ pub struct Edit {
 #[derive(Debug, Default)]
 pub struct Edits {
     list: Option<Vec<Edit>>,
+    /// Bytes of all of them.
+    bytes: u64,
 }
 
 impl Edits {
     /// A list that gathers, if `wanted`.
     pub fn gathering(wanted: bool) -> Self {
-        Edits { list: wanted.then(Vec::new) }
+        Edits { list: wanted.then(Vec::new), bytes: 0 }
     }
 
     /// Whether edits are gathered.
@@ -45,6 +49,7 @@ impl Edits {
     pub fn add(&mut self, layer: Layer, offset: u64, bytes: &[u8]) {
         if let Some(list) = &mut self.list {
             list.push(Edit { layer, offset, bytes: bytes.into() });
+            self.bytes += bytes.len() as u64;
         }
     }
 
@@ -52,11 +57,18 @@ impl Edits {
     pub fn merge(&mut self, other: Edits) {
         if let (Some(list), Some(others)) = (&mut self.list, other.list) {
             list.extend(others);
+            self.bytes += other.bytes;
         }
+    }
+
+    /// Memory that the list holds.
+    pub fn bytes_held(&self) -> u64 {
+        self.list.as_ref().map_or(0, |list| growing::<Edit>(list.len()) + self.bytes)
     }
 
     /// Takes the edits out in the order in which they have to be laid down: an order that does not depend on who found what.
     pub fn take_sorted(&mut self) -> Vec<Edit> {
+        self.bytes = 0;
         let mut edits = self.list.as_mut().map(std::mem::take).unwrap_or_default();
         edits.sort();
         edits
@@ -75,6 +87,7 @@ mod tests {
         others.add(Layer::Record, 9, b"b");
         others.add(Layer::Record, 7, b"a");
         edits.merge(others);
+        assert!(edits.bytes_held() >= 3 * size_of::<Edit>() as u64 + 3);
         let places: Vec<u64> = edits.take_sorted().iter().map(|edit| edit.offset).collect();
         assert_eq!(places, [7, 9, 5]);
         assert!(edits.take_sorted().is_empty() && edits.is_gathering());

@@ -452,6 +452,11 @@ impl Findings {
         self.edits.add(layer, offset, bytes);
     }
 
+    /// Memory that the edits hold.
+    pub fn edit_bytes_held(&self) -> u64 {
+        self.edits.bytes_held()
+    }
+
     /// The edits that were gathered, in the order in which they have to be laid down.
     pub fn take_edits(&mut self) -> Vec<Edit> {
         self.edits.take_sorted()

@@ -208,7 +208,13 @@ fn check_from(
         if fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
             return shared(report);
         }
-        let (changes, lost) = repair::mend(fs, facts, remains, wishes, options.threads);
+        // What is written is held once more when it is handed on.
+        remains.room = Some(budget.free() / 2);
+        let Some((changes, lost)) = repair::mend(fs, facts, remains, wishes, options.threads) else {
+            budget.charge(budget.free() + 1);
+            plan::stop_if_exhausted(&budget)?;
+            return Ok(report);
+        };
         report.findings.merge(lost);
         report.changes = joined(&overlay, changes);
     }
@@ -231,6 +237,9 @@ fn shared(report: CheckReport) -> Result<CheckReport, Refusal> {
 
 /// What the overlay holds with `changes` over it.
 fn joined(overlay: &Overlay<Arc<dyn Device>>, changes: Vec<(u64, Vec<u8>)>) -> Vec<(u64, Vec<u8>)> {
+    if overlay.is_unchanged() {
+        return changes;
+    }
     let mut all: Overlay<&dyn Device> = Overlay::new(overlay.inner());
     let below = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec()));
     for (offset, bytes) in below.chain(changes) {

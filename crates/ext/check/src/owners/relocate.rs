@@ -147,6 +147,9 @@ impl Relocation<'_, '_> {
         let moved = |piece: MapRun| MapRun { physical: to + (piece.logical - start), ..piece };
         for piece in pieces.iter().filter(|piece| !piece.unwritten) {
             for step in 0..u64::from(piece.count) {
+                if self.mender.is_full() {
+                    return Vec::new();
+                }
                 let bytes = self.contents(BlockNo(piece.physical + step));
                 let to = BlockNo(moved(*piece).physical + step);
                 self.mender.write_block(to, &bytes);

@@ -18,6 +18,9 @@ pub trait Sketch: Device {
     /// look says what is wrong.
     fn write(&self, offset: u64, bytes: &[u8]);
 
+    /// Memory that what was written takes.
+    fn bytes_written(&self) -> u64;
+
     /// Reads what was there before anything was written.
     fn read_before(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError>;
 }
@@ -26,6 +29,10 @@ impl Sketch for Draft<'_> {
     fn write(&self, offset: u64, bytes: &[u8]) {
         let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
         let _ = overlay.write(offset, bytes);
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.memory_max() - self.below.memory_max()
     }
 
     fn read_before(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
@@ -53,8 +60,7 @@ impl<'d> Draft<'d> {
             let mut before = vec![0; bytes.len()];
             self.below.read_at(offset, &mut before).is_err() || before != bytes
         };
-        let runs = overlay.runs().filter(|(offset, bytes)| differs(*offset, bytes));
-        runs.map(|(offset, bytes)| (offset, bytes.to_vec())).collect()
+        overlay.into_runs().filter(|(offset, bytes)| differs(*offset, bytes)).collect()
     }
 }
 
@@ -105,6 +111,7 @@ mod tests {
         assert_eq!(buf, [7, 1, 2, 7]);
         assert!(draft.read_before(9, &mut buf).is_ok());
         assert_eq!(buf, [7; 4]);
+        assert!(draft.bytes_written() >= 5);
         assert_eq!(draft.into_changes(), [(10, vec![1, 2])]);
     }
 }

@@ -49,6 +49,8 @@ pub struct Remains {
     pub quota: QuotaUsage,
     /// Who owns what is contested, as far as there was room for.
     pub contest: Option<Contest>,
+    /// Memory that what is written may take; without a limit if `None`.
+    pub room: Option<u64>,
     /// What the mending itself loses.
     pub lost: Findings,
     /// Whether anything above a note was found, or anything was mended: only then is the superblock marked as checked.
@@ -76,14 +78,14 @@ pub struct Mender<'a> {
 }
 
 /// Mends what `fs` has wrong, and returns what has to be written over its device, and what is lost by that. Nothing is to be written
-/// where something could not be done that had to be done in full.
+/// where something could not be done that had to be done in full. `None` when the memory does not suffice.
 pub fn mend(
     fs: Fs<'_>,
     (inodes, claims): (InodeTable, Claims),
     mut remains: Remains,
     wishes: Wishes,
     workers: usize,
-) -> (Vec<(u64, Vec<u8>)>, Findings) {
+) -> Option<(Vec<(u64, Vec<u8>)>, Findings)> {
     let draft = Draft::new(fs.device);
     leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));
@@ -93,8 +95,9 @@ pub fn mend(
         Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
     let is_done = mender.run();
     let lost = std::mem::take(&mut mender.remains.lost);
+    let is_full = mender.is_full();
     drop(mender);
-    (if is_done { draft.into_changes() } else { Vec::new() }, lost)
+    (!is_full).then(|| (if is_done { draft.into_changes() } else { Vec::new() }, lost))
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
@@ -128,6 +131,11 @@ impl Mender<'_> {
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
         true
+    }
+
+    /// Whether what is written takes more memory than it may. Whoever writes much has to stop then: nothing will come of it.
+    pub fn is_full(&self) -> bool {
+        self.remains.room.is_some_and(|room| self.draft.bytes_written() > room)
     }
 
     /// Reads a block of the draft.

@@ -90,7 +90,8 @@ impl ScanOutcome {
     pub(super) fn bytes_held(&self) -> u64 {
         2 * (growing::<InodeNo>(self.suspect_directories.len() + self.revised.len())
             + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
-            + self.quota.owners() as u64 * QUOTA_BYTES)
+            + self.quota.owners() as u64 * QUOTA_BYTES
+            + self.findings.edit_bytes_held())
     }
 
     pub(super) fn absorb(&mut self, other: ScanOutcome) {
