@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
-use fsmend_engine::claims::SharedBitmap;
+use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::{Findings, tree as engine_tree};
 use fsmend_ext_format::checksum;
@@ -37,6 +37,8 @@ pub(super) struct World {
     pub bad_blocks: Vec<u64>,
     pub reconnects: u64,
     pub marks: Vec<(u32, u8)>,
+    /// Whether no block is free.
+    pub full: bool,
 }
 
 impl World {
@@ -50,6 +52,7 @@ impl World {
             bad_blocks: Vec::new(),
             reconnects: 0,
             marks: Vec::new(),
+            full: false,
         };
         world.superblock.s_hash_seed[0].set(7);
         for inode in [2, 11, 12, 14] {
@@ -237,6 +240,7 @@ impl World {
     pub fn check(&mut self) -> (Findings, InodeTable) {
         let (inodes, directories) = self.facts();
         let mut findings = Findings::new();
+        let full = self.full;
         self.with_fs(|fs, bad_blocks, reconnects| {
             for directory in &directories {
                 inspect_with(
@@ -250,7 +254,8 @@ impl World {
             tree::check_root(fs, &inodes, &mut findings);
             let found = engine_tree::check(&inodes, InodeNo(2));
             tree::report_tree(fs, &inodes, &found, &mut findings);
-            tree::check_lost_found(fs, &inodes, reconnects, &mut findings);
+            let claims = Claims::new(if full { 0 } else { 128 });
+            tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
         (findings, inodes)
     }

@@ -296,6 +296,10 @@ fn damaged_trees() -> Vec<&'static str> {
         damage(&rows::LOST_FOUND_MISSING, World::plain(), |world| {
             world.entries(2, 40, &[(2, "."), (2, ".."), (11, "found"), (12, "d"), (13, "f")]);
         }),
+        damage(&rows::LOST_FOUND_IMPOSSIBLE, World::plain(), |world| {
+            world.full = true;
+            world.entries(2, 40, &[(2, "."), (2, ".."), (11, "found"), (12, "d"), (13, "f")]);
+        }),
         damage(&rows::LOST_FOUND_NOT_DIRECTORY, World::plain(), |world| {
             world.entries(2, 40, &[(2, "."), (2, ".."), (11, "x"), (12, "d"), (13, "lost+found")]);
         }),

@@ -11,7 +11,7 @@ use fsmend_ext_format::inode::{RawInode, special};
 use super::contents::{Names, NewName};
 use super::{chains, insert, lost_found, remove};
 use crate::directory::Directory;
-use crate::directory::lost_found::NAME;
+use crate::directory::lost_found::{LostFound, NAME};
 use crate::directory::paths::entries_of;
 use crate::links;
 use crate::repair::Mender;
@@ -24,7 +24,7 @@ pub(super) fn connect(
     mender: &mut Mender<'_>,
     findings: Vec<TreeFinding>,
     parent_entries: Vec<InodeNo>,
-    unfit_lost_found: Option<InodeNo>,
+    found: LostFound,
 ) {
     let mut parents: BTreeSet<InodeNo> = parent_entries.into_iter().collect();
     let mut homeless = BTreeSet::new();
@@ -42,7 +42,7 @@ pub(super) fn connect(
             }
         }
     }
-    if let Some(inode) = unfit_lost_found {
+    if let LostFound::Unfit(inode) = found {
         // The check has taken its link back.
         remove::names(mender, ROOT, &|other, name| other == inode && name == NAME);
         if let Some(fact) = mender.inodes.directory(inode) {
@@ -52,6 +52,9 @@ pub(super) fn connect(
     }
     parents.extend(&homeless);
     homeless.extend(unattached(mender));
+    if found != LostFound::Fit {
+        lost_found::open_or_make(mender);
+    }
     shelter(mender, homeless.into_iter().collect());
     for inode in parents {
         settle_parent(mender, inode);
