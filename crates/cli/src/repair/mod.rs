@@ -143,7 +143,6 @@ fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repa
     let plain = |refusal| Refused { refusal, findings: Default::default() };
     let external = check::external_journal(arguments.journal.as_deref()).map_err(plain)?;
     let wishes = Wishes {
-        unshare: false,
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,
             DuplicatesArg::Zero => Duplicates::Zero,

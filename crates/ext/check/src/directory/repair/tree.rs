@@ -52,10 +52,10 @@ pub(super) fn connect(
     }
     parents.extend(&homeless);
     homeless.extend(unattached(mender));
-    if found != LostFound::Fit {
-        lost_found::open_or_make(mender);
+    if found != LostFound::Fit || !homeless.is_empty() {
+        let home = lost_found::open_or_make(mender);
+        shelter(mender, home, homeless.into_iter().collect());
     }
-    shelter(mender, homeless.into_iter().collect());
     for inode in parents {
         settle_parent(mender, inode);
     }
@@ -90,13 +90,10 @@ fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
     found
 }
 
-/// Puts names for `homeless` inodes into `lost+found`, or into the root where there is no room for that.
-fn shelter(mender: &mut Mender<'_>, homeless: Vec<InodeNo>) {
-    if homeless.is_empty() {
-        return;
-    }
+/// Puts names for `homeless` inodes into `lost_found`, or into the root where there is no room for that.
+fn shelter(mender: &mut Mender<'_>, lost_found: Option<InodeNo>, homeless: Vec<InodeNo>) {
     let mut rest = &homeless[..];
-    for home in [lost_found::open_or_make(mender), Some(ROOT)].into_iter().flatten() {
+    for home in [lost_found, Some(ROOT)].into_iter().flatten() {
         let names = names_for(mender, home, rest);
         let done = insert::names(mender, home, &names);
         for inode in &rest[..done] {
