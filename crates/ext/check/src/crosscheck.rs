@@ -386,10 +386,11 @@ impl CrossCheck<'_> {
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
-        let unfit = directory::lost_found::check_lost_found(self.fs, &self.inodes, pending, findings);
+        let lost_found =
+            directory::lost_found::check_lost_found(self.fs, &self.inodes, &self.claims, pending, findings);
         self.remains.names.tree = tree_findings;
         self.remains.names.parent_entries = parent_entries;
-        self.remains.names.unfit_lost_found = unfit;
+        self.remains.names.lost_found = lost_found;
         self.remains.adjustments = adjustments;
     }
 

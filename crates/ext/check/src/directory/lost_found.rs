@@ -1,6 +1,7 @@
 //! `lost+found`: whether it is there and can take what a repair will put into it.
 
 use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::directory::{Entries, entries_len};
@@ -16,17 +17,32 @@ pub(super) const NAME: &[u8] = b"lost+found";
 /// Room for a name like `#1234567890`.
 const RECONNECT_NAME_LEN: usize = 11;
 
+/// What the check found under the name `lost+found`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LostFound {
+    /// A directory that can take what a repair puts into it.
+    #[default]
+    Fit,
+    /// Nothing.
+    Missing,
+    /// This, which has to give up the name.
+    Unfit(InodeNo),
+}
+
 /// Checks `lost+found`, into which a repair will put `pending_reconnects` files and directories. Called last of the tree
-/// checks. A file system without one is sound, so that alone is only a note. Returns what has the name and cannot be it.
+/// checks. Where there is none, and no inode or block is free for one, that is only a note: nothing can be done about it.
 pub fn check_lost_found(
     fs: &Fs<'_>,
     inodes: &InodeTable,
+    claims: &Claims,
     pending_reconnects: u64,
     findings: &mut Findings,
-) -> Option<InodeNo> {
+) -> LostFound {
     let Some(inode) = find(fs).filter(|inode| inodes.kind(*inode) != Kind::Unused) else {
-        findings.raise(Problem::new(&rows::LOST_FOUND_MISSING).inode(InodeNo(special::ROOT)));
-        return None;
+        let can_be_made = has_free_inode(fs, inodes) && claims.claimed().count() < claims.claimed().len();
+        let row = if can_be_made { &rows::LOST_FOUND_MISSING } else { &rows::LOST_FOUND_IMPOSSIBLE };
+        findings.raise(Problem::new(row).inode(InodeNo(special::ROOT)));
+        return LostFound::Missing;
     };
     let directory = Directory::open(fs, inode).filter(|_| inodes.kind(inode) == Kind::Directory);
     let unfit = match &directory {
@@ -37,12 +53,19 @@ pub fn check_lost_found(
     };
     if let Some(row) = unfit {
         replace(inodes, inode, row, findings);
-        return Some(inode);
+        return LostFound::Unfit(inode);
     }
     if let Some(directory) = directory {
         check_room(fs, &directory, pending_reconnects, findings);
     }
-    None
+    LostFound::Fit
+}
+
+/// Whether an ordinary inode is free, and its table known.
+fn has_free_inode(fs: &Fs<'_>, inodes: &InodeTable) -> bool {
+    let ordinary = (fs.geometry.first_inode..=fs.geometry.inodes_count).map(InodeNo);
+    let mut free = ordinary.filter(|inode| inodes.kind(*inode) == Kind::Unused);
+    free.any(|inode| fs.inode_offset(inode).is_some())
 }
 
 /// The inode that the name `lost+found` in the root leads to.

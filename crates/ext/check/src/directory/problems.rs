@@ -570,6 +570,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x030004],
     }
+    /// No lost+found, and no way to make one.
+    LOST_FOUND_IMPOSSIBLE = "ext.directory.lost-found-impossible" {
+        severity: Note, evidence: Cross, preen: true,
+        message: "there is no lost+found in the root directory, and no inode or block is free to make one",
+        meaning: "A repair puts files that have lost their names into lost+found. The file system is full: there is nothing left to make it of.",
+        repair: "Nothing is done; files without a name get one in the root directory, if there is room.",
+        loss: "Nothing.",
+        peers: [0x030008],
+    }
     /// lost+found is a file.
     LOST_FOUND_NOT_DIRECTORY = "ext.directory.lost-found-not-directory" {
         severity: Major, evidence: Cross, preen: false,

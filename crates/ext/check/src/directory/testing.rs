@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
-use fsmend_engine::claims::SharedBitmap;
+use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::{Findings, tree as engine_tree};
 use fsmend_ext_format::checksum;
@@ -18,8 +18,10 @@ use fsmend_ext_format::inode::{RawInode, flags, mode};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::FromZeros;
 
+use super::repair::NameRemains;
 use super::{Directory, Surroundings, inspect_with, tree};
 use crate::inode::MapRun;
+use crate::repair::{Draft, Mender, Remains, Wishes};
 use crate::{Fs, Group};
 
 pub(super) const BLOCK: usize = 1024;
@@ -37,6 +39,8 @@ pub(super) struct World {
     pub bad_blocks: Vec<u64>,
     pub reconnects: u64,
     pub marks: Vec<(u32, u8)>,
+    /// Whether no block is free.
+    pub full: bool,
 }
 
 impl World {
@@ -50,6 +54,7 @@ impl World {
             bad_blocks: Vec::new(),
             reconnects: 0,
             marks: Vec::new(),
+            full: false,
         };
         world.superblock.s_hash_seed[0].set(7);
         for inode in [2, 11, 12, 14] {
@@ -225,6 +230,10 @@ impl World {
             facts.record(inode as usize - 1, InodeNo(inode), fact, raw.i_links_count.get());
             if kind == Kind::Directory {
                 let inline = raw.has_flag(flags::INLINE_DATA);
+                if raw.has_flag(flags::EXTENTS) {
+                    directories.push(self.with_fs(|fs, _, _| Directory::open(fs, InodeNo(inode)).unwrap()));
+                    continue;
+                }
                 let runs = if inline { Vec::new() } else { direct_runs(&raw) };
                 directories.push(Directory { inode: InodeNo(inode), record, runs, inline });
             }
@@ -237,6 +246,7 @@ impl World {
     pub fn check(&mut self) -> (Findings, InodeTable) {
         let (inodes, directories) = self.facts();
         let mut findings = Findings::new();
+        let full = self.full;
         self.with_fs(|fs, bad_blocks, reconnects| {
             for directory in &directories {
                 inspect_with(
@@ -250,9 +260,87 @@ impl World {
             tree::check_root(fs, &inodes, &mut findings);
             let found = engine_tree::check(&inodes, InodeNo(2));
             tree::report_tree(fs, &inodes, &found, &mut findings);
-            tree::check_lost_found(fs, &inodes, reconnects, &mut findings);
+            let claims = Claims::new(if full { 0 } else { 128 });
+            tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
         (findings, inodes)
+    }
+
+    /// Repairs everything in one round; returns the link counts that are wrong afterwards.
+    pub fn repair(&mut self) -> Vec<InodeNo> {
+        let (inodes, directories) = self.facts();
+        let claims = Claims::new(128);
+        claims.claim(0, 40);
+        if self.full {
+            claims.claim(40, 88);
+        }
+        for run in directories.iter().flat_map(|directory| &directory.runs) {
+            claims.settle(run.physical, true);
+        }
+        let mut findings = Findings::new().gathering(true);
+        let mut names = NameRemains::default();
+        self.with_fs(|fs, bad_blocks, reconnects| {
+            for directory in &directories {
+                let surroundings = Surroundings { bad_blocks, contested: None };
+                let mending = inspect_with(fs, &inodes, directory, surroundings, &mut findings);
+                names.note(directory.inode, mending);
+            }
+            tree::check_root(fs, &inodes, &mut findings);
+            names.tree = engine_tree::check(&inodes, InodeNo(2));
+            names.parent_entries = tree::report_tree(fs, &inodes, &names.tree, &mut findings);
+            names.lost_found = tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
+        });
+        let changes = self.with_fs(|fs, _, _| {
+            let draft = Draft::new(fs.device);
+            draft.lay(findings.take_edits());
+            let fs = Fs {
+                device: &draft,
+                superblock: fs.superblock.clone(),
+                geometry: fs.geometry.clone(),
+                groups: fs.groups.clone(),
+                metadata: SharedBitmap::new(128),
+                now: fs.now,
+            };
+            let mut mender = Mender {
+                fs,
+                draft: &draft,
+                inodes,
+                claims,
+                remains: Remains { names, ..Remains::default() },
+                wishes: Wishes::default(),
+                workers: 1,
+                backups_lag: false,
+            };
+            super::repair::mend(&mut mender);
+            crate::links::repair::mend(&mut mender);
+            let features = mender.fs.geometry.features;
+            drop(mender);
+            (draft.into_changes(), features)
+        });
+        self.geometry.features = changes.1;
+        for (offset, bytes) in changes.0 {
+            self.device.bytes_mut()[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        let (_, inodes) = self.check();
+        let wrong = |inode: &InodeNo| {
+            let (stored, observed) = inodes.links(*inode);
+            inodes.kind(*inode) != Kind::Unused && u32::from(stored) != observed
+        };
+        (1..=32).map(InodeNo).filter(wrong).collect()
+    }
+
+    /// The names in directory `inode`, sorted, with where they lead to.
+    pub fn names(&self, inode: u32) -> Vec<(String, u32)> {
+        let mut names = Vec::new();
+        self.with_fs(|fs, _, _| {
+            if let Some(directory) = Directory::open(fs, InodeNo(inode)) {
+                super::paths::entries_of(fs, &directory, &mut |target, name| {
+                    names.push((String::from_utf8_lossy(name).into_owned(), target.0));
+                });
+            }
+        });
+        names.sort();
+        names
     }
 
     pub fn with_fs<T>(&self, work: impl FnOnce(&Fs<'_>, &[u64], u64) -> T) -> T {

@@ -1,6 +1,7 @@
 //! Entries whose names stand twice: which one stays.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::{Findings, Problem, Value};
@@ -90,6 +91,11 @@ impl Inspector<'_> {
         self.findings.raise(problem.stored(first).observed(inode));
         if row != &rows::NAME_TWICE {
             self.inodes.withdraw_link(InodeNo(inode));
+            if first != inode
+                && let Some(fact) = self.inodes.directory(InodeNo(inode))
+            {
+                fact.parent.store(0, Relaxed);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The names of a directory in memory, to be written anew.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
@@ -136,7 +136,7 @@ impl Contents {
     }
 
     /// All names, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = NameRef<'_>> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = NameRef<'_>> {
         (0..self.len()).map(|index| self.name(index))
     }
 
@@ -144,19 +144,18 @@ impl Contents {
     /// be changed, for it is encrypted; any other gets a suffix.
     pub fn make_unique(&mut self, nature: &Nature) {
         let mut unique = Contents::new(self.parent);
-        let mut seen = Names { folds: nature.casefold && !nature.encrypted, ..Names::default() };
+        let mut taken = Names { folds: nature.casefold && !nature.encrypted, ..Names::default() };
+        for name in self.iter().rev() {
+            taken.add(name.name, name.inode);
+        }
+        let mut seen = HashSet::new();
         for name in self.iter() {
-            match seen.inode_of(name.name) {
-                None => {
-                    seen.add(name.name, name.inode);
-                    unique.push(name);
-                }
-                Some(first) if first == name.inode || nature.encrypted => {}
-                Some(_) => {
-                    let other = seen.unique(name.name);
-                    seen.add(&other, name.inode);
-                    unique.push(NameRef { name: &other, ..name });
-                }
+            if seen.insert(taken.key(name.name)) {
+                unique.push(name);
+            } else if taken.inode_of(name.name) != Some(name.inode) && !nature.encrypted {
+                let other = taken.unique(name.name);
+                taken.add(&other, name.inode);
+                unique.push(NameRef { name: &other, ..name });
             }
         }
         *self = unique;
@@ -257,7 +256,7 @@ mod tests {
     fn doubles_are_renamed_or_go() {
         let nature = nature();
         let names = [(13, "a"), (14, "a"), (13, "a"), (15, "a~0"), (16, "b"), (17, "a")];
-        let expected = owned(&[(13, "a"), (14, "a~0"), (15, "a~0~0"), (16, "b"), (17, "a~1")]);
+        let expected = owned(&[(13, "a"), (14, "a~1"), (15, "a~0"), (16, "b"), (17, "a~2")]);
         assert_eq!(unique(&names, &nature), expected);
         assert!(contents(&names).has_doubles(&nature) && !contents(&names[3..5]).has_doubles(&nature));
         let encrypted = Nature { encrypted: true, ..nature };
@@ -268,7 +267,7 @@ mod tests {
     fn doubles_without_case() {
         let nature = Nature { casefold: true, ..nature() };
         let found = unique(&[(13, "straße"), (14, "STRASSE"), (15, "strasse~0")], &nature);
-        assert_eq!(found, owned(&[(13, "straße"), (14, "STRASSE~0"), (15, "strasse~0~0")]));
+        assert_eq!(found, owned(&[(13, "straße"), (14, "STRASSE~1"), (15, "strasse~0")]));
     }
 
     #[test]

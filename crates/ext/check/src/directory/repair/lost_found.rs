@@ -8,7 +8,7 @@ use fsmend_ext_format::directory::file_type;
 use fsmend_ext_format::inode::special;
 
 use super::contents::NewName;
-use super::{insert, make};
+use super::{insert, make, remove};
 use crate::directory::lost_found::{self, NAME};
 use crate::repair::Mender;
 
@@ -26,6 +26,8 @@ fn make_one(mender: &mut Mender<'_>) -> Option<InodeNo> {
         mender.inodes.revise(inode, InodeFact::default(), 0);
         return None;
     }
+    // What has the name, if anything has, is not in use.
+    remove::names(mender, ROOT, &|_, name| name == NAME);
     let name = NewName { inode, file_type: file_type::DIRECTORY, name: NAME.to_vec() };
     // Where it cannot be named it stays without a name, and the next look says so: names go to the root then.
     if insert::names(mender, ROOT, &[name]) == 0 {

@@ -22,6 +22,7 @@ use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::features::incompat;
 
 use super::Mending;
+use super::lost_found::LostFound;
 use crate::repair::Mender;
 
 /// What the checks of directories and of the tree leave for the mender.
@@ -35,8 +36,8 @@ pub struct NameRemains {
     pub tree: Vec<TreeFinding>,
     /// Directories whose `..` was lost, or led nowhere.
     pub parent_entries: Vec<InodeNo>,
-    /// What has the name `lost+found`, and cannot be it.
-    pub unfit_lost_found: Option<InodeNo>,
+    /// What has the name `lost+found`.
+    pub lost_found: LostFound,
     /// Directories of a size, or depth, for which the superblock has no feature.
     pub needs_large_dir: bool,
 }
@@ -72,5 +73,5 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
     for directory in names.rewrites {
         rewrite::rewrite(mender, directory, &[]);
     }
-    tree::connect(mender, names.tree, names.parent_entries, names.unfit_lost_found);
+    tree::connect(mender, names.tree, names.parent_entries, names.lost_found);
 }

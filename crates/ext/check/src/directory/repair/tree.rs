@@ -11,7 +11,7 @@ use fsmend_ext_format::inode::{RawInode, special};
 use super::contents::{Names, NewName};
 use super::{chains, insert, lost_found, remove};
 use crate::directory::Directory;
-use crate::directory::lost_found::NAME;
+use crate::directory::lost_found::{LostFound, NAME};
 use crate::directory::paths::entries_of;
 use crate::links;
 use crate::repair::Mender;
@@ -24,7 +24,7 @@ pub(super) fn connect(
     mender: &mut Mender<'_>,
     findings: Vec<TreeFinding>,
     parent_entries: Vec<InodeNo>,
-    unfit_lost_found: Option<InodeNo>,
+    found: LostFound,
 ) {
     let mut parents: BTreeSet<InodeNo> = parent_entries.into_iter().collect();
     let mut homeless = BTreeSet::new();
@@ -42,7 +42,7 @@ pub(super) fn connect(
             }
         }
     }
-    if let Some(inode) = unfit_lost_found {
+    if let LostFound::Unfit(inode) = found {
         // The check has taken its link back.
         remove::names(mender, ROOT, &|other, name| other == inode && name == NAME);
         if let Some(fact) = mender.inodes.directory(inode) {
@@ -52,7 +52,10 @@ pub(super) fn connect(
     }
     parents.extend(&homeless);
     homeless.extend(unattached(mender));
-    shelter(mender, homeless.into_iter().collect());
+    if found != LostFound::Fit || !homeless.is_empty() {
+        let home = lost_found::open_or_make(mender);
+        shelter(mender, home, homeless.into_iter().collect());
+    }
     for inode in parents {
         settle_parent(mender, inode);
     }
@@ -87,13 +90,10 @@ fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
     found
 }
 
-/// Puts names for `homeless` inodes into `lost+found`, or into the root where there is no room for that.
-fn shelter(mender: &mut Mender<'_>, homeless: Vec<InodeNo>) {
-    if homeless.is_empty() {
-        return;
-    }
+/// Puts names for `homeless` inodes into `lost_found`, or into the root where there is no room for that.
+fn shelter(mender: &mut Mender<'_>, lost_found: Option<InodeNo>, homeless: Vec<InodeNo>) {
     let mut rest = &homeless[..];
-    for home in [lost_found::open_or_make(mender), Some(ROOT)].into_iter().flatten() {
+    for home in [lost_found, Some(ROOT)].into_iter().flatten() {
         let names = names_for(mender, home, rest);
         let done = insert::names(mender, home, &names);
         for inode in &rest[..done] {
