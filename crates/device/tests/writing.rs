@@ -1,6 +1,6 @@
 //! How long it takes to plan, carry out and take back a large repair: `cargo test --release -p fsmend-device --test writing -- --ignored
 //! --nocapture`. A measurement, not a check.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::time::Instant;
 

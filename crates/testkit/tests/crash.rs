@@ -52,7 +52,6 @@ fn random_plans_survive_every_cut() {
         swept.cuts > 5000 && swept.begun_anew > 500 && swept.finished > 500 && swept.taken_back > 500,
         "{swept:?}"
     );
-    println!("{swept:?}");
 }
 
 #[test]
@@ -115,7 +114,6 @@ fn repairs_survive_every_cut() {
         repairs += 1;
     }
     assert_eq!(repairs, repairs_wanted(), "so many could be repaired at all; {swept:?}");
-    println!("{repairs} repairs: {swept:?}");
 }
 
 fn survey(base: &str) -> Option<Survey> {
