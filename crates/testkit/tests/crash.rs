@@ -116,6 +116,21 @@ fn repairs_survive_every_cut() {
     assert_eq!(repairs, repairs_wanted(), "so many could be repaired at all; {swept:?}");
 }
 
+/// Every image in the folder `FSMEND_CRASH_FOLDER`, if there is one: for those who have damaged images of their own.
+#[test]
+fn repairs_of_other_images_survive_every_cut() {
+    let Some(folder) = std::env::var_os("FSMEND_CRASH_FOLDER") else { return };
+    let mut swept = Swept::default();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let image = std::fs::read(&path).unwrap();
+        let Some(case) = repair_case(path.display().to_string(), image) else { continue };
+        swept += case.sweep(1..3).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(case.sweep_faults(1).unwrap_or_else(|failure| panic!("{failure}")) > 0);
+    }
+    assert!(swept.cuts > 0, "nothing in it is repaired");
+}
+
 fn survey(base: &str) -> Option<Survey> {
     let recipe = matrix::all().into_iter().find(|recipe| recipe.name == base).unwrap();
     match build(&recipe).unwrap() {
