@@ -179,7 +179,7 @@ impl<'l> Log<'l> {
 
     /// A log that is there. `None` if it was never completed. Takes a few times as much memory as its plan.
     pub fn read(file: &'l dyn LogFile) -> Result<Option<Log<'l>>, ApplyError> {
-        let Some(slot) = newest_slot(file)? else { return Ok(None) };
+        let Some(slot) = newest_slot(file) else { return Ok(None) };
         let damaged = ApplyError::LogDamaged;
         let header = Header::read(file)?.ok_or(damaged("its header is damaged"))?;
         if header.plan_len > Plan::BYTES_MAX {
@@ -242,7 +242,7 @@ impl<'l> Log<'l> {
 
 /// State and target of a log, without reading all of it.
 pub(super) fn glance(file: &dyn LogFile) -> Result<Glance, ApplyError> {
-    let state = newest_slot(file)?.map_or(LogState::Incomplete, |slot| slot.state);
+    let state = newest_slot(file).map_or(LogState::Incomplete, |slot| slot.state);
     let header = Header::read(file)?;
     let plan_start = read_if_there::<24>(file, PLAN_AT)?;
     let target_len = plan_start.filter(|start| Plan::is_plan(start)).map_or(0, |start| u64_at(&start, 16));
@@ -377,14 +377,15 @@ fn images_at(plan_len: u64) -> u64 {
 }
 
 impl Slot {
-    fn to_bytes(self) -> [u8; SLOT_BYTES] {
-        let mut bytes = [0; SLOT_BYTES];
+    /// A whole block, so that it can be written where nothing can be read.
+    fn to_bytes(self) -> [u8; BLOCK_BYTES] {
+        let mut bytes = [0; BLOCK_BYTES];
         bytes[..8].copy_from_slice(SLOT_MAGIC);
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.state.number().to_le_bytes());
         bytes[24..32].copy_from_slice(&self.body.to_le_bytes());
         let sum = checksum(&bytes[..40]);
-        bytes[40..].copy_from_slice(&sum.to_le_bytes());
+        bytes[40..SLOT_BYTES].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
@@ -397,17 +398,20 @@ impl Slot {
     }
 }
 
-fn newest_slot(file: &dyn LogFile) -> Result<Option<Slot>, ApplyError> {
+fn newest_slot(file: &dyn LogFile) -> Option<Slot> {
     let mut newest: Option<Slot> = None;
     for at in SLOTS_AT {
-        let Some(bytes) = read_if_there::<SLOT_BYTES>(file, at)? else { continue };
-        let Some(slot) = Slot::parse(&bytes) else { continue };
+        let mut bytes = [0; SLOT_BYTES];
+        // One that cannot be read was torn when the power failed; the other one counts.
+        let Some(slot) = file.read_at(at, &mut bytes).ok().and_then(|()| Slot::parse(&bytes)) else {
+            continue;
+        };
         // A number at the end of the number space is none that we wrote, and could not be followed by another.
         if slot.sequence < u64::MAX / 2 && newest.is_none_or(|newest| newest.sequence < slot.sequence) {
             newest = Some(slot);
         }
     }
-    Ok(newest)
+    newest
 }
 
 fn sum_of_body(file: &dyn LogFile, header: &Header) -> Result<u64, ApplyError> {

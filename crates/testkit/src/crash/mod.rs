@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsmend_base::SeededRandom;
 use fsmend_device::{
-    Applied, ApplyError, ApplyOptions, Control, Device, LogState, Plan, Progress, Recovered, Step, Way,
-    apply, inspect_log, recover, undo,
+    Applied, ApplyError, ApplyOptions, Control, LogState, Plan, Progress, Recovered, Step, Way, apply,
+    inspect_log, recover, undo,
 };
 use fsmend_disksim::{Machine, SimDisk, SimFile};
 
@@ -110,7 +110,7 @@ impl Case {
         for block in self.plan.blocks() {
             let shown = |disk: &SimDisk| -> Vec<u8> {
                 let mut bytes = vec![0; block.len as usize];
-                let _ = disk.read_at(block.offset, &mut bytes);
+                disk.peek(block.offset, &mut bytes);
                 bytes
             };
             let (now, before, after) = (shown(disk), shown(&before), shown(&calm.done.disk));
