@@ -11,7 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::LogOnDisk;
-use super::log::{Glance, Log, LogState, begins_like_log, glance};
+use super::layout::LogState;
+use super::log::{Glance, Log, begins_like_log, glance};
 use super::recover::compare;
 use crate::Device;
 use crate::plan::sync_folder_of;

@@ -112,7 +112,7 @@ impl Case {
             _ => return Err(failed("not as it should be reported")),
         }
         world.disk.forget_faults();
-        let way = if world.machine.changes() % 2 == 0 { Way::AsBegun } else { Way::Back };
+        let way = if world.machine.changes().is_multiple_of(2) { Way::AsBegun } else { Way::Back };
         let outcome = run_to_end(world, way, 0, &mut Swept::default()).map_err(|why| failed(&why))?;
         let wanted = match outcome {
             Some(Recovered::Finished { .. }) => world.disk.holds_same_as(&calm.done.disk),
