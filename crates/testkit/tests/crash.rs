@@ -38,7 +38,7 @@ fn random_case(seed: u64) -> Case {
     let device = MemoryDevice::new("random", before.clone());
     let draft = Draft { changes: &changes, marker: &marker, last: &[(0, 2048)], ..Draft::default() };
     let plan = Plan::make(&device, &draft).unwrap();
-    Case { name: format!("random plan {seed}"), before: Arc::new(before), plan }
+    Case { name: format!("random plan {seed}"), before: Arc::new(before), bad_sectors: Vec::new(), plan }
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
     let (marker, last) = (repair::marker(&memory, &repair.changes), repair::last(&repair.changes));
     let draft = Draft { changes: &repair.changes, marker: &marker, last: &last, ..Draft::default() };
     let plan = Plan::make(&memory, &draft).unwrap();
-    Some(Case { name, before: Arc::new(image), plan })
+    Some(Case { name, before: Arc::new(image), bad_sectors: Vec::new(), plan })
 }
 
 #[test]
