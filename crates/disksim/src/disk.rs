@@ -54,8 +54,13 @@ impl SimDisk {
     /// All bytes, as a reader without bad luck sees them.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len as usize];
-        self.state().medium.read(0, &mut bytes);
+        self.peek(0, &mut bytes);
         bytes
+    }
+
+    /// Some of the bytes, as a reader without bad luck sees them; they have to be there.
+    pub fn peek(&self, offset: u64, bytes: &mut [u8]) {
+        self.state().medium.read(offset, bytes);
     }
 
     /// Whether this disk and `other`, which were made from the same bytes, hold the same now.
@@ -120,8 +125,15 @@ impl WritableDevice for SimDisk {
             state.medium.write(offset, &bytes[..before as usize]);
             return Err(WriteError::io(offset, len, PLANNED));
         }
-        state.faults.heal(offset, len);
+        if state.faults.must_read(offset, len, self.len) {
+            return Err(WriteError::io(offset, len, PLANNED));
+        }
+        state.faults.heal(offset, len, self.len);
         state.medium.write(offset, bytes);
+        if power == Power::Fails {
+            let mut luck = self.machine.luck(self.number, self.machine.cuts() + TEARING);
+            state.faults.tear(offset, len, &mut luck);
+        }
         if power == Power::Fails { Err(WriteError::io(offset, len, NO_POWER)) } else { Ok(()) }
     }
 
@@ -139,6 +151,8 @@ impl WritableDevice for SimDisk {
     }
 }
 
+/// Luck with the sector that was just being written is another one than that with those that wait.
+pub(crate) const TEARING: u64 = 1 << 16;
 pub(crate) const NO_POWER: &str = "the power is off";
 pub(crate) const PLANNED: &str = "planned fault";
 

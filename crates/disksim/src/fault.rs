@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use crate::medium::sectors_of;
+use fsmend_base::SeededRandom;
+
+use crate::medium::{SECTOR_BYTES, sectors_of};
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
 
 /// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +74,30 @@ impl Faults {
         Some(fault.sectors.start.max(wanted.start))
     }
 
+    /// Whether the first or the last sector of a write is one that cannot be read, and is not written whole: then it would have to be
+    /// read first.
+    pub fn must_read(&self, offset: u64, len: u64, device_len: u64) -> bool {
+        let end = offset + len;
+        let unreadable = |at: u64| {
+            self.0.iter().any(|fault| fault.kind == FaultKind::Read && fault.sectors.contains(&(at / SECTOR)))
+        };
+        (!offset.is_multiple_of(SECTOR) && unreadable(offset))
+            || (!end.is_multiple_of(SECTOR) && end < device_len && unreadable(end))
+    }
+
+    /// A power cut in the middle of a write may leave one of its sectors so that it cannot be read until it is written again.
+    pub fn tear(&mut self, offset: u64, len: u64, luck: &mut SeededRandom) {
+        let sectors = sectors_of(offset, len);
+        if !sectors.is_empty() && luck.below(3) == 0 {
+            let sector = sectors.start + luck.below(sectors.end - sectors.start);
+            self.add(Fault::lasting(FaultKind::Read, sector..sector + 1));
+        }
+    }
+
     /// A write of these bytes replaces the sectors that it covers wholly.
-    pub fn heal(&mut self, offset: u64, len: u64) {
-        let whole = offset.div_ceil(512)..(offset + len) / 512;
+    pub fn heal(&mut self, offset: u64, len: u64, device_len: u64) {
+        let end = if offset + len == device_len { device_len.next_multiple_of(SECTOR) } else { offset + len };
+        let whole = offset.div_ceil(SECTOR)..end / SECTOR;
         let (mine, mut left): (Vec<Fault>, Vec<Fault>) = std::mem::take(&mut self.0)
             .into_iter()
             .partition(|fault| fault.kind == FaultKind::Read && whole.start < whole.end);
@@ -97,7 +122,8 @@ mod tests {
     fn a_write_heals_the_sectors_it_covers() {
         let mut faults = Faults::default();
         faults.add(Fault::lasting(FaultKind::Read, 2..10));
-        faults.heal(4 * 512 - 1, 513);
+        faults.heal(4 * 512 - 1, 513, 1 << 20);
+        assert!(faults.must_read(3 * 512 + 1, 511, 1 << 20) && !faults.must_read(3 * 512, 512, 1 << 20));
         let strikes =
             |faults: &mut Faults, sector: u64| faults.strike(FaultKind::Read, sector * 512, 1).is_some();
         assert!(strikes(&mut faults, 3) && !strikes(&mut faults, 4) && strikes(&mut faults, 5));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fsmend_base::SeededRandom;
 use fsmend_device::{Device, LogFile, ReadError, WritableDevice, WriteError, WriteErrorKind};
 
-use crate::disk::{NO_POWER, PLANNED};
+use crate::disk::{NO_POWER, PLANNED, TEARING};
 use crate::fault::{Fault, FaultKind, Faults};
 use crate::machine::{Machine, Power, RequestKind};
 use crate::medium::{Medium, SECTOR_BYTES};
@@ -110,6 +110,7 @@ impl State {
         self.is_durably_there = Some(self.is_there);
         if !self.is_there {
             self.medium.clear();
+            self.faults = Faults::default();
             (self.len, self.durable_len) = (0, 0);
         }
     }
@@ -155,7 +156,16 @@ impl WritableDevice for SimFile {
         if state.faults.strike(FaultKind::Write, offset, len).is_some() {
             return Err(WriteError::io(offset, len, PLANNED));
         }
+        let device_len = state.len.max(offset + len);
+        if state.faults.must_read(offset, len, device_len) {
+            return Err(WriteError::io(offset, len, PLANNED));
+        }
+        state.faults.heal(offset, len, device_len);
         state.medium.write(offset, bytes);
+        if power == Power::Fails {
+            let mut luck = self.machine.luck(self.number, self.machine.cuts() + TEARING);
+            state.faults.tear(offset, len, &mut luck);
+        }
         state.len = state.len.max(offset + len);
         if power == Power::Fails { Err(WriteError::io(offset, len, NO_POWER)) } else { Ok(()) }
     }

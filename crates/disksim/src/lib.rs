@@ -1,7 +1,7 @@
 //! A simulated disk that does to those who write what real ones may do, when a seed says so: the same seed, the same misfortune.
 //!
 //! All disks and files of one [`Machine`] lose their power at the same request. What was written and not synced by then may have
-//! reached the medium or not, sector by sector (512 bytes), in any order; a file whose entry was not synced may not be there at all. Sectors
+//! reached the medium or not, sector by sector (512 bytes), in any order; one that was just being written may not be readable; a file whose entry was not synced may not be there at all. Sectors
 //! can fail to be read or written, once, a few times or for ever, and a sync can fail and take with it what it should have made durable.
 
 mod disk;

@@ -1,6 +1,7 @@
 //! Steps (2) to (4): blocks go from the log to the target, in either direction, the first time or again.
 
-use super::log::{CHUNK_BLOCKS, Log, LogState};
+use super::layout::LogState;
+use super::log::{CHUNK_BLOCKS, Log};
 use super::{ApplyError, Control, Progress, Step};
 use crate::WritableDevice;
 use crate::blocks::BLOCK_BYTES;

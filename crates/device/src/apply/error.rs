@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::log::LogState;
+use super::layout::LogState;
 use crate::{Differences, ReadError, WriteError};
 
 /// Why a plan was not carried out, or not taken back.

@@ -15,6 +15,7 @@
 mod carry;
 mod error;
 mod file;
+mod layout;
 mod log;
 mod places;
 mod recover;
@@ -28,7 +29,7 @@ use log::{Begin, Log};
 
 pub use error::ApplyError;
 pub use file::{LogFile, LogOnDisk};
-pub use log::LogState;
+pub use layout::LogState;
 pub use places::{FoundLog, create_log, find_logs, find_open_log};
 pub use recover::{LogContents, Recovered, Way, inspect_log, recover, undo};
 

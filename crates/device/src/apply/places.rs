@@ -2,15 +2,17 @@
 //!
 //! The log of an image file lies beside it (`IMAGE.fsmend-undo`, or with a number behind it). That of a block device, or of an image in a folder
 //! that cannot be written, lies in a state folder, where many may lie: names of block devices change from boot to boot, so that there
-//! it is the contents that say whose log it is.
+//! it is the contents that say whose log it is. A log is as good as an order to write: only those are followed that the user, the superuser or
+//! the owner of the target has made.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::LogOnDisk;
-use super::log::{Glance, Log, LogState, begins_like_log, glance};
+use super::layout::LogState;
+use super::log::{Glance, Log, begins_like_log, glance};
 use super::recover::compare;
 use crate::Device;
 use crate::plan::sync_folder_of;
@@ -67,11 +69,13 @@ pub fn find_open_log(path: &Path, start: u64, device: &dyn Device, state_folder:
     let target = Wanted { start, device };
     let beside = place_beside(path).and_then(|place| {
         let names = place.file_name()?.to_string_lossy().into_owned();
-        let files = logs_in(place.parent()?, |name| is_numbered(name, &names));
+        let mut files = logs_in(place.parent()?, |name| is_numbered(name, &names));
+        files.retain(|file| is_trusted(file, path));
         first_open(files, true, |log, glance| target.may_own(log, glance))
     });
     beside.or_else(|| {
-        let files = logs_in(state_folder, |name| name.contains(SUFFIX));
+        let mut files = logs_in(state_folder, |name| name.contains(SUFFIX));
+        files.retain(|file| is_trusted(file, path));
         first_open(files, false, |log, glance| target.owns(log, glance))
     })
 }
@@ -135,6 +139,14 @@ fn first_open(
         }
     }
     incomplete
+}
+
+/// Whether a log was made by somebody who may write the target, as far as owners tell.
+fn is_trusted(log: &Path, target: &Path) -> bool {
+    let Ok(log) = fs::symlink_metadata(log) else { return false };
+    let owner_of_target = fs::metadata(target).map(|target| target.uid());
+    let trusted = [Ok(0), Ok(rustix::process::geteuid().as_raw()), owner_of_target];
+    trusted.into_iter().any(|owner| owner.is_ok_and(|owner| owner == log.uid()))
 }
 
 /// Where the log of an image file lies, without number; `None` if the target is no regular file.

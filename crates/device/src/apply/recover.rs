@@ -1,7 +1,8 @@
 //! What a run does with a log that it finds, and taking a repair back.
 
 use super::carry::{Direction, carry};
-use super::log::{Log, LogState, begins_like_log};
+use super::layout::LogState;
+use super::log::{Log, begins_like_log};
 use super::{ApplyError, Control, LogFile};
 use crate::blocks::{BLOCK_BYTES, SECTOR_BYTES, read_sectors};
 use crate::{Device, Differences, Plan, WritableDevice};

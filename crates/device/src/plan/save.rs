@@ -51,5 +51,11 @@ pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
         Some(folder) => folder.to_owned(),
         None => return Ok(()),
     };
-    File::open(folder)?.sync_all()
+    match File::open(folder)?.sync_all() {
+        // Some file systems (of networks, in user space) know no such request: there is nothing more to be done.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        result => result,
+    }
 }

@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsmend_base::SeededRandom;
 use fsmend_device::{
-    Applied, ApplyError, ApplyOptions, Control, Device, LogState, Plan, Progress, Recovered, Step, Way,
-    apply, inspect_log, recover, undo,
+    Applied, ApplyError, ApplyOptions, Control, LogState, Plan, Progress, Recovered, Step, Way, apply,
+    inspect_log, recover, undo,
 };
-use fsmend_disksim::{Machine, SimDisk, SimFile};
+use fsmend_disksim::{Fault, FaultKind, Machine, SimDisk, SimFile};
 
 /// A plan, and the image that it is for.
 pub struct Case {
     /// Name in failures.
     pub name: String,
-    /// The image before.
+    /// The image before, with zeroes in the bad sectors.
     pub before: Arc<Vec<u8>>,
+    /// Sectors (of 512 bytes) that cannot be read until they are written.
+    pub bad_sectors: Vec<u64>,
     /// What is written.
     pub plan: Plan,
 }
@@ -110,7 +112,7 @@ impl Case {
         for block in self.plan.blocks() {
             let shown = |disk: &SimDisk| -> Vec<u8> {
                 let mut bytes = vec![0; block.len as usize];
-                let _ = disk.read_at(block.offset, &mut bytes);
+                disk.peek(block.offset, &mut bytes);
                 bytes
             };
             let (now, before, after) = (shown(disk), shown(&before), shown(&calm.done.disk));
@@ -130,6 +132,9 @@ impl Case {
     fn world(&self, seed: u64) -> World {
         let machine = Machine::new(seed);
         let disk = SimDisk::new("target", &machine, Arc::clone(&self.before));
+        for sector in &self.bad_sectors {
+            disk.plan_fault(Fault::lasting(FaultKind::Read, *sector..*sector + 1));
+        }
         let log = SimFile::create("log", &machine);
         World { machine, disk, log }
     }
@@ -239,6 +244,11 @@ impl Case {
             swept.taken_back += u64::from(matches!(outcome, Some(Recovered::TakenBack { .. })));
         }
         Ok(())
+    }
+
+    /// The target when all has been written.
+    pub fn done(&self) -> Result<SimDisk, Failure> {
+        Ok(self.calm()?.done.disk)
     }
 
     /// How many requests an undisturbed run makes that change something.

@@ -152,9 +152,7 @@ mod tests {
 
     #[test]
     fn sound_files_are_called_sound_after_sealing() {
-        let (Some(plan), Some(log)) = (sound_plan(), sound_log()) else {
-            return assert!(false, "none is made");
-        };
+        let (plan, log) = (sound_plan().expect("it is made here"), sound_log().expect("it is made here"));
         let mut bytes = plan.as_bytes().to_vec();
         seal_plan(&mut bytes);
         assert_eq!(bytes, plan.as_bytes());

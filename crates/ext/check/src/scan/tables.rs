@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_device::{Request, salvage};
-use fsmend_engine::Problem;
+use fsmend_device::{ReadErrorKind, Request, salvage};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, Kind};
+use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
 use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
@@ -114,6 +114,10 @@ impl<'a> Scan<'a> {
             let count = error.len.div_ceil(u64::from(fs.geometry.block_size)).max(1);
             let problem = Problem::new(&problems::TABLE_UNREADABLE).group(group);
             outcome.findings.raise(problem.blocks(BlockNo(block), count));
+            if matches!(error.kind, ReadErrorKind::Io(_)) {
+                // Free inodes; to be written is also what makes a disk put a sound sector in its place.
+                outcome.findings.edit(Layer::Record, error.offset, &vec![0; error.len as usize]);
+            }
         }
         let first = index * (TABLE_READ as usize / inode_size);
         for (at, record) in bytes.chunks_exact(inode_size).enumerate() {

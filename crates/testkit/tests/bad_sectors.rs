@@ -1,0 +1,87 @@
+//! Repairs of file systems on disks with bad sectors: what stood there is lost, nothing else is, and the sectors are written.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::{Device, Draft, Plan};
+use fsmend_disksim::{Fault, FaultKind, Machine, SimDisk};
+use fsmend_engine::Progress;
+use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_testkit::crash::Case;
+use fsmend_testkit::damage::Survey;
+use fsmend_testkit::host::skip;
+use fsmend_testkit::image::{Built, build, matrix};
+use fsmend_testkit::within::{Manner, checked, options};
+
+const BASES: &[&str] = &["ext4-defaults", "ext3-1k", "ext2-1k"];
+
+/// Whoever empties a journal because it cannot be read just now loses what is in it: that is for the user to decide.
+const LEFT_TO_THE_USER: &[&str] = &["journal superblock"];
+
+#[test]
+fn bad_sectors_cost_what_stood_in_them_and_are_written() {
+    for base in BASES {
+        let recipe = matrix::all().into_iter().find(|recipe| recipe.name == *base).unwrap();
+        let image = match build(&recipe).unwrap() {
+            Built::Image(image) => image,
+            Built::Skipped(reason) => {
+                skip(&format!("bad sectors of {base}"), &reason);
+                continue;
+            }
+        };
+        let survey = Survey::of(&image).unwrap();
+        let mut count = 0;
+        for (sector, kind) in sectors(&survey) {
+            let name = format!("{base}, {kind} in bad sector {sector}");
+            count += u32::from(one_bad_sector(name, survey.image.clone(), sector));
+        }
+        assert!(count > 5, "{count} sectors of {base} mattered");
+    }
+}
+
+/// A sector with a structure of each kind that the image has.
+fn sectors(survey: &Survey) -> BTreeMap<u64, &'static str> {
+    let kinds = survey.kinds().into_iter().filter(|kind| !LEFT_TO_THE_USER.contains(kind));
+    kinds
+        .map(|kind| {
+            let structure = survey.structures.iter().rfind(|structure| structure.kind == kind).unwrap();
+            let other: Vec<u8> = survey.bytes(structure).iter().map(|byte| !byte).collect();
+            (structure.patches(survey, other, false)[0].offset / 512, kind)
+        })
+        .collect()
+}
+
+/// Whether it mattered to anybody.
+fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
+    // Nobody will know what stood there.
+    image[sector as usize * 512..][..512].fill(0);
+    let before = Arc::new(image);
+    let disk = SimDisk::new("disk", &Machine::new(1), Arc::clone(&before));
+    disk.plan_fault(Fault::lasting(FaultKind::Read, sector..sector + 1));
+    let device: Arc<dyn Device> = Arc::new(disk);
+    let repair = repaired(&device).unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
+    let left: Vec<&str> = repair.left.findings.iter().map(|problem| problem.row.code).collect();
+    assert!(repair.is_clean(), "{name}: {left:?} is left");
+    let (marker, last) = (repair::marker(&device, &repair.changes), repair::last(&repair.changes));
+    let draft = Draft { changes: &repair.changes, marker: &marker, last: &last, ..Draft::default() };
+    let plan = Plan::make(&device, &draft).unwrap();
+    if !plan.blocks().any(|block| block.is_unreadable) {
+        // Nobody reads it: the bitmap of a group without inodes.
+        return false;
+    }
+    let case = Case { name, before, bad_sectors: vec![sector], plan };
+    case.sweep(sector..sector + 1).unwrap_or_else(|failure| panic!("{failure}"));
+    let done: Arc<dyn Device> = Arc::new(case.done().unwrap());
+    let report = checked(&done, Manner::default()).unwrap();
+    assert!(!report.findings.is_damaged(), "{}: {:?}", case.name, report.findings.counts());
+    done.read_at(sector * 512, &mut [0; 512]).unwrap();
+    true
+}
+
+fn repaired(device: &Arc<dyn Device>) -> Result<Repair, String> {
+    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let repair = repair::plan(device, &options, &Progress::new(), &AtomicBool::new(false));
+    repair.map_err(|refused| refused.to_string())
+}
