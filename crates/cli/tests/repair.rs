@@ -231,7 +231,8 @@ fn a_mounted_target_is_refused() {
 /// Types `typed` at the program on a terminal of its own.
 fn at_a_terminal(arguments: &str, image: &Path, typed: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_fsmend");
-    let line = format!("printf '{typed}' | script -qec '{program} {arguments} {}' /dev/null", image.display());
+    let line =
+        format!("printf '{typed}' | script -qec '{program} {arguments} {}' /dev/null", image.display());
     prepared("sh").args(["-c", &line]).output().unwrap()
 }
 
