@@ -275,6 +275,25 @@ fn questions_at_a_terminal() {
 }
 
 #[test]
+fn what_is_declined_is_left_alone() {
+    if !have("face: declined in part", &["mke2fs", "debugfs", "e2fsck", "script"]) {
+        return;
+    }
+    let folder = Folder::new("face-declined");
+    let image = folder.image("x.img", &[]);
+    debugfs(&image, "sif a/one links_count 7");
+    debugfs(&image, "sif a/two links_count 9");
+    let partly = at_a_terminal(&folder, "-f", &image, "n\\ny\\n");
+    assert_eq!(code(&partly), 4, "{}", stdout(&partly));
+    assert!(stdout(&partly).contains("FILE SYSTEM WAS MODIFIED"), "{}", stdout(&partly));
+    let left = stdout(&face("-fn", &image));
+    assert!(left.contains("/a/one") && !left.contains("/a/two"), "{left}");
+    let forced = face("-p", &image);
+    assert_eq!(code(&forced), 1, "it is not called clean: {}", stdout(&forced));
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+}
+
+#[test]
 fn a_mounted_file_system_is_only_looked_at() {
     if !host::is_root() || !have("face: mounted", &["mke2fs", "debugfs", "mount"]) {
         return;

@@ -228,6 +228,39 @@ fn a_mounted_target_is_refused() {
     mount.unmount().unwrap();
 }
 
+/// Types `typed` at the program on a terminal of its own.
+fn at_a_terminal(arguments: &str, image: &Path, typed: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_fsmend");
+    let line =
+        format!("printf '{typed}' | script -qec '{program} {arguments} {}' /dev/null", image.display());
+    prepared("sh").args(["-c", &line]).output().unwrap()
+}
+
+#[test]
+fn it_asks_once_or_about_every_problem() {
+    if !have("repair: questions", &["mke2fs", "debugfs", "e2fsck", "script"]) {
+        return;
+    }
+    let folder = Folder::new("repair-questions");
+    let image = folder.image("x.img", &[]);
+    debugfs(&image, "sif a/one links_count 7");
+    debugfs(&image, "sif a/two links_count 9");
+    let before = std::fs::read(&image).unwrap();
+    let declined = at_a_terminal("repair", &image, "n\\n");
+    assert_eq!(code(&declined), 32, "{}", stdout(&declined));
+    assert_eq!(code(&at_a_terminal("repair --step", &image, "n\\nn\\n")), 32);
+    assert_eq!(std::fs::read(&image).unwrap(), before);
+    let partly = at_a_terminal("repair --step --no-undo", &image, "y\\nn\\n");
+    assert_eq!(code(&partly), 4, "{}", stdout(&partly));
+    let left = stdout(&on(&image, &["check"]));
+    assert!(!left.contains("/a/one") && left.contains("/a/two"), "{left}");
+    let accepted = at_a_terminal("repair", &image, "y\\n");
+    assert_eq!(code(&accepted), 1, "{}", stdout(&accepted));
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    let undo = folder.path("x.img.fsmend-undo");
+    assert_eq!(code(&fsmend(&["undo", undo.to_str().unwrap()])), 0);
+}
+
 #[test]
 fn usage_errors_exit_16() {
     for arguments in [

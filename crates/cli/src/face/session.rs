@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
-use fsmend_engine::Progress;
 use fsmend_engine::pool::Schedule;
-use fsmend_engine::report::Report;
+use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::glance::{Glance, glance};
 use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
@@ -301,7 +301,13 @@ impl Session {
                 self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
                 false
             }
-            Mode::Ask => self.question(&report, &stats),
+            Mode::Ask => {
+                let declined = self.question(&report, &stats);
+                if !declined.is_empty() {
+                    return self.mend_partly(&options, (&report, &changes), &declined, (&summary, &stats));
+                }
+                true
+            }
             _ => {
                 self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? yes\n\n", told.sentence())));
                 true
@@ -323,6 +329,40 @@ impl Session {
             self.close(&summary, &stats);
         }
         code
+    }
+
+    /// Writes what the user did not decline of a repair, if it can do without the rest.
+    fn mend_partly(
+        &mut self,
+        options: &RepairOptions,
+        (report, changes): (&Report, &Vec<(u64, Vec<u8>)>),
+        declined: &[Problem],
+        (summary, stats): (&Summary, &[StageStats]),
+    ) -> u8 {
+        let all: Vec<&Problem> = report.damage().flat_map(|group| &group.problems).collect();
+        if declined.len() < all.len() {
+            let declined: Vec<&Problem> = declined.iter().collect();
+            let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
+            match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
+                Ok(Some(rest)) => {
+                    if let Err(code) = self.write(&rest.changes) {
+                        return code;
+                    }
+                    self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));
+                    self.warn_of_errors();
+                    self.close(&rest.left.summary, stats);
+                    return exit::PROBLEMS;
+                }
+                Ok(None) => {
+                    let text = "the repair cannot do without what was declined: nothing is written";
+                    self.out.print(&format!("{}: {text}\n", self.name));
+                }
+                Err(refused) => return self.refuse(&refused),
+            }
+        }
+        self.warn_of_errors();
+        self.close(summary, stats);
+        exit::PROBLEMS
     }
 
     fn wishes(&self) -> Wishes {

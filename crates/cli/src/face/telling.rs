@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use fsmend_engine::Severity;
 use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_engine::{Problem, Severity};
 use fsmend_ext_check::census::{self, Census};
 use fsmend_ext_check::free_space;
 use fsmend_ext_check::glance;
@@ -109,34 +109,22 @@ impl Session {
         true
     }
 
-    /// Asks about every problem; whether all of them are to be mended.
-    pub(super) fn question(&mut self, report: &Report, stats: &[StageStats]) -> bool {
-        let (mut for_all, mut declined) = (false, 0u64);
+    /// Asks about every problem; those that are to be left alone.
+    pub(super) fn question(&mut self, report: &Report, stats: &[StageStats]) -> Vec<Problem> {
+        let (mut for_all, mut declined) = (false, Vec::new());
         self.tell_all(report, stats, |told| {
             let question = format!("{}  Fix<y>? ", told.sentence());
             if for_all {
                 return Some(format!("{question}yes\n\n"));
             }
             match ask::ask(&question, Some(Answer::Yes)) {
-                Answer::Yes => Some("\n".to_owned()),
-                Answer::All => {
-                    for_all = true;
-                    Some("\n".to_owned())
-                }
-                Answer::No => {
-                    declined += 1;
-                    Some("\n".to_owned())
-                }
+                Answer::Yes => {}
+                Answer::All => for_all = true,
+                Answer::No => declined.push(told.problem.clone()),
             }
+            Some("\n".to_owned())
         });
-        if declined > 0 {
-            let text = format!(
-                "{}: The repair was checked as a whole and can only be made as a whole: nothing is written.\n",
-                self.name
-            );
-            self.out.print(&text);
-        }
-        declined == 0
+        declined
     }
 
     /// Says why a repair that does not come out clean is not made.

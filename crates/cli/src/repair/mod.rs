@@ -28,7 +28,7 @@ use self::show::{Ending, Show};
 use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
-use crate::writing::{self, Failure, Hold, Undo};
+use crate::writing::{self, Failure, Hold, Undo, Written};
 use crate::{check, machine, mmp, target};
 
 /// Runs the command and returns the exit code.
@@ -68,7 +68,6 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     let text = plan_text(&path.display().to_string(), work.start, &checked.report);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
-    drop(changes);
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
     show.plan(checked, started.elapsed(), &plan, (rounds, &left));
@@ -82,10 +81,19 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
         plan.save(file).map_err(|error| Ending::Failed(Failure::Plan(error)))?;
         return Ok(Ending::Saved(file.clone()));
     }
-    match show.may_write(arguments, is_damaged) {
-        Ok(()) => write(arguments, &work, &plan, cancel),
-        Err(ending) => Err(ending),
+    let declined = show.may_write(arguments, is_damaged)?;
+    if declined.is_empty() {
+        return write(arguments, &work, &plan, cancel).map(Ending::Written);
     }
+    let problems = show.problems();
+    let (found, declined) = (problems.iter().collect::<Vec<_>>(), declined.iter().collect::<Vec<_>>());
+    let options = repair_options(arguments).map_err(refused)?;
+    let progress = Progress::new();
+    let rest = repair::without(&work.device, &options, (&changes, &found), &declined, (&progress, cancel))
+        .map_err(|refused| ended(refused, show))?;
+    let Some(rest) = rest else { return Err(Ending::NotSeparable) };
+    let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
+    write(arguments, &work, &plan, cancel).map(Ending::WrittenInPart)
 }
 
 /// Opens the target, for writing unless nothing is to be written.
@@ -141,7 +149,17 @@ fn finish_interrupted(work: &Work, show: &Show, cancel: &AtomicBool) -> Result<b
 
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let plain = |refusal| Refused { refusal, findings: Default::default() };
-    let external = check::external_journal(arguments.journal.as_deref()).map_err(plain)?;
+    let options = repair_options(arguments).map_err(plain)?;
+    let progress = [Progress::new()];
+    let mut planned = None;
+    Ticker::new(arguments.progress).run_beside(&progress, || {
+        planned = Some(repair::plan(&work.device, &options, &progress[0], cancel));
+    });
+    planned.unwrap_or_else(|| Err(plain(cancelled())))
+}
+
+fn repair_options(arguments: &RepairArgs) -> Result<RepairOptions, Refusal> {
+    let external = check::external_journal(arguments.journal.as_deref())?;
     let wishes = Wishes {
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,
@@ -151,13 +169,7 @@ fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repa
         },
         unshare: arguments.unshare,
     };
-    let options = RepairOptions { check: check_options(arguments, external), wishes };
-    let progress = [Progress::new()];
-    let mut planned = None;
-    Ticker::new(arguments.progress).run_beside(&progress, || {
-        planned = Some(repair::plan(&work.device, &options, &progress[0], cancel));
-    });
-    planned.unwrap_or_else(|| Err(plain(cancelled())))
+    Ok(RepairOptions { check: check_options(arguments, external), wishes })
 }
 
 fn cancelled() -> Refusal {
@@ -202,10 +214,10 @@ fn ended(refused: Refused, show: &Show) -> Ending {
     Ending::Refused(refused.refusal)
 }
 
-fn write(arguments: &RepairArgs, work: &Work, plan: &Plan, cancel: &AtomicBool) -> Result<Ending, Ending> {
+fn write(arguments: &RepairArgs, work: &Work, plan: &Plan, cancel: &AtomicBool) -> Result<Written, Ending> {
     let Some(hold) = &work.hold else { return Err(Ending::Stopped) };
     let written = hold.commit(plan, &undo_wish(arguments.undo.as_deref(), arguments.no_undo), cancel);
-    written.map(Ending::Written).map_err(Ending::Failed)
+    written.map_err(Ending::Failed)
 }
 
 /// What becomes of the log.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fsmend_device::Plan;
+use fsmend_engine::Problem;
 use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use serde_json::{Value as Json, json};
@@ -33,6 +34,10 @@ pub enum Ending {
     FinishedOnly,
     /// It is written.
     Written(Written),
+    /// What the user did not decline of it is written.
+    WrittenInPart(Written),
+    /// What the user declined cannot be left out.
+    NotSeparable,
     /// The plan is in this file.
     Saved(PathBuf),
     /// It was only to be shown.
@@ -62,9 +67,8 @@ impl Ending {
         match self {
             Ending::Nothing | Ending::Saved(_) | Ending::Shown { is_damaged: false } => exit::CLEAN,
             Ending::FinishedOnly | Ending::Written(_) => exit::CORRECTED,
-            Ending::Shown { .. } | Ending::Impossible | Ending::NotSafe(_) | Ending::NobodyToAsk => {
-                exit::PROBLEMS
-            }
+            Ending::Shown { .. } | Ending::Impossible | Ending::NotSafe(_) => exit::PROBLEMS,
+            Ending::NobodyToAsk | Ending::WrittenInPart(_) | Ending::NotSeparable => exit::PROBLEMS,
             Ending::Declined | Ending::Stopped => exit::CANCELLED,
             Ending::Failed(failure) if failure.is_stop() => exit::CANCELLED,
             Ending::Refused(_) | Ending::Failed(_) => exit::OPERATIONAL,
@@ -77,6 +81,8 @@ impl Ending {
             Ending::Nothing => "nothing",
             Ending::FinishedOnly => "finished",
             Ending::Written(_) => "written",
+            Ending::WrittenInPart(_) => "written-in-part",
+            Ending::NotSeparable => "not-separable",
             Ending::Saved(_) => "saved",
             Ending::Shown { .. } => "planned",
             Ending::Impossible => "impossible",
@@ -92,7 +98,8 @@ impl Ending {
 /// What the user may want to type next: it is not broken into lines, so that it can be copied.
 fn command(ending: &Ending) -> String {
     let (command, place) = match ending {
-        Ending::Written(Written { undo: Some(place), .. }) => ("undo", place),
+        Ending::Written(Written { undo: Some(place), .. })
+        | Ending::WrittenInPart(Written { undo: Some(place), .. }) => ("undo", place),
         Ending::Saved(place) => ("apply", place),
         _ => return String::new(),
     };
@@ -241,26 +248,27 @@ impl Show {
         text
     }
 
-    /// Whether the repair may be written; how it ends if not.
-    pub fn may_write(&self, arguments: &RepairArgs, is_damaged: bool) -> Result<(), Ending> {
+    /// Whether the repair may be written, and which problems are to be left alone; how it ends if not.
+    pub fn may_write(&self, arguments: &RepairArgs, is_damaged: bool) -> Result<Vec<Problem>, Ending> {
         if arguments.dry_run {
             return Err(Ending::Shown { is_damaged });
         }
         if arguments.yes {
-            return Ok(());
+            return Ok(Vec::new());
         }
         if arguments.preen {
-            return self.first_unsafe().map_or(Ok(()), |code| Err(Ending::NotSafe(code)));
+            return self.first_unsafe().map_or(Ok(Vec::new()), |code| Err(Ending::NotSafe(code)));
         }
         if !ask::is_possible() {
             return Err(Ending::NobodyToAsk);
         }
-        let wants = if arguments.step {
-            self.ask_step_by_step()
-        } else {
-            ask::ask("\nWrite this repair? [y/n] ", Some(Answer::No)) != Answer::No
-        };
-        if wants { Ok(()) } else { Err(Ending::Declined) }
+        if arguments.step {
+            return self.ask_step_by_step();
+        }
+        match ask::ask("\nWrite this repair? [y/n] ", Some(Answer::No)) {
+            Answer::No => Err(Ending::Declined),
+            Answer::Yes | Answer::All => Ok(Vec::new()),
+        }
     }
 
     fn first_unsafe(&self) -> Option<&'static str> {
@@ -271,21 +279,33 @@ impl Show {
         checked.report.damage().map(|group| group.row).find(|row| !row.preen).map(|row| row.code)
     }
 
-    /// A repair is checked as a whole, so that one no is a no to all of it.
-    fn ask_step_by_step(&self) -> bool {
-        let seen = self.seen.borrow();
-        let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
-            return false;
-        };
-        for problem in checked.report.damage().flat_map(|group| &group.problems) {
+    /// Asks about every problem; those that are to be left alone.
+    fn ask_step_by_step(&self) -> Result<Vec<Problem>, Ending> {
+        let problems = self.problems();
+        let mut declined = Vec::new();
+        for problem in &problems {
             let text = format!("{}\n  {}", printable(&problem.message()), problem.row.repair);
             match ask::ask(&format!("\n{text}\n  Repair? [y/n/a] "), None) {
                 Answer::Yes => {}
-                Answer::All => return true,
-                Answer::No => return false,
+                Answer::All => break,
+                Answer::No => declined.push(problem.clone()),
             }
         }
-        true
+        if !problems.is_empty() && declined.len() == problems.len() {
+            Err(Ending::Declined)
+        } else {
+            Ok(declined)
+        }
+    }
+
+    /// What is wrong.
+    pub fn problems(&self) -> Vec<Problem> {
+        match self.seen.borrow().outcome.as_ref().map(|outcome| &outcome.result) {
+            Some(Ok(Result_::Checked(checked))) => {
+                checked.report.damage().flat_map(|group| &group.problems).cloned().collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Tells how it ended and returns the exit code.
@@ -328,12 +348,16 @@ impl Show {
         match ending {
             Ending::Nothing => "nothing has to be done.".to_owned(),
             Ending::FinishedOnly => "nothing else has to be done.".to_owned(),
-            Ending::Written(written) => {
+            Ending::NotSeparable => {
+                "nothing was written: the repair cannot do without what was declined.".to_owned()
+            }
+            Ending::Written(written) | Ending::WrittenInPart(written) => {
                 let undo = match &written.undo {
                     Some(_) => "What was overwritten is kept; this takes the repair back:",
                     None => "No undo file was kept.",
                 };
-                format!("repaired, {} written. {undo}", counted(written.blocks, "block", "blocks"))
+                let done = if matches!(ending, Ending::Written(_)) { "repaired" } else { "repaired in part" };
+                format!("{done}, {} written. {undo}", counted(written.blocks, "block", "blocks"))
             }
             Ending::Saved(_) => "nothing was written. This carries the plan out:".to_owned(),
             Ending::Shown { .. } => "nothing was written.".to_owned(),
@@ -399,7 +423,7 @@ impl Show {
             repair["finished_first"] = json!(finished);
         }
         match ending {
-            Ending::Written(written) => {
+            Ending::Written(written) | Ending::WrittenInPart(written) => {
                 if let Some(place) = &written.undo {
                     repair["undo_file"] = json!(place.display().to_string());
                 }

@@ -10,6 +10,7 @@ pub(crate) mod hidden;
 pub mod map;
 mod marker;
 mod mender;
+mod partial;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +25,7 @@ use crate::superblock::SuperblockOptions;
 pub use draft::{Draft, Sketch};
 pub use marker::{last, marker};
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
+pub use partial::{Rest, without};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
 const ROUNDS_MAX: u32 = 12;
