@@ -96,7 +96,7 @@ pub fn recipes() -> Vec<Recipe> {
         few("repair-dirty", 8, "-t ext4 -b 1024 -g 2048 -J size=1 -N 512")
             .after(After::Debugfs(TRANSACTION.to_owned())),
         few("repair-old", 6, "-t ext2 -r 0 -b 1024 -g 1024 -N 576"),
-        few("repair-mmp", 8, "-t ext4 -b 1024 -J size=1 -N 512 -O mmp -E mmp_update_interval=1"),
+        few("repair-mmp", 8, "-t ext4 -b 1024 -g 2048 -J size=1 -N 512 -O mmp -E mmp_update_interval=1"),
         Recipe::new("repair-deep", 8, "-t ext4 -b 1024 -J size=1 -N 512").mounted(&[
             Content::LongNames(700),
             Content::Entries(200),

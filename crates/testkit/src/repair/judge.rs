@@ -91,7 +91,9 @@ impl Judge<'_> {
             Outcome::GaveUp(code, why) => {
                 // Where the reference does no better, nobody could be asked for more.
                 self.ask_reference(damaged, depth, &mut judgement)?;
-                if judgement.reference == Reference::Repaired || !depth.reference {
+                let asked =
+                    depth.reference || self.e2fsck.complaint(damaged)?.is_some_and(|said| is_hopeless(&said));
+                if judgement.reference == Reference::Repaired || !asked {
                     judgement.failures.push(Failure::new(&code, why));
                 }
                 return Ok(judgement);
@@ -103,6 +105,7 @@ impl Judge<'_> {
         }
         if let Some(complaint) = complaint
             && !self.complains_about_itself(&judgement)?
+            && !(judgement.reference == Reference::None && is_hopeless(&complaint))
         {
             judgement.failures.push(Failure::with_class("e2fsck -fn", &complaint));
         }
@@ -165,6 +168,11 @@ impl Judge<'_> {
         }
         Ok(failures)
     }
+}
+
+/// Whether e2fsck would not even begin: features from the future, no superblock.
+fn is_hopeless(complaint: &str) -> bool {
+    complaint.starts_with("exit code 8") || complaint.contains("newer version")
 }
 
 /// A second repair has nothing to do, and finds nothing.

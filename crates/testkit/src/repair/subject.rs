@@ -178,7 +178,8 @@ impl E2fsck {
         let file = Scratch::with(image)?;
         let run = self.run("-fn", file.path())?;
         Ok(match run.ended {
-            Ended::Code(0) if !complains(&run.stdout) => None,
+            // A clock that is a few hours off is no defect, and it says so itself.
+            Ended::Code(0) if !complains(&run.stdout) || said(&run).contains("by less than a day") => None,
             Ended::Code(code) => Some(format!("exit code {code}: {}", said(&run))),
             Ended::Signal => Some("died of a signal".to_owned()),
             Ended::TimedOut => Some("hang".to_owned()),

@@ -105,6 +105,9 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
     if raw.i_links_count.get() == 0 {
         return Err("it has no link".to_owned());
     }
+    if raw.i_file_acl_lo.get() != 0 {
+        return Err("it has a block of attributes".to_owned());
+    }
     if let Some(index) = (0..POINTERS).find(|index| *index != DOUBLE_INDIRECT && raw.block_word(*index) != 0)
     {
         return Err(format!("pointer {index} is in use"));

@@ -36,10 +36,11 @@ fn backups_of_sparse_super2_are_listed_in_ascending_order() {
 
 #[test]
 fn every_deviation_is_found() {
-    let changes: [fn(&mut Image); 7] = [
+    let changes: [fn(&mut Image); 8] = [
         |image| image.inode(InodeNo(7))[26] = 0,
         |image| image.inode(InodeNo(7))[1] = 0x41,
         |image| image.inode(InodeNo(7))[0x28] = 9,
+        |image| image.inode(InodeNo(7))[0x68] = 1,
         |image| image.inode(InodeNo(7))[0x28 + 13 * 4..][..4].fill(0),
         |image| image.inode(InodeNo(7))[0x28 + 13 * 4..][..4].fill(0xFF),
         |image| image.put_pointer(image.free_block(), 1, 999),

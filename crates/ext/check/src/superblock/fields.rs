@@ -152,8 +152,13 @@ fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings)
         let has_flex = geometry.features.has_incompat(incompat::FLEX_BG);
         raw.s_log_groups_per_flex = if has_flex { USUAL_FLEX_LOG } else { 0 };
     }
-    let inodes = claimed_groups(raw, geometry) * u64::from(geometry.inodes_per_group);
-    if u64::from(raw.s_inodes_count.get()) != inodes {
+    let groups = claimed_groups(raw, geometry);
+    let inodes = groups * u64::from(geometry.inodes_per_group);
+    if let Some(per_group) = better_inodes_per_group(raw, geometry, groups) {
+        let problem = Problem::new(&problems::INODES_PER_GROUP).stored(geometry.inodes_per_group);
+        findings.raise(problem.observed(per_group));
+        raw.s_inodes_per_group = per_group.into();
+    } else if u64::from(raw.s_inodes_count.get()) != inodes {
         findings
             .raise(Problem::new(&problems::INODES_COUNT).stored(raw.s_inodes_count.get()).observed(inodes));
         raw.s_inodes_count = u32::try_from(inodes).unwrap_or(u32::MAX).into();
@@ -172,6 +177,17 @@ fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings)
         findings.raise(Problem::new(&problems::FIRST_INODE).stored(first_inode));
         raw.s_first_ino = GOOD_OLD_FIRST_INO.into();
     }
+}
+
+/// What the total says about the inodes per group, where the number itself is none that was ever chosen: each group has a multiple
+/// of eight, as its bitmap is made of bytes.
+fn better_inodes_per_group(raw: &RawSuperblock, geometry: &Geometry, groups: u64) -> Option<u32> {
+    let total = u64::from(raw.s_inodes_count.get());
+    let per_group = u32::try_from(total.checked_div(groups)?).ok()?;
+    let bits = geometry.block_size.saturating_mul(8);
+    let is_right = per_group != 0 && per_group.is_multiple_of(8) && per_group <= bits;
+    let is_wrong = !geometry.inodes_per_group.is_multiple_of(8);
+    (is_wrong && is_right && total.is_multiple_of(groups)).then_some(per_group)
 }
 
 fn extra_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {

@@ -140,6 +140,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// Impossible number of inodes per group, and a total that says a better one.
+    INODES_PER_GROUP = "ext.superblock.inodes-per-group" {
+        severity: Critical, evidence: Local, preen: false,
+        message: "the superblock says that a group has {stored:inode:inodes}, which cannot be; its total of inodes makes {observed}",
+        meaning: "Each group has a multiple of eight inodes. The number is wrong, but the total beside it goes with the number of groups.",
+        repair: "The number is set to what the total says.",
+        loss: "Nothing.",
+        peers: [0x00000B],
+    }
     /// Inode count is not groups times inodes per group.
     INODES_COUNT = "ext.superblock.inodes-count" {
         severity: Major, evidence: Local, preen: false,

@@ -97,6 +97,15 @@ fn features_that_exclude_one_another() {
 }
 
 #[test]
+fn an_odd_number_of_inodes_per_group_is_corrected_by_the_total() {
+    let mut image = Image::plain().without_backups();
+    image.change_superblock(|raw| raw.s_inodes_per_group = 31.into());
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::BACKUP_DIFFERS.code, problems::INODES_PER_GROUP.code]);
+    assert!(settled.is_ok_and(|settled| settled.geometry.inodes_per_group == 32));
+}
+
+#[test]
 fn unknown_features() {
     raises(|raw| raw.s_feature_ro_compat += 0x0100_0000, &["unknown-feature"]);
     raises(|raw| raw.s_feature_compat += 0x0100_0000, &["unknown-feature"]);
