@@ -16,6 +16,7 @@ mod symlink;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod translator;
 
 use fsmend_base::{BlockRange, InodeNo};
 use fsmend_engine::inodes::{Kind, mark};
@@ -60,6 +61,8 @@ pub struct Inspection {
     pub runs: Vec<MapRun>,
     /// Blocks of its indirect blocks or extent nodes.
     pub map_blocks: Vec<u64>,
+    /// The block of its translator, on the Hurd.
+    pub translator: Option<u64>,
     /// Its attribute block, if it has one that is within the file system.
     pub xattr_block: Option<u64>,
     /// Inodes that hold attribute values of this inode, with the hash its entry stores; one per reference.
@@ -177,6 +180,8 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     if !size::directory_has_blocks(subject, layout, map.clusters) {
         return None;
     }
+    let is_mapped = matches!(layout, Layout::BlockMap | Layout::Extents);
+    let translator = if is_mapped { translator::inspect(subject) } else { None };
     size::inspect(subject, layout, &map);
     size::inspect_sectors(subject, clusters);
     if subject.is_symlink() && !symlink::inspect(subject, layout, &map, attributes.inline_capacity) {
@@ -193,6 +198,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
         map_blocks: map.map_blocks.clone(),
         runs: map.into_runs(),
         xattr_block: attributes.block,
+        translator,
         value_inodes: attributes.value_inodes,
         inline,
         rebuild,

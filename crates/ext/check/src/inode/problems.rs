@@ -373,6 +373,16 @@ problem_rows! {
         peers: [0x020010],
     }
 
+    /// Hurd: the translator's block is outside.
+    TRANSLATOR_OUTSIDE = "ext.inode.translator-outside" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode} has its translator in block {stored}, outside the file system",
+        meaning: "On the Hurd an inode may name a block with the command that serves it. This number is no block of the file system.",
+        repair: "The number is cleared.",
+        loss: "The translator's command line, whose place is not known.",
+        peers: [0x01000E],
+    }
+
     /// Fragment size: fragments were never implemented.
     FRAGMENT_SIZE = "ext.inode.fragment-size" {
         severity: Minor, evidence: Local, preen: false,
