@@ -173,9 +173,14 @@ fn groups_that_say_they_were_never_used() {
         &group.with(&base, &[("bg_flags", 2)]),
         &["ext.allocation.block-uninit-in-use", "ext.allocation.blocks-used-but-unmarked"],
     );
-    // Nobody looks for inodes in such a group, so the root is gone too.
+    // The root directory has to be there.
+    raises(&base, &group.with(&base, &[("bg_flags", 1)]), &["ext.group.inodes-uninit-contradicted"]);
+    // Nobody looks for inodes in a group that counts none; names that lead there do.
+    let group = find(&base, "group", "group 1");
+    let patches =
+        group.with(&base, &[("bg_flags", 1), ("bg_free_inodes_count_lo", 256), ("bg_used_dirs_count_lo", 0)]);
     let mut image = base.image.clone();
-    group.with(&base, &[("bg_flags", 1)]).iter().for_each(|patch| put(&mut image, patch));
+    patches.iter().for_each(|patch| put(&mut image, patch));
     let found = codes(image, 0..0);
     assert!(found.contains(&"ext.allocation.inode-uninit-in-use"), "{found:?}");
 }

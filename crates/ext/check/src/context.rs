@@ -10,6 +10,8 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
 use fsmend_ext_format::superblock::RawSuperblock;
 
+use crate::inode::Crowd;
+
 /// One file system under check. Immutable while stages run; shared by all workers.
 pub struct Fs<'d> {
     /// The device, with the journal's replay laid over it when there was one.
@@ -25,6 +27,8 @@ pub struct Fs<'d> {
     pub metadata: SharedBitmap,
     /// Seconds since the epoch, passed in: checks never look at a clock.
     pub now: u64,
+    /// Inodes whose maps share too much to be walked.
+    pub crowd: Crowd,
 }
 
 /// One block group.

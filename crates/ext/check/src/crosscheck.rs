@@ -17,6 +17,7 @@ use crate::directory::{self, Directory, Surroundings};
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::ledger::{DirectoryJob, Ledger};
+use crate::inode::Census;
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::plan::Means;
@@ -215,6 +216,7 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
+        let mut census = Census::new(self.fs);
         loop {
             let mut groups = BTreeSet::new();
             for inode in suspects.difference(&searched) {
@@ -233,12 +235,12 @@ impl CrossCheck<'_> {
                 return;
             }
             for group in groups {
-                self.open_tail(group, suspects);
+                self.open_tail(group, suspects, &mut census);
             }
         }
     }
 
-    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>) {
+    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, census: &mut Census) {
         let per_group = self.fs.geometry.inodes_per_group;
         let first = group * per_group + 1;
         let scanned =
@@ -249,6 +251,7 @@ impl CrossCheck<'_> {
             if record.iter().all(|byte| *byte == 0) {
                 continue;
             }
+            census.take(self.fs, inode, &record);
             let mut found = self.outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
             let fact = self.outcome.take_inspection(inode, &inspection, &self.claims, self.fs);

@@ -18,6 +18,7 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
 
+use crate::allocation::StoredTotals;
 use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
@@ -27,7 +28,7 @@ use crate::quota::QuotaUsage;
 use crate::repair::{self, Remains, Wishes};
 use crate::resize_inode::ResizeInode;
 pub use crate::scan::StageClock;
-use crate::scan::{STAGE_NAMES, Scan, ScanOutcome, StageCost};
+use crate::scan::{STAGE_NAMES, Scan, ScanOutcome, StageCost, take_census};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{
     Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
@@ -176,6 +177,7 @@ fn check_from(
     let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
     drop(fs);
+    let totals = StoredTotals::of(&settled.superblock);
     if !orphans.writes.is_empty() {
         lay_over(&mut overlay, block_size, orphans.writes)?;
         settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
@@ -197,7 +199,7 @@ fn check_from(
         &bad,
         options,
         (progress, cancel),
-        (std::mem::take(findings), orphans.used),
+        (std::mem::take(findings), orphans.used, totals),
         &budget,
         &mut laps,
     )?;
@@ -278,7 +280,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     if !has_mmp_place {
         superblock.s_mmp_block = 0.into();
     }
-    Fs { device, superblock, geometry, groups, metadata, now }
+    Fs { device, superblock, geometry, groups, metadata, now, crowd: Default::default() }
 }
 
 /// The facts of a run: inodes and claims.
@@ -289,7 +291,7 @@ fn check_settled(
     bad: &BadBlocks,
     options: &CheckOptions,
     (progress, cancel): (&Progress, &AtomicBool),
-    (early, released): (Findings, QuotaUsage),
+    (early, released, on_disk): (Findings, QuotaUsage, StoredTotals),
     budget: &Arc<Budget>,
     laps: &mut Laps,
 ) -> Result<(CheckReport, Option<(Facts, Remains)>), Refusal> {
@@ -336,6 +338,7 @@ fn check_settled(
     let workers = plan.workers;
     let totals =
         allocation::check(fs, &cross.inodes, &cross.claims, workers, cancel, &mut cross.outcome.findings);
+    allocation::check_totals(fs, &totals, on_disk, &mut cross.outcome.findings);
     stop_if(cancel)?;
     laps.lap("bitmaps", u64::from(fs.geometry.group_count));
     findings.merge(std::mem::take(&mut cross.outcome.findings));
@@ -389,6 +392,7 @@ fn scan(
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }
+        take_census(fs, means.cancel);
     }
     let inodes = InodeTable::new(inodes_count, inodes_per_group);
     (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())

@@ -11,6 +11,7 @@ use fsmend_engine::inodes::{InodeTable, Kind, mark};
 use fsmend_engine::{Findings, Problem, Row, Value, pool};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT};
+use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::Fs;
 
@@ -32,7 +33,27 @@ pub struct Totals {
     pub directories: u64,
 }
 
-/// Compares bitmaps and counts of all groups, then the totals.
+/// The superblock's own totals as the disk has them. (Releasing orphans adds to them what becomes free, which makes no sense
+/// of nonsense.)
+#[derive(Clone, Copy, Debug)]
+pub struct StoredTotals {
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Free inodes.
+    pub free_inodes: u64,
+}
+
+impl StoredTotals {
+    /// What `superblock` says.
+    pub fn of(superblock: &RawSuperblock) -> Self {
+        StoredTotals {
+            free_blocks: superblock.free_blocks_count(),
+            free_inodes: u64::from(superblock.s_free_inodes_count.get()),
+        }
+    }
+}
+
+/// Compares bitmaps and counts of all groups.
 pub fn check(
     fs: &Fs<'_>,
     inodes: &InodeTable,
@@ -66,28 +87,27 @@ pub fn check(
         totals.stored_free_inodes += part.stored_free_inodes;
         totals.directories += part.directories;
     }
-    check_totals(fs, &totals, findings);
     totals
 }
 
-/// The totals are compared through the groups' counts: kernels let the superblock's own lag behind.
-fn check_totals(fs: &Fs<'_>, totals: &Totals, findings: &mut Findings) {
+/// The totals are compared through the groups' counts: kernels let the superblock's own lag behind. What is wrong is shown as
+/// it is `on_disk`.
+pub fn check_totals(fs: &Fs<'_>, totals: &Totals, on_disk: StoredTotals, findings: &mut Findings) {
     let unit = u64::from(fs.geometry.cluster_blocks);
-    let stored_blocks = fs.superblock.free_blocks_count();
-    let stored_inodes = u64::from(fs.superblock.s_free_inodes_count.get());
+    let stored = StoredTotals::of(&fs.superblock);
     if totals.stored_free_units != totals.free_units {
         let problem = Problem::new(&problems::FREE_BLOCKS).stored(totals.stored_free_units * unit);
         findings.raise(problem.observed(totals.free_units * unit));
-    } else if stored_blocks != totals.free_units * unit {
-        let problem = Problem::new(&problems::TOTALS_STALE).detail("what", "blocks").stored(stored_blocks);
-        findings.raise(problem.observed(totals.free_units * unit));
+    } else if stored.free_blocks != totals.free_units * unit {
+        let problem = Problem::new(&problems::TOTALS_STALE).detail("what", "blocks");
+        findings.raise(problem.stored(on_disk.free_blocks).observed(totals.free_units * unit));
     }
     if totals.stored_free_inodes != totals.free_inodes {
         let problem = Problem::new(&problems::FREE_INODES).stored(totals.stored_free_inodes);
         findings.raise(problem.observed(totals.free_inodes));
-    } else if stored_inodes != totals.free_inodes {
-        let problem = Problem::new(&problems::TOTALS_STALE).detail("what", "inodes").stored(stored_inodes);
-        findings.raise(problem.observed(totals.free_inodes));
+    } else if stored.free_inodes != totals.free_inodes {
+        let problem = Problem::new(&problems::TOTALS_STALE).detail("what", "inodes");
+        findings.raise(problem.stored(on_disk.free_inodes).observed(totals.free_inodes));
     }
 }
 

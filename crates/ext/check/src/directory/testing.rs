@@ -351,6 +351,7 @@ impl World {
             groups: vec![Group { desc: self.desc, scan_inodes: 32 }],
             metadata: SharedBitmap::new(128),
             now: 1_800_000_000,
+            crowd: Default::default(),
         };
         work(&fs, &self.bad_blocks, self.reconnects)
     }

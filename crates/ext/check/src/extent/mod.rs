@@ -52,6 +52,9 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     });
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, changed: false };
     let node = walk.entries(&root, &header, 0, u64::from(u32::MAX));
+    if walk.subject.is_given_up {
+        return None;
+    }
     let Walk { mut map, changed, .. } = walk;
     let depth = if node.kept.is_empty() { 0 } else { header.depth };
     if node.changed || too_deep {
@@ -155,6 +158,9 @@ impl Walk<'_, '_, '_> {
         if !self.map.add_map_block(block.0) {
             let problem = self.subject.problem(&NODE_REPEATED).block(block);
             return self.refuse(problem);
+        }
+        if self.subject.is_given_up || !self.subject.may_read_map_block(block.0) {
+            return Err(Dropped::Wrong);
         }
         if self.subject.fs.metadata.get(block.0) {
             let problem = self.subject.problem(&NODE_IN_METADATA).block(block);

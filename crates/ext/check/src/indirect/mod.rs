@@ -14,6 +14,7 @@ use fsmend_ext_format::features::ro_compat;
 
 use crate::inode::MapRun;
 use crate::inode::map::Map;
+use crate::inode::problems::MAP_CROWDED;
 use crate::inode::subject::Subject;
 use problems::{
     DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_IN_METADATA, MAP_POINTER_OUTSIDE, MAP_REPEATED,
@@ -70,6 +71,9 @@ impl Walk {
             let problem = subject.problem(&MAP_REPEATED).block(block);
             return self.refuse(subject, problem);
         }
+        if !subject.may_read_map_block(block.0) {
+            return self.give_up(subject);
+        }
         if subject.fs.metadata.get(block.0) {
             let problem = subject.problem(&MAP_IN_METADATA).block(block);
             subject.raise(problem);
@@ -112,7 +116,15 @@ impl Walk {
             return self.refuse(subject, problem.stored(block.0).detail("logical", logical));
         }
         self.map.add(subject, MapRun { logical, physical: block.0, count: 1, unwritten: false });
-        true
+        self.map.clusters <= subject.fs.geometry.blocks_count || self.give_up(subject)
+    }
+
+    /// Gives up a map that shares too much; always `false`.
+    fn give_up(&mut self, subject: &mut Subject<'_, '_>) -> bool {
+        let problem = subject.problem(&MAP_CROWDED);
+        subject.raise(problem);
+        self.hopeless = true;
+        false
     }
 
     fn judge_data(&self, subject: &Subject<'_, '_>, block: BlockNo, logical: u64) -> Option<Problem> {

@@ -2,6 +2,7 @@
 //! prove wrong, with a private copy mended on the way.
 
 pub(crate) mod attributes;
+mod crowd;
 mod fields;
 mod layout;
 pub(crate) mod map;
@@ -16,6 +17,7 @@ mod symlink;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod translator;
 
 use fsmend_base::{BlockRange, InodeNo};
 use fsmend_engine::inodes::{Kind, mark};
@@ -28,9 +30,11 @@ use crate::indirect;
 use crate::indirect::problems::NOT_BY_EXTENTS;
 use crate::repair::seal_inode;
 use crate::resize_inode;
+pub(crate) use crowd::Census;
+pub use crowd::Crowd;
 use layout::Layout;
 use map::Map;
-use problems::MODE_UNKNOWN;
+use problems::{MAP_CROWDED, MODE_UNKNOWN};
 use special::Role;
 use subject::Subject;
 
@@ -60,6 +64,10 @@ pub struct Inspection {
     pub runs: Vec<MapRun>,
     /// Blocks of its indirect blocks or extent nodes.
     pub map_blocks: Vec<u64>,
+    /// How many blocks of its map were read, whatever came of them.
+    pub map_reads: u64,
+    /// The block of its translator, on the Hurd.
+    pub translator: Option<u64>,
     /// Its attribute block, if it has one that is within the file system.
     pub xattr_block: Option<u64>,
     /// Inodes that hold attribute values of this inode, with the hash its entry stores; one per reference.
@@ -92,6 +100,7 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
     let mut subject = Subject::new(fs, inode, record, findings.fresh());
     let mut inspection = examine(&mut subject);
     inspection.has_problems = !subject.is_clean();
+    inspection.map_reads = subject.map_reads;
     // A pointer to an attribute block that goes is taken out without a word about it here.
     let changed = inspection.has_problems || inspection.record != record;
     if changed && findings.gathers_edits() {
@@ -181,6 +190,8 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     if !size::directory_has_blocks(subject, layout, map.clusters) {
         return None;
     }
+    let is_mapped = matches!(layout, Layout::BlockMap | Layout::Extents);
+    let translator = if is_mapped { translator::inspect(subject) } else { None };
     size::inspect(subject, layout, &map);
     size::inspect_sectors(subject, clusters);
     if subject.is_symlink() && !symlink::inspect(subject, layout, &map, attributes.inline_capacity) {
@@ -197,6 +208,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
         map_blocks: map.map_blocks.clone(),
         runs: map.into_runs(),
         xattr_block: attributes.block,
+        translator,
         value_inodes: attributes.value_inodes,
         inline,
         rebuild,
@@ -215,6 +227,11 @@ fn known_kind(subject: &mut Subject<'_, '_>) -> Option<Kind> {
 }
 
 fn walk(subject: &mut Subject<'_, '_>, layout: Layout, role: Role) -> Option<Map> {
+    if matches!(layout, Layout::BlockMap | Layout::Extents) && subject.fs.crowd.contains(subject.inode) {
+        let problem = subject.problem(&MAP_CROWDED);
+        subject.raise(problem);
+        return None;
+    }
     match layout {
         Layout::None | Layout::Inline => Some(Map::default()),
         Layout::BlockMap => indirect::walk(subject),

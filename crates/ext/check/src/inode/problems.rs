@@ -373,6 +373,26 @@ problem_rows! {
         peers: [0x020010],
     }
 
+    /// A map that shares more than the file system could hold.
+    MAP_CROWDED = "ext.inode.map-crowded" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "the map of {inode} names blocks of others so often that the file system has not enough blocks for all of them",
+        meaning: "Many files say that the same blocks are parts of their maps, or one file maps more blocks than there are. Such maps were made up, or an inode was copied over many others; not all of the files can get blocks of their own.",
+        repair: "The inode is cleared. The first of the files that share these blocks keep what they have.",
+        loss: "The file.",
+        peers: [0x011002],
+    }
+
+    /// Hurd: the translator's block is outside.
+    TRANSLATOR_OUTSIDE = "ext.inode.translator-outside" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode} has its translator in block {stored}, outside the file system",
+        meaning: "On the Hurd an inode may name a block with the command that serves it. This number is no block of the file system.",
+        repair: "The number is cleared.",
+        loss: "The translator's command line, whose place is not known.",
+        peers: [0x01000E],
+    }
+
     /// Fragment size: fragments were never implemented.
     FRAGMENT_SIZE = "ext.inode.fragment-size" {
         severity: Minor, evidence: Local, preen: false,

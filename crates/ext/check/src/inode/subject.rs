@@ -5,6 +5,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::inode::{RawInode, mode};
 
+use super::crowd::Census;
 use crate::Fs;
 
 /// The inode under inspection. `raw` is the mended copy of the fixed fields; `record` is brought up to date with
@@ -16,12 +17,27 @@ pub(crate) struct Subject<'a, 'd> {
     pub record: Vec<u8>,
     /// What has been raised about this inode.
     pub findings: Findings,
+    /// Blocks of its map that were read.
+    pub map_reads: u64,
+    /// Counts blocks of maps, and decides which are not walked again.
+    pub census: Option<&'a mut Census>,
+    /// Whether the census did not let its map be walked.
+    pub is_given_up: bool,
 }
 
 impl<'a, 'd> Subject<'a, 'd> {
     pub fn new(fs: &'a Fs<'d>, inode: InodeNo, record: &[u8], findings: Findings) -> Self {
         let raw = RawInode::from_record(record);
-        Subject { fs, inode, raw, record: record.to_vec(), findings }
+        Subject {
+            fs,
+            inode,
+            raw,
+            record: record.to_vec(),
+            findings,
+            map_reads: 0,
+            census: None,
+            is_given_up: false,
+        }
     }
 
     /// A problem of this inode.
@@ -80,6 +96,14 @@ impl<'a, 'd> Subject<'a, 'd> {
     pub fn file_acl(&self) -> u64 {
         let wide = self.has_incompat(fsmend_ext_format::features::incompat::BIT64) && !self.fs.geometry.hurd;
         self.raw.file_acl(wide)
+    }
+
+    /// Notes that a block of the map is going to be read; `false` when the census does not let it.
+    pub fn may_read_map_block(&mut self, block: u64) -> bool {
+        let admitted = self.census.as_mut().is_none_or(|census| census.admits(block));
+        self.map_reads += u64::from(admitted);
+        self.is_given_up |= !admitted;
+        admitted
     }
 
     pub fn block_size(&self) -> u64 {

@@ -76,6 +76,7 @@ impl Bench {
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata,
             now: 1_700_000_000,
+            crowd: Default::default(),
         }
     }
 

@@ -306,6 +306,20 @@ fn flags_without_their_feature() {
 }
 
 #[test]
+fn translators_of_the_hurd() {
+    let mut bench = Bench::new();
+    let mut raw = mapped(mode::REGULAR, &[50]);
+    raw.i_version.set(60);
+    assert_eq!(bench.expect(FILE, &raw, &[]).translator, None, "a version elsewhere");
+    bench.geometry.hurd = true;
+    bench.features().incompat = incompat::FILETYPE;
+    assert_eq!(bench.expect(FILE, &raw, &[]).translator, Some(60));
+    raw.i_version.set(u32::MAX);
+    let inspection = bench.expect(FILE, &raw, &[&TRANSLATOR_OUTSIDE]);
+    assert_eq!((inspection.translator, inspection.raw().i_version.get()), (None, 0));
+}
+
+#[test]
 fn fragments_of_the_hurd() {
     let mut bench = Bench::new();
     bench.geometry.hurd = true;

@@ -193,6 +193,7 @@ impl World {
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata: SharedBitmap::new(BLOCKS),
             now: 1_700_000_000,
+            crowd: Default::default(),
         }
     }
 

@@ -146,6 +146,7 @@ fn orphan_file(release: &mut Release<'_, '_>, trusted: bool, journal_dropped: bo
 /// Takes the list and the feature out of the superblock and sets its counts.
 fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphans {
     let (mut draft, mut orphans, freed) = release.into_parts();
+    let cluster_blocks = u64::from(draft.geometry.cluster_blocks);
     let was_present = draft.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT);
     if head.0 != 0 || (was_present && file_is_clean) || freed != (0, 0) {
         // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
@@ -155,15 +156,15 @@ fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphan
                 raw.s_feature_ro_compat =
                     U32::new(raw.s_feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT);
             }
-            add_free(raw, freed.0, freed.1);
+            add_free(raw, freed.0.saturating_mul(cluster_blocks), freed.1);
         });
     }
     orphans.writes = Draft::into_writes(draft);
     orphans
 }
 
-fn add_free(raw: &mut RawSuperblock, clusters: u64, inodes: u32) {
-    let free = raw.free_blocks_count().saturating_add(clusters);
+fn add_free(raw: &mut RawSuperblock, blocks: u64, inodes: u32) {
+    let free = raw.free_blocks_count().saturating_add(blocks);
     raw.s_free_blocks_count_lo = U32::new(free as u32);
     if raw.features().has_incompat(incompat::BIT64) {
         raw.s_free_blocks_count_hi = U32::new((free >> 32) as u32);

@@ -64,7 +64,7 @@ fn mend_with(
 ) -> Vec<Problem> {
     let Fs { superblock, geometry, groups, metadata, now, .. } = bench.fs();
     let draft = Draft::new(device);
-    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
+    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now, crowd: Default::default() };
     let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     inodes.publish(0, ChunkFacts::new(fs.geometry.inodes_count as usize));
     for (inode, found) in used(&fs) {

@@ -90,7 +90,7 @@ pub fn mend(
     leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));
     let Fs { superblock, geometry, groups, metadata, now, .. } = fs;
-    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now };
+    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now, crowd: Default::default() };
     let mut mender =
         Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
     let is_done = mender.run();

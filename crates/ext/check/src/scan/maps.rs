@@ -39,9 +39,12 @@ impl<'a> Scan<'a> {
                 directories.push(DirectoryJob::new(item.inode, item.generation, item.flags, &runs));
             }
         }
-        if !suspects.is_empty() && self.nodes_visited.load(Relaxed) <= self.fs.geometry.blocks_count {
+        if !suspects.is_empty() && !self.is_crowded() {
             self.walk(worker, &suspects, WalkMode::Withdraw);
             for item in &suspects {
+                if self.is_crowded() {
+                    break;
+                }
                 self.inspect_published(worker, item, &mut directories);
             }
         }
@@ -60,6 +63,7 @@ impl<'a> Scan<'a> {
         let Some(Ok(record)) = self.fs.read_inode(item.inode) else { return };
         let mut found = outcome.findings.fresh();
         let inspection = inode::inspect(self.fs, item.inode, &record, &mut found);
+        self.count_inspected(&inspection);
         let fact = outcome.take_inspection(item.inode, &inspection, self.claims, self.fs);
         let links = RawInode::from_record(&inspection.record).i_links_count.get();
         self.inodes.revise(item.inode, fact, links);

@@ -6,7 +6,7 @@ mod outcome;
 pub mod problems;
 mod tables;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use fsmend_base::{GroupNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend};
@@ -21,7 +21,7 @@ use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::WalkItem;
-use crate::inode::Inspection;
+use crate::inode::{Census, Inspection};
 use crate::plan::Means;
 use crate::reading::DEPTH;
 
@@ -54,6 +54,8 @@ pub struct Scan<'a> {
     means: Means<'a>,
     /// Map nodes visited by the fast path. More of them than blocks in the file system means that trees share nodes.
     nodes_visited: AtomicU64,
+    /// The same for inspections.
+    nodes_inspected: AtomicU64,
     fast_maps: bool,
     clock: Option<StageClock>,
     /// The first group whose inode table the kernel has not been told about.
@@ -94,6 +96,7 @@ impl<'a> Scan<'a> {
             backend,
             means,
             nodes_visited: AtomicU64::new(0),
+            nodes_inspected: AtomicU64::new(0),
             fast_maps,
             clock: None,
             announced: AtomicU32::new(0),
@@ -123,7 +126,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Runs all stages. `None` when trees turned out to share nodes: claims and facts are then
-    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps`.
+    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`take_census`].
     pub fn run(&self) -> Option<ScanOutcome> {
         let Means { plan, budget, .. } = self.means;
         for (index, group) in self.fs.groups.iter().enumerate() {
@@ -155,8 +158,18 @@ impl<'a> Scan<'a> {
             outcome.absorb(part);
         }
         outcome.sort();
-        let shared = self.nodes_visited.load(Relaxed) > self.fs.geometry.blocks_count;
-        (!shared).then_some(outcome)
+        (!self.is_crowded()).then_some(outcome)
+    }
+
+    /// Whether more blocks of maps were walked than there are. Both sums grow to what the image makes of them, whatever the
+    /// order of the work, and once they are too large nothing counts any more.
+    fn is_crowded(&self) -> bool {
+        let too_many = |count: &AtomicU64| count.load(Relaxed) > self.fs.geometry.blocks_count;
+        self.fast_maps && (too_many(&self.nodes_visited) || too_many(&self.nodes_inspected))
+    }
+
+    fn count_inspected(&self, inspection: &Inspection) {
+        self.nodes_inspected.fetch_add(inspection.map_reads, Relaxed);
     }
 
     fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
@@ -185,6 +198,22 @@ impl<'a> Scan<'a> {
         let progress = self.progress.stage(STAGE_NAMES[stage]);
         progress.finish(weight);
         progress.read(worker.outcome.costs[stage].bytes - before.bytes);
+    }
+}
+
+/// Decides which maps are given up, since too many share their blocks, in the order of inodes.
+pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
+    let mut census = Census::new(fs);
+    for (group, state) in fs.groups.iter().enumerate() {
+        for index in 0..state.scan_inodes {
+            if cancel.load(Relaxed) {
+                return;
+            }
+            let inode = fs.geometry.inode_at(GroupNo(group as u32), index);
+            if let Some(Ok(record)) = fs.read_inode(inode) {
+                census.take(fs, inode, &record);
+            }
+        }
     }
 }
 

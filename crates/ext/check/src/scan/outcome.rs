@@ -198,7 +198,8 @@ pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)>
         }
         last_unit = end.checked_sub(1);
     }
-    units.extend(inspection.map_blocks.iter().map(|block| unit_run(*block, 1)));
+    let blocks = inspection.map_blocks.iter().chain(&inspection.translator);
+    units.extend(blocks.map(|block| unit_run(*block, 1)));
     units.extend(inspection.misaligned.iter().map(|range| unit_run(range.start.0, range.count)));
     units
 }

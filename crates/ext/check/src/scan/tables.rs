@@ -182,8 +182,12 @@ impl<'a> Scan<'a> {
 
     pub(super) fn inspect_suspects(&self, outcome: &mut ScanOutcome, work: &mut ChunkWork) {
         for (index, inode, record) in std::mem::take(&mut work.suspects) {
+            if self.is_crowded() {
+                return;
+            }
             let mut found = outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
+            self.count_inspected(&inspection);
             let fact = outcome.take_inspection(inode, &inspection, self.claims, self.fs);
             if fact.kind() != Kind::Unused || fact.0 != 0 {
                 let links = RawInode::from_record(&inspection.record).i_links_count.get();

@@ -183,7 +183,15 @@ impl Image {
         let metadata = SharedBitmap::new(settled.geometry.blocks_count);
         group::mark_metadata(&settled, &groups, &metadata, &mut findings);
         let Settled { superblock, geometry, .. } = settled;
-        let mut fs = Fs { device: &device, superblock, geometry, groups, metadata, now: NOW };
+        let mut fs = Fs {
+            device: &device,
+            superblock,
+            geometry,
+            groups,
+            metadata,
+            now: NOW,
+            crowd: Default::default(),
+        };
         look(&mut fs, &mut findings)
     }
 }

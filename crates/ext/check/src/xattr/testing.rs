@@ -50,6 +50,7 @@ pub(crate) fn fs(device: &MemoryDevice, features: Features) -> Fs<'_> {
         groups: vec![Group { desc, scan_inodes: INODES }],
         metadata: SharedBitmap::new(BLOCKS as u64),
         now: 0,
+        crowd: Default::default(),
     }
 }
 
