@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsmend_base::InodeNo;
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
+use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode, special};
@@ -40,10 +41,10 @@ pub fn hidden_inodes(fs: &Fs<'_>) -> [u32; 4] {
 }
 
 /// Raises quota inode numbers of the superblock that cannot be right.
-pub fn check_numbers(fs: &Fs<'_>, findings: &mut Findings) {
+pub fn check_numbers(fs: &Fs<'_>, inodes: &InodeTable, findings: &mut Findings) {
     for kind in QuotaType::ALL {
         let inode = stored_inode(fs, kind);
-        if inode.0 != 0 && !is_possible(fs, kind, inode) {
+        if inode.0 != 0 && (!is_possible(fs, kind, inode) || is_stray(fs, inodes, inode)) {
             findings.raise(Problem::new(&INODE_NUMBER).stored(inode.0).detail("kind", kind.word()));
         }
     }
@@ -84,6 +85,12 @@ fn is_possible(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
         QuotaType::Group => inode.0 == special::GROUP_QUOTA || ordinary,
         QuotaType::Project => ordinary,
     }
+}
+
+/// Whether `inode` is some file of a file system without quota.
+fn is_stray(fs: &Fs<'_>, inodes: &InodeTable, inode: InodeNo) -> bool {
+    let has_quota = fs.geometry.features.has_ro_compat(ro_compat::QUOTA);
+    !has_quota && inode.0 >= fs.geometry.first_inode && inodes.kind(inode) != Kind::Unused
 }
 
 fn compare(

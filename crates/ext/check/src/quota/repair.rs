@@ -10,7 +10,7 @@ use fsmend_ext_format::quota::{
     QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, entries, references, version,
 };
 
-use super::{QuotaFile, Used, inode_of, is_possible, stored_inode};
+use super::{QuotaFile, Used, inode_of, is_possible, is_stray, stored_inode};
 use crate::journal::draft::Draft;
 use crate::journal::map;
 use crate::repair::{Mender, hidden};
@@ -30,7 +30,8 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
 /// A number that cannot be right gives way to the inode that is kept for this kind, if that holds a quota file.
 fn mend_number(mender: &mut Mender<'_>, kind: QuotaType) {
     let stored = stored_inode(&mender.fs, kind);
-    if stored.0 == 0 || is_possible(&mender.fs, kind, stored) {
+    let is_stray = is_stray(&mender.fs, &mender.inodes, stored);
+    if stored.0 == 0 || (is_possible(&mender.fs, kind, stored) && !is_stray) {
         return;
     }
     let reserved = match kind {
