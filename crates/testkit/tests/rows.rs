@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, MemoryDevice, ReadBackend, ReadError, ReadErrorKind};
-use fsmend_engine::Progress;
+use fsmend_engine::{Findings, Progress};
 use fsmend_ext_check::run::{CheckOptions, Meter, check};
 use fsmend_ext_check::superblock::SuperblockOptions;
 use fsmend_testkit::contents::Content;
@@ -57,6 +57,10 @@ impl Device for Flawed {
 
 /// The codes that a check of `image` raises, notes too; reading `flaw` fails.
 fn codes(image: Vec<u8>, flaw: Range<u64>) -> Vec<&'static str> {
+    findings(image, flaw).counts().into_keys().collect()
+}
+
+fn findings(image: Vec<u8>, flaw: Range<u64>) -> Findings {
     let device: Arc<dyn Device> = Arc::new(Flawed { memory: MemoryDevice::new("rows", image), flaw });
     let options = CheckOptions {
         threads: 2,
@@ -74,7 +78,7 @@ fn codes(image: Vec<u8>, flaw: Range<u64>) -> Vec<&'static str> {
     };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false));
     let report = report.unwrap_or_else(|refusal| panic!("refused: {refusal}"));
-    report.findings.counts().into_keys().collect()
+    report.findings
 }
 
 fn put(image: &mut [u8], patch: &Patch) {
@@ -203,6 +207,22 @@ fn counts_of_groups_and_of_all() {
     for field in ["s_free_blocks_count_lo", "s_free_inodes_count"] {
         raises(&base, &superblock.with(&base, &[(field, 3)]), &["ext.allocation.totals-stale"]);
     }
+}
+
+/// Orphans give back what they used, but what is wrong is shown as it stands on the disk.
+#[test]
+fn totals_beside_orphans() {
+    let Some(base) = base() else { return };
+    let file = inode(&base, "of-1-bytes");
+    let number: u64 = file.name.trim_start_matches("inode ").parse().unwrap();
+    let mut patches = file.with(&base, &[("i_links_count", 0)]);
+    let superblock = find(&base, "superblock", "");
+    patches.extend(superblock.with(&base, &[("s_last_orphan", number), ("s_free_inodes_count", 145_590)]));
+    let mut image = base.image.clone();
+    patches.iter().for_each(|patch| put(&mut image, patch));
+    let found = findings(image, 0..0).into_sorted();
+    let stale = found.iter().find(|problem| problem.row.code == "ext.allocation.totals-stale").unwrap();
+    assert!(stale.message().contains("(145590)"), "{}", stale.message());
 }
 
 #[test]

@@ -300,6 +300,7 @@ impl World {
                 groups: fs.groups.clone(),
                 metadata: SharedBitmap::new(128),
                 now: fs.now,
+                crowd: Default::default(),
             };
             let mut mender = Mender {
                 fs,

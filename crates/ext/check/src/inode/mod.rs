@@ -274,7 +274,7 @@ fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
 /// A reserved inode that is empty, or that another check looks after.
 fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
     if subject.inode.0 == numbers::RESIZE && subject.fs.geometry.features.has_compat(compat::RESIZE_INODE) {
-        resize_inode_space(subject);
+        return resize_inode_space(subject);
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
         if subject.raw.i_mode.get() == 0 {
@@ -284,13 +284,19 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
     finish_neutral(subject)
 }
 
-/// Size and space of the resize inode, whose map is checked elsewhere.
-fn resize_inode_space(subject: &mut Subject<'_, '_>) {
+/// Attributes, size and space of the resize inode, whose map is checked elsewhere.
+fn resize_inode_space(subject: &mut Subject<'_, '_>) -> Inspection {
     fields::impossible_flags(subject);
-    let Some(extent) = resize_inode::extent(subject.fs, &subject.raw) else { return };
+    let Some(extent) = resize_inode::extent(subject.fs, &subject.raw) else { return finish_neutral(subject) };
+    // Nobody gives it attributes, so most have no block to be read.
+    let has_block = subject.file_acl() != 0;
+    let attributes = if has_block { attributes::inspect(subject) } else { None };
+    let (block, clusters) =
+        attributes.map_or((None, 0), |attributes| (attributes.block, attributes.clusters));
     let map = Map::ending(extent.last);
     size::inspect(subject, Layout::BlockMap, &map);
-    size::inspect_sectors(subject, extent.blocks);
+    size::inspect_sectors(subject, extent.blocks + clusters);
+    Inspection { xattr_block: block, ..finish_neutral(subject) }
 }
 
 fn finish_neutral(subject: &mut Subject<'_, '_>) -> Inspection {

@@ -102,6 +102,7 @@ impl Bench {
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata,
             now: 1_700_000_000,
+            crowd: Default::default(),
         };
         let mut findings = Findings::new().gathering(true);
         let inspection = inspect(&fs, InodeNo(inode), record, &mut findings);

@@ -126,14 +126,13 @@ impl ScanOutcome {
         claims: &Claims,
         fs: &Fs<'_>,
     ) -> InodeFact {
+        // The resize inode, which counts as unused, may have one, too.
+        self.xattr_references.extend(inspection.xattr_block.map(|block| (block, inode)));
         if inspection.kind == Kind::Unused {
             return InodeFact::default();
         }
         claim_inspection(fs, claims, inspection);
         self.rebuilds.extend(inspection.rebuild.then_some(inode));
-        if let Some(block) = inspection.xattr_block {
-            self.xattr_references.push((block, inode));
-        }
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);

@@ -1,0 +1,83 @@
+//! Rare things that e2fsck knows about, made with debugfs: are they judged alike?
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsmend_testkit::host::{find_program, run, skip};
+use fsmend_testkit::oracle::Verdict;
+use fsmend_testkit::{fsmend, oracle, target_folder};
+
+/// An image with a file `f`; `commands` for debugfs are carried out on it.
+fn image(name: &str, mke2fs: &str, commands: &str) -> Option<PathBuf> {
+    if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
+        skip(name, "needs mke2fs and debugfs");
+        return None;
+    }
+    let path = target_folder().join(format!("oddity-{name}-{}.img", std::process::id()));
+    File::create(&path).unwrap().set_len(8 << 20).unwrap();
+    let target = path.to_str().unwrap();
+    run("mke2fs", ["-q", "-F"].into_iter().chain(mke2fs.split_whitespace()).chain([target])).unwrap();
+    let (script, contents) = (path.with_extension("commands"), path.with_extension("contents"));
+    fs::write(&contents, [7; 9000]).unwrap();
+    fs::write(&script, format!("write {} f\n{commands}\n", contents.display())).unwrap();
+    run("debugfs", ["-w", "-f", script.to_str().unwrap(), target]).unwrap();
+    fs::remove_file(&script).unwrap();
+    fs::remove_file(&contents).unwrap();
+    Some(path)
+}
+
+/// Compares the verdicts; returns the codes that are found.
+fn judged(image: &Path) -> Vec<String> {
+    let (theirs, said) = oracle::e2fsck(image, Duration::from_secs(20)).unwrap();
+    let report = fsmend::check(image, &[]).unwrap();
+    let ours = match report.code() {
+        Some(0) => Verdict::Sound,
+        Some(4) => Verdict::Damaged,
+        other => panic!("ended with {other:?}"),
+    };
+    assert_eq!(ours, theirs, "e2fsck: {said}\nfsmend: {}", report.summary());
+    fs::remove_file(image).unwrap();
+    report.codes()
+}
+
+/// What stands in `codes` for image `name` made so.
+#[track_caller]
+fn expect(name: &str, mke2fs: &str, commands: &str, codes: &[&str]) {
+    let Some(image) = image(name, mke2fs, commands) else { return };
+    let found = judged(&image);
+    assert!(codes.iter().all(|code| found.iter().any(|other| other == code)), "{name}: {found:?}");
+    assert_eq!(codes.is_empty(), found.is_empty(), "{name}: {found:?}");
+}
+
+const HURD: &str = "-o hurd -t ext2 -O none,sparse_super -b 1024";
+
+#[test]
+fn translators_of_the_hurd() {
+    let counts = "freeb 900\nsetb 900";
+    expect(
+        "translator",
+        HURD,
+        &format!("sif f translator 900\n{counts}"),
+        &["ext.allocation.group-free-blocks"],
+    );
+    expect("translator-unmarked", HURD, "sif f translator 900", &["ext.allocation.blocks-used-but-unmarked"]);
+    expect("translator-outside", HURD, "sif f translator 99999", &["ext.inode.translator-outside"]);
+    let both = format!("write /dev/null e\nsif f translator 900\nsif e translator 900\n{counts}");
+    expect("translator-shared", HURD, &both, &["ext.block.multiply-claimed"]);
+    expect("translator-of-a-device", HURD, "mknod c c 1 2\nsif c translator 900", &[]);
+}
+
+#[test]
+fn attribute_block_of_the_resize_inode() {
+    let ext4 = "-t ext4 -b 1024";
+    expect("resize-plain", ext4, "", &[]);
+    expect("resize-garbage", ext4, "sif <7> file_acl 5000", &["ext.xattr.block-magic"]);
+}
+
+#[test]
+fn quota_number_of_a_file_without_quota() {
+    expect("quota-number", "-t ext4 -O ^quota", "ssv usr_quota_inum 12", &["ext.quota.inode-number"]);
+    expect("quota-number-unused", "-t ext4 -O ^quota", "ssv usr_quota_inum 99", &[]);
+}
