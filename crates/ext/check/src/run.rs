@@ -347,10 +347,6 @@ fn check_settled(
     cross.remains.rebuilds.sort_unstable();
     let mut usage = std::mem::take(&mut cross.outcome.quota);
     usage.merge(released);
-<<<<<<< HEAD
-=======
-    quota::check_numbers(fs, &cross.inodes, &mut findings);
->>>>>>> gaps
     quota::check(fs, &usage, &mut findings);
     let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
     orphan::refugees(refugees, &mut findings);

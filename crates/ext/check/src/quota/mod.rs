@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsmend_base::InodeNo;
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
-use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode, special};
@@ -42,7 +41,6 @@ pub fn hidden_inodes(fs: &Fs<'_>) -> [u32; 4] {
     [user, group, project, fs.superblock.s_orphan_file_inum.get()]
 }
 
-<<<<<<< HEAD
 /// The numbers of the quota inodes as they have to be. One that cannot be right, or that leads to something else, gives way to the
 /// inode that is kept for its kind, if that holds a quota file.
 pub fn settled_numbers(fs: &Fs<'_>, findings: &mut Findings) -> [u32; 3] {
@@ -55,16 +53,8 @@ pub fn settled_numbers(fs: &Fs<'_>, findings: &mut Findings) -> [u32; 3] {
         };
         if stored.0 == 0 || stored.0 == reserved {
             return stored.0;
-=======
-/// Raises quota inode numbers of the superblock that cannot be right.
-pub fn check_numbers(fs: &Fs<'_>, inodes: &InodeTable, findings: &mut Findings) {
-    for kind in QuotaType::ALL {
-        let inode = stored_inode(fs, kind);
-        if inode.0 != 0 && (!is_possible(fs, kind, inode) || is_stray(fs, inodes, inode)) {
-            findings.raise(Problem::new(&INODE_NUMBER).stored(inode.0).detail("kind", kind.word()));
->>>>>>> gaps
         }
-        let is_possible = is_possible(fs, kind, stored);
+        let is_possible = is_possible(fs, kind, stored) && !is_stray(fs, stored);
         let has_better = reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
         if is_possible && (!has_better || holds_quota(fs, kind, stored)) {
             return stored.0;
@@ -123,9 +113,13 @@ fn is_possible(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
 }
 
 /// Whether `inode` is some file of a file system without quota.
-fn is_stray(fs: &Fs<'_>, inodes: &InodeTable, inode: InodeNo) -> bool {
+fn is_stray(fs: &Fs<'_>, inode: InodeNo) -> bool {
     let has_quota = fs.geometry.features.has_ro_compat(ro_compat::QUOTA);
-    !has_quota && inode.0 >= fs.geometry.first_inode && inodes.kind(inode) != Kind::Unused
+    let is_used = || {
+        let record = fs.read_inode(inode)?.ok()?;
+        Some(RawInode::from_record(&record).i_links_count.get() > 0)
+    };
+    !has_quota && inode.0 >= fs.geometry.first_inode && is_used().unwrap_or(false)
 }
 
 fn compare(

@@ -10,11 +10,7 @@ use fsmend_ext_format::quota::{
     QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, entries, references, version,
 };
 
-<<<<<<< HEAD
 use super::{QuotaFile, Used, inode_of};
-=======
-use super::{QuotaFile, Used, inode_of, is_possible, is_stray, stored_inode};
->>>>>>> gaps
 use crate::journal::draft::Draft;
 use crate::journal::map;
 use crate::repair::{Mender, hidden};
@@ -30,34 +26,6 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
     }
 }
 
-<<<<<<< HEAD
-=======
-/// A number that cannot be right gives way to the inode that is kept for this kind, if that holds a quota file.
-fn mend_number(mender: &mut Mender<'_>, kind: QuotaType) {
-    let stored = stored_inode(&mender.fs, kind);
-    let is_stray = is_stray(&mender.fs, &mender.inodes, stored);
-    if stored.0 == 0 || (is_possible(&mender.fs, kind, stored) && !is_stray) {
-        return;
-    }
-    let reserved = match kind {
-        QuotaType::User => special::USER_QUOTA,
-        QuotaType::Group => special::GROUP_QUOTA,
-        QuotaType::Project => 0,
-    };
-    let holds_quota = |inode: InodeNo| {
-        let file = QuotaFile::open(&mender.fs, inode).ok()?;
-        version(&file.block(0).ok()?, kind)
-    };
-    let number = if reserved != 0 && holds_quota(InodeNo(reserved)).is_some() { reserved } else { 0 };
-    let raw = &mut mender.fs.superblock;
-    match kind {
-        QuotaType::User => raw.s_usr_quota_inum.set(number),
-        QuotaType::Group => raw.s_grp_quota_inum.set(number),
-        QuotaType::Project => raw.s_prj_quota_inum.set(number),
-    }
-}
-
->>>>>>> gaps
 fn mend_file(mender: &mut Mender<'_>, kind: QuotaType, inode: InodeNo) {
     let file = QuotaFile::open(&mender.fs, inode);
     let observed = mender.remains.quota.of(kind);
