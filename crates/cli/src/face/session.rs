@@ -1,6 +1,6 @@
 //! One file system, from its name to the exit code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -34,6 +34,7 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) out: Out,
     pub(super) watch: Stopwatch,
+    path: PathBuf,
     pub(super) device: Arc<dyn Device>,
     /// The device as something that can be written; not with `-n`.
     pub(super) hold: Option<Hold>,
@@ -111,6 +112,7 @@ impl Session {
             config,
             out,
             watch,
+            path,
             device,
             hold,
             name: given,
@@ -137,7 +139,12 @@ impl Session {
 
     /// Ends what an interrupted run of ours has left; whether there was something.
     fn finish_interrupted(&mut self) -> Result<bool, u8> {
-        let Some(hold) = &self.hold else { return Ok(false) };
+        let Some(hold) = &self.hold else {
+            if let Some(told) = writing::interrupted(&self.path, 0, &*self.device) {
+                self.out.print(&format!("{}: {told}\n", self.name));
+            }
+            return Ok(false);
+        };
         match hold.finish_interrupted(&self.cancel) {
             Ok(recovered) => {
                 let told = recovered.as_ref().and_then(writing::told);
