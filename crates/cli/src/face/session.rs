@@ -270,11 +270,11 @@ impl Session {
         let progress = Progress::new();
         let checked =
             self.meter.run_beside(&progress, || run::check(&self.device, options, &progress, &self.cancel));
-        self.meter.finish();
         let CheckReport { findings, summary, stats, .. } = match checked {
             Ok(report) => report,
             Err(refused) => return self.refuse(&refused),
         };
+        self.meter.finish();
         let report = Report::new(findings);
         self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
         let leaves_errors = problems::leaves_errors(&report);
@@ -293,11 +293,11 @@ impl Session {
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
-        self.meter.finish();
         let Repair { found, left, changes, rounds } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
+        self.meter.finish();
         let is_clean = !left.findings.is_damaged();
         let summary = if rounds > 1 { &left.summary } else { &found.summary };
         let (summary, stats) = (summary.clone(), found.stats.clone());
