@@ -60,6 +60,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether a log waits for the next run.
+    pub fn leaves_log(&self) -> bool {
+        matches!(self, Failure::Apply(_, Some(_)))
+    }
+
     /// Whether the user stopped it.
     pub fn is_stop(&self) -> bool {
         matches!(self, Failure::Apply(ApplyError::Stopped { .. }, _))
@@ -103,10 +108,7 @@ impl Hold {
 
     /// The log that an interrupted run has left.
     fn open_log(&self) -> Option<FoundLog> {
-        let device = self.device();
-        state_folders()
-            .iter()
-            .find_map(|folder| find_open_log(&self.path, self.target.start, &device, folder))
+        open_log(&self.path, self.target.start, &*self.device())
     }
 
     /// The plan that makes `changes` to it. `identity` says who it is, `text` what is done.
@@ -152,6 +154,19 @@ impl Hold {
         let device = &self.target.device;
         device.write_at(offset, bytes).and_then(|()| device.sync()).map_err(Failure::Write)
     }
+}
+
+fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {
+    state_folders().iter().find_map(|folder| find_open_log(path, start, device, folder))
+}
+
+/// What those should know who only look at a target: whether an interrupted run has left it half-written.
+pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<String> {
+    let found = open_log(path, start, device).filter(|found| found.state.is_open())?;
+    Some(format!(
+        "an earlier repair was interrupted; a run that may write will finish it first (log {})",
+        found.log.path().display()
+    ))
 }
 
 /// The plan that makes `changes` to the file system on `device`.

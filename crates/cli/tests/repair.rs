@@ -308,6 +308,10 @@ fn the_next_run_finishes_what_was_interrupted() {
         assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
         interrupt(&image, &plan);
         assert_ne!(code(&e2fsck("-n", &image)), 1, "the superblock says that something is going on");
+        let looked = on(&image, &["e2fsck", "-n"]);
+        assert!(stdout(&looked).contains("interrupted"), "{}", stdout(&looked));
+        let planned = on(&image, &["repair", "-n"]);
+        assert!(stderr(&planned).contains("interrupted"), "{}", stderr(&planned));
         let finished = on(&image, arguments);
         assert_eq!(code(&finished), 1, "{arguments:?}: {}{}", stdout(&finished), stderr(&finished));
         assert!(stdout(&finished).contains("interrupted"), "{arguments:?}: {}", stdout(&finished));

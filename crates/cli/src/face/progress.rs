@@ -14,6 +14,8 @@ use fsmend_engine::Progress;
 
 /// Where the passes end, in thousandths of the whole: what systemd and others reckon with.
 const ENDS: [u32; 5] = [700, 900, 920, 950, 1000];
+/// Where the scan ends.
+const SCANNED: u32 = ENDS[3];
 const EVERY: Duration = Duration::from_millis(100);
 const BAR_WIDTH: usize = 56;
 
@@ -96,9 +98,10 @@ impl Meter {
                 self.clear();
             }
             let totals = progress.totals();
-            // The end is only told when there is nothing left to come.
-            let share = u128::from(totals.done) * 1000 / u128::from(totals.known.max(1));
-            self.tell((share as u32).min(999));
+            // What comes behind the scan (links, bitmaps, the look at the repaired file system) is not measured: the last pass is
+            // told when all is over.
+            let share = u128::from(totals.done) * u128::from(SCANNED) / u128::from(totals.known.max(1));
+            self.tell((share as u32).min(SCANNED));
         }
     }
 

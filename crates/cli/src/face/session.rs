@@ -1,6 +1,6 @@
 //! One file system, from its name to the exit code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -34,6 +34,7 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) out: Out,
     pub(super) watch: Stopwatch,
+    path: PathBuf,
     pub(super) device: Arc<dyn Device>,
     /// The device as something that can be written; not with `-n`.
     pub(super) hold: Option<Hold>,
@@ -111,6 +112,7 @@ impl Session {
             config,
             out,
             watch,
+            path,
             device,
             hold,
             name: given,
@@ -137,7 +139,12 @@ impl Session {
 
     /// Ends what an interrupted run of ours has left; whether there was something.
     fn finish_interrupted(&mut self) -> Result<bool, u8> {
-        let Some(hold) = &self.hold else { return Ok(false) };
+        let Some(hold) = &self.hold else {
+            if let Some(told) = writing::interrupted(&self.path, 0, &*self.device) {
+                self.out.print(&format!("{}: {told}\n", self.name));
+            }
+            return Ok(false);
+        };
         match hold.finish_interrupted(&self.cancel) {
             Ok(recovered) => {
                 let told = recovered.as_ref().and_then(writing::told);
@@ -263,11 +270,11 @@ impl Session {
         let progress = Progress::new();
         let checked =
             self.meter.run_beside(&progress, || run::check(&self.device, options, &progress, &self.cancel));
-        self.meter.finish();
         let CheckReport { findings, summary, stats, .. } = match checked {
             Ok(report) => report,
             Err(refused) => return self.refuse(&refused),
         };
+        self.meter.finish();
         let report = Report::new(findings);
         self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
         let leaves_errors = problems::leaves_errors(&report);
@@ -286,11 +293,11 @@ impl Session {
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
-        self.meter.finish();
         let Repair { found, left, changes, rounds } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
+        self.meter.finish();
         let is_clean = !left.findings.is_damaged();
         let summary = if rounds > 1 { &left.summary } else { &found.summary };
         let (summary, stats) = (summary.clone(), found.stats.clone());

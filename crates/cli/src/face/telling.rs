@@ -269,9 +269,10 @@ impl Session {
     /// Says why something was not written; the exit code.
     pub(super) fn fail(&mut self, failure: &Failure) -> u8 {
         self.out.complain(&format!("{}: {}: {}\n", self.program, self.name, printable(&failure.to_string())));
-        match failure {
-            // Those who mount whatever the code says above 4 must not mount what is half-written.
-            Failure::Apply(_, Some(_)) if self.options.mode == Mode::Preen => exit::PROBLEMS,
+        match self.options.mode {
+            _ if failure.is_stop() && !failure.leaves_log() => exit::CANCELLED,
+            // Those who mount whatever the code says above 4 must not mount what is damaged or half-written.
+            Mode::Preen => exit::PROBLEMS,
             _ if failure.is_stop() => exit::CANCELLED,
             _ => exit::OPERATIONAL,
         }

@@ -53,7 +53,7 @@ struct Work {
 fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Ending, Ending> {
     let started = Instant::now();
     let work = open(arguments, show).map_err(Ending::Refused)?;
-    let was_interrupted = finish_interrupted(&work, show, cancel)?;
+    let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
     if work.hold.is_some() {
         let tell = |sentence: String| show.warn(&sentence);
         mmp::wait_for_rest(&work.device, machine::seconds_since_epoch(), tell, cancel).map_err(refused)?;
@@ -137,8 +137,18 @@ fn only_one<T>(mut found: Vec<T>, partition: impl Fn(&T) -> Option<u32>) -> Resu
 }
 
 /// Ends what an earlier run has left; whether there was something.
-fn finish_interrupted(work: &Work, show: &Show, cancel: &AtomicBool) -> Result<bool, Ending> {
-    let Some(hold) = &work.hold else { return Ok(false) };
+fn finish_interrupted(
+    arguments: &RepairArgs,
+    work: &Work,
+    show: &Show,
+    cancel: &AtomicBool,
+) -> Result<bool, Ending> {
+    let Some(hold) = &work.hold else {
+        if let Some(told) = writing::interrupted(&arguments.target, work.start, &*work.device) {
+            show.warn(&format!("{told}."));
+        }
+        return Ok(false);
+    };
     let recovered = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
     let told = recovered.as_ref().and_then(writing::told);
     if let Some(told) = &told {
