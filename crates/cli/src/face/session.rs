@@ -287,7 +287,7 @@ impl Session {
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
         self.meter.finish();
-        let Repair { found, left, changes, rounds } = match planned {
+        let Repair { found, left, changes, rounds, .. } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
