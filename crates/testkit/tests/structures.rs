@@ -276,3 +276,13 @@ fn multiple_mount_protection() {
     let mended = repaired("mmp place", damaged, "ext.mmp.place");
     assert_ne!(superblock(&mended).s_mmp_block.get(), 0);
 }
+
+#[test]
+fn the_journal_is_looked_for_where_the_inode_table_really_lies() {
+    let Some(mut image) = image("structures-plain", PLAIN) else { return };
+    let place = word(&image, 2 * BLOCK + 8);
+    image[2 * BLOCK + 8..][..4].copy_from_slice(&(place as u32 - 1).to_le_bytes());
+    let found = planned(&image, None).found.findings;
+    assert!(!found.counts().contains_key("ext.journal.inode-from-backup"), "{:?}", found.counts());
+    repaired("shifted inode table", image, "ext.group.inode-table-conflict");
+}
