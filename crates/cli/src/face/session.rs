@@ -293,7 +293,7 @@ impl Session {
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
-        let Repair { found, left, changes, rounds } = match planned {
+        let Repair { found, left, changes, rounds, .. } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };

@@ -61,7 +61,7 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     let planned = plan(arguments, &work, cancel);
     let repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
-    let Repair { found, left, rounds, changes } = repair;
+    let Repair { found, left, rounds, changes, .. } = repair;
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());

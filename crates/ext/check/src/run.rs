@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{StageStats, Summary};
-use fsmend_engine::{Budget, Findings, Progress, Row};
+use fsmend_engine::{Budget, Findings, Problem, Progress, Row};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
@@ -87,6 +87,8 @@ pub struct CheckReport {
     pub stats: Vec<StageStats>,
     /// What had to be left out or done in a poorer way to stay within the budget, in sentences.
     pub degraded: Vec<String>,
+    /// In a repair: what has to be written to the device of an external journal.
+    pub journal_changes: Vec<(u64, Vec<u8>)>,
     /// In a repair: what has to be written, byte offsets and bytes, ascending, without overlaps.
     pub changes: Vec<(u64, Vec<u8>)>,
 }
@@ -138,6 +140,10 @@ fn check_from(
     let was_backup = settled.is_backup();
     if settled.is_corrected || (was_backup && options.repair.is_some()) {
         // From here on what was found stands in the place of the primary.
+        if choice.block.is_some() {
+            let problem = Problem::new(&superblock::problems::PRIMARY_REPLACED);
+            findings.raise(problem.block(BlockNo(settled.block)).stored("another one was asked for"));
+        }
         let primary = superblock::repair::as_primary(&settled);
         overlay.write(SUPERBLOCK_OFFSET, &primary).map_err(beyond_device)?;
         choice = SuperblockOptions::default();
@@ -203,6 +209,7 @@ fn check_from(
         &budget,
         &mut laps,
     )?;
+    report.journal_changes = journal.external_writes;
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
     if let (Some(wishes), Some((facts, mut remains))) = (options.repair, remains) {
         remains.bad_blocks = bad.blocks;
@@ -365,7 +372,7 @@ fn check_settled(
     remains.quota = usage;
     remains.is_damaged = is_damaged;
     let remains = (gathers && !findings.is_empty()).then_some(((inodes, claims), remains));
-    Ok((CheckReport { findings, summary, stats: laps.take(), degraded, changes: Vec::new() }, remains))
+    Ok((CheckReport { findings, summary, stats: laps.take(), degraded, ..CheckReport::default() }, remains))
 }
 
 /// The parallel stages; once more without fast maps if trees turn out to share nodes.

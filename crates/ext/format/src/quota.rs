@@ -100,6 +100,11 @@ pub fn version(block: &[u8], kind: QuotaType) -> Option<QuotaVersion> {
     }
 }
 
+/// How many blocks the file that begins with `block` says it has.
+pub fn stored_blocks(block: &[u8]) -> u32 {
+    le32(block, 20).unwrap_or(0)
+}
+
 /// The block numbers that a tree block leads to, unused ones left out.
 pub fn references(block: &[u8]) -> impl Iterator<Item = u32> + '_ {
     let words = block.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));

@@ -141,7 +141,7 @@ impl Words {
         let len = whole.min(block_size).min(stored.len());
         bytes[..len].copy_from_slice(&stored[..len]);
         if let (Some(byte), Some(stored)) = (bytes.get_mut(whole), stored.get(whole))
-            && self.bits % 8 != 0
+            && !self.bits.is_multiple_of(8)
         {
             *byte = stored | 0xFF << (self.bits % 8);
         }

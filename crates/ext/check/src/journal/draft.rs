@@ -161,17 +161,31 @@ impl<'d> Draft<'d> {
         Ok(raw)
     }
 
-    /// The descriptor of `group`, with the settled places where its own cannot be.
+    /// The descriptor of `group`, with the settled places: those on the device may be wrong. Places that a replay has changed are as
+    /// the replay leaves them, if they can be.
     fn parsed_desc(&self, group: GroupNo) -> Result<GroupDesc, EditError> {
-        let mut desc = GroupDesc::parse(&self.desc(group)?, self.geometry.wide_descriptors());
+        let parse = |raw: &RawGroupDesc| GroupDesc::parse(raw, self.geometry.wide_descriptors());
+        let mut desc = parse(&self.desc(group)?);
+        let below = self.desc_below(group).map(|raw| parse(&raw)).unwrap_or_default();
+        let before = [below.block_bitmap, below.inode_bitmap, below.inode_table];
         let settled = self.places.get(group.0 as usize).copied().unwrap_or_default();
         let places = [&mut desc.block_bitmap, &mut desc.inode_bitmap, &mut desc.inode_table];
-        for (place, settled) in places.into_iter().zip(settled) {
-            if self.geometry.group_of_block(BlockNo(*place)).is_none() {
+        for ((place, before), settled) in places.into_iter().zip(before).zip(settled) {
+            if *place == before || self.geometry.group_of_block(BlockNo(*place)).is_none() {
                 *place = settled;
             }
         }
         Ok(desc)
+    }
+
+    /// The descriptor of `group` as it lies on the device.
+    fn desc_below(&self, group: GroupNo) -> Option<RawGroupDesc> {
+        let (block, offset) = self.desc_place(group)?;
+        let len = (self.geometry.desc_size as usize).min(size_of::<RawGroupDesc>());
+        let mut raw = RawGroupDesc::default();
+        let start = block.checked_mul(u64::from(self.geometry.block_size))?.checked_add(offset as u64)?;
+        self.device.read_at(start, &mut raw.as_mut_bytes()[..len]).ok()?;
+        Some(raw)
     }
 
     /// Stores the descriptor of `group` with its checksum.

@@ -16,7 +16,7 @@ use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode, special};
 use fsmend_ext_format::quota::{
     QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, references,
-    version,
+    stored_blocks, version,
 };
 
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -182,7 +182,12 @@ impl<'d> QuotaFile<'d> {
 
     /// All entries. Level by level; no block is visited twice, so that cycles end.
     fn read(&self, kind: QuotaType) -> Result<BTreeMap<u32, Used>, String> {
-        let version = version(&self.block(0)?, kind).ok_or("it does not begin like one")?;
+        let head = self.block(0)?;
+        let version = version(&head, kind).ok_or("it does not begin like one")?;
+        let counted = stored_blocks(&head);
+        if u64::from(counted) > self.blocks {
+            return Err(format!("it counts {counted} blocks of its own, more than it has"));
+        }
         let mut level = BTreeSet::from([QUOTA_TREE_ROOT]);
         let mut seen = BTreeSet::new();
         for _ in 0..QUOTA_TREE_DEPTH {
@@ -193,6 +198,9 @@ impl<'d> QuotaFile<'d> {
                 }
                 below.extend(references(&self.block(index)?));
             }
+            if let Some(behind) = below.iter().find(|index| **index >= counted) {
+                return Err(format!("it leads to its block {behind}, but counts {counted} blocks"));
+            }
             level = below;
         }
         self.leaves(&level, version)
@@ -202,7 +210,10 @@ impl<'d> QuotaFile<'d> {
         let mut found = BTreeMap::new();
         for index in leaves {
             for entry in entries(&self.block(*index)?, version) {
-                found.insert(entry.id, Used { bytes: entry.bytes, inodes: entry.inodes });
+                let used = Used { bytes: entry.bytes, inodes: entry.inodes };
+                if found.insert(entry.id, used).is_some() {
+                    return Err(format!("{} stands in it twice", entry.id));
+                }
             }
         }
         Ok(found)

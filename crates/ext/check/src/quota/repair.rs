@@ -104,7 +104,9 @@ impl QuotaFile<'_> {
             level = blocks.flat_map(|block| references(&block).collect::<Vec<u32>>()).collect();
         }
         for leaf in level.difference(&seen).filter_map(|index| self.block(*index).ok()) {
-            found.extend(entries(&leaf, version).map(|entry| (entry.id, entry)));
+            entries(&leaf, version).for_each(|entry| {
+                found.entry(entry.id).or_insert(entry);
+            });
         }
         (QuotaInfo::of(&head, kind).unwrap_or_default(), found)
     }

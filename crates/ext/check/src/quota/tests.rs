@@ -20,6 +20,7 @@ fn world() -> World {
     world.superblock.s_usr_quota_inum = U32::new(3);
     world.file(3, 1, &[(0, 90, 6)], 6 * 1024);
     world.bytes(90, 0, &[0x11, 0x1F, 0xC0, 0xD9, 1]);
+    world.bytes(90, 20, &[6]);
     for (block, index, next) in [(91, 0, 2), (92, 0, 3), (93, 0, 4), (94, 5, 5)] {
         world.bytes(block, index * 4, &[next]);
     }
@@ -64,7 +65,10 @@ type Damage = fn(&mut World);
 
 #[test]
 fn damaged_files() {
-    let damages: [(&str, Damage); 4] = [
+    let damages: [(&str, Damage); 7] = [
+        ("count of blocks too large", |world| world.bytes(90, 20, &[7])),
+        ("count of blocks too small", |world| world.bytes(90, 20, &[5])),
+        ("an id twice", |world| world.bytes(95, 16 + 72, &[5])),
         ("magic", |world| world.bytes(90, 0, &[0])),
         ("reference outside", |world| world.bytes(92, 0, &[77])),
         ("cycle", |world| world.bytes(93, 0, &[1])),

@@ -74,6 +74,8 @@ pub struct Repair {
     pub rounds: u32,
     /// What has to be written: byte offsets and bytes, ascending, without overlaps.
     pub changes: Vec<(u64, Vec<u8>)>,
+    /// What has to be written to the device of an external journal, once `changes` have reached the disk.
+    pub journal_changes: Vec<(u64, Vec<u8>)>,
 }
 
 impl Repair {
@@ -93,6 +95,7 @@ pub fn plan(
     let mut mending = CheckOptions { repair: Some(options.wishes), ..options.check.clone() };
     let mut changes = Overlay::new(Arc::clone(device));
     let mut first: Option<CheckReport> = None;
+    let mut journal_changes = Vec::new();
     for rounds in 1.. {
         let shared = Arc::new(changes);
         let below: Arc<dyn Device> = shared.clone();
@@ -100,11 +103,14 @@ pub fn plan(
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
         let new = std::mem::take(&mut report.changes);
+        if !new.is_empty() {
+            journal_changes.extend(close_journal(&mut mending, std::mem::take(&mut report.journal_changes)));
+        }
         let Some(found) = first.take() else {
             if new.is_empty() {
                 // Nothing can be, or has to be, done: what was found is what is left.
                 let left = CheckReport { findings: again(&report.findings), ..CheckReport::default() };
-                return Ok(Repair { found: report, left, rounds, changes: Vec::new() });
+                return Ok(Repair { found: report, left, rounds, changes: Vec::new(), journal_changes });
             }
             lay(&mut changes, new);
             first = Some(report);
@@ -114,12 +120,21 @@ pub fn plan(
         };
         if new.is_empty() || rounds == ROUNDS_MAX {
             // What this look would have changed is left out: nobody has looked at that again.
-            return Ok(Repair { found, left: report, rounds, changes: runs(&changes) });
+            return Ok(Repair { found, left: report, rounds, changes: runs(&changes), journal_changes });
         }
         lay(&mut changes, new);
         first = Some(found);
     }
     Err(still_in_use())
+}
+
+/// Lays what closes an external journal over its device, for the looks to come.
+fn close_journal(mending: &mut CheckOptions, changes: Vec<(u64, Vec<u8>)>) -> Vec<(u64, Vec<u8>)> {
+    let Some(journal) = mending.external_journal.take() else { return changes };
+    let mut closed = Overlay::new(journal);
+    lay(&mut closed, changes.clone());
+    mending.external_journal = Some(Arc::new(closed));
+    changes
 }
 
 /// The same findings once more.
