@@ -240,7 +240,8 @@ fn shared(report: CheckReport) -> Result<CheckReport, Refusal> {
         message:
             "The file system is damaged, and its files share blocks (shared_blocks): it can only be read"
                 .to_owned(),
-        way_out: "Ask for copies of all shared blocks, which makes it an ordinary file system".to_owned(),
+        way_out: "Ask for copies of all shared blocks (--unshare), which makes it an ordinary file system"
+            .to_owned(),
     })
 }
 

@@ -9,14 +9,16 @@ use super::Mender;
 
 impl Mender<'_> {
     /// Takes `count` blocks in one piece from free space, from the group of `goal` on and then anywhere; `None` when there is no
-    /// such piece. With clusters, whole clusters are taken, and the piece starts with one.
+    /// such piece. What lies behind the end of a device that is too short is not free. With clusters, whole clusters are taken, and
+    /// the piece starts with one.
     pub fn allocate_blocks(&self, goal: BlockNo, count: u64) -> Option<BlockNo> {
         let geometry = &self.fs.geometry;
         let unit_blocks = u64::from(geometry.cluster_blocks);
         let units = count.div_ceil(unit_blocks);
         let first = geometry.cluster_of(u64::from(geometry.first_data_block));
         let start = geometry.cluster_of(goal.0).max(first);
-        let end = geometry.blocks_count / unit_blocks;
+        let on_device = self.fs.device.len() / u64::from(geometry.block_size);
+        let end = (geometry.blocks_count.min(on_device) / unit_blocks).min(self.claims.claimed().len());
         let unit = self.free_run(start, end, units).or_else(|| self.free_run(first, end, units))?;
         self.claims.claim(unit, units);
         Some(BlockNo(unit * unit_blocks))
