@@ -3,7 +3,9 @@
 //! After [`mend`] the bytes are a sound chain of records from start to end, whatever they were before. The work is
 //! linear in the number of bytes.
 
-use fsmend_ext_format::directory::{BrokenRecord, ENTRY_HEADER_LEN, Entry, EntryHeader, EntryLayout};
+use fsmend_ext_format::directory::{
+    BrokenRecord, ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout,
+};
 
 /// A place where the chain was broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,7 +101,7 @@ fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is
     let layout = rules.layout;
     let room = bytes.len() - offset;
     let Some(header) = EntryHeader::at(bytes, offset, layout) else { return Remedy::Absorb(room) };
-    let (len, name_len) = (header.rec_len, usize::from(header.name_len));
+    let len = header.rec_len;
     let is_bare = len == ENTRY_HEADER_LEN && room - len >= layout.needed_len(1, is_dot);
     if is_bare && has_previous {
         return Remedy::Absorb(len);
@@ -107,19 +109,56 @@ fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is
     if is_bare {
         return Remedy::MoveUp(bare_headers(bytes, offset, layout));
     }
-    let name = bytes.get(offset + ENTRY_HEADER_LEN..offset + ENTRY_HEADER_LEN + name_len);
-    let name_is_whole = name.is_some_and(|name| !name.contains(&0));
-    let could_be_cut =
-        len > room && layout.needed_len(name_len.max(1), is_dot) <= room && room.is_multiple_of(4);
-    if could_be_cut && name_is_whole && header.inode <= rules.inodes_count {
-        return Remedy::CutTo(room);
-    }
-    let leads_on = len != 0 && len % 4 == 0 && len <= room;
+    let leads_on = len % 4 == 0 && len <= room && len >= layout.needed_len(1, is_dot);
     match (leads_on, has_previous) {
         (true, true) => Remedy::Absorb(len),
-        (true, false) if len >= layout.needed_len(1, is_dot) => Remedy::Free(len),
-        _ => Remedy::FreeRest,
+        (true, false) => Remedy::Free(len),
+        _ => astray(bytes, rules, offset, header, (has_previous, is_dot)),
     }
+}
+
+/// What to do about a record whose length cannot be: it reaches to where sound records begin again that lead to the end. Where none
+/// do, a record that reaches beyond the end is cut. The name is kept if it can be one.
+fn astray(
+    bytes: &[u8],
+    rules: ChainRules,
+    offset: usize,
+    header: EntryHeader,
+    (has_previous, is_dot): (bool, bool),
+) -> Remedy {
+    let (layout, room) = (rules.layout, bytes.len() - offset);
+    let name_len = usize::from(header.name_len);
+    let name = bytes.get(offset + ENTRY_HEADER_LEN..offset + ENTRY_HEADER_LEN + name_len);
+    let is_whole = name.is_some_and(|name| !name.contains(&0)) && header.inode <= rules.inodes_count;
+    let needed = layout.needed_len(name_len.max(1), is_dot);
+    let next = if is_whole { sound_from(bytes, rules, offset, offset + needed) } else { None };
+    if let Some(next) = next.filter(|_| name_len > 0) {
+        return Remedy::CutTo(next - offset);
+    }
+    let shortest = if has_previous { ENTRY_HEADER_LEN } else { layout.needed_len(1, is_dot) };
+    if let Some(next) = sound_from(bytes, rules, offset, offset + shortest) {
+        return if has_previous { Remedy::Absorb(next - offset) } else { Remedy::Free(next - offset) };
+    }
+    let could_be_cut = header.rec_len > room && needed <= room && room.is_multiple_of(4);
+    if could_be_cut && is_whole { Remedy::CutTo(room) } else { Remedy::FreeRest }
+}
+
+/// The first place from `start` on from which sound records with names that can be lead to the end. `offset` is where the broken
+/// record begins.
+fn sound_from(bytes: &[u8], rules: ChainRules, offset: usize, start: usize) -> Option<usize> {
+    let places = (bytes.len().saturating_sub(start)) / 4;
+    // Whether the chain from a place leads to the end, from the last place to the first.
+    let mut leads = vec![false; places + 1];
+    leads[places] = (bytes.len() - start.min(bytes.len())).is_multiple_of(4);
+    for place in (0..places).rev() {
+        let at = start + 4 * place;
+        let is_dot_dot = rules.first && offset == 0 && at == ENTRY_LEN_MIN;
+        let Ok(entry) = Entry::at(bytes, at, rules.layout, is_dot_dot) else { continue };
+        let is_plausible = entry.header.inode == 0
+            || entry.header.inode <= rules.inodes_count && !entry.name.is_empty() && !entry.name.contains(&0);
+        leads[place] = is_plausible && leads.get(place + entry.header.rec_len / 4) == Some(&true);
+    }
+    leads[..places].iter().position(|leads| *leads).map(|place| start + 4 * place)
 }
 
 /// How many bytes the run of bare headers at `offset` takes. (They are removed at once: moving the rest of the block up
@@ -203,6 +242,33 @@ mod tests {
         let found =
             mended(&[record(12, 12, b"longer", 12), record(13, 12, b"b", 12), record(14, 40, b"c", 40)]);
         assert_eq!(found, (1, names(&[(13, "b"), (14, "c")])));
+    }
+
+    #[test]
+    fn sound_records_behind_a_broken_one_are_found_again() {
+        let rest = || [record(14, 12, b"c", 12), record(15, 40, b"d", 40)].concat();
+        for len in [0, 7, 9000] {
+            let found = mended(&[record(12, 12, b"a", 12), record(13, len, b"b", 12), rest()]);
+            assert_eq!(found, (1, names(&[(12, "a"), (13, "b"), (14, "c"), (15, "d")])), "{len}");
+            let found = mended(&[record(13, len, b"b", 12), rest()]);
+            assert_eq!(found, (1, names(&[(13, "b"), (14, "c"), (15, "d")])), "{len}");
+            let found = mended(&[record(12, 12, b"a", 12), record(1300, len, b"b", 12), rest()]);
+            assert_eq!(found, (1, names(&[(12, "a"), (14, "c"), (15, "d")])), "{len}");
+        }
+    }
+
+    #[test]
+    fn broken_dots_cost_nothing() {
+        let rules = ChainRules { first: true, ..RULES };
+        let records = [record(12, 12, b".", 12), record(2, 12, b"..", 12), record(14, 40, b"c", 40)];
+        for broken in [4, 16] {
+            for len in [0u16, 7, 9000] {
+                let mut bytes = records.concat();
+                bytes[broken..broken + 2].copy_from_slice(&len.to_le_bytes());
+                mend(&mut bytes, rules, &mut |_| ());
+                assert_eq!(bytes, records.concat(), "{broken} {len}");
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::{Findings, Layer, Problem, Value};
 use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader};
-use fsmend_ext_format::inode::special;
+use fsmend_ext_format::inode::{RawInode, flags, special};
 
 use super::chain::{self, Break, ChainRules};
 use super::entry::{Fate, Judge, Slot};
@@ -119,6 +119,9 @@ impl<'a> Inspector<'a> {
             self.index = Index::open(self.fs, &self.nature, root.as_deref(), self.findings);
             self.mending.needs_large_dir =
                 self.index.as_ref().is_some_and(|index| index.is_too_deep(&self.nature));
+        }
+        if self.directory.inline && self.nature.index_feature {
+            self.findings.raise(Problem::new(&rows::ROOT_MALFORMED).inode(self.nature.inode));
         }
         self.rebuild = self.index.is_none();
         self.mending.rewrite |= self.rebuild && !self.directory.inline;
@@ -363,6 +366,11 @@ impl<'a> Inspector<'a> {
         self.inodes.observe_link(self.nature.inode);
         self.inline_parent(data.parent.0, &mut found);
         let mut record = self.directory.record.clone();
+        if self.nature.index_flag {
+            let mut raw = RawInode::from_record(&record);
+            raw.clear_flag(flags::INDEX);
+            raw.store(&mut record);
+        }
         for (logical, area) in data.filled() {
             // No record at all has room there.
             self.mending.rewrite |= area.len() < ENTRY_LEN_MIN;

@@ -124,6 +124,8 @@ const NOT_HERE: &[&Row] = &[
     &rows::ENTRY_IN_UNUSED_TAIL,
     &rows::ENTRY_IN_UNINIT_GROUP,
     &rows::ENTRY_IN_BAD_BLOCK,
+    // The only block that cannot be read here is one that the device does not have.
+    &rows::BLOCK_UNREADABLE,
     &rows::LOST_FOUND_IMPOSSIBLE,
     &rows::LOST_FOUND_FULL,
 ];
@@ -246,6 +248,10 @@ fn damaged_blocks() -> Vec<&'static str> {
         }),
         damage(&rows::CHECKSUM_WRONG, World::checksummed(), |world| world.block(42)[BLOCK - 1] ^= 1),
         damage(&rows::DOT_DOT_MISSING, inline(), |world| world.edit(14, |raw| raw.i_block[0] = 0)),
+        damage(&rows::ROOT_MALFORMED, inline(), |world| {
+            world.geometry.features.compat |= compat::DIR_INDEX;
+            world.edit(14, |raw| raw.set_flag(flags::INDEX));
+        }),
         damage(&rows::CHAIN_BROKEN, inline(), |world| world.edit(14, |raw| raw.i_block[8] = 3)),
     ]
 }

@@ -222,7 +222,9 @@ fn with_suffix(name: &[u8], number: u32) -> Vec<u8> {
     let suffix = format!("~{number}");
     let mut len = name.len().min(NAME_LEN_MAX - suffix.len());
     if let Ok(text) = std::str::from_utf8(name) {
-        len = text.floor_char_boundary(len);
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
     }
     let mut with = name[..len].to_vec();
     with.extend_from_slice(suffix.as_bytes());
