@@ -21,7 +21,11 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   picture        draw docs/run.svg, the README's picture of a run over the example
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
-                 (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)";
+                 (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
+  bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
+  bench repair-fields
+                 damage every field of every structure, repair and judge; goes on where it was interrupted
+                 (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -4,6 +4,7 @@
 //! of the tree stays. Depth is bounded by the root's depth field, each child has to be one level lower, and no node
 //! is entered twice, so that the work is bounded by the nodes that are really there.
 
+mod order;
 pub mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use crate::inode::subject::Subject;
 use problems::{
     BEYOND_PARENT, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE, HEADER_INVALID,
     INDEX_START, LENGTH_ZERO, NODE_CHECKSUM, NODE_IN_METADATA, NODE_REPEATED, NODE_UNREADABLE, OUT_OF_ORDER,
-    OVERLAP, START_OUTSIDE, TOO_DEEP, TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
+    OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
 };
 
 /// A greater depth is no depth: five levels map every file.
@@ -232,18 +233,44 @@ impl Walk<'_, '_, '_> {
     fn leaf(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> Node {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
-        for (extent, raw) in extents(node, header).zip(raw_entries(node, header)) {
-            if let Some(problem) = self.judge(&extent, floor, end) {
-                self.subject.raise(problem);
+        let listed: Vec<Extent> = extents(node, header).collect();
+        let settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
+        for ((extent, raw), length) in listed.into_iter().zip(raw_entries(node, header)).zip(settled) {
+            let Some(fitting) = self.cut(extent, length, floor).filter(|extent| {
+                let problem = self.judge(extent, floor, end);
+                let stays = problem.is_none();
+                problem.into_iter().for_each(|problem| self.subject.raise(problem));
+                stays
+            }) else {
                 left.in_order = false;
                 continue;
-            }
-            floor = extent.logical_end() - 1;
-            let kept = self.keep(extent);
+            };
+            floor = fitting.logical_end() - 1;
+            let kept = self.keep(fitting);
             left.in_order &= kept == extent;
             left.kept.push(if kept == extent { *raw } else { kept.to_bytes() });
         }
         left
+    }
+
+    /// Whether an extent may be a witness for where the others stand.
+    fn could_stand(&self, extent: &Extent, start: u64, end: u64) -> bool {
+        let is_within = (start..=end).contains(&u64::from(extent.logical));
+        is_within && extent.count > 0 && self.subject.fs.is_valid_block(BlockNo(extent.physical))
+    }
+
+    /// The extent with the length that its neighbours leave it; none when it stands in the wrong place.
+    fn cut(&mut self, extent: Extent, length: Option<u32>, floor: u64) -> Option<Extent> {
+        let Some(count) = length else {
+            let problem = self.place(&OUT_OF_ORDER, extent.logical, extent.count).observed(floor);
+            self.subject.raise(problem);
+            return None;
+        };
+        if count < extent.count {
+            let problem = self.place(&TOO_LONG, extent.logical, extent.count).observed(count);
+            self.subject.raise(problem);
+        }
+        Some(Extent { count, ..extent })
     }
 
     /// What is wrong with an extent of a leaf, if it has to go. Blocks before `floor` belong to earlier entries.

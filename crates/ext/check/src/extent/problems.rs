@@ -83,6 +83,16 @@ problem_rows! {
         peers: [0x01005E],
     }
 
+    /// Too long: it covers several entries that are in order.
+    TOO_LONG = "ext.extent.too-long" {
+        severity: Major, evidence: Local, preen: false,
+        message: "an extent of {inode} (file block {logical}, length {length}) reaches over several that stand behind it; it has room for {observed}",
+        meaning: "The length of the entry is damaged: the entries behind it are in order among themselves.",
+        repair: "The entry is cut where the next one begins.",
+        loss: "Nothing that belongs to the file.",
+        peers: [0x01007D],
+    }
+
     /// Length zero: the entry is damaged.
     LENGTH_ZERO = "ext.extent.length-zero" {
         severity: Major, evidence: Local, preen: false,

@@ -50,6 +50,16 @@ fn wrong_extents_are_taken_out_one_by_one() {
 }
 
 #[test]
+fn one_wrong_extent_leaves_the_others_alone() {
+    let stray = [extent(0, 2, 100), extent(9000, 1, 108), extent(2, 1, 110), extent(3, 1, 120)];
+    let inspection = Bench::new().expect(FILE, &tree(mode::REGULAR, 0, &stray, 4, 0), &[&OUT_OF_ORDER]);
+    assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [100, 110, 120]);
+    let long = [extent(0, 9, 100), extent(2, 1, 110), extent(3, 1, 120)];
+    let inspection = Bench::new().expect(FILE, &tree(mode::REGULAR, 0, &long, 4, 0), &[&TOO_LONG]);
+    assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [2, 1, 1]);
+}
+
+#[test]
 fn nodes_that_are_none() {
     let mut bench = Bench::new();
     let raw = two_leaves(&mut bench);

@@ -116,6 +116,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
         return Err(format!("its double indirect block cannot be block {double}"));
     }
     let pointers = fs.read_block(double).map_err(|error| error.to_string())?;
+    refuse_strangers(fs, &pointers)?;
     let per_block = geometry.block_size / 4;
     let first = geometry.group_head(GroupNo(0)).reserved.start.0;
     for step in 0..geometry.reserved_gdt_blocks {
@@ -139,6 +140,7 @@ fn nothing_else(pointers: &[u8], expected: u64, what: &str) -> Result<(), String
 /// Reserved block `block` of group 0 has to list its copies in the groups with backups.
 fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64) -> Result<(), String> {
     let pointers = fs.read_block(BlockNo(block)).map_err(|error| error.to_string())?;
+    refuse_strangers(fs, &pointers)?;
     let groups = (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group)));
     let mut copies = 0;
     for (group, slot) in groups.zip(0..geometry.block_size / 4) {
@@ -152,6 +154,16 @@ fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64) -> Result<(), Stri
         copies += 1;
     }
     nothing_else(&pointers, copies, &format!("reserved block {block}"))
+}
+
+/// No pointer, even one that nobody asks for, leads out of the file system.
+fn refuse_strangers(fs: &Fs<'_>, pointers: &[u8]) -> Result<(), String> {
+    let (words, _) = pointers.as_chunks::<4>();
+    let blocks = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
+    match blocks.into_iter().find(|block| *block != 0 && !fs.is_valid_block(BlockNo(*block))) {
+        Some(block) => Err(format!("it lists block {block}, which cannot be")),
+        None => Ok(()),
+    }
 }
 
 fn pointer(block: &[u8], index: u32) -> u32 {

@@ -1,0 +1,81 @@
+//! Which entries of a leaf are out of order: as few as can be.
+//!
+//! One wrong entry must not take its sound neighbours along. If the entries do not ascend, the longest run of them that does is
+//! believed. And an entry that covers the starts of several others that are in order among themselves is too long: it is cut.
+
+use fsmend_ext_format::extent::Extent;
+
+/// What becomes of the entries: their lengths, `None` for those that stand in the wrong place. Entries that `counts` does not hold for
+/// are left to be judged by themselves.
+pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Vec<Option<u32>> {
+    let mut lengths: Vec<Option<u32>> = entries.iter().map(|entry| Some(entry.count)).collect();
+    let candidates: Vec<usize> = (0..entries.len()).filter(|at| counts(&entries[*at])).collect();
+    let starts: Vec<u32> = candidates.iter().map(|at| entries[*at].logical).collect();
+    let chosen = if starts.is_sorted() { (0..starts.len()).collect() } else { longest_ascending(&starts) };
+    for place in (0..candidates.len()).filter(|place| chosen.binary_search(place).is_err()) {
+        lengths[candidates[place]] = None;
+    }
+    for (nth, place) in chosen.iter().enumerate() {
+        let entry = &entries[candidates[*place]];
+        let next = chosen.get(nth + 1).map(|place| starts[*place]);
+        let after = chosen.get(nth + 2).map(|place| u64::from(starts[*place]));
+        if after.is_some_and(|after| after < entry.logical_end()) {
+            lengths[candidates[*place]] = next.map(|next| next - entry.logical).filter(|length| *length > 0);
+        }
+    }
+    lengths
+}
+
+/// Places of the longest strictly ascending subsequence; of several, the one that believes the earlier entries.
+fn longest_ascending(numbers: &[u32]) -> Vec<usize> {
+    // `starts[len]` is the place of the largest number that begins a sequence of `len + 1`.
+    let mut starts: Vec<usize> = Vec::new();
+    let mut after = vec![None; numbers.len()];
+    for (place, number) in numbers.iter().enumerate().rev() {
+        let len = starts.partition_point(|start| numbers[*start] > *number);
+        after[place] = len.checked_sub(1).map(|last| starts[last]);
+        match starts.get_mut(len) {
+            Some(start) => *start = place,
+            None => starts.push(place),
+        }
+    }
+    std::iter::successors(starts.last().copied(), |place| after[*place]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(entries: &[(u32, u32)]) -> Vec<Option<u32>> {
+        let extent = |(logical, count): &(u32, u32)| Extent {
+            logical: *logical,
+            count: *count,
+            physical: 100,
+            unwritten: false,
+        };
+        settle(&entries.iter().map(extent).collect::<Vec<_>>(), |extent| extent.count > 0)
+    }
+
+    #[test]
+    fn one_stray_entry_goes_and_its_neighbours_stay() {
+        assert_eq!(settled(&[(0, 4), (9000, 4), (8, 4), (12, 4)]), [Some(4), None, Some(4), Some(4)]);
+        assert_eq!(settled(&[(0, 4), (4, 4), (1, 2), (12, 4)]), [Some(4), Some(4), None, Some(4)]);
+        assert_eq!(settled(&[(0, 4), (4, 4)]), [Some(4), Some(4)]);
+        assert_eq!(settled(&[]), []);
+    }
+
+    #[test]
+    fn an_entry_over_several_others_is_cut() {
+        assert_eq!(settled(&[(0, 21), (4, 4), (8, 4), (12, 4)]), [Some(4), Some(4), Some(4), Some(4)]);
+        assert_eq!(
+            settled(&[(0, 6), (4, 4), (8, 4)]),
+            [Some(6), Some(4), Some(4)],
+            "one of two is wrong: which?"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_by_itself_disturbs_nobody() {
+        assert_eq!(settled(&[(0, 4), (9000, 0), (8, 4)]), [Some(4), Some(0), Some(4)]);
+    }
+}
