@@ -103,17 +103,17 @@ const STRICTER_ON_PURPOSE: &[(&str, &str, &str)] = &[
     (
         "indirect pointer.block",
         "ext.resize.invalid",
-        "e2fsck compares a quarter of the reserved blocks; the kernel compares all when it grows the file system",
+        "e2fsck compares the first quarter of the reserved pointers (63 of 255 when tried); the kernel all when it grows the file system",
     ),
     (
         "superblock.s_last_orphan",
         "ext.orphan.",
-        "the number is impossible; e2fsck leaves it while the file system is marked clean",
+        "the number is impossible; -n does not look at orphans, -p and -y call it illegal and clear it",
     ),
     (
         "special inode.i_size_lo",
         "ext.journal.inode-from-backup",
-        "the journal claims blocks that it does not have; e2fsck takes the list in the superblock, and says nothing",
+        "the journal claims blocks that it does not have; with -n e2fsck says nothing, with -y it writes the copy of its list, but lets sizes from 2 GiB stand",
     ),
     (
         "block bitmap.bits",

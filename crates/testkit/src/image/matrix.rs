@@ -264,6 +264,9 @@ fn protection() -> Vec<Recipe> {
         Recipe::new("encrypt-1k-inline", 32, "-t ext4 -b 1024 -O encrypt,inline_data")
             .mounted(&[Content::Encrypted, Content::Tiny]),
         ordinary("verity", 32, "-t ext4 -O verity"),
+        // This kernel may not know verity, so the flag is set by debugfs.
+        Recipe::new("verity-flag", 32, "-t ext4 -O verity")
+            .after(After::Debugfs("write /dev/null sealed\nsif sealed flags 0x180000\n".to_owned())),
     ]
 }
 
