@@ -340,7 +340,7 @@ impl InodeTable {
             .collect()
     }
 
-    /// Calls `visit(inode, fact, stored_links, observed_links)` for every scanned inode of `chunk` that is in use or
+    /// Calls `visit(inode, fact, stored_links, observed_links)` for every scanned inode of `chunk` that is in use, marked, or
     /// has names, in ascending order.
     pub fn visit_chunk(&self, chunk: u32, mut visit: impl FnMut(InodeNo, InodeFact, u16, u32)) {
         let Some(facts) = self.chunks.get(chunk as usize).and_then(OnceLock::get) else { return };
@@ -348,7 +348,7 @@ impl InodeTable {
         let columns = facts.facts.iter().zip(&facts.stored_links).zip(&facts.observed_links);
         for (index, ((fact, stored), observed)) in columns.enumerate() {
             let (fact, observed) = (InodeFact(fact.load(Relaxed)), observed.load(Relaxed));
-            if fact.kind() != Kind::Unused || observed != 0 {
+            if fact.0 != 0 || observed != 0 {
                 visit(InodeNo(first + index as u32), fact, stored.load(Relaxed), observed);
             }
         }

@@ -127,13 +127,20 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
         }
         check_copies(fs, geometry, expected)?;
     }
-    Ok(())
+    nothing_else(&pointers, u64::from(geometry.reserved_gdt_blocks), "its double indirect block")
+}
+
+/// A block that has to list `expected` blocks, and lists those, may not list more.
+fn nothing_else(pointers: &[u8], expected: u64, what: &str) -> Result<(), String> {
+    let used = pointers.as_chunks::<4>().0.iter().filter(|pointer| **pointer != [0; 4]).count() as u64;
+    if used == expected { Ok(()) } else { Err(format!("{what} lists {used} blocks instead of {expected}")) }
 }
 
 /// Reserved block `block` of group 0 has to list its copies in the groups with backups.
 fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64) -> Result<(), String> {
     let pointers = fs.read_block(BlockNo(block)).map_err(|error| error.to_string())?;
     let groups = (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group)));
+    let mut copies = 0;
     for (group, slot) in groups.zip(0..geometry.block_size / 4) {
         let expected = block + u64::from(group) * u64::from(geometry.blocks_per_group);
         let found = u64::from(pointer(&pointers, slot));
@@ -142,8 +149,9 @@ fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64) -> Result<(), Stri
                 "reserved block {block} lists block {found} as its copy in group {group} instead of {expected}"
             ));
         }
+        copies += 1;
     }
-    Ok(())
+    nothing_else(&pointers, copies, &format!("reserved block {block}"))
 }
 
 fn pointer(block: &[u8], index: u32) -> u32 {

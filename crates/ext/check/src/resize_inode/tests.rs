@@ -36,7 +36,7 @@ fn backups_of_sparse_super2_are_listed_in_ascending_order() {
 
 #[test]
 fn every_deviation_is_found() {
-    let changes: [fn(&mut Image); 8] = [
+    let changes: [fn(&mut Image); 10] = [
         |image| image.inode(InodeNo(7))[26] = 0,
         |image| image.inode(InodeNo(7))[1] = 0x41,
         |image| image.inode(InodeNo(7))[0x28] = 9,
@@ -45,6 +45,8 @@ fn every_deviation_is_found() {
         |image| image.inode(InodeNo(7))[0x28 + 13 * 4..][..4].fill(0xFF),
         |image| image.put_pointer(image.free_block(), 1, 999),
         |image| image.put_pointer(BlockNo(4), 1, 999),
+        |image| image.put_pointer(BlockNo(4), 200, 999),
+        |image| image.put_pointer(image.free_block(), 200, 999),
     ];
     for (index, change) in changes.into_iter().enumerate() {
         let mut image = Image::plain();
