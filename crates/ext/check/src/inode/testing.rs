@@ -92,18 +92,7 @@ impl Bench {
         inode: u32,
         record: &[u8],
     ) -> (Inspection, Vec<Problem>, Vec<Edit>) {
-        let metadata = SharedBitmap::new(BLOCKS);
-        metadata.set_word(0, (1 << FIRST_FREE) - 1);
-        let desc = GroupDesc { inode_table: TABLE, ..GroupDesc::default() };
-        let fs = Fs {
-            device,
-            superblock: self.superblock.clone(),
-            geometry: self.geometry.clone(),
-            groups: vec![Group { desc, scan_inodes: INODES }],
-            metadata,
-            now: 1_700_000_000,
-            crowd: Default::default(),
-        };
+        let fs = Fs { device, ..self.fs() };
         let mut findings = Findings::new().gathering(true);
         let inspection = inspect(&fs, InodeNo(inode), record, &mut findings);
         assert_eq!(inspection.has_problems, !findings.is_empty());

@@ -55,7 +55,7 @@ pub fn settled_numbers(fs: &Fs<'_>, findings: &mut Findings) -> [u32; 3] {
             return stored.0;
         }
         let is_possible = is_possible(fs, kind, stored) && !is_stray(fs, stored);
-        let has_better = reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
+        let has_better = has_quota(fs) && reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
         if is_possible && (!has_better || holds_quota(fs, kind, stored)) {
             return stored.0;
         }
@@ -78,7 +78,7 @@ pub fn put_numbers(raw: &mut RawSuperblock, numbers: [u32; 3]) {
 /// Compares the quota files of `fs` with what is in use. `usage` has to hold what the release of orphans freed, too:
 /// see [`crate::orphan::Orphans::used`].
 pub fn check(fs: &Fs<'_>, usage: &QuotaUsage, findings: &mut Findings) {
-    if !fs.geometry.features.has_ro_compat(ro_compat::QUOTA) {
+    if !has_quota(fs) {
         return;
     }
     for kind in QuotaType::ALL {
@@ -91,6 +91,10 @@ pub fn check(fs: &Fs<'_>, usage: &QuotaUsage, findings: &mut Findings) {
             }
         }
     }
+}
+
+fn has_quota(fs: &Fs<'_>) -> bool {
+    fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
 }
 
 fn stored_inode(fs: &Fs<'_>, kind: QuotaType) -> InodeNo {
@@ -114,12 +118,11 @@ fn is_possible(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
 
 /// Whether `inode` is some file of a file system without quota.
 fn is_stray(fs: &Fs<'_>, inode: InodeNo) -> bool {
-    let has_quota = fs.geometry.features.has_ro_compat(ro_compat::QUOTA);
     let is_used = || {
         let record = fs.read_inode(inode)?.ok()?;
         Some(RawInode::from_record(&record).i_links_count.get() > 0)
     };
-    !has_quota && inode.0 >= fs.geometry.first_inode && is_used().unwrap_or(false)
+    !has_quota(fs) && inode.0 >= fs.geometry.first_inode && is_used().unwrap_or(false)
 }
 
 fn compare(
