@@ -55,7 +55,8 @@ pub fn settled_numbers(fs: &Fs<'_>, findings: &mut Findings) -> [u32; 3] {
             return stored.0;
         }
         let is_possible = is_possible(fs, kind, stored) && !is_stray(fs, stored);
-        let has_better = reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
+        // Without the feature nothing hangs on the number.
+        let has_better = fs.counts_quota() && reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
         if is_possible && (!has_better || holds_quota(fs, kind, stored)) {
             return stored.0;
         }
