@@ -149,7 +149,7 @@ fn check_one(
     match run::check(device, options, progress, cancel) {
         Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
         Err(refused) => Outcome {
-            found_before: Report::new(refused.findings),
+            found_before: Report::new(*refused.findings),
             ..outcome(volume, started, Err(refused.refusal))
         },
     }

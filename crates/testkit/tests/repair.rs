@@ -103,7 +103,7 @@ fn every_damaged_field_is_repaired() {
         skip("repair of damaged fields", "none of the images can be made here");
         return;
     }
-    let depth_of = |at: usize| if at % DEEPER_EVERY == 0 { Depth::FULL } else { Depth::USUAL };
+    let depth_of = |at: usize| if at.is_multiple_of(DEEPER_EVERY) { Depth::FULL } else { Depth::USUAL };
     let mut findings = run(&numbers, depth_of);
     std::fs::write(target_folder().join("repair-failures.txt"), table(&findings)).unwrap();
     findings.retain(|finding| numbers.len() == 1 || !is_still_open(finding));

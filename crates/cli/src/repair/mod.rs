@@ -220,7 +220,7 @@ fn ended(refused: Refused, show: &Show) -> Ending {
     if refused.refusal.code == CANCELLED_CODE {
         return Ending::Stopped;
     }
-    show.found_before(&Report::new(refused.findings));
+    show.found_before(&Report::new(*refused.findings));
     Ending::Refused(refused.refusal)
 }
 

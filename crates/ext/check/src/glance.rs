@@ -60,7 +60,7 @@ pub fn glance(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Glance
     let mut findings = Findings::new();
     match look(device, options, &mut findings) {
         Ok(glance) => Ok(Glance { findings, ..glance }),
-        Err(refusal) => Err(Refused { refusal, findings }),
+        Err(refusal) => Err(Refused { refusal, findings: Box::new(findings) }),
     }
 }
 

@@ -99,7 +99,7 @@ pub struct Refused {
     /// Why.
     pub refusal: Refusal,
     /// What led to it.
-    pub findings: Findings,
+    pub findings: Box<Findings>,
 }
 
 impl fmt::Display for Refused {
@@ -120,7 +120,7 @@ pub fn check(
 ) -> Result<CheckReport, Refused> {
     let mut findings = Findings::new().gathering(options.repair.is_some());
     check_from(device, options, progress, cancel, &mut findings)
-        .map_err(|refusal| Refused { refusal, findings })
+        .map_err(|refusal| Refused { refusal, findings: Box::new(findings) })
 }
 
 /// The whole check; what leads to a refusal stays in `findings`.

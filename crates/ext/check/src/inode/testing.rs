@@ -109,7 +109,7 @@ impl Bench {
         bytes[at..at + INODE_SIZE].copy_from_slice(record);
         for edit in &edits {
             let place = edit.offset as usize..edit.offset as usize + edit.bytes.len();
-            bytes.get_mut(place).unwrap().copy_from_slice(&edit.bytes);
+            bytes[place].copy_from_slice(&edit.bytes);
         }
         let record = bytes[at..at + INODE_SIZE].to_vec();
         let (second, problems, _) = self.inspect_on(&MemoryDevice::new("mended", bytes), inode, &record);

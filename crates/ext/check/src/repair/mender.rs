@@ -77,6 +77,9 @@ pub struct Mender<'a> {
     pub backups_lag: bool,
 }
 
+/// What has to be written, byte offsets and bytes, and what is lost by it.
+pub type Mended = (Vec<(u64, Vec<u8>)>, Findings);
+
 /// Mends what `fs` has wrong, and returns what has to be written over its device, and what is lost by that. Nothing is to be written
 /// where something could not be done that had to be done in full. `None` when the memory does not suffice.
 pub fn mend(
@@ -85,7 +88,7 @@ pub fn mend(
     mut remains: Remains,
     wishes: Wishes,
     workers: usize,
-) -> Option<(Vec<(u64, Vec<u8>)>, Findings)> {
+) -> Option<Mended> {
     let draft = Draft::new(fs.device);
     leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));

@@ -160,5 +160,5 @@ fn still_in_use() -> Refused {
         message: "the draft of the repair is still in use after a round of it".to_owned(),
         way_out: "Please report this".to_owned(),
     };
-    Refused { refusal, findings: Findings::new() }
+    Refused { refusal, findings: Box::default() }
 }

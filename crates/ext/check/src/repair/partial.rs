@@ -83,7 +83,7 @@ fn spared(
     let mut findings = Findings::new();
     let now = options.check.now;
     let settled = superblock::settle(repaired, options.check.superblock, now, &mut findings)
-        .map_err(|refusal| Refused { refusal, findings: Findings::new() })?;
+        .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
     let fs = run::open(repaired, settled, now, &mut findings);
     Ok(declined.iter().flat_map(|problem| records(&fs, problem)).collect())
 }
