@@ -3,6 +3,7 @@
 //!
 //! `docs/e2fsck-face.md` lists every option with what becomes of it.
 
+mod bad_blocks;
 mod clean;
 mod config;
 mod extended;
