@@ -15,6 +15,7 @@ mod power;
 mod problems;
 mod profile;
 mod progress;
+mod scatter;
 mod session;
 mod summary;
 mod telling;

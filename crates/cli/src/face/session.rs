@@ -190,10 +190,14 @@ impl Session {
             Ok(wish) => wish,
             Err(code) => return code,
         };
-        match self.options.mode {
+        let code = match self.options.mode {
             Mode::No => self.look(&options),
             _ => self.mend(options, was_unclean, bad_blocks),
+        };
+        if self.options.extended.fragcheck && code & (exit::OPERATIONAL | exit::CANCELLED) == 0 {
+            self.tell_scattered();
         }
+        code
     }
 
     fn wait_for_others(&mut self) -> Result<(), Refusal> {
