@@ -138,9 +138,18 @@ fn the_undo_file_is_where_it_was_asked_for() {
 #[test]
 fn usage_errors_and_what_is_not_supported_exit_16() {
     let nowhere = Path::new("/nonexistent/image");
-    for options in
-        ["-p -n", "-Q", "-c -l x", "-D", "-cc", "-k", "-L x", "-E nonsense", "-n -D", "-C x", "-y other"]
-    {
+    for options in [
+        "-p -n",
+        "-Q",
+        "-c -l x",
+        "-cc",
+        "-l x -L x",
+        "-E ea_ver=1",
+        "-E nonsense",
+        "-n -D",
+        "-C x",
+        "-y other",
+    ] {
         let output = face(options, nowhere);
         assert_eq!(code(&output), 16, "{options}: {}", stderr(&output));
         assert!(stdout(&output).is_empty() && !stderr(&output).is_empty(), "{options}");
@@ -412,4 +421,110 @@ fn free_blocks_are_discarded_when_that_is_asked_for() {
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
     let one = host::run("debugfs", ["-R", "cat a/one", image.to_str().unwrap()]).unwrap();
     assert_eq!(one.stdout, std::fs::read("/etc/passwd").unwrap(), "files are as they were");
+}
+
+/// What debugfs says to a question.
+fn asked(image: &Path, request: &str) -> String {
+    stdout(&host::run("debugfs", ["-R", request, image.to_str().unwrap()]).unwrap())
+}
+
+/// Size, and blocks, of the list of bad blocks as debugfs tells them.
+fn bad_block_list(image: &Path) -> Vec<String> {
+    let output = asked(image, "stat <1>");
+    let is_told =
+        |line: &&str| line.contains("Size:") || line.contains("Blockcount:") || line.starts_with('(');
+    output.lines().filter(is_told).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_list_of_bad_blocks_is_as_e2fsck_leaves_it() {
+    if !have("face: bad blocks", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-bad-blocks");
+    let image = folder.image("bad.img", &["-b", "1024"]);
+    let (few, many, one) = (folder.path("few"), folder.path("many"), folder.path("one"));
+    std::fs::write(&few, "7000\n 7001\n99999999\n").unwrap();
+    let numbers: Vec<String> = (5000..6500).step_by(3).map(|block| format!("{block}\n")).collect();
+    std::fs::write(&many, numbers.concat()).unwrap();
+    std::fs::write(&one, "7003\n").unwrap();
+    let theirs = folder.path("theirs.img");
+    std::fs::copy(&image, &theirs).unwrap();
+    for (letter, list) in [("l", &few), ("l", &many), ("L", &few), ("l", &one), ("c", &one), ("L", &many)] {
+        let options = match letter {
+            "c" => "-y -c -k".to_owned(),
+            _ => format!("-y -{letter} {}", list.display()),
+        };
+        let output = face(&options, &image);
+        assert_eq!(code(&output), 1, "{options}: {}{}", stdout(&output), stderr(&output));
+        if letter != "c" {
+            e2fsck(&options, &theirs);
+        }
+        assert_eq!(bad_block_list(&image), bad_block_list(&theirs), "{options}");
+        assert_eq!(code(&e2fsck("-fn", &image)), 0, "{options}");
+        assert_eq!(code(&face("-fn", &image)), 0, "{options}");
+    }
+    assert_eq!(code(&face("-y -c", &image)), 1);
+    assert!(bad_block_list(&image).iter().all(|line| !line.starts_with('(')), "nothing is bad any more");
+    assert_eq!(code(&face("-y -l /nonexistent/list", &image)), 8);
+}
+
+#[test]
+fn a_file_keeps_its_contents_when_its_blocks_turn_bad() {
+    if !have("face: bad blocks of files", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-bad-file");
+    let image = folder.image("bad.img", &["-b", "1024"]);
+    let blocks = asked(&image, "blocks a/one");
+    let list = folder.path("list");
+    std::fs::write(&list, blocks.replace(' ', "\n")).unwrap();
+    let before = asked(&image, "cat a/one");
+    let preened = face(&format!("-p -l {}", list.display()), &image);
+    assert_eq!(code(&preened), 4, "{}", stdout(&preened));
+    let mended = face(&format!("-y -l {}", list.display()), &image);
+    assert_eq!(code(&mended), 1, "{}", stdout(&mended));
+    assert_eq!(asked(&image, "cat a/one"), before);
+    assert_ne!(asked(&image, "blocks a/one"), blocks);
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+}
+
+#[test]
+fn directories_and_maps_are_made_better() {
+    if !have("face: improvements", &["mke2fs", "debugfs", "e2fsck", "tune2fs"]) {
+        return;
+    }
+    let folder = Folder::new("face-better");
+    let image = folder.image("old.img", &["-b", "1024", "-O", "^extents,^64bit"]);
+    let path = image.to_str().unwrap();
+    let requests = folder.path("requests");
+    let names = |from: usize, step: usize| (from..400).step_by(step);
+    let made = names(0, 1).map(|at| format!("symlink a/a_long_name_for_the_link_{at} x\n"));
+    let gone = names(1, 2).map(|at| format!("rm a/a_long_name_for_the_link_{at}\n"));
+    let big = folder.path("big");
+    std::fs::write(&big, vec![7; 400 << 10]).unwrap();
+    let text: String = made.chain(gone).collect();
+    std::fs::write(&requests, format!("write {} big\n{text}", big.display())).unwrap();
+    host::run("debugfs", ["-w", "-f", requests.to_str().unwrap(), path]).unwrap();
+    host::run("tune2fs", ["-O", "extents", path]).unwrap();
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    let size = |image: &Path| {
+        let stat = asked(image, "stat a");
+        stat.split("Size: ").nth(1).and_then(|rest| rest.lines().next()?.trim().parse::<u64>().ok()).unwrap()
+    };
+    let before = size(&image);
+    for options in
+        ["-fyD", "-fy -E bmap2extent", "-fy -E optimize_extents", "-fyD -E bmap2extent,optimize_extents"]
+    {
+        let output = face(options, &image);
+        assert!(code(&output) < 2, "{options}: {}{}", stdout(&output), stderr(&output));
+        assert_eq!(code(&e2fsck("-fn", &image)), 0, "{options}");
+    }
+    assert!(size(&image) < before, "{} {before}", size(&image));
+    let listed = asked(&image, "ls -p a");
+    assert_eq!(listed.matches("a_long_name").count(), 200);
+    assert!(asked(&image, "stat big").contains("EXTENTS"));
+    assert_eq!(code(&face("-fyD -E bmap2extent,optimize_extents", &image)), 0, "twice changes nothing");
+    let told = face("-fn -E fragcheck", &image);
+    assert!(stdout(&told).contains("lie in several pieces"), "{}", stdout(&told));
 }

@@ -73,7 +73,7 @@ fn translators_of_the_hurd() {
 fn attribute_block_of_the_resize_inode() {
     let ext4 = "-t ext4 -b 1024";
     expect("resize-plain", ext4, "", &[]);
-    expect("resize-garbage", ext4, "sif <7> file_acl 5000", &["ext.xattr.block-magic"]);
+    expect("resize-garbage", ext4, "sif <7> file_acl 5000", &["ext.resize.invalid"]);
 }
 
 #[test]

@@ -54,11 +54,11 @@ fn judge(name: &str, image: &[u8], scratch: &Path) -> bool {
     let mut shares = false;
     for duplicates in [Duplicates::Clone, Duplicates::Zero, Duplicates::LostFound, Duplicates::Delete] {
         let wishes = Wishes { duplicates, ..Wishes::default() };
-        let repair = plan(image, wishes, 2);
+        let repair = plan(image, wishes.clone(), 2);
         shares |= repair.found.findings.counts().contains_key("ext.block.multiply-claimed");
         assert!(repair.is_clean(), "{name} {duplicates:?}: {:?}", repair.left.findings.counts());
         assert!(repair.rounds <= 4, "{name} {duplicates:?}: {} rounds", repair.rounds);
-        assert_eq!(plan(image, wishes, 7).changes, repair.changes, "{name} {duplicates:?}");
+        assert_eq!(plan(image, wishes.clone(), 7).changes, repair.changes, "{name} {duplicates:?}");
         let mut mended = image.to_vec();
         for (offset, bytes) in &repair.changes {
             mended[*offset as usize..][..bytes.len()].copy_from_slice(bytes);

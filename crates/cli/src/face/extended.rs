@@ -13,6 +13,12 @@ pub struct Extended {
     pub fixes_only: bool,
     /// Give files that share blocks blocks of their own.
     pub unshare_blocks: bool,
+    /// Tell which files are scattered.
+    pub fragcheck: bool,
+    /// Give files mapped by blocks extents.
+    pub to_extents: bool,
+    /// Make extent trees smaller.
+    pub optimize_extents: bool,
     /// What to do with blocks that several files claim, if it was said.
     pub duplicates: Option<Duplicates>,
 }
@@ -47,12 +53,8 @@ impl Extended {
             ("nodiscard", None) => self.discard = false,
             ("fixes_only", None) => self.fixes_only = true,
             ("unshare_blocks", None) => self.unshare_blocks = true,
-            // Nothing to choose: facts about inodes are always kept for all of them, trees are only rebuilt when they are
-            // damaged, names are always held against the encoding of their directory.
-            (
-                "no_optimize_extents" | "inode_count_fullmap" | "no_inode_count_fullmap" | "check_encoding",
-                None,
-            ) => {}
+            // Nothing to choose: facts about inodes are always kept for all of them, names are always held against the encoding of their directory.
+            ("inode_count_fullmap" | "no_inode_count_fullmap" | "check_encoding", None) => {}
             ("ea_ver", Some("2")) => {}
             ("readahead_kb", Some(size)) if size.parse::<u64>().is_ok() => {}
             ("clone", Some("dup")) | ("shared", Some("preserve")) => {
@@ -62,9 +64,10 @@ impl Extended {
             ("shared", Some("lost+found")) => self.duplicates = Some(Duplicates::LostFound),
             ("shared", Some("delete")) => self.duplicates = Some(Duplicates::Delete),
             ("ea_ver", Some("1")) => return Err(Usage::unsupported("-E ea_ver=1", EA_VERSION)),
-            ("fragcheck", None) => return Err(Usage::unsupported("-E fragcheck", FRAGCHECK)),
-            ("optimize_extents", None) => return Err(Usage::unsupported("-E optimize_extents", OPTIMIZE)),
-            ("bmap2extent", None) => return Err(Usage::unsupported("-E bmap2extent", OPTIMIZE)),
+            ("fragcheck", None) => self.fragcheck = true,
+            ("optimize_extents", None) => self.optimize_extents = true,
+            ("no_optimize_extents", None) => self.optimize_extents = false,
+            ("bmap2extent", None) => self.to_extents = true,
             ("ea_ver" | "readahead_kb" | "clone" | "shared", _) => {
                 return Err(Usage::extended(format!("'{word}' has no value that {name} can have")));
             }
@@ -75,11 +78,10 @@ impl Extended {
 }
 
 const EA_VERSION: &str = "attribute blocks of version 1 have not been written since Linux 2.4";
-const FRAGCHECK: &str = "how files are scattered is not reported; filefrag tells it file by file";
-const OPTIMIZE: &str = "fsmend mends and does not reorganise";
 
 /// The words that `-E` knows, for the usage message.
-pub const WORDS: &str = "journal_only, discard, nodiscard, fixes_only, unshare_blocks, no_optimize_extents, \
+pub const WORDS: &str = "journal_only, discard, nodiscard, fixes_only, unshare_blocks, fragcheck, bmap2extent, \
+    optimize_extents, no_optimize_extents, \
     inode_count_fullmap, no_inode_count_fullmap, check_encoding, ea_ver=2, readahead_kb=N, clone=dup|zero, \
     shared=preserve|lost+found|delete";
 
@@ -101,6 +103,8 @@ mod tests {
             assert_eq!(read(harmless), Ok(Extended::default()), "{harmless}");
         }
         assert_eq!(read("readahead_kb=0,check_encoding"), Ok(Extended::default()));
+        assert!(read("optimize_extents,no_optimize_extents").is_ok_and(|read| !read.optimize_extents));
+        assert!(read("bmap2extent,fragcheck").is_ok_and(|read| read.to_extents && read.fragcheck));
         assert!(read("fixes_only").is_ok_and(|read| read.fixes_only));
     }
 
@@ -123,9 +127,6 @@ mod tests {
             "ea_ver=1",
             "readahead_kb=x",
             "readahead_kb",
-            "fragcheck",
-            "bmap2extent",
-            "optimize_extents",
             "discard=1",
             "clone=x",
             "shared",

@@ -3,6 +3,7 @@
 //!
 //! `docs/e2fsck-face.md` lists every option with what becomes of it.
 
+mod bad_blocks;
 mod clean;
 mod config;
 mod extended;
@@ -14,6 +15,7 @@ mod power;
 mod problems;
 mod profile;
 mod progress;
+mod scatter;
 mod session;
 mod summary;
 mod telling;

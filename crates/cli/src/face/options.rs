@@ -23,6 +23,17 @@ pub enum Mode {
     Yes,
 }
 
+/// Where bad blocks are known from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadBlocks {
+    /// `-c`: all blocks are read.
+    Test,
+    /// `-l`: this file has more of them.
+    More(OsString),
+    /// `-L`: this file has all of them.
+    All(OsString),
+}
+
 /// What the command line asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -52,6 +63,12 @@ pub struct Options {
     pub undo: Option<OsString>,
     /// `-N`: what to call the device in messages.
     pub name: Option<OsString>,
+    /// What becomes of the list of bad blocks, if anything.
+    pub bad_blocks: Option<BadBlocks>,
+    /// `-k`: what stands on the list of bad blocks stays there.
+    pub keep_bad_blocks: bool,
+    /// `-D`: write all directories anew.
+    pub optimize: bool,
     /// `-E`.
     pub extended: Extended,
     /// The device as it was named.
@@ -119,14 +136,19 @@ impl Usage {
 
 fn usage(program: &str) -> String {
     format!(
-        "Usage: {program} [-panyrdfktvDFV] [-b block] [-B size] [-C fd] [-j journal]\n\
-         \x20       [-E word,...] [-z undo_file] device\n\n\
+        "Usage: {program} [-panyrcdfktvDFV] [-b block] [-B size] [-C fd] [-j journal]\n\
+         \x20       [-l|-L bad_blocks_file] [-E word,...] [-z undo_file] device\n\n\
          \x20 -p, -a      mend what is safe to mend without asking\n\
          \x20 -n          write nothing, answer no\n\
          \x20 -y          answer yes to everything\n\
          \x20 -f          check even what seems clean\n\
          \x20 -b block    use the superblock in this block\n\
          \x20 -B size     block size that goes with -b\n\
+         \x20 -c          read all blocks; bad ones become the list of bad blocks\n\
+         \x20 -k          with -c: keep what stands on the list\n\
+         \x20 -l file     add the blocks in this file to the list\n\
+         \x20 -L file     make the blocks in this file the list\n\
+         \x20 -D          write all directories anew, without gaps\n\
          \x20 -C fd       report progress to this descriptor (0: a bar)\n\
          \x20 -j journal  where the external journal is\n\
          \x20 -z file     keep what is overwritten in this file (fsmend undo takes it back)\n\
@@ -140,10 +162,9 @@ fn usage(program: &str) -> String {
 #[derive(Default)]
 struct Given {
     modes: Vec<Mode>,
-    bad_block_scan: bool,
-    bad_block_file: bool,
-    keep_bad_blocks: bool,
-    optimize: bool,
+    /// How often `-c` was.
+    bad_block_tests: u32,
+    bad_block_files: Vec<BadBlocks>,
 }
 
 impl Options {
@@ -189,10 +210,11 @@ impl Options {
             'z' => self.undo = Some(value.to_owned()),
             'N' => self.name = Some(value.to_owned()),
             'E' => self.extended.read(&value.to_string_lossy())?,
-            'c' => given.bad_block_scan = true,
-            'l' | 'L' => given.bad_block_file = true,
-            'k' => given.keep_bad_blocks = true,
-            'D' => given.optimize = true,
+            'c' => given.bad_block_tests += 1,
+            'l' => given.bad_block_files.push(BadBlocks::More(value.to_owned())),
+            'L' => given.bad_block_files.push(BadBlocks::All(value.to_owned())),
+            'k' => self.keep_bad_blocks = true,
+            'D' => self.optimize = true,
             // -r, -I and -P do nothing.
             _ => {}
         }
@@ -205,44 +227,30 @@ impl Options {
         if given.modes.iter().any(|mode| *mode != self.mode) {
             return Err(Usage::conflict("only one of -p (or -a), -n and -y can be given"));
         }
-        if given.bad_block_scan && given.bad_block_file {
+        let (tests, has_file) = (given.bad_block_tests > 0, !given.bad_block_files.is_empty());
+        if tests && has_file {
             return Err(Usage::conflict("-c and -l (or -L) exclude one another"));
         }
-        let reads_only = self.mode == Mode::No;
-        for (is_given, letters) in
-            [(given.bad_block_scan, "-c"), (given.bad_block_file, "-l (or -L)"), (given.optimize, "-D")]
-        {
-            if reads_only && is_given {
+        if given.bad_block_files.len() > 1 {
+            return Err(Usage::conflict("only one of -l and -L can be given, and once"));
+        }
+        for (is_given, letters) in [(tests, "-c"), (has_file, "-l (or -L)"), (self.optimize, "-D")] {
+            if self.mode == Mode::No && is_given {
                 return Err(Usage::conflict(&format!("-n and {letters} exclude one another")));
             }
         }
-        if given.optimize && self.extended.fixes_only {
-            return Err(Usage::conflict("-D and -E fixes_only exclude one another"));
+        for (is_given, option) in [(self.optimize, "-D"), (self.extended.to_extents, "-E bmap2extent")] {
+            if is_given && self.extended.fixes_only {
+                return Err(Usage::conflict(&format!("{option} and -E fixes_only exclude one another")));
+            }
         }
-        self.refuse_unsupported(given)?;
-        if self.extended.unshare_blocks {
-            self.force = true;
+        if given.bad_block_tests > 1 {
+            let why = "blocks are read to find bad ones, and never written for that; -c does it";
+            return Err(Usage::unsupported("-cc", why));
         }
-        Ok(())
-    }
-
-    fn refuse_unsupported(&self, given: &Given) -> Result<(), Usage> {
-        if given.bad_block_scan {
-            let why = "fsmend does not search for bad blocks; what cannot be read is told by every check";
-            return Err(Usage::unsupported("-c", why));
-        }
-        if given.bad_block_file {
-            return Err(Usage::unsupported("-l (or -L)", "fsmend does not change the list of bad blocks"));
-        }
-        if given.keep_bad_blocks {
-            return Err(Usage::unsupported(
-                "-k",
-                "it only means something beside -c, which is not supported",
-            ));
-        }
-        if given.optimize {
-            return Err(Usage::unsupported("-D", "fsmend mends directories and does not reorganise them"));
-        }
+        self.bad_blocks = given.bad_block_files.first().cloned().or(tests.then_some(BadBlocks::Test));
+        // Nothing of this can be done, or told, by a look at the superblock.
+        self.force |= self.bad_blocks.is_some() || self.extended.unshare_blocks;
         Ok(())
     }
 }
@@ -318,12 +326,11 @@ mod tests {
             "-n -l f x",
             "-n -D x",
             "-D -E fixes_only x",
-            "-c x",
             "-cc x",
-            "-l f x",
-            "-L f x",
-            "-k x",
-            "-D x",
+            "-c -c x",
+            "-l f -L g x",
+            "-L x",
+            "-E fixes_only,bmap2extent x",
             "-E foo x",
             "-C x x",
         ] {
@@ -331,12 +338,23 @@ mod tests {
             assert_eq!(usage.code(), 16, "{line}");
             assert!(!usage.text("e2fsck").is_empty(), "{line}");
         }
-        assert!(read("-D x").unwrap_err().message.contains("not supported"));
+        assert!(read("-cc x").unwrap_err().message.contains("not supported"));
     }
 
     #[test]
     fn version_needs_no_device() {
         assert!(read("-V").unwrap().version && read("-fV").unwrap().version);
+    }
+
+    #[test]
+    fn lists_of_bad_blocks() {
+        let asked =
+            |line| read(line).map(|read| (read.bad_blocks, read.keep_bad_blocks, read.force)).unwrap();
+        assert_eq!(asked("-l f x"), (Some(BadBlocks::More("f".into())), false, true));
+        assert_eq!(asked("-pL f x"), (Some(BadBlocks::All("f".into())), false, true));
+        assert_eq!(asked("-ck x"), (Some(BadBlocks::Test), true, true));
+        assert_eq!(asked("-k x"), (None, true, false));
+        assert!(read("-yD x").unwrap().optimize);
     }
 
     #[test]

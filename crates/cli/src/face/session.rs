@@ -10,7 +10,7 @@ use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::glance::{Glance, glance};
-use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, BadBlockWish, Improvements, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
@@ -186,7 +186,18 @@ impl Session {
             }
         }
         let was_unclean = seen.state & STATE_VALID == 0;
-        if self.options.mode == Mode::No { self.look(&options) } else { self.mend(options, was_unclean) }
+        let bad_blocks = match self.bad_block_wish(&seen) {
+            Ok(wish) => wish,
+            Err(code) => return code,
+        };
+        let code = match self.options.mode {
+            Mode::No => self.look(&options),
+            _ => self.mend(options, was_unclean, bad_blocks),
+        };
+        if self.options.extended.fragcheck && code & (exit::OPERATIONAL | exit::CANCELLED) == 0 {
+            self.tell_scattered();
+        }
+        code
     }
 
     fn wait_for_others(&mut self) -> Result<(), Refusal> {
@@ -286,10 +297,10 @@ impl Session {
     }
 
     /// Works out a repair and writes it, as far as it is allowed.
-    fn mend(&mut self, check: CheckOptions, was_unclean: bool) -> u8 {
+    fn mend(&mut self, check: CheckOptions, was_unclean: bool, bad_blocks: Option<BadBlockWish>) -> u8 {
         self.announce_pass(1);
         let progress = Progress::new();
-        let options = RepairOptions { check, wishes: self.wishes() };
+        let options = RepairOptions { check, wishes: self.wishes(bad_blocks) };
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
@@ -372,7 +383,7 @@ impl Session {
         exit::PROBLEMS
     }
 
-    fn wishes(&self) -> Wishes {
+    fn wishes(&self, bad_blocks: Option<BadBlockWish>) -> Wishes {
         use super::extended::Duplicates as Asked;
         let duplicates = match self.options.extended.duplicates {
             None | Some(Asked::Clone) => repair::Duplicates::Clone,
@@ -380,6 +391,12 @@ impl Session {
             Some(Asked::LostFound) => repair::Duplicates::LostFound,
             Some(Asked::Delete) => repair::Duplicates::Delete,
         };
-        Wishes { duplicates, unshare: self.options.extended.unshare_blocks }
+        let extended = &self.options.extended;
+        let improvements = Improvements {
+            directories: self.options.optimize,
+            extents: extended.to_extents,
+            trees: extended.optimize_extents && !extended.fixes_only,
+        };
+        Wishes { duplicates, unshare: extended.unshare_blocks, bad_blocks, improvements }
     }
 }

@@ -178,6 +178,7 @@ fn repair_options(arguments: &RepairArgs) -> Result<RepairOptions, Refusal> {
             DuplicatesArg::Delete => Duplicates::Delete,
         },
         unshare: arguments.unshare,
+        ..Wishes::default()
     };
     Ok(RepairOptions { check: check_options(arguments, external), wishes })
 }

@@ -34,6 +34,7 @@ pub mod repair;
 pub mod resize_inode;
 pub mod run;
 pub mod scan;
+pub mod scatter;
 pub mod summary;
 pub mod superblock;
 pub mod xattr;

@@ -211,7 +211,7 @@ fn check_from(
     )?;
     report.journal_changes = journal.external_writes;
     report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
-    if let (Some(wishes), Some((facts, mut remains))) = (options.repair, remains) {
+    if let (Some(wishes), Some((facts, mut remains))) = (options.repair.clone(), remains) {
         remains.bad_blocks = bad.blocks;
         remains.journal_dropped = journal.dropped;
         if fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
@@ -330,7 +330,7 @@ fn check_settled(
         cancel,
         bad_blocks: &bad.blocks,
         remains: Remains::default(),
-        unshares: options.repair.is_some_and(|wishes| wishes.unshare),
+        unshares: options.repair.as_ref().is_some_and(|wishes| wishes.unshare),
     };
     let suspects = cross.outcome.suspect_directories.len() as u64;
     cross.directories();
@@ -371,8 +371,9 @@ fn check_settled(
     remains.features = superblock::repair::missing_features(&findings);
     remains.system_owners = system;
     remains.quota = usage;
-    remains.is_damaged = is_damaged;
-    let remains = (gathers && !findings.is_empty()).then_some(((inodes, claims), remains));
+    let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
+    remains.is_damaged = is_damaged || improves;
+    let remains = (gathers && (improves || !findings.is_empty())).then_some(((inodes, claims), remains));
     Ok((CheckReport { findings, summary, stats: laps.take(), degraded, ..CheckReport::default() }, remains))
 }
 

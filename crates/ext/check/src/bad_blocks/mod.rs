@@ -3,6 +3,8 @@
 
 mod mend;
 pub mod problems;
+mod read_test;
+mod relist;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +17,9 @@ use fsmend_ext_format::inode::{RawInode, flags, special};
 
 use crate::repair::seal_inode;
 use crate::{Fs, Group};
+
+pub use read_test::read_test;
+pub(crate) use relist::relist;
 
 /// Number of direct pointers in `i_block`.
 const DIRECT: usize = 12;

@@ -126,6 +126,7 @@ impl Mender<'_> {
         extent::repair::mend(self);
         resize_inode::repair::mend(self);
         xattr::repair::mend(self);
+        super::improve::improve(self);
         directory::repair::mend(self);
         links::repair::mend(self);
         journal::repair::mend(self);
@@ -139,6 +140,11 @@ impl Mender<'_> {
     /// Whether what is written takes more memory than it may. Whoever writes much has to stop then: nothing will come of it.
     pub fn is_full(&self) -> bool {
         self.remains.room.is_some_and(|room| self.draft.bytes_written() > room)
+    }
+
+    /// Whether what can be left undone should be left so, that the rest finds memory.
+    pub fn is_half_full(&self) -> bool {
+        self.remains.room.is_some_and(|room| self.draft.bytes_written() > room / 2)
     }
 
     /// Reads a block of the draft.

@@ -7,6 +7,7 @@
 mod allocator;
 mod draft;
 pub(crate) mod hidden;
+mod improve;
 pub mod map;
 mod marker;
 mod mender;
@@ -19,6 +20,7 @@ use fsmend_device::{Device, Overlay};
 use fsmend_engine::{Findings, Progress};
 
 use crate::Refusal;
+use crate::bad_blocks;
 use crate::run::{CheckOptions, CheckReport, Refused, check};
 use crate::superblock::SuperblockOptions;
 
@@ -44,14 +46,45 @@ pub enum Duplicates {
     Delete,
 }
 
-/// How the user wants things to be repaired.
+/// Blocks that are to stand on the list of bad blocks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BadBlockWish {
+    /// The blocks.
+    pub blocks: Arc<[u64]>,
+    /// Whether those that stand there already stay.
+    pub keeps: bool,
+}
+
+/// What is to be made better though it is not wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Improvements {
+    /// All directories are written anew, without gaps and with an index.
+    pub directories: bool,
+    /// Files mapped by indirect blocks get extents, where the file system has those.
+    pub extents: bool,
+    /// Extent trees that have more blocks than they need are written anew.
+    pub trees: bool,
+}
+
+impl Improvements {
+    /// Whether there is anything to be done.
+    pub fn any(self) -> bool {
+        self.directories || self.extents || self.trees
+    }
+}
+
+/// How the user wants things to be repaired.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wishes {
     /// What becomes of blocks that several files claim.
     pub duplicates: Duplicates,
     /// Whether a file system whose files share blocks on purpose (`shared_blocks`) is to be made an ordinary one. Without this
     /// wish such a file system is not repaired at all.
     pub unshare: bool,
+    /// The list of bad blocks as it is to be, before anything is checked.
+    pub bad_blocks: Option<BadBlockWish>,
+    /// What is to be made better, once nothing is wrong.
+    pub improvements: Improvements,
 }
 
 /// How to look for a repair.
@@ -92,8 +125,13 @@ pub fn plan(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<Repair, Refused> {
-    let mut mending = CheckOptions { repair: Some(options.wishes), ..options.check.clone() };
+    let plain = Wishes { improvements: Improvements::default(), ..options.wishes.clone() };
+    let mut mending = CheckOptions { repair: Some(plain.clone()), ..options.check.clone() };
     let mut changes = Overlay::new(Arc::clone(device));
+    if let Some(wish) = &options.wishes.bad_blocks {
+        lay(&mut changes, bad_blocks::relist(device, &options.check, wish)?);
+    }
+    let mut improves = options.wishes.improvements.any();
     let mut first: Option<CheckReport> = None;
     let mut journal_changes = Vec::new();
     for rounds in 1.. {
@@ -106,6 +144,14 @@ pub fn plan(
         if !new.is_empty() {
             journal_changes.extend(close_journal(&mut mending, std::mem::take(&mut report.journal_changes)));
         }
+        if improves && new.is_empty() && !report.findings.is_damaged() {
+            // Nothing is wrong any more: what is sound is made better, and looked at again.
+            improves = false;
+            mending.repair = Some(options.wishes.clone());
+            first.get_or_insert(report);
+            continue;
+        }
+        mending.repair = Some(plain.clone());
         let Some(found) = first.take() else {
             if new.is_empty() {
                 // Nothing can be, or has to be, done: what was found is what is left.

@@ -13,7 +13,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{RawInode, mode, special};
+use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 
 use crate::Fs;
 
@@ -104,6 +104,9 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
     }
     if raw.i_links_count.get() == 0 {
         return Err("it has no link".to_owned());
+    }
+    if raw.i_flags.get() & (flags::EXTENTS | flags::INLINE_DATA) != 0 {
+        return Err("its flags promise another kind of map".to_owned());
     }
     if raw.i_file_acl_lo.get() != 0 {
         return Err("it has a block of attributes".to_owned());

@@ -17,12 +17,12 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::features::incompat;
 
-use super::Mending;
 use super::lost_found::LostFound;
+use super::{Directory, Mending};
 use crate::repair::Mender;
 
 /// What the checks of directories and of the tree leave for the mender.
@@ -51,6 +51,29 @@ impl NameRemains {
         self.needs_large_dir |= mending.needs_large_dir;
         self.names_elsewhere.extend(mending.names_elsewhere);
     }
+}
+
+/// Writes all directories that lie in blocks anew, as far as there is memory.
+pub(crate) fn optimise(mender: &mut Mender<'_>) {
+    let directories: Vec<InodeNo> =
+        mender.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+    for inode in directories {
+        if mender.is_half_full() {
+            return;
+        }
+        let is_in_blocks = Directory::open(&mender.fs, inode)
+            .is_some_and(|directory| !directory.inline && is_readable(mender, &directory));
+        if is_in_blocks {
+            rewrite::rewrite(mender, inode, &[]);
+        }
+    }
+}
+
+fn is_readable(mender: &Mender<'_>, directory: &Directory) -> bool {
+    directory.runs.iter().all(|run| {
+        (0..u64::from(run.count))
+            .all(|within| mender.read_block(BlockNo(run.physical.saturating_add(within))).is_ok())
+    })
 }
 
 /// Mends directories and the tree.
