@@ -28,7 +28,12 @@ pub(crate) fn relist(
 ) -> Result<Vec<(u64, Vec<u8>)>, Refused> {
     let plain = |refusal| Refused { refusal, findings: Box::default() };
     let mut overlay = Overlay::new(Arc::clone(device));
-    for (offset, bytes) in glance(device, options)?.changes {
+    let seen = glance(device, options)?;
+    if seen.replayed && options.external_journal.is_some() {
+        // What is laid over the device cannot close a journal elsewhere.
+        return Err(plain(journal_waits()));
+    }
+    for (offset, bytes) in seen.changes {
         // The look let nothing through behind the end of the device.
         let _ = overlay.write(offset, &bytes);
     }
@@ -42,6 +47,15 @@ pub(crate) fn relist(
         let _ = overlay.write(offset, &bytes);
     }
     Ok(overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect())
+}
+
+fn journal_waits() -> Refusal {
+    Refusal {
+        code: "bad-block-list",
+        message: "The list of bad blocks cannot be written while an external journal waits to be replayed"
+            .to_owned(),
+        way_out: "Repair the file system without a new list first".to_owned(),
+    }
 }
 
 fn no_room() -> Refusal {
