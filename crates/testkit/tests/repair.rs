@@ -65,7 +65,6 @@ const STILL_OPEN: &[(&str, &str)] = &[
     ("quota ", "e2fsck -fn: exit code N: Update quota info"),
     ("group.bg_inode_table", ""),
     ("orphan file block.", "not clean: ext.orphan.file-checksum"),
-    ("superblock.s_feature_compat", "e2fsck -fn: exit code N: Inode N has INDEX_FL"),
     ("superblock.s_blocks_per_group", "e2fsck -fn: exit code N: Warning: skipping journal recovery"),
     ("inode of a directory.i_block", "special file lost"),
 ];

@@ -7,7 +7,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
 use fsmend_engine::inodes::{InodeTable, Kind, mark};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 
@@ -261,6 +261,10 @@ pub fn prove_large(
     runs: &[MapRun],
     proof: &mut DirectoryProof,
 ) -> LargeProof {
+    if indexed && !fs.geometry.features.has_compat(compat::DIR_INDEX) {
+        // An index that the file system has not: no proof.
+        return LargeProof { proved: false, blocks: 0, requests: 0, bytes: 0 };
+    }
     if indexed {
         return IndexedDirectory { prover, fs, inode, generation, runs }.prove(reader, proof);
     }
