@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
@@ -258,7 +259,7 @@ impl World {
                 );
             }
             tree::check_root(fs, &inodes, &mut findings);
-            let found = engine_tree::check(&inodes, InodeNo(2));
+            let found = engine_tree::check(&inodes, InodeNo(2), 1, &AtomicBool::new(false));
             tree::report_tree(fs, &inodes, &found, &mut findings);
             let claims = Claims::new(if full { 0 } else { 128 });
             tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
@@ -286,7 +287,7 @@ impl World {
                 names.note(directory.inode, mending);
             }
             tree::check_root(fs, &inodes, &mut findings);
-            names.tree = engine_tree::check(&inodes, InodeNo(2));
+            names.tree = engine_tree::check(&inodes, InodeNo(2), 1, &AtomicBool::new(false));
             names.parent_entries = tree::report_tree(fs, &inodes, &names.tree, &mut findings);
             names.lost_found = tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
