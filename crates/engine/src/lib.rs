@@ -3,6 +3,7 @@
 
 pub mod budget;
 pub mod claims;
+pub mod cores;
 pub mod edits;
 pub mod inodes;
 pub mod pool;
