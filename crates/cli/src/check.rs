@@ -124,6 +124,7 @@ fn options(
         meter: machine::meter,
         stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
         schedule: Schedule::default(),
+        allowance: None,
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
 }

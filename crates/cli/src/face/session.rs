@@ -224,6 +224,7 @@ impl Session {
             meter: machine::meter,
             stage_clock: (self.options.timing > 1).then_some(machine::STAGE_CLOCK),
             schedule: Schedule::default(),
+            allowance: None,
             want_all_paths: true,
         })
     }

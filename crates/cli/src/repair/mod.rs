@@ -208,6 +208,7 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
         meter: machine::meter,
         stage_clock: None,
         schedule: Schedule::default(),
+        allowance: None,
         want_all_paths: true,
     }
 }

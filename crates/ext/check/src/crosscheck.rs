@@ -176,7 +176,7 @@ impl CrossCheck<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
-            self.means.plan.workers,
+            self.means.crew(),
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,
@@ -368,7 +368,7 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
-            workers: self.means.plan.workers,
+            crew: self.means.crew(),
             room: self.means.plan.owners,
             cancel: self.cancel,
         };
