@@ -100,7 +100,8 @@ mod tests {
         let (allowance, (done, ends)) = (Allowance::new(budget.get()), channel::<()>());
         assert_eq!(allowance.get(), 2);
         std::thread::scope(|scope| {
-            scope.spawn(|| follow(&load, budget, &allowance, &ends));
+            let (load, allowed) = (&load, &allowance);
+            scope.spawn(move || follow(load, budget, allowed, &ends));
             assert!(comes_to(&allowance, 1), "nothing is idle any more, and we use nothing");
             machine.write("proc/stat", &stat(u64::MAX / 4, 1));
             assert!(comes_to(&allowance, 2), "it has been idle");
@@ -127,8 +128,13 @@ mod tests {
         }
     }
 
-    /// On the machine itself: beside others that want all cores there is one worker, and it stands back, while the thread
-    /// that started it does not.
+    /// The scheduling policy of the calling thread (proc(5): the 39th number after the name, which stands in brackets).
+    fn policy() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(38).unwrap().parse().unwrap()
+    }
+
+    /// On the machine itself: beside others that want all cores one worker is left.
     #[test]
     fn beside_others_one_worker_is_left() {
         let busy = Busy::new();
@@ -136,6 +142,15 @@ mod tests {
         drop(busy);
         assert!(is_one);
         assert_eq!(run(1, |allowance| allowance.get()), 1);
+    }
+
+    #[test]
+    fn who_works_stands_back_and_who_waits_for_it_does_not() {
+        const IDLE: u64 = 5;
+        let before = policy();
+        let (own, started) = run(2, |_| (policy(), std::thread::spawn(policy).join().unwrap()));
+        assert_eq!((own, started, policy()), (IDLE, IDLE, before));
+        assert_ne!(before, IDLE);
     }
 
     #[test]
