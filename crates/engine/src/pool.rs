@@ -235,6 +235,16 @@ pub fn run<B: Send, W: Send>(
     })
 }
 
+/// Lets each of the workers' `states` do something by itself, all at once.
+pub fn each<W: Send>(states: &mut [W], work: impl Fn(&mut W) + Sync) {
+    let Some((first, others)) = states.split_first_mut() else { return };
+    std::thread::scope(|scope| {
+        let work = &work;
+        others.iter_mut().for_each(|state| drop(scope.spawn(move || work(state))));
+        work(first);
+    });
+}
+
 /// Sends everybody home when its worker panics.
 struct PanicGuard<'q, 'c, B>(&'q Queues<'c, B>, Option<&'q Allowance>);
 

@@ -131,7 +131,7 @@ impl Scene<'_> {
         // Each once, unmeasured: what is read stays in the page cache.
         self.postgres.work(self.setting.clients, 1, &[])?;
         e2fsck.once(&[])?;
-        background.once(&[])?;
+        fsmend.once(&[])?;
         let mut rows: Vec<Row> = pairs
             .iter()
             .map(|(checker, apart)| Row::new(checker.map(|checker| checker.name), *apart))
