@@ -175,7 +175,7 @@ impl CrossCheck<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
-            self.means.plan.workers,
+            self.means.crew(),
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,
@@ -366,7 +366,7 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
-            workers: self.means.plan.workers,
+            crew: self.means.crew(),
             room: self.means.plan.owners,
             cancel: self.cancel,
         };
@@ -379,12 +379,12 @@ impl CrossCheck<'_> {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
         directory::tree::check_root(self.fs, &self.inodes, findings);
-        let (workers, cancel) = (self.means.plan.workers, self.cancel);
-        let tree_findings = tree::check(&self.inodes, root, workers, cancel);
+        let (crew, cancel) = (self.means.crew(), self.cancel);
+        let tree_findings = tree::check(&self.inodes, root, crew, cancel);
         let adjustments = self.adjustments(&tree_findings);
         let findings = &mut self.outcome.findings;
         let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
-        let unattached = links::check(self.fs, &self.inodes, &adjustments, (workers, cancel), findings);
+        let unattached = links::check(self.fs, &self.inodes, &adjustments, (crew, cancel), findings);
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;

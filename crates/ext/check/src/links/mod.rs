@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
-use fsmend_engine::{Findings, Problem, pool};
+use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
@@ -26,13 +27,13 @@ const CHUNKS_PER_SLICE: usize = 4;
 /// A count that is not the number of names: inode, fact, stored and observed count.
 type Wrong = (InodeNo, InodeFact, u16, u64);
 
-/// Compares the counts of all inodes in use, with so many workers. Returns how many inodes without a name have to go to
+/// Compares the counts of all inodes in use, by `crew`. Returns how many inodes without a name have to go to
 /// lost+found.
 pub fn check(
     fs: &Fs<'_>,
     inodes: &InodeTable,
     adjustments: &Adjustments,
-    (workers, cancel): (usize, &AtomicBool),
+    (crew, cancel): (Crew<'_>, &AtomicBool),
     findings: &mut Findings,
 ) -> u64 {
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
@@ -47,7 +48,7 @@ pub fn check(
         });
     };
     let lists = pool::run_slices(
-        workers,
+        crew,
         &chunks,
         CHUNKS_PER_SLICE,
         cancel,
@@ -127,7 +128,7 @@ mod tests {
             facts.record(1, InodeNo(special::ROOT), InodeFact::new(Kind::Directory, 0), 1);
             inodes.publish(0, facts);
             let adjustments = Adjustments::from([(InodeNo(special::ROOT), 66_000)]);
-            let alone = (1, &AtomicBool::new(false));
+            let alone = (Crew::of(1), &AtomicBool::new(false));
             assert_eq!(check(fs, &inodes, &adjustments, alone, findings), 0);
             findings.counts().into_keys().collect::<Vec<_>>()
         });

@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
         };
-        let mut workers = pool::run(plan.workers, &self.queues, start, |worker, stage, batch| {
+        let mut workers = pool::run(self.means.crew(), &self.queues, start, |worker, stage, batch| {
             self.process(worker, stage, batch)
         });
         pool::each(&mut workers, |worker| self.certify(&mut worker.outcome));
