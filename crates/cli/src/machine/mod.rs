@@ -1,7 +1,7 @@
 //! What the machine, or the container we run in, gives us: clocks, cores, memory; and what else it is busy with.
 
 #[cfg(test)]
-pub mod fixture;
+pub mod testing;
 mod groups;
 mod load;
 
@@ -126,7 +126,7 @@ fn parse_meminfo(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::fixture::Fixture;
+    use super::testing::Fixture;
     use super::*;
 
     #[test]
