@@ -1,9 +1,9 @@
 //! What the machine, or the container we run in, gives us: clocks, cores, memory; and what else it is busy with.
 
-#[cfg(test)]
-pub mod testing;
 mod groups;
 mod load;
+#[cfg(test)]
+pub mod testing;
 
 use std::fs;
 use std::num::NonZero;
