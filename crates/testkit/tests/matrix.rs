@@ -96,6 +96,16 @@ fn judge_by_fsmend(image: &Path, journal: Option<&Path>) -> Result<(), String> {
     Err(report.summary())
 }
 
+/// The recipe of a three-level index has to give one, or the deepest shape is not tried.
+#[test]
+fn the_deepest_index_has_three_levels() {
+    let recipe = matrix::all().into_iter().find(|recipe| recipe.name == "three-level-htree").unwrap();
+    let Ok(Built::Image(image)) = build(&recipe) else { return skip("three levels", "needs a loop mount") };
+    let dump = run("debugfs", ["-R".as_ref(), "htree_dump /long-names".as_ref(), image.as_os_str()]).unwrap();
+    let dump = String::from_utf8_lossy(&dump.stdout).into_owned();
+    assert!(dump.contains("Indirect levels: 2"), "{}", &dump[..dump.len().min(300)]);
+}
+
 /// The image as it is when the power fails: mounted, with files open that have no name any more. What the journal holds
 /// makes it whole, but for the totals in the superblock, which kernels let lag behind.
 #[test]

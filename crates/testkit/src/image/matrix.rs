@@ -268,9 +268,8 @@ fn protection() -> Vec<Recipe> {
         Recipe::new("verity-flag", 32, "-t ext4 -O verity")
             .after(After::Debugfs("write /dev/null sealed\nsif sealed flags 0x180000\n".to_owned())),
         Recipe::new("verity-tree", 32, "-t ext4 -b 4096 -O verity").after(After::Debugfs(sealed())),
-        Recipe::new("shared-blocks", 32, "-t ext4 -O shared_blocks").after(After::Debugfs(shared())),
-        Recipe::new("shared-blocks-ext2", 32, "-t ext2 -b 1024")
-            .after(After::Debugfs(shared() + "feature shared_blocks\n")),
+        Recipe::new("shared-blocks", 32, "-t ext4").after(After::Debugfs(shared())),
+        Recipe::new("shared-blocks-ext2", 32, "-t ext2 -b 1024").after(After::Debugfs(shared())),
         ordinary("dir-prealloc", 32, "-t ext3").after(After::Debugfs("feature dir_prealloc\n".to_owned())),
         ordinary("imagic-inodes", 32, "-t ext4").after(After::Debugfs("feature imagic_inodes\n".to_owned())),
     ]
@@ -285,9 +284,9 @@ fn sealed() -> String {
     format!("write {SOURCE} sealed\nfallocate sealed 16 17\nsif sealed flags 0x180000\n")
 }
 
-/// Files with the same blocks, by copying their inodes: no kernel writes such file systems, `e2fsdroid` does.
+/// Files with the same blocks, by copying their inodes: no kernel writes such file systems and mke2fs does not know the feature, `e2fsdroid` makes them.
 fn shared() -> String {
-    let mut script = format!("write {SOURCE} first\n");
+    let mut script = format!("feature shared_blocks\nwrite {SOURCE} first\n");
     for name in ["second", "third"] {
         script.push_str(&format!("write /dev/null {name}\ncopy_inode first {name}\n"));
     }
