@@ -76,7 +76,8 @@ fn check_all(
     let threads = arguments.threads.map_or_else(machine::cores, usize::from);
     let side_by_side = volumes.len().clamp(1, threads);
     let options = options(arguments, threads, side_by_side, journal);
-    let progress: Vec<Progress> = volumes.iter().map(|_| Progress::new()).collect();
+    let progress: Vec<Progress> =
+        volumes.iter().map(|_| Progress::timed(machine::STAGE_CLOCK.wall)).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
     Ticker::new(arguments.progress).run_beside(&progress, || {
@@ -122,7 +123,7 @@ fn options(
         },
         repair: None,
         meter: machine::meter,
-        stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
+        stage_clock: (arguments.stats || arguments.estimate).then_some(machine::STAGE_CLOCK),
         schedule: Schedule::default(),
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
@@ -144,7 +145,7 @@ fn check_one(
         return outcome(volume, started, Err(cancelled()));
     }
     if arguments.estimate {
-        return outcome(volume, started, run::estimate(device, options).map(Answer::Estimated));
+        return outcome(volume, started, run::estimate(device, options, cancel).map(Answer::Estimated));
     }
     match run::check(device, options, progress, cancel) {
         Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),

@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for.
+//! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for, lines of JSON for programs.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -8,8 +8,11 @@ use fsmend_engine::Progress;
 use fsmend_engine::progress::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::When;
-use crate::numbers::{bytes, duration, rate, seconds};
+use crate::args::Show as Wanted;
+use crate::numbers::{bytes, duration, rate};
+
+/// Programs get a line at first after so long, and then whenever a twentieth more time has gone by.
+const JSON_EVERY_MIN: Duration = Duration::from_millis(5);
 
 /// Runs that are over sooner show nothing.
 const QUIET_FOR: Duration = Duration::from_secs(1);
@@ -28,17 +31,19 @@ enum Show {
     Nothing,
     Bar,
     Lines,
+    Json,
 }
 
 impl Ticker {
     /// A ticker that shows itself when `when` says so.
-    pub fn new(when: When) -> Self {
+    pub fn new(when: Wanted) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let show = match when {
-            When::Never => Show::Nothing,
-            When::Auto if !terminal => Show::Nothing,
-            When::Always if !terminal => Show::Lines,
-            When::Auto | When::Always => Show::Bar,
+            Wanted::Never => Show::Nothing,
+            Wanted::Json => Show::Json,
+            Wanted::Auto if !terminal => Show::Nothing,
+            Wanted::Always if !terminal => Show::Lines,
+            Wanted::Auto | Wanted::Always => Show::Bar,
         };
         Ticker { show }
     }
@@ -50,7 +55,10 @@ impl Ticker {
         }
         std::thread::scope(|scope| {
             let (done, ends) = channel::<()>();
-            scope.spawn(move || tick(self.show, progress, &ends));
+            scope.spawn(move || match self.show {
+                Show::Json => tell_programs(progress, &ends),
+                show => tick(show, progress, &ends),
+            });
             work();
             drop(done);
         });
@@ -65,7 +73,7 @@ fn tick(show: Show, progress: &[Progress], ends: &Receiver<()>) {
     let bar = (show == Show::Bar).then(new_bar);
     loop {
         let (totals, stage) = look(progress);
-        let text = words(totals, stage, started.elapsed());
+        let text = words(totals, stage, started.elapsed(), time_left(progress));
         match &bar {
             Some(bar) => {
                 bar.set_length(totals.known.max(1));
@@ -82,6 +90,32 @@ fn tick(show: Show, progress: &[Progress], ends: &Receiver<()>) {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+fn tell_programs(progress: &[Progress], ends: &Receiver<()>) {
+    let started = Instant::now();
+    let mut wait = JSON_EVERY_MIN;
+    while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        let (totals, stage) = look(progress);
+        let elapsed = started.elapsed();
+        eprintln!("{}", as_json(totals, stage, elapsed, time_left(progress)));
+        wait = JSON_EVERY_MIN.max(elapsed / 20);
+    }
+}
+
+fn as_json(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration>) -> serde_json::Value {
+    serde_json::json!({
+        "elapsed": elapsed.as_secs_f64(),
+        "stage": stage,
+        "share": share(totals),
+        "left": left.map(|left| left.as_secs_f64()),
+        "bytes_read": totals.bytes_read,
+    })
+}
+
+/// Until the last of those that are at it is done.
+fn time_left(progress: &[Progress]) -> Option<Duration> {
+    progress.iter().filter_map(Progress::time_left).max().map(Duration::from_nanos)
 }
 
 fn new_bar() -> ProgressBar {
@@ -104,16 +138,15 @@ fn share(totals: Totals) -> f64 {
 }
 
 /// What is said beside the bar: stage, bytes, rate, time left.
-fn words(totals: Totals, stage: &str, elapsed: Duration) -> String {
+fn words(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration>) -> String {
     let mut parts = Vec::new();
     if !stage.is_empty() {
         parts.push(stage.to_owned());
     }
     parts.push(format!("{} read", bytes(totals.bytes_read)));
     parts.push(rate(totals.bytes_read, elapsed));
-    let share = share(totals);
-    if (GUESS_BELOW..1.0).contains(&share) {
-        parts.push(format!("{} left", duration(seconds(elapsed.as_secs_f64() * (1.0 - share) / share))));
+    if let Some(left) = left.filter(|_| (GUESS_BELOW..1.0).contains(&share(totals))) {
+        parts.push(format!("{} left", duration(left)));
     }
     parts.join(", ")
 }
@@ -125,15 +158,23 @@ mod tests {
     #[test]
     fn rate_and_time_left() {
         let totals = Totals { known: 100, done: 25, bytes_read: 30 << 20 };
-        let text = words(totals, "directories", Duration::from_secs(10));
+        let text = words(totals, "directories", Duration::from_secs(10), Some(Duration::from_secs(30)));
         assert_eq!(text, "directories, 30 MiB read, 3 MiB/s, 30.0 s left");
-        let start = words(Totals::default(), "", Duration::from_secs(1));
+        let start = words(Totals::default(), "", Duration::from_secs(1), None);
         assert_eq!(start, "0 B read, 0 B/s", "nothing is known of the time left at the start");
     }
 
     #[test]
+    fn programs_get_numbers() {
+        let totals = Totals { known: 100, done: 25, bytes_read: 7 };
+        let line = as_json(totals, "directories", Duration::from_secs(2), Some(Duration::from_secs(6)));
+        let wanted = r#"{"bytes_read":7,"elapsed":2.0,"left":6.0,"share":0.25,"stage":"directories"}"#;
+        assert_eq!(line.to_string(), wanted);
+    }
+
+    #[test]
     fn work_is_done_whether_shown_or_not() {
-        for when in [When::Never, When::Always] {
+        for when in [Wanted::Never, Wanted::Always, Wanted::Json] {
             let mut done = false;
             Ticker::new(when).run_beside(&[Progress::new()], || done = true);
             assert!(done);

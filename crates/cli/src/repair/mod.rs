@@ -160,7 +160,7 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let plain = |refusal| Refused { refusal, findings: Default::default() };
     let options = repair_options(arguments).map_err(plain)?;
-    let progress = [Progress::new()];
+    let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
     Ticker::new(arguments.progress).run_beside(&progress, || {
         planned = Some(repair::plan(&work.device, &options, &progress[0], cancel));
