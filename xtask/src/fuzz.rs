@@ -21,11 +21,13 @@ struct Options {
     seconds: u64,
     /// Folder of images for `cut_image`.
     images: Option<PathBuf>,
+    /// Whether to write the seeds, and no more.
+    seeds_only: bool,
     /// The targets; all when there is none.
     targets: Vec<String>,
 }
 
-/// Runs `fuzz [--seconds N] [--images FOLDER] [TARGET...]`.
+/// Runs `fuzz [--seconds N] [--images FOLDER] [--seeds-only] [TARGET...]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     let options = Options::parse(words)?;
     let mut failed = Vec::new();
@@ -35,7 +37,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         }
         let corpus = workspace()?.join("fuzz/corpus").join(target);
         plant(target, &corpus, options.images.as_deref())?;
-        if !fuzz(target, &corpus, options.seconds)? {
+        if !options.seeds_only && !fuzz(target, &corpus, options.seconds)? {
             failed.push(target);
         }
     }
@@ -47,13 +49,14 @@ pub fn run(words: &[&str]) -> io::Result<()> {
 
 impl Options {
     fn parse(words: &[&str]) -> io::Result<Self> {
-        let mut options = Options { seconds: SECONDS, images: None, targets: Vec::new() };
+        let mut options = Options { seconds: SECONDS, images: None, seeds_only: false, targets: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| io::Error::other(format!("{word} needs a value")));
             match *word {
                 "--seconds" => options.seconds = value()?.parse().map_err(io::Error::other)?,
                 "--images" => options.images = Some(PathBuf::from(value()?)),
+                "--seeds-only" => options.seeds_only = true,
                 target if TARGETS.iter().any(|known| known.name == target) => {
                     options.targets.push(target.to_owned());
                 }

@@ -21,10 +21,11 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   example        make examples/damaged.qcow2 anew
   picture        draw docs/run.svg, the README's picture of a run over the example
   fuzz           coverage-guided fuzzing, one target after the other (needs a nightly toolchain and cargo-fuzz;
-                 [--seconds N] [--images FOLDER: damaged images for the target cut_image] [TARGET...])
+                 [--seconds N] [--images FOLDER: damaged images for the target cut_image] [--seeds-only] [TARGET...])
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
+  bench estimate score `fsmend check --estimate`, and the time left that progress shows, against what runs took
   bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
   bench repair-fields
                  damage every field of every structure, repair and judge; goes on where it was interrupted

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast is it, beside the established checker and beside the floor?
 
 mod check;
+mod estimate;
 mod floor;
 mod fragmented;
 mod images;
@@ -23,6 +24,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
+        ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),

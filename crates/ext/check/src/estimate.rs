@@ -157,6 +157,8 @@ fn trial(
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
     let inodes = InodeTable::within(means.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     let claims = Claims::within(means.budget, fs.geometry.clusters_count());
+    // As before any scan; it also brings in the pages of the bitmap, which would else be paid for by the sample alone.
+    run::claim_static(fs, &claims);
     let scan = Scan::new(fs, &inodes, &claims, &progress, options.backend, means, true);
     let outcome: ScanOutcome = scan.sampling(sample).run().unwrap_or_default();
     let stage = |index: usize| Cost {

@@ -390,6 +390,10 @@ struct Behind<'a>(&'a Progress);
 impl<'a> Behind<'a> {
     /// Announces it.
     fn new(fs: &Fs<'_>, progress: &'a Progress, workers: usize) -> Self {
+        // The stages of the scan come first.
+        for name in STAGE_NAMES {
+            progress.stage(name);
+        }
         let links = progress.stage("links");
         links.guess_cost(LINK_COST, 1);
         links.expect(fs.geometry.inodes_count.into());
@@ -452,7 +456,7 @@ fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &ResizeInode) -> BTreeSet
 
 /// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
 /// one cluster, which is legal: each is claimed once.
-fn claim_static(fs: &Fs<'_>, claims: &Claims) {
+pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims) {
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
         for index in 0..words {
