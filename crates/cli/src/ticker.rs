@@ -9,7 +9,7 @@ use fsmend_engine::progress::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::Show as Wanted;
-use crate::numbers::{bytes, duration, rate};
+use crate::numbers::{bytes, duration, rate, seconds};
 
 /// Programs get a line at first after so long, and then whenever a twentieth more time has gone by.
 const JSON_EVERY_MIN: Duration = Duration::from_millis(5);
@@ -24,6 +24,8 @@ const GUESS_BELOW: f64 = 0.02;
 /// Shows progress while something runs.
 pub struct Ticker {
     show: Show,
+    /// Most bytes that are read in a second.
+    limit: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,12 @@ impl Ticker {
             Wanted::Always if !terminal => Show::Lines,
             Wanted::Auto | Wanted::Always => Show::Bar,
         };
-        Ticker { show }
+        Ticker { show, limit: None }
+    }
+
+    /// The same for a run that reads no more than `limit` bytes a second.
+    pub fn limited(self, limit: Option<u64>) -> Self {
+        Ticker { limit, ..self }
     }
 
     /// Does `work` and shows the sum of `progress` beside it until it is done.
@@ -56,8 +63,8 @@ impl Ticker {
         std::thread::scope(|scope| {
             let (done, ends) = channel::<()>();
             scope.spawn(move || match self.show {
-                Show::Json => tell_programs(progress, &ends),
-                show => tick(show, progress, &ends),
+                Show::Json => tell_programs(self, progress, &ends),
+                _ => tick(self, progress, &ends),
             });
             work();
             drop(done);
@@ -65,15 +72,15 @@ impl Ticker {
     }
 }
 
-fn tick(show: Show, progress: &[Progress], ends: &Receiver<()>) {
+fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
     let started = Instant::now();
     if ends.recv_timeout(QUIET_FOR) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    let bar = (show == Show::Bar).then(new_bar);
+    let bar = (ticker.show == Show::Bar).then(new_bar);
     loop {
         let (totals, stage) = look(progress);
-        let text = words(totals, stage, started.elapsed(), time_left(progress));
+        let text = words(totals, stage, started.elapsed(), time_left(ticker, progress));
         match &bar {
             Some(bar) => {
                 bar.set_length(totals.known.max(1));
@@ -92,13 +99,13 @@ fn tick(show: Show, progress: &[Progress], ends: &Receiver<()>) {
     }
 }
 
-fn tell_programs(progress: &[Progress], ends: &Receiver<()>) {
+fn tell_programs(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
     let started = Instant::now();
     let mut wait = JSON_EVERY_MIN;
     while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         let (totals, stage) = look(progress);
         let elapsed = started.elapsed();
-        eprintln!("{}", as_json(totals, stage, elapsed, time_left(progress)));
+        eprintln!("{}", as_json(totals, stage, elapsed, time_left(ticker, progress)));
         wait = JSON_EVERY_MIN.max(elapsed / 20);
     }
 }
@@ -113,9 +120,10 @@ fn as_json(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration
     })
 }
 
-/// Until the last of those that are at it is done.
-fn time_left(progress: &[Progress]) -> Option<Duration> {
-    progress.iter().filter_map(Progress::time_left).max().map(Duration::from_nanos)
+/// Until the last of those that are at it is done, by what was measured; not sooner than the limit of reading allows.
+fn time_left(ticker: &Ticker, progress: &[Progress]) -> Option<Duration> {
+    let left = progress.iter().filter_map(Progress::time_left).max().map(Duration::from_nanos)?;
+    Some(left.max(ticker.limit.map(|limit| reading_left(progress, limit)).unwrap_or_default()))
 }
 
 fn new_bar() -> ProgressBar {
@@ -135,6 +143,12 @@ fn look(progress: &[Progress]) -> (Totals, &'static str) {
 
 fn share(totals: Totals) -> f64 {
     if totals.known == 0 { 0.0 } else { totals.done as f64 / totals.known as f64 }
+}
+
+/// How long it takes at least to read what is left, at `limit` bytes a second.
+fn reading_left(progress: &[Progress], limit: u64) -> Duration {
+    let left: u64 = progress.iter().map(Progress::bytes_left).sum();
+    seconds(left as f64 / limit.max(1) as f64)
 }
 
 /// What is said beside the bar: stage, bytes, rate, time left.
@@ -170,6 +184,24 @@ mod tests {
         let line = as_json(totals, "directories", Duration::from_secs(2), Some(Duration::from_secs(6)));
         let wanted = r#"{"bytes_read":7,"elapsed":2.0,"left":6.0,"share":0.25,"stage":"directories"}"#;
         assert_eq!(line.to_string(), wanted);
+    }
+
+    #[test]
+    fn time_left_heeds_the_read_limit() {
+        // Small records are through quickly; what is left are the large ones.
+        let progress = [Progress::new()];
+        progress[0].stage("inode tables").expect(100);
+        progress[0].stage("inode tables").finish(100);
+        progress[0].stage("inode tables").read(10 << 20);
+        progress[0].stage("directories").expect(100);
+        progress[0].stage("directories").finish(25);
+        progress[0].stage("directories").read(20 << 20);
+        progress[0].stage("directories").spend(1_000_000_000);
+        let left = |limit: u64| {
+            time_left(&Ticker::new(Wanted::Never).limited(Some(limit)), &progress).map(|left| left.as_secs())
+        };
+        assert_eq!(left(1 << 20), Some(60));
+        assert_eq!(left(1 << 30), Some(3), "the limit is not what it waits for");
     }
 
     #[test]

@@ -83,6 +83,17 @@ impl Progress {
         self.stages().find(|stage| stage.done() < stage.known())
     }
 
+    /// About how many bytes are still to be read: in each stage as many for the work that is left as for the work that is done; in a
+    /// stage that has not begun, as many as in all others together.
+    pub fn bytes_left(&self) -> u64 {
+        let (all, ratio) = (self.totals(), self.ratio());
+        let left = self.stages().map(|stage| stage.totals(ratio)).map(|stage| match stage.done {
+            0 => scaled(all.bytes_read, stage.known, all.done),
+            done => scaled(stage.bytes_read, stage.known - done, done),
+        });
+        left.fold(0, u64::saturating_add)
+    }
+
     /// The sums over all stages, every unit of work weighed with what it costs.
     pub fn totals(&self) -> Totals {
         let ratio = self.ratio();
@@ -208,6 +219,12 @@ impl Totals {
     }
 }
 
+/// `bytes` times `part` over `whole`; nothing if there is no whole.
+fn scaled(bytes: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(bytes) * u128::from(part);
+    u64::try_from(product / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,6 +267,23 @@ mod tests {
         assert_eq!(progress.time_left(), Some((500 * 200 + 450 * 3000) / 2));
         directories.foresee(0);
         assert_eq!(progress.time_left(), Some(500 * 200 / 2), "no more directories came");
+    }
+
+    #[test]
+    fn bytes_left_are_told_by_stage() {
+        let progress = Progress::new();
+        assert_eq!(progress.bytes_left(), 0);
+        let tables = progress.stage("inode tables");
+        tables.expect(100);
+        tables.finish(50);
+        tables.read(1000);
+        progress.stage("directories").expect(30);
+        assert_eq!(progress.bytes_left(), 1000 + 600);
+        progress.stage("directories").finish(10);
+        progress.stage("directories").read(5000);
+        assert_eq!(progress.bytes_left(), 1000 + 10_000);
+        progress.stage("names").expect(u64::MAX);
+        assert!(progress.bytes_left() > 1 << 60);
     }
 
     #[test]

@@ -40,7 +40,10 @@ fn the_estimate_foresees_what_is_read() {
         let [low, likely, high] =
             ["seconds_low", "seconds", "seconds_high"].map(|member| estimate[member].as_f64().unwrap());
         assert!(0.0 < low && low < likely && likely < high && high < 60.0, "{name}: {estimate}");
-        assert!(foreseen * 2 > read && foreseen < read * 2, "{name}: {foreseen} were foreseen, {read} were read");
+        assert!(
+            foreseen * 2 > read && foreseen < read * 2,
+            "{name}: {foreseen} were foreseen, {read} were read"
+        );
     }
 }
 
@@ -48,8 +51,11 @@ fn the_estimate_foresees_what_is_read() {
 fn progress_for_programs_is_json_and_grows() {
     for (name, image) in images() {
         let said = fsmend::check(&image, &["--progress", "json", "--threads", "1"]).unwrap().run.stderr;
-        let lines: Vec<Value> =
-            String::from_utf8(said).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> = String::from_utf8(said)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         let elapsed: Vec<f64> = lines.iter().map(|line| line["elapsed"].as_f64().unwrap()).collect();
         assert!(elapsed.is_sorted(), "{name}: {elapsed:?}");
         assert!(lines.iter().all(|line| line["share"].as_f64().is_some_and(|share| share <= 1.0)), "{name}");

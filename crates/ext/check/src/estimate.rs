@@ -96,7 +96,13 @@ pub fn estimate(
     let budget = Arc::new(Budget::new(options.memory));
     let plan = Plan::new(&fs, options, &budget)?;
     let shortages = Shortages::default();
-    let means = Means { plan: &plan, budget: &budget, shortages: &shortages, cancel };
+    let means = Means {
+        plan: &plan,
+        allowance: options.allowance.as_deref(),
+        budget: &budget,
+        shortages: &shortages,
+        cancel,
+    };
     let (scan, mapped) = trial(&fs, options, means, &sample);
     let scan = whole(&fs, (&scan, mapped), &Amounts::of(&fs, &in_use), &Amounts::of(&fs, &sample));
     let bitmaps = bitmaps(&fs, &sample, clock);
