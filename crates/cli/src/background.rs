@@ -75,7 +75,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::machine::fixture::Fixture;
+    use crate::machine::testing::Fixture;
 
     /// /proc/stat of a machine with two cores that have been idle for `idle` ticks each.
     fn stat(idle: u64, running: u64) -> String {

@@ -90,6 +90,13 @@ impl InodeFact {
 /// Memory for the facts of one scanned inode.
 pub const BYTES_PER_INODE: u64 = 7;
 
+/// Where the facts of one inode are kept, once its chunk has been published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    chunk: u32,
+    index: u32,
+}
+
 /// What is known of one directory.
 #[derive(Debug, Default)]
 pub struct DirectoryFact {
@@ -154,14 +161,12 @@ impl ChunkFacts {
     /// Sorts the directories of the chunk whose first inode is `first`, so that each is found at once.
     fn rank(&mut self, first: u32) {
         self.directories.sort_unstable_by_key(|directory| directory.inode);
-        let mut before = 0;
-        for directory in &self.directories {
+        for (before, directory) in self.directories.iter().enumerate() {
             let index = directory.inode.saturating_sub(first) as usize;
-            self.ranks.resize(index / 64 + 1, Rank { members: 0, before });
+            self.ranks.resize(index / 64 + 1, Rank { members: 0, before: before as u32 });
             if let Some(rank) = self.ranks.last_mut() {
                 rank.members |= 1 << (index % 64);
             }
-            before += 1;
         }
         self.ranks.shrink_to_fit();
     }
@@ -175,6 +180,11 @@ impl ChunkFacts {
         for rank in &mut self.ranks[index / 64 + 1..] {
             rank.before += 1;
         }
+    }
+
+    #[inline]
+    fn directory(&self, index: usize) -> Option<&DirectoryFact> {
+        self.directories.get(self.ranks.get(index / 64)?.place(index)?)
     }
 
     /// Records an inode in use at `index`, in any order.
@@ -282,6 +292,36 @@ impl InodeTable {
         Some(chunk.facts.get(index).map_or_else(InodeFact::default, |fact| InodeFact(fact.load(Relaxed))))
     }
 
+    /// [`fact`](Self::fact), with the place at which more can be told of the inode; `None` as the place of numbers that no
+    /// scanned inode has.
+    #[inline]
+    pub fn look(&self, inode: InodeNo) -> (Option<InodeFact>, Option<Place>) {
+        let Some(number) = inode.0.checked_sub(1).filter(|_| inode.0 <= self.inodes_count) else {
+            return (Some(InodeFact::default()), None);
+        };
+        let place = Place { chunk: number / self.per_chunk, index: number % self.per_chunk };
+        let Some(chunk) = self.chunk_at(place) else { return (None, None) };
+        match chunk.facts.get(place.index as usize) {
+            Some(fact) => (Some(InodeFact(fact.load(Relaxed))), Some(place)),
+            None => (Some(InodeFact::default()), None),
+        }
+    }
+
+    #[inline]
+    fn chunk_at(&self, place: Place) -> Option<&ChunkFacts> {
+        self.chunks.get(place.chunk as usize)?.get()
+    }
+
+    /// [`observe_link`](Self::observe_link) for an inode that has been looked up.
+    #[inline]
+    pub fn observe_link_at(&self, place: Place) {
+        if let Some(links) =
+            self.chunk_at(place).and_then(|chunk| chunk.observed_links.get(place.index as usize))
+        {
+            links.fetch_add(1, Relaxed);
+        }
+    }
+
     /// The kind of `inode`; unused where nothing is known.
     pub fn kind(&self, inode: InodeNo) -> Kind {
         self.fact(inode).unwrap_or_default().kind()
@@ -350,12 +390,23 @@ impl InodeTable {
     /// What is known of directory `inode`, if it is one.
     pub fn directory(&self, inode: InodeNo) -> Option<&DirectoryFact> {
         let (chunk, index) = self.place(inode)?;
-        chunk.directories.get(chunk.ranks.get(index / 64)?.place(index)?)
+        chunk.directory(index)
     }
 
     /// Records that directory `child` has a name in `parent`. A second name puts it on the list of contested ones.
     pub fn set_parent(&self, child: InodeNo, parent: InodeNo) {
-        if let Some(directory) = self.directory(child)
+        let Some(index) = child.0.checked_sub(1) else { return };
+        self.set_parent_at(
+            Place { chunk: index / self.per_chunk, index: index % self.per_chunk },
+            child,
+            parent,
+        );
+    }
+
+    /// [`set_parent`](Self::set_parent) for a child that has been looked up.
+    #[inline]
+    pub fn set_parent_at(&self, place: Place, child: InodeNo, parent: InodeNo) {
+        if let Some(directory) = self.chunk_at(place).and_then(|chunk| chunk.directory(place.index as usize))
             && let Err(_other) = directory.parent.compare_exchange(0, parent.0, Relaxed, Relaxed)
         {
             let mut contested = self.contested.lock().unwrap_or_else(PoisonError::into_inner);

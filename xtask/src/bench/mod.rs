@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: how fast is it, beside the established checker and beside the floor?
 
+mod aged;
 mod check;
 mod floor;
 mod fragmented;
@@ -22,7 +23,7 @@ const RUNS_MIN: usize = 5;
 /// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
-        ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
+        ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
@@ -32,6 +33,10 @@ pub fn run(words: &[&str]) -> io::Result<()> {
             "expected `bench` and what: images, check, neighbour, repair, repair-fields",
         )),
     }
+}
+
+fn make_images(options: &Options) -> io::Result<()> {
+    images::make_all(&options.cache, options.only.as_deref()).map(|_| ())
 }
 
 /// What the command line says.

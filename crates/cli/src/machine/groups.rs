@@ -155,7 +155,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
     use super::*;
-    use crate::machine::fixture::Fixture;
+    use crate::machine::testing::Fixture;
 
     const V2: &str = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 

@@ -88,7 +88,7 @@ mod tests {
     use proptest::prelude::proptest;
 
     use super::*;
-    use crate::machine::fixture::Fixture;
+    use crate::machine::testing::Fixture;
 
     const STAT: &str = "cpu  79845 2133 39177 108247 7020 0 531 232 0 0\n\
                         cpu0 33444 1275 18108 62046 3439 0 159 117 0 0\n\

@@ -1,9 +1,9 @@
 //! What the machine, or the container we run in, gives us: clocks, cores, memory; and what else it is busy with.
 
-#[cfg(test)]
-pub mod fixture;
 mod groups;
 mod load;
+#[cfg(test)]
+pub mod testing;
 
 use std::fs;
 use std::num::NonZero;
@@ -126,7 +126,7 @@ fn parse_meminfo(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::fixture::Fixture;
+    use super::testing::Fixture;
     use super::*;
 
     #[test]
