@@ -79,6 +79,7 @@ fn checked(image: &[u8], threads: usize) -> (Vec<String>, u64) {
         stage_clock: None,
         repair: None,
         schedule: Default::default(),
+        allowance: None,
     };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap();
     let found = report.findings.into_sorted();
