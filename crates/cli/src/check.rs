@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use fsmend_device::{Device, ReadBackend};
-use fsmend_engine::Progress;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::Report;
+use fsmend_engine::{Progress, Trace};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions};
 use fsmend_ext_check::superblock::SuperblockOptions;
@@ -17,7 +17,7 @@ use crate::args::{Backend, CheckArgs};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::Ticker;
-use crate::{exit, machine, output};
+use crate::{exit, machine, output, trace};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -73,9 +73,14 @@ fn check_all(
     journal: Option<Arc<dyn Device>>,
     cancel: &AtomicBool,
 ) -> Vec<Outcome> {
-    let threads = arguments.threads.map_or_else(machine::cores, usize::from);
+    let schedule = arguments
+        .schedule
+        .map_or_else(machine::default_schedule, |mode| Schedule { mode, ..Schedule::default() });
+    let by_default = || schedule.mode.workers_by_default(machine::cores());
+    let threads = arguments.threads.map_or_else(by_default, usize::from);
     let side_by_side = volumes.len().clamp(1, threads);
-    let options = options(arguments, threads, side_by_side, journal);
+    let options = CheckOptions { schedule, ..options(arguments, threads, side_by_side, journal) };
+    let traces: Vec<_> = volumes.iter().map(|_| Arc::new(Trace::new(machine::STAGE_CLOCK))).collect();
     let progress: Vec<Progress> = volumes.iter().map(|_| Progress::new()).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
@@ -84,6 +89,8 @@ fn check_all(
             for _ in 0..side_by_side {
                 scope.spawn(|| {
                     while let (at, Some(volume)) = take(&next, volumes) {
+                        let trace = arguments.trace.as_ref().map(|_| Arc::clone(&traces[at]));
+                        let options = CheckOptions { trace, ..options.clone() };
                         let outcome = check_one(arguments, volume, &options, &progress[at], cancel);
                         done.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
                     }
@@ -91,9 +98,19 @@ fn check_all(
             }
         });
     });
+    write_trace(arguments, volumes, traces);
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Writes the trace file, if one is wanted. A check is no worse for a trace that cannot be written.
+fn write_trace(arguments: &CheckArgs, volumes: &[Volume], traces: Vec<Arc<Trace>>) {
+    let Some(path) = &arguments.trace else { return };
+    let names = volumes.iter().map(|volume| volume.target.clone());
+    if let Err(error) = trace::write(path, &names.zip(traces).collect::<Vec<_>>()) {
+        eprintln!("fsmend: the trace {} cannot be written: {error}", path.display());
+    }
 }
 
 fn take<'v>(next: &AtomicUsize, volumes: &'v [Volume]) -> (usize, Option<&'v Volume>) {
@@ -122,9 +139,10 @@ fn options(
         },
         repair: None,
         meter: machine::meter,
-        stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
+        stage_clock: Some(machine::STAGE_CLOCK),
         schedule: Schedule::default(),
         allowance: None,
+        trace: None,
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
 }

@@ -4,17 +4,17 @@ use std::fs;
 use std::num::NonZero;
 use std::time::SystemTime;
 
-use fsmend_ext_check::run::{Meter, StageClock};
+use fsmend_engine::Clock;
+use fsmend_engine::pool::{Mode, Priority, Schedule};
+use fsmend_ext_check::run::Meter;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Taken when nothing can be learned about memory, and the least that is ever taken by default.
 const MEMORY_MIN: u64 = 64 << 20;
 
 /// The clocks of one thread.
-pub const STAGE_CLOCK: StageClock = StageClock {
-    wall: || nanoseconds(ClockId::Monotonic),
-    thread_cpu: || nanoseconds(ClockId::ThreadCPUTime),
-};
+pub const STAGE_CLOCK: Clock =
+    Clock { wall: || nanoseconds(ClockId::Monotonic), thread_cpu: || nanoseconds(ClockId::ThreadCPUTime) };
 
 /// The clocks of this process.
 pub fn meter() -> Meter {
@@ -23,6 +23,25 @@ pub fn meter() -> Meter {
         cpu_ns: nanoseconds(ClockId::ProcessCPUTime),
         peak_memory: peak_memory().unwrap_or(0),
     }
+}
+
+/// How the operating system schedules us.
+pub fn priority() -> Priority {
+    fs::read_to_string("/proc/self/stat").ok().and_then(|text| parse_priority(&text)).unwrap_or_default()
+}
+
+/// Nice value and policy (fields 19 and 41) of /proc/self/stat. The name of the program, in brackets, may hold blanks.
+fn parse_priority(text: &str) -> Option<Priority> {
+    const SCHED_BATCH: u32 = 3;
+    const SCHED_IDLE: u32 = 5;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let (nice, policy) = (fields.get(19 - 3)?.parse().ok()?, fields.get(41 - 3)?.parse::<u32>().ok()?);
+    Some(Priority { nice, yields: policy == SCHED_BATCH || policy == SCHED_IDLE })
+}
+
+/// How workers are divided when nobody says.
+pub fn default_schedule() -> Schedule {
+    Schedule { mode: Mode::default_for(priority(), false), ..Schedule::default() }
 }
 
 /// Seconds since the epoch.
@@ -102,6 +121,17 @@ mod tests {
         assert_eq!(parse_meminfo("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
         assert_eq!(parse_meminfo("nonsense"), None);
         assert!(default_memory() >= MEMORY_MIN);
+    }
+
+    #[test]
+    fn priorities() {
+        let stat = |nice: i32, policy: u32| {
+            format!("7 (a ) b) R {} 20 {nice} {} {policy} 0 0", ["0"; 14].join(" "), ["0"; 21].join(" "))
+        };
+        assert_eq!(parse_priority(&stat(0, 0)), Some(Priority::default()));
+        assert_eq!(parse_priority(&stat(19, 0)), Some(Priority { nice: 19, yields: false }));
+        assert_eq!(parse_priority(&stat(-3, 5)), Some(Priority { nice: -3, yields: true }));
+        assert_eq!(parse_priority("7 (x) R 1"), None);
     }
 
     #[test]

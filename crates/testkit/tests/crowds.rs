@@ -80,6 +80,7 @@ fn checked(image: &[u8], threads: usize) -> (Vec<String>, u64) {
         repair: None,
         schedule: Default::default(),
         allowance: None,
+        trace: None,
     };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap();
     let found = report.findings.into_sorted();

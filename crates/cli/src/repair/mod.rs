@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, WriteOptions};
 use fsmend_engine::Progress;
-use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
@@ -206,9 +205,10 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
         },
         repair: None,
         meter: machine::meter,
-        stage_clock: None,
-        schedule: Schedule::default(),
+        stage_clock: Some(machine::STAGE_CLOCK),
+        schedule: machine::default_schedule(),
         allowance: None,
+        trace: None,
         want_all_paths: true,
     }
 }

@@ -14,7 +14,8 @@ use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
-use fsmend_engine::pool::{self, Queues, Schedule, StageIndex};
+use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
+use fsmend_engine::trace::Work;
 
 use crate::Fs;
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
@@ -27,13 +28,17 @@ use crate::reading::DEPTH;
 
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, StageClock, StageCost, charge, units_of};
+pub use outcome::{ScanOutcome, StageCost, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
 const DIRECTORIES: StageIndex = 2;
-/// What the stages are called.
-pub const STAGE_NAMES: [&str; 3] = ["inode tables", "block maps", "directories"];
+/// The stages, and to which of the paper's two passes they belong.
+pub const STAGES: [Stage; 3] = [
+    Stage { name: "inode tables", pass: 0 },
+    Stage { name: "block maps", pass: 0 },
+    Stage { name: "directories", pass: 1 },
+];
 
 enum Batch {
     InodeTable(GroupNo),
@@ -57,7 +62,6 @@ pub struct Scan<'a> {
     /// The same for inspections.
     nodes_inspected: AtomicU64,
     fast_maps: bool,
-    clock: Option<StageClock>,
     /// The first group whose inode table the kernel has not been told about.
     announced: AtomicU32,
     schedule: Schedule,
@@ -83,7 +87,7 @@ impl<'a> Scan<'a> {
         progress: &'a Progress,
         backend: ReadBackend,
         means: Means<'a>,
-        fast_maps: bool,
+        (schedule, fast_maps): (Schedule, bool),
     ) -> Self {
         Scan {
             fs,
@@ -91,37 +95,22 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::new(STAGE_NAMES.len(), means.cancel).with_bytes_max(means.plan.queue_bytes),
+            queues: Queues::scheduled(&STAGES, means.cancel, schedule, means.plan.queue_bytes),
             progress,
             backend,
             means,
             nodes_visited: AtomicU64::new(0),
             nodes_inspected: AtomicU64::new(0),
             fast_maps,
-            clock: None,
             announced: AtomicU32::new(0),
-            schedule: Schedule::default(),
+            schedule,
             mends: false,
         }
-    }
-
-    /// Takes batches in another order than the usual one.
-    pub fn scheduled(mut self, schedule: Schedule) -> Self {
-        let queues = Queues::scheduled(STAGE_NAMES.len(), self.means.cancel, schedule);
-        self.queues = queues.with_bytes_max(self.means.plan.queue_bytes);
-        self.schedule = schedule;
-        self
     }
 
     /// Gathers what inspections mend, if `mends`.
     pub fn mending(mut self, mends: bool) -> Self {
         self.mends = mends;
-        self
-    }
-
-    /// Measures what each stage costs, if a clock is given.
-    pub fn timed(mut self, clock: Option<StageClock>) -> Self {
-        self.clock = clock;
         self
     }
 
@@ -151,14 +140,19 @@ impl<'a> Scan<'a> {
         let workers = pool::run(self.means.crew(), &self.queues, start, |worker, stage, batch| {
             self.process(worker, stage, batch)
         });
-        let mut outcome = ScanOutcome::with_room(plan.problems, self.mends);
+        let outcome = self.means.crew().merge("scan", || self.merged(workers));
+        (!self.is_crowded()).then_some(outcome)
+    }
+
+    fn merged(&self, workers: Vec<Worker<'a>>) -> ScanOutcome {
+        let mut outcome = ScanOutcome::with_room(self.means.plan.problems, self.mends);
         for worker in workers {
             // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
             let Worker { outcome: part, .. } = worker;
             outcome.absorb(part);
         }
         outcome.sort();
-        (!self.is_crowded()).then_some(outcome)
+        outcome
     }
 
     /// Whether more blocks of maps were walked than there are. Both sums grow to what the image makes of them, whatever the
@@ -173,31 +167,38 @@ impl<'a> Scan<'a> {
     }
 
     fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
-        self.progress.stage(STAGE_NAMES[stage]).expect(weight);
+        self.progress.stage(STAGES[stage].name).expect(weight);
         self.queues.push_large(stage, weight, batch.bytes_held(), batch);
     }
 
-    fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) {
+    fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
         if self.means.budget.is_exhausted() {
             // The run is going to be refused.
-            return;
+            return Work::default();
         }
         let before = worker.outcome.costs[stage];
-        let start = self.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
+        let start = self.means.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
             Batch::Maps(items) => self.maps(worker, &items),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
-        if let (Some(clock), Some((wall, cpu))) = (self.clock, start) {
+        if let (Some(clock), Some((wall, cpu))) = (self.means.clock, start) {
             let cpu_ns = (clock.thread_cpu)().saturating_sub(cpu);
             let span = Some((wall, (clock.wall)()));
             worker.outcome.costs[stage].add(StageCost { cpu_ns, span, ..StageCost::default() });
         }
         worker.held.set(worker.outcome.bytes_held());
-        let progress = self.progress.stage(STAGE_NAMES[stage]);
+        let after = worker.outcome.costs[stage];
+        let progress = self.progress.stage(STAGES[stage].name);
         progress.finish(weight);
-        progress.read(worker.outcome.costs[stage].bytes - before.bytes);
+        progress.read(after.bytes - before.bytes);
+        Work {
+            units: weight,
+            items: after.items - before.items,
+            bytes: after.bytes - before.bytes,
+            requests: after.requests - before.requests,
+        }
     }
 }
 

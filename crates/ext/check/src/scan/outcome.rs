@@ -60,15 +60,6 @@ pub struct StageCost {
     pub span: Option<(u64, u64)>,
 }
 
-/// Clocks for the cost of each stage. They are read once before and once after a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct StageClock {
-    /// Nanoseconds gone by, from any fixed point.
-    pub wall: fn() -> u64,
-    /// Nanoseconds of processor time that the calling thread has used.
-    pub thread_cpu: fn() -> u64,
-}
-
 impl StageCost {
     pub(super) fn add(&mut self, other: StageCost) {
         self.items += other.items;
