@@ -7,6 +7,7 @@
 mod apply;
 mod batch;
 mod blocks;
+mod cached;
 mod content;
 mod counted;
 mod file;

@@ -133,6 +133,27 @@ fn side_by_side<W: Send>(workers: usize, work: &(impl Fn(usize) -> W + Sync)) ->
     })
 }
 
+/// Lets each of the workers' `states` do something by itself, all at once.
+pub fn each<W: Send>(
+    crew: Crew<'_>,
+    stage: &'static [Stage; 1],
+    states: &mut [W],
+    work: impl Fn(&mut W) + Sync,
+) {
+    let never = AtomicBool::new(false);
+    let queues = Queues::new(stage, &never);
+    states.iter_mut().for_each(|state| queues.push(0, 1, state));
+    run(
+        crew,
+        &queues,
+        |_| (),
+        |(), _stage, state: &mut W| {
+            work(state);
+            Work::default()
+        },
+    );
+}
+
 /// The next batch, and a note if it had to be waited for.
 fn take<B>(
     crew: &Crew<'_>,

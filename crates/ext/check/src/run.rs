@@ -333,10 +333,10 @@ fn check_settled(
     plan.scan_is_over(budget);
     laps.side_by_side(&outcome.costs);
     let mut tree = Reservation::new(budget);
-    tree.set(inodes.directories().len() as u64 * plan::TREE_BYTES_PER_DIRECTORY);
+    tree.set(inodes.directory_count() * plan::TREE_BYTES_PER_DIRECTORY);
     plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
-    let waited = outcome.pending.len() as u64;
+    let waited = outcome.waited;
     let division = Division {
         mode: options.schedule.mode,
         workers: plan.workers,

@@ -20,7 +20,7 @@ use fsmend_engine::trace::Work;
 use crate::Fs;
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
-use crate::fast::ledger::DirectoryJob;
+use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::WalkItem;
 use crate::inode::{Census, Inspection};
 use crate::plan::Means;
@@ -39,6 +39,9 @@ pub const STAGES: [Stage; 3] = [
     Stage { name: "block maps", pass: 0 },
     Stage { name: "directories", pass: 1 },
 ];
+
+/// What waits for the last inode table.
+const CERTIFICATION: [Stage; 1] = [Stage { name: "delayed certification", pass: 1 }];
 
 enum Batch {
     InodeTable(GroupNo),
@@ -137,10 +140,11 @@ impl<'a> Scan<'a> {
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
         };
-        let workers = pool::run(self.means.crew(), &self.queues, start, |worker, stage, batch| {
-            self.process(worker, stage, batch)
-        });
-        let outcome = self.means.crew().merge("scan", || self.merged(workers));
+        let crew = self.means.crew();
+        let mut workers =
+            pool::run(crew, &self.queues, start, |worker, stage, batch| self.process(worker, stage, batch));
+        pool::each(crew, &CERTIFICATION, &mut workers, |worker| self.certify(&mut worker.outcome));
+        let outcome = crew.merge("scan", || self.merged(workers));
         (!self.is_crowded()).then_some(outcome)
     }
 
@@ -153,6 +157,14 @@ impl<'a> Scan<'a> {
         }
         outcome.sort();
         outcome
+    }
+
+    /// Certifies what had to wait, now that all facts are there. In which order does not matter (see
+    /// [`ledger`](crate::fast::ledger)).
+    fn certify(&self, outcome: &mut ScanOutcome) {
+        let ledger = Ledger::new(&self.directory_prover, self.inodes);
+        outcome.waited += outcome.pending.len() as u64;
+        outcome.guilty = ledger.certify_pending(std::mem::take(&mut outcome.pending));
     }
 
     /// Whether more blocks of maps were walked than there are. Both sums grow to what the image makes of them, whatever the
