@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast is it, beside the established checker and beside the floor?
 
 mod check;
+mod curve;
 mod floor;
 mod fragmented;
 mod images;
@@ -10,7 +11,9 @@ mod one_damage;
 mod populate;
 mod repair;
 mod repair_fields;
+mod replay;
 mod report;
+mod scaling;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
+        ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other("expected `bench images` or `bench check`")),

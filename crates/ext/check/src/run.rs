@@ -10,7 +10,7 @@ use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::pool::Schedule;
+use fsmend_engine::pool::{self, Schedule, Stage};
 use fsmend_engine::report::{Division, StageStats, Summary};
 use fsmend_engine::trace::{Kind, Moment};
 use fsmend_engine::{Allowance, Budget, Clock, Findings, Problem, Progress, Row, Trace};
@@ -34,6 +34,9 @@ use crate::{
     Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
     summary,
 };
+
+/// Words of the bitmap of static metadata that one worker claims in one go.
+const WORDS_AT_ONCE: u64 = 1 << 14;
 
 /// What the caller wants of a run.
 #[derive(Clone)]
@@ -416,7 +419,7 @@ fn scan(
     for fast_maps in [true, false] {
         let inodes = InodeTable::within(means.budget, inodes_count, inodes_per_group);
         let claims = Claims::within(means.budget, fs.geometry.clusters_count());
-        claim_static(fs, &claims);
+        claim_static(fs, &claims, means);
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
@@ -448,15 +451,20 @@ fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &ResizeInode) -> BTreeSet
 
 /// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
 /// one cluster, which is legal: each is claimed once.
-fn claim_static(fs: &Fs<'_>, claims: &Claims) {
+fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
-        for index in 0..words {
-            match fs.metadata.load_word(index) {
-                0 => {}
-                mask => drop(claims.claim_word(index, mask)),
+        let claim_part = |(): &mut (), starts: &[u64]| {
+            let indices = starts.iter().flat_map(|start| *start..(start + WORDS_AT_ONCE).min(words));
+            for (index, mask) in indices.map(|index| (index, fs.metadata.load_word(index))) {
+                if mask != 0 {
+                    claims.claim_word(index, mask);
+                }
             }
-        }
+        };
+        let starts: Vec<u64> = (0..words).step_by(WORDS_AT_ONCE as usize).collect();
+        let stage = &[Stage { name: "static metadata", pass: 0 }];
+        pool::run_slices(means.crew(), stage, &starts, 1, &AtomicBool::new(false), |_| (), claim_part);
         return;
     }
     let mut last = None;
