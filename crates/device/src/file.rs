@@ -105,7 +105,7 @@ impl Device for FileDevice {
     }
 
     fn direct(&self) -> Option<Direct<'_>> {
-        Some(Direct { fd: self.file.as_fd(), shift: 0 })
+        Some(Direct { fd: self.file.as_fd(), shift: 0, limit: None })
     }
 }
 

@@ -161,14 +161,12 @@ impl ChunkFacts {
     /// Sorts the directories of the chunk whose first inode is `first`, so that each is found at once.
     fn rank(&mut self, first: u32) {
         self.directories.sort_unstable_by_key(|directory| directory.inode);
-        let mut before = 0;
-        for directory in &self.directories {
+        for (before, directory) in self.directories.iter().enumerate() {
             let index = directory.inode.saturating_sub(first) as usize;
-            self.ranks.resize(index / 64 + 1, Rank { members: 0, before });
+            self.ranks.resize(index / 64 + 1, Rank { members: 0, before: before as u32 });
             if let Some(rank) = self.ranks.last_mut() {
                 rank.members |= 1 << (index % 64);
             }
-            before += 1;
         }
         self.ranks.shrink_to_fit();
     }

@@ -5,6 +5,7 @@ pub mod allowance;
 pub mod budget;
 pub mod claims;
 pub mod clock;
+pub mod cores;
 pub mod edits;
 pub mod inodes;
 pub mod pool;

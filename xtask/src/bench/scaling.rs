@@ -209,9 +209,9 @@ fn by_workers(all: &[Recorded]) -> String {
     let mut text = format!(
         "## More workers\n\nPredicted, schedule `dynamic`: times one worker (and milliseconds). Aim: {AIM:.0} times with {AIM_WORKERS} workers.\n\n| image | device |"
     );
-    WORKERS.iter().for_each(|workers| drop(write!(text, " {workers} |")));
+    text.push_str(&WORKERS.map(|workers| format!(" {workers} |")).concat());
     text.push_str("\n|---|---|");
-    WORKERS.iter().for_each(|_| text.push_str("---|"));
+    text.push_str(&WORKERS.map(|_| "---|").concat());
     text.push('\n');
     for recorded in all {
         for device in &DEVICES {
@@ -232,9 +232,9 @@ fn by_mode(all: &[Recorded]) -> String {
         "## The paper's modes\n\nPredicted times one worker with {AIM_WORKERS} workers, nothing to read: Table 3 of the paper again. (Nothing is shared\n\
          that would slow data parallelism down as it does there: what it loses here it loses at the barriers.)\n\n| image |"
     );
-    MODES.iter().for_each(|mode| drop(write!(text, " {mode} |")));
+    text.push_str(&MODES.map(|mode| format!(" {mode} |")).concat());
     text.push_str("\n|---|");
-    MODES.iter().for_each(|_| text.push_str("---|"));
+    text.push_str(&MODES.map(|_| "---|").concat());
     text.push('\n');
     for recorded in all {
         let _ = write!(text, "| {} |", recorded.image);

@@ -209,7 +209,7 @@ impl Session {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
         Ok(CheckOptions {
-            threads: machine::cores(),
+            threads: machine::default_threads(),
             memory: machine::default_memory(),
             replay: true,
             superblock: SuperblockOptions {
@@ -222,7 +222,7 @@ impl Session {
             repair: None,
             meter: machine::meter,
             stage_clock: Some(machine::STAGE_CLOCK),
-            schedule: machine::default_schedule(),
+            schedule: machine::schedule(None, false),
             allowance: None,
             trace: None,
             want_all_paths: true,
