@@ -8,6 +8,8 @@ pub mod clock;
 pub mod cores;
 pub mod edits;
 pub mod inodes;
+#[cfg(all(test, feature = "model"))]
+mod model;
 pub mod pool;
 pub mod problem;
 pub mod progress;

@@ -24,7 +24,7 @@ use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::WalkItem;
 use crate::inode::{Census, Inspection};
 use crate::plan::Means;
-use crate::reading::DEPTH;
+use crate::reading::{DEPTH, Window};
 
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
@@ -74,6 +74,8 @@ pub struct Scan<'a> {
 
 struct Worker<'a> {
     reader: BatchReader<'a>,
+    /// How far it reads ahead among directory blocks.
+    window: Window,
     proof: Proof,
     checksums: Vec<bool>,
     directory: DirectoryProof,
@@ -134,6 +136,7 @@ impl<'a> Scan<'a> {
         }
         let start = |_worker| Worker {
             reader: BatchReader::with_buffers(self.fs.device, self.backend, DEPTH, plan.reader_bytes),
+            window: Window::default(),
             proof: Proof::default(),
             checksums: Vec::new(),
             directory: DirectoryProof::default(),
