@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use fsmend_engine::pool::Mode;
 
 /// Checks and repairs ext2, ext3 and ext4 file systems.
 #[derive(Parser, Debug)]
@@ -43,6 +44,11 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
 
+    /// How workers are divided between the stages: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
+    /// [default: resource-aware at low priority (nice, SCHED_BATCH, SCHED_IDLE), else dynamic]
+    #[arg(long, value_name = "MODE")]
+    pub schedule: Option<Mode>,
+
     /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
     #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
     pub memory: Option<u64>,
@@ -70,6 +76,10 @@ pub struct CheckArgs {
     /// Add what each stage cost: time, processor time, memory, bytes read, rate
     #[arg(long)]
     pub stats: bool,
+
+    /// Write down what each worker did when, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 
     /// Do not check; say how long a check would take
     #[arg(long)]

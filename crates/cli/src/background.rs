@@ -25,6 +25,11 @@ pub fn run<T: Send>(threads: usize, work: impl FnOnce(Arc<Allowance>) -> T + Sen
     })
 }
 
+/// Does `work` at the priority that we have, with at most `threads` workers, as many as there are idle cores for.
+pub fn follow_idle<T: Send>(threads: usize, work: impl FnOnce(Arc<Allowance>) -> T + Send) -> T {
+    follow_beside(threads, &machine::load(), work)
+}
+
 /// Puts the calling thread behind all others, as far as that is possible.
 fn stand_back() {
     if let Err(error) = priority::stand_back() {

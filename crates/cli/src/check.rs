@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use fsmend_device::{Device, ReadBackend, ReadLimit};
-use fsmend_engine::Progress;
-use fsmend_engine::pool::Schedule;
+use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
+use fsmend_engine::{Progress, Trace};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
@@ -17,7 +17,7 @@ use crate::args::{Backend, CheckArgs};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::Ticker;
-use crate::{background, exit, machine, numbers, output};
+use crate::{background, exit, machine, numbers, output, trace};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -75,16 +75,19 @@ pub fn external_journal(
     })
 }
 
-/// Checks all volumes, as many at once as there are threads, and returns the outcomes in the order of the volumes. In the
-/// background it is one at a time: what the budget allows is allowed once.
+/// Checks all volumes, as many at once as there are threads, and returns the outcomes in the order of the volumes. Where
+/// their number follows idle cores it is one at a time: what the budget allows is allowed once.
 fn check_all(
     arguments: &CheckArgs,
     volumes: &[Volume],
     journal: Option<Arc<dyn Device>>,
     cancel: &AtomicBool,
 ) -> Vec<Outcome> {
-    let threads = arguments.threads.map_or_else(machine::default_threads, usize::from);
-    let side_by_side = if arguments.background { 1 } else { volumes.len().clamp(1, threads) };
+    let schedule = machine::schedule(arguments.schedule, arguments.background);
+    let by_default = || schedule.mode.workers_by_default(machine::default_threads());
+    let threads = arguments.threads.map_or_else(by_default, usize::from);
+    let alone = arguments.background || schedule.mode == Mode::ResourceAware;
+    let side_by_side = if alone { 1 } else { volumes.len().clamp(1, threads) };
     let mut options = options(arguments, threads, side_by_side, journal);
     let progress: Vec<Progress> =
         volumes.iter().map(|_| Progress::timed(machine::STAGE_CLOCK.wall)).collect();
@@ -92,12 +95,14 @@ fn check_all(
     let work =
         |options: &CheckOptions| check_beside(arguments, volumes, (side_by_side, options), &progress, cancel);
     Ticker::new(arguments.progress).limited(arguments.read_limit).run_beside(&progress, || {
-        outcomes = match arguments.background {
-            false => work(&options),
-            true => background::run(threads, |allowance| {
-                options.allowance = Some(allowance);
-                work(&options)
-            }),
+        let within = |allowance| {
+            options.allowance = Some(allowance);
+            work(&options)
+        };
+        outcomes = match schedule.mode {
+            _ if arguments.background => background::run(threads, within),
+            Mode::ResourceAware => background::follow_idle(threads, within),
+            _ => work(&options),
         };
     });
     outcomes
@@ -113,19 +118,32 @@ fn check_beside(
 ) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
+    let traces: Vec<_> = volumes.iter().map(|_| Arc::new(Trace::new(machine::STAGE_CLOCK))).collect();
     std::thread::scope(|scope| {
         for _ in 0..side_by_side {
             scope.spawn(|| {
                 while let (at, Some(volume)) = take(&next, volumes) {
-                    let outcome = check_one(arguments, volume, options, &progress[at], cancel);
+                    let trace = arguments.trace.as_ref().map(|_| Arc::clone(&traces[at]));
+                    let options = CheckOptions { trace, ..options.clone() };
+                    let outcome = check_one(arguments, volume, &options, &progress[at], cancel);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((at, outcome));
                 }
             });
         }
     });
+    write_trace(arguments, volumes, traces);
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Writes the trace file, if one is wanted. A check is no worse for a trace that cannot be written.
+fn write_trace(arguments: &CheckArgs, volumes: &[Volume], traces: Vec<Arc<Trace>>) {
+    let Some(path) = &arguments.trace else { return };
+    let names = volumes.iter().map(|volume| volume.target.clone());
+    if let Err(error) = trace::write(path, &names.zip(traces).collect::<Vec<_>>()) {
+        eprintln!("fsmend: the trace {} cannot be written: {error}", path.display());
+    }
 }
 
 fn take<'v>(next: &AtomicUsize, volumes: &'v [Volume]) -> (usize, Option<&'v Volume>) {
@@ -154,9 +172,10 @@ fn options(
         },
         repair: None,
         meter: machine::meter,
-        stage_clock: (arguments.stats || arguments.estimate).then_some(machine::STAGE_CLOCK),
-        schedule: Schedule::default(),
+        stage_clock: Some(machine::STAGE_CLOCK),
+        schedule: machine::schedule(arguments.schedule, arguments.background),
         allowance: None,
+        trace: None,
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
     }
 }

@@ -23,6 +23,7 @@ mod style;
 mod target;
 mod text;
 mod ticker;
+mod trace;
 mod writing;
 
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_engine::report::{Division, Report, StageStats, Summary};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{CheckReport, Estimate};
 
@@ -46,14 +46,16 @@ pub struct Checked {
     pub summary: Summary,
     /// What the stages cost.
     pub stats: Vec<StageStats>,
+    /// How the work was divided.
+    pub division: Division,
     /// What was left out for want of memory, in sentences.
     pub degraded: Vec<String>,
 }
 
 impl From<CheckReport> for Checked {
     fn from(check: CheckReport) -> Self {
-        let CheckReport { findings, summary, stats, degraded, .. } = check;
-        Checked { report: Report::new(findings), summary, stats, degraded }
+        let CheckReport { findings, summary, stats, division, degraded, .. } = check;
+        Checked { report: Report::new(findings), summary, stats, division, degraded }
     }
 }
 

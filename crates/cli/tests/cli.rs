@@ -5,12 +5,14 @@
 #[path = "support/schema.rs"]
 mod schema;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use fsmend_testkit::host::skip;
 use fsmend_testkit::process::{Ended, Limits, run_limited};
 use schema::valid_report;
+use serde_json::Value;
 
 fn fsmend(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fsmend")).args(arguments).env_remove("NO_COLOR").output().unwrap()
@@ -51,12 +53,13 @@ impl Drop for Scratch {
 
 #[test]
 fn usage_errors_exit_16() {
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 15] = [
         &[],
         &["frobnicate"],
         &["check"],
         &["check", "--threads", "0", "x"],
         &["check", "--threads", "many", "x"],
+        &["check", "--schedule", "pipeline", "x"],
         &["check", "--memory", "lots", "x"],
         &["check", "--read-limit", "0", "x"],
         &["repair", "--read-limit", "fast", "x"],
@@ -149,6 +152,64 @@ fn the_document_is_the_same_at_any_number_of_threads() {
     for threads in ["2", "7", "64"] {
         assert_eq!(document(threads), one, "{threads} threads");
     }
+}
+
+#[test]
+fn the_document_is_the_same_in_every_mode() {
+    let options = ["check", "--format", "json", "--memory", "8G", "--threads", "3", "--schedule"];
+    let document = |mode| fsmend(&[&options[..], &[mode, EXAMPLE]].concat()).stdout;
+    let one = document("serial");
+    valid_report(std::str::from_utf8(&one).unwrap());
+    for mode in ["data", "pipeline-equal", "pipeline=1:2", "pipeline=2:1", "dynamic", "resource-aware"] {
+        assert_eq!(document(mode), one, "{mode}");
+    }
+}
+
+#[test]
+fn a_trace_holds_every_batch_of_every_phase() {
+    let trace = Scratch::new("trace.json", b"");
+    let plain = fsmend(&["check", "--threads", "2", EXAMPLE]);
+    let output = fsmend(&["check", "--threads", "2", "--trace", trace.path(), EXAMPLE]);
+    assert_eq!((output.status, stderr(&output)), (plain.status, ""));
+    let document: Value = serde_json::from_slice(&std::fs::read(trace.path()).unwrap()).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    let of = |category: &str| events.iter().filter(|event| event["cat"] == category).collect::<Vec<_>>();
+    for event in events {
+        let is_complete = event["ts"].is_number() && event["dur"].is_number() && event["tid"].is_u64();
+        let is_name = event["ph"] == "M" && event["args"]["name"].is_string();
+        assert!(event["pid"].is_u64() && (is_name || event["ph"] == "X" && is_complete), "{event}");
+    }
+    let names = |events: &[&Value]| {
+        events.iter().map(|event| event["name"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    for phase in ["opening", "scan", "suspects", "links", "bitmaps", "names"] {
+        assert!(names(&of("phase")).contains(phase), "{phase}");
+    }
+    for stage in ["inode tables", "directories", "bitmaps"] {
+        assert!(names(&of("batch")).contains(stage), "{stage}");
+    }
+    let read = |event: &&Value| event["args"]["bytes"].as_u64().unwrap();
+    assert!(of("batch").iter().map(read).sum::<u64>() > 100_000, "inode tables and directories were read");
+    assert!(of("batch").iter().all(|batch| inside_a_phase(batch, &of("phase"))));
+    let fraction = document["otherData"]["targets"][0]["serial_fraction"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&fraction));
+}
+
+/// Whether an event lies within a phase, rounding aside.
+fn inside_a_phase(event: &Value, phases: &[&Value]) -> bool {
+    let span = |event: &Value| {
+        let (start, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+        (start, start + length)
+    };
+    let (start, end) = span(event);
+    phases.iter().map(|phase| span(phase)).any(|(from, to)| from <= start + 0.01 && end <= to + 0.01)
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_spoils_no_check() {
+    let output = fsmend(&["check", "--trace", "/no/such/folder/trace.json", EXAMPLE]);
+    assert_eq!(code(&output), 4);
+    assert!(stderr(&output).contains("the trace /no/such/folder/trace.json cannot be written"));
 }
 
 #[test]

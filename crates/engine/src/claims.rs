@@ -3,8 +3,8 @@
 //! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks
 //! are claimed. Claims are set a word at a time with one atomic operation; nothing is locked.
 
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::Budget;

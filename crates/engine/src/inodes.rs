@@ -5,8 +5,9 @@
 //! asker has to certify later (pFSCK §5.2.2). Published kinds and link counts may still be changed, atomically, by
 //! the inspection of suspects; what the chunk covers may not.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use crate::sync::{Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use fsmend_base::InodeNo;
 

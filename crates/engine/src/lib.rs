@@ -4,17 +4,24 @@
 pub mod allowance;
 pub mod budget;
 pub mod claims;
+pub mod clock;
 pub mod cores;
 pub mod edits;
 pub mod inodes;
+#[cfg(all(test, feature = "model"))]
+mod model;
 pub mod pool;
 pub mod problem;
 pub mod progress;
 pub mod report;
+mod sync;
+pub mod trace;
 pub mod tree;
 
 pub use allowance::Allowance;
 pub use budget::Budget;
+pub use clock::Clock;
 pub use edits::{Edit, Edits, Layer};
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};
 pub use progress::Progress;
+pub use trace::Trace;

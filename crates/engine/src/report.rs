@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::pool::Mode;
 use crate::problem::{Findings, Problem, Row, Severity};
 
 /// All problems of one row.
@@ -154,6 +155,21 @@ pub struct StageStats {
     pub requests: u64,
     /// Records looked at.
     pub items: u64,
+}
+
+/// How the work of a run was divided. Shown only with `--stats`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Division {
+    /// How workers were divided between the stages.
+    pub mode: Mode,
+    /// How many there were.
+    pub workers: usize,
+    /// Entries whose certification had to wait for what they lead to.
+    pub waited: u64,
+    /// Most of them that waited at the same time.
+    pub waited_at_once: u64,
+    /// Room for those that wait.
+    pub waiting_max: u64,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use fsmend_base::InodeNo;
 
 use crate::claims::SharedBitmap;
 use crate::inodes::{DirectoryFact, InodeTable, Kind};
-use crate::pool::{self, Crew};
+use crate::pool::{self, Crew, Stage};
 
 /// What the tree check finds about one directory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,7 +33,7 @@ const CHUNKS_PER_SLICE: usize = 4;
 /// Directories deeper than this below the root are left to the exact walk.
 const DEPTH_MAX: usize = 1 << 16;
 
-/// Checks the tree below `root` once all directories have been scanned, by `crew`. The findings come in ascending
+/// Checks the tree below `root` once all directories have been scanned, with this crew. The findings come in ascending
 /// order of the directory. The root's parent is the root.
 pub fn check(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> Vec<TreeFinding> {
     if is_sound(inodes, root, crew, cancel) { Vec::new() } else { walk(inodes, root) }
@@ -45,14 +45,22 @@ fn is_sound(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicB
     let connected = SharedBitmap::new(u64::from(inodes.inodes_count()) + 1);
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
     let start = |_worker| (true, Vec::new());
-    let verdicts = pool::run_slices(crew, &chunks, CHUNKS_PER_SLICE, cancel, start, |(sound, path), part| {
-        let directories = part.iter().flat_map(|chunk| inodes.directories_of_chunk(*chunk));
-        for directory in directories {
-            *sound = *sound
-                && (directory.inode == root.0 || parents_agree(directory))
-                && climb(inodes, root, directory, &connected, path);
-        }
-    });
+    let verdicts = pool::run_slices(
+        crew,
+        &[Stage { name: "tree", pass: 0 }],
+        &chunks,
+        CHUNKS_PER_SLICE,
+        cancel,
+        start,
+        |(sound, path), part| {
+            let directories = part.iter().flat_map(|chunk| inodes.directories_of_chunk(*chunk));
+            for directory in directories {
+                *sound = *sound
+                    && (directory.inode == root.0 || parents_agree(directory))
+                    && climb(inodes, root, directory, &connected, path);
+            }
+        },
+    );
     verdicts.into_iter().all(|(sound, _)| sound)
 }
 

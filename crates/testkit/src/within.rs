@@ -45,6 +45,7 @@ pub fn options(manner: Manner) -> CheckOptions {
         meter: Meter::default,
         schedule: manner.schedule,
         allowance: None,
+        trace: None,
         stage_clock: None,
         repair: None,
     }

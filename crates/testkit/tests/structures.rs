@@ -61,6 +61,7 @@ fn planned(image: &[u8], block: Option<u64>) -> Repair {
         repair: None,
         schedule: Default::default(),
         allowance: None,
+        trace: None,
     };
     let options = RepairOptions { check, wishes: Wishes::default() };
     plan(&device, &options, &Progress::new(), &AtomicBool::new(false))

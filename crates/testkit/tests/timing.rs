@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fsmend_base::SeededRandom;
 use fsmend_device::{Device, MemoryDevice, OpenOptions, ReadBackend};
-use fsmend_engine::pool::Schedule;
+use fsmend_engine::pool::{Mode, Schedule};
 use fsmend_testkit::contents::Content;
 use fsmend_testkit::damage::{Damage, Survey};
 use fsmend_testkit::host::skip;
@@ -71,8 +71,14 @@ fn damaged(sound: &Survey, survey: &mut Survey, seed: u64) -> Vec<String> {
 fn manners(random: &mut SeededRandom) -> Vec<Manner> {
     let mut manners: Vec<Manner> =
         [2, 7, 64].into_iter().map(|threads| Manner { threads, ..Manner::default() }).collect();
+    // Every mode, with batches that are in nobody's favour.
+    let shares = Mode::Pipeline(1 + random.below(4) as u16, 1 + random.below(4) as u16);
+    for mode in [Mode::Serial, Mode::Data, Mode::PipelineEqual, shares, Mode::ResourceAware] {
+        let schedule = Schedule { mode, batch_max: 1 + random.below(8) as usize, ..Schedule::default() };
+        manners.push(Manner { threads: 2 + random.below(4) as usize, schedule, ..Manner::default() });
+    }
     for batch_max in [1, 2, 16, usize::MAX] {
-        let schedule = Schedule { shuffle: Some(random.next_u64()), batch_max };
+        let schedule = Schedule { shuffle: Some(random.next_u64()), batch_max, ..Schedule::default() };
         let threads = 1 + random.below(3) as usize;
         manners.push(Manner { threads, schedule, ..Manner::default() });
     }

@@ -2,6 +2,7 @@
 
 mod aged;
 mod check;
+mod curve;
 mod estimate;
 mod floor;
 mod fragmented;
@@ -13,7 +14,9 @@ mod one_damage;
 mod populate;
 mod repair;
 mod repair_fields;
+mod replay;
 mod report;
+mod scaling;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +32,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
+        ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(

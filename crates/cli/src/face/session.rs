@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
-use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
@@ -222,9 +221,10 @@ impl Session {
             backend: ReadBackend::Auto,
             repair: None,
             meter: machine::meter,
-            stage_clock: (self.options.timing > 1).then_some(machine::STAGE_CLOCK),
-            schedule: Schedule::default(),
+            stage_clock: Some(machine::STAGE_CLOCK),
+            schedule: machine::schedule(None, false),
             allowance: None,
+            trace: None,
             want_all_paths: true,
         })
     }

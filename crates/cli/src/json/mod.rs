@@ -10,7 +10,7 @@ mod tests;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_engine::report::{Division, Report, StageStats, Summary};
 use fsmend_engine::{Object, Problem, Value};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
@@ -96,7 +96,7 @@ fn target(outcome: &Outcome, with_stats: bool) -> Members<'_> {
     match &outcome.result {
         Ok(Answer::Checked(checked)) => {
             target.0.extend(checked_members(checked).0);
-            target.push_some("stats", with_stats.then(|| stats(&checked.stats, outcome.wall)));
+            target.push_some("stats", with_stats.then(|| stats(checked, outcome.wall)));
         }
         Ok(Answer::Estimated(estimate)) => target.push_some("estimate", Some(estimate_json(estimate))),
         Err(refusal) => target.0.extend(refused_members(refusal, &outcome.found_before).0),
@@ -201,9 +201,20 @@ fn estimate_json(estimate: &Estimate) -> Json {
     })
 }
 
-fn stats(stages: &[StageStats], wall: Duration) -> Json {
-    let stages: Vec<Json> = stages.iter().map(stage).collect();
-    json!({"wall_ns": nanoseconds(wall), "stages": stages})
+fn stats(checked: &Checked, wall: Duration) -> Json {
+    let stages: Vec<Json> = checked.stats.iter().map(stage).collect();
+    let Division { mode, workers, waited, waited_at_once, waiting_max } = checked.division;
+    json!({
+        "wall_ns": nanoseconds(wall),
+        "schedule": mode.to_string(),
+        "workers": workers,
+        "delayed_certification": {
+            "entries": waited,
+            "most_at_once": waited_at_once,
+            "room": waiting_max,
+        },
+        "stages": stages,
+    })
 }
 
 fn stage(stage: &StageStats) -> Json {

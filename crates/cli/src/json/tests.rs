@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_engine::report::{Report, StageStats, Summary};
+use fsmend_engine::pool::Mode;
+use fsmend_engine::report::{Division, Report, StageStats, Summary};
 use fsmend_engine::{Findings, Problem, Value};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
@@ -33,9 +34,18 @@ fn checked(problems: u64) -> Outcome {
     }
     let summary = Summary { kind: "ext4", features: "extent 64bit".to_owned(), ..Summary::default() };
     let stats = vec![StageStats { name: "directories", ..StageStats::default() }];
-    let checked =
-        Checked { report: Report::new(findings), summary, stats, degraded: vec!["Less.".to_owned()] };
+    let checked = Checked {
+        report: Report::new(findings),
+        summary,
+        stats,
+        division: division(),
+        degraded: vec!["Less.".to_owned()],
+    };
     outcome(Ok(Answer::Checked(Box::new(checked))))
+}
+
+fn division() -> Division {
+    Division { mode: Mode::Data, workers: 2, waited: 7, waited_at_once: 7, waiting_max: 1000 }
 }
 
 fn outcome(result: Result<Answer, Refusal>) -> Outcome {

@@ -2,6 +2,7 @@
 
 mod groups;
 mod load;
+mod schedule;
 #[cfg(test)]
 pub mod testing;
 
@@ -11,21 +12,21 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use fsmend_device::Pace;
-use fsmend_ext_check::run::{Meter, StageClock};
+use fsmend_engine::Clock;
+use fsmend_ext_check::run::Meter;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
 use groups::Groups;
 pub use load::Load;
+pub use schedule::schedule;
 
 /// Taken when nothing can be learned about memory, and the least that is taken by default if that is not too much.
 const MEMORY_MIN: u64 = 64 << 20;
 
 /// The clocks of one thread.
-pub const STAGE_CLOCK: StageClock = StageClock {
-    wall: || nanoseconds(ClockId::Monotonic),
-    thread_cpu: || nanoseconds(ClockId::ThreadCPUTime),
-};
+pub const STAGE_CLOCK: Clock =
+    Clock { wall: || nanoseconds(ClockId::Monotonic), thread_cpu: || nanoseconds(ClockId::ThreadCPUTime) };
 
 /// The clocks of this process.
 pub fn meter() -> Meter {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, ReadLimit, WriteOptions};
 use fsmend_engine::Progress;
-use fsmend_engine::pool::Schedule;
+use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
@@ -187,13 +187,16 @@ fn in_background<T: Send>(
     work_out: impl FnOnce(&RepairOptions) -> Result<T, Refused> + Send,
 ) -> Result<T, Refused> {
     let mut options = repair_options(arguments, work.limit.as_ref()).map_err(plain)?;
-    if !arguments.background {
-        return work_out(&options);
-    }
-    background::run(options.check.threads, |allowance| {
-        options.check.allowance = Some(allowance);
+    let (threads, mode) = (options.check.threads, options.check.schedule.mode);
+    let within = |allowance| {
+        options.check.allowance = allowance;
         work_out(&options)
-    })
+    };
+    match mode {
+        _ if arguments.background => background::run(threads, |allowance| within(Some(allowance))),
+        Mode::ResourceAware => background::follow_idle(threads, |allowance| within(Some(allowance))),
+        _ => within(None),
+    }
 }
 
 fn plain(refusal: Refusal) -> Refused {
@@ -238,9 +241,10 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
         },
         repair: None,
         meter: machine::meter,
-        stage_clock: None,
-        schedule: Schedule::default(),
+        stage_clock: Some(machine::STAGE_CLOCK),
+        schedule: machine::schedule(None, arguments.background),
         allowance: None,
+        trace: None,
         want_all_paths: true,
     }
 }

@@ -95,6 +95,7 @@ fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String 
     if layout.stats {
         text.push('\n');
         text.push_str(&stats::table(&checked.stats, outcome.wall, layout.style));
+        text.push_str(&layout.style.wrap("", &stats::division(&checked.division)));
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fsmend_engine::report::StageStats;
+use fsmend_engine::report::{Division, StageStats};
 
 use crate::numbers::{bytes, duration, rate, thousands};
 use crate::style::{Paint, Style};
@@ -28,6 +28,22 @@ pub fn table(stages: &[StageStats], wall: Duration, style: Style) -> String {
         text.push('\n');
     }
     text
+}
+
+/// How the work was divided, in a sentence or two.
+pub fn division(division: &Division) -> String {
+    let Division { mode, workers, waited, waited_at_once, waiting_max } = division;
+    let workers = format!("Schedule {mode}, {workers} {}.", if *workers == 1 { "worker" } else { "workers" });
+    let waiting = match waited {
+        0 => "No entry waited to be certified.".to_owned(),
+        _ => format!(
+            "{} entries waited to be certified, at most {} at once (room for {}).",
+            thousands(*waited),
+            thousands(*waited_at_once),
+            thousands(*waiting_max)
+        ),
+    };
+    format!("{workers} {waiting}")
 }
 
 /// The first column to the left, the others to the right.

@@ -62,7 +62,13 @@ fn fixed(damaged: bool) -> Outcome {
         superblock_is_backup: damaged,
         ..Summary::default()
     };
-    let checked = Checked { report: Report::new(findings), summary, stats: stages(), degraded: Vec::new() };
+    let checked = Checked {
+        report: Report::new(findings),
+        summary,
+        stats: stages(),
+        division: Default::default(),
+        degraded: Vec::new(),
+    };
     outcome(Ok(Answer::Checked(Box::new(checked))))
 }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend};
+use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::pool::{self, Stage};
 use fsmend_engine::tree::{self, TreeFinding};
-use fsmend_engine::{Findings, pool};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
@@ -176,6 +177,7 @@ impl CrossCheck<'_> {
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
             self.means.crew(),
+            &[Stage { name: "doubtful names", pass: 0 }],
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,

@@ -19,7 +19,7 @@ use fsmend_ext_format::group::BG_BLOCK_UNINIT;
 use crate::plan::{Means, Plan, Shortages};
 use crate::run::CheckOptions;
 use crate::scan::foresight::{directories, mapped_blocks};
-use crate::scan::{STAGE_NAMES, Scan, ScanOutcome};
+use crate::scan::{STAGES, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
 
 /// One group in use of so many is tried.
@@ -99,6 +99,8 @@ pub fn estimate(
     let means = Means {
         plan: &plan,
         allowance: options.allowance.as_deref(),
+        clock: options.stage_clock,
+        trace: None,
         budget: &budget,
         shortages: &shortages,
         cancel,
@@ -159,30 +161,25 @@ fn trial(
     options: &CheckOptions,
     means: Means<'_>,
     sample: &[u32],
-) -> ([Cost; STAGE_NAMES.len()], f64) {
+) -> ([Cost; STAGES.len()], f64) {
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
     let inodes = InodeTable::within(means.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     let claims = Claims::within(means.budget, fs.geometry.clusters_count());
     // As before any scan; it also brings in the pages of the bitmap, which would else be paid for by the sample alone.
-    run::claim_static(fs, &claims);
-    let scan = Scan::new(fs, &inodes, &claims, &progress, options.backend, means, true);
+    run::claim_static(fs, &claims, means);
+    let scan = Scan::new(fs, &inodes, &claims, &progress, options.backend, means, (options.schedule, true));
     let outcome: ScanOutcome = scan.sampling(sample).run().unwrap_or_default();
     let stage = |index: usize| Cost {
-        nanoseconds: progress.stage(STAGE_NAMES[index]).spent() as f64,
+        nanoseconds: progress.stage(STAGES[index].name).spent() as f64,
         bytes: outcome.costs[index].bytes as f64,
         requests: outcome.costs[index].requests as f64,
     };
-    let mapped = progress.stage(STAGE_NAMES[1]).done() as f64;
+    let mapped = progress.stage(STAGES[1].name).done() as f64;
     ([stage(0), stage(1), stage(2)], mapped)
 }
 
 /// What the stages will take for all groups.
-fn whole(
-    fs: &Fs<'_>,
-    (trial, mapped): (&[Cost; STAGE_NAMES.len()], f64),
-    all: &Amounts,
-    tried: &Amounts,
-) -> Cost {
+fn whole(fs: &Fs<'_>, (trial, mapped): (&[Cost; STAGES.len()], f64), all: &Amounts, tried: &Amounts) -> Cost {
     let ratio = |all: f64, tried: f64| if tried > 0.0 { all / tried } else { 1.0 };
     let maps = match mapped_blocks(fs) {
         Some(blocks) => ratio(blocks as f64, mapped),

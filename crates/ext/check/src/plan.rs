@@ -14,7 +14,7 @@ use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::BYTES_PER_INODE;
 use fsmend_engine::pool::Crew;
 use fsmend_engine::problem::KEPT_PER_ROW;
-use fsmend_engine::{Allowance, Budget};
+use fsmend_engine::{Allowance, Budget, Clock, Trace};
 use fsmend_ext_format::geometry::Geometry;
 
 use crate::run::CheckOptions;
@@ -89,6 +89,10 @@ pub struct Means<'a> {
     pub plan: &'a Plan,
     /// How many workers may be at work.
     pub allowance: Option<&'a Allowance>,
+    /// Measures what things cost.
+    pub clock: Option<Clock>,
+    /// Where what happens is written down.
+    pub trace: Option<&'a Trace>,
     /// What grows with what is found is charged to it.
     pub budget: &'a Arc<Budget>,
     /// Where it says what it ran short of.
@@ -100,7 +104,8 @@ pub struct Means<'a> {
 impl<'a> Means<'a> {
     /// Who does the work.
     pub fn crew(self) -> Crew<'a> {
-        Crew { workers: self.plan.workers, allowance: self.allowance }
+        let Means { allowance, clock, trace, .. } = self;
+        Crew { workers: self.plan.workers, allowance, clock, trace }
     }
 }
 
@@ -116,7 +121,7 @@ impl Plan {
             let taken = budget.limit() - budget.free();
             return Err(too_small(budget, taken.saturating_add(expected).saturating_add(least)));
         }
-        let wanted = options.threads.max(1) as u64;
+        let wanted = options.schedule.mode.workers(options.threads) as u64;
         let worker_min = BatchReader::BUFFER_BYTES_MIN as u64
             + WORKER_BYTES / 2
             + chunk_bytes

@@ -10,9 +10,10 @@ use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::pool::Schedule;
-use fsmend_engine::report::{StageStats, Summary};
-use fsmend_engine::{Allowance, Budget, Findings, Problem, Progress, Row};
+use fsmend_engine::pool::{self, Schedule, Stage};
+use fsmend_engine::report::{Division, StageStats, Summary};
+use fsmend_engine::trace::{Kind, Moment};
+use fsmend_engine::{Allowance, Budget, Clock, Findings, Problem, Progress, Row, Trace};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
@@ -27,8 +28,7 @@ use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::repair::{self, Remains, Wishes};
 use crate::resize_inode::ResizeInode;
-pub use crate::scan::StageClock;
-use crate::scan::{STAGE_NAMES, Scan, ScanOutcome, StageCost, take_census};
+use crate::scan::{STAGES, Scan, ScanOutcome, StageCost, take_census};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{
     Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
@@ -38,6 +38,8 @@ use crate::{
 /// Nanoseconds that the comparison of links takes for an inode, used or not, and that of bitmaps for a group, at a first guess.
 const LINK_COST: u64 = 3;
 const BITMAP_COST: u64 = 25_000;
+/// Words of the bitmap of static metadata that one worker claims in one go.
+const WORDS_AT_ONCE: u64 = 1 << 14;
 
 /// What the caller wants of a run.
 #[derive(Clone)]
@@ -63,12 +65,15 @@ pub struct CheckOptions {
     pub repair: Option<Wishes>,
     /// Reads the clocks; checks never do it themselves.
     pub meter: fn() -> Meter,
-    /// Clocks for the stages that run side by side, when their costs are wanted.
-    pub stage_clock: Option<StageClock>,
-    /// In which order work is taken. Other than the default, for tests only.
+    /// Clocks that measure what batches cost, by which workers are divided between the stages. Without them, all things
+    /// are taken to cost the same, and the costs of the stages that run side by side stay unknown.
+    pub stage_clock: Option<Clock>,
+    /// How workers are divided between the stages, and in which order work is taken.
     pub schedule: Schedule,
     /// How many of the workers may be at work, when somebody decides that while the run goes on.
     pub allowance: Option<Arc<Allowance>>,
+    /// Where what happens when is written down, if that is wanted.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// The clocks of the process at one moment, all counted from any fixed point.
@@ -91,6 +96,8 @@ pub struct CheckReport {
     pub summary: Summary,
     /// What it cost.
     pub stats: Vec<StageStats>,
+    /// How the work was divided.
+    pub division: Division,
     /// What had to be left out or done in a poorer way to stay within the budget, in sentences.
     pub degraded: Vec<String>,
     /// In a repair: what has to be written to the device of an external journal.
@@ -138,7 +145,7 @@ fn check_from(
     findings: &mut Findings,
 ) -> Result<CheckReport, Refusal> {
     let counted = Arc::new(Counted::new(Arc::clone(device)));
-    let mut laps = Laps::new(options.meter, Arc::clone(&counted));
+    let mut laps = Laps::new(options, Arc::clone(&counted));
     let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(counted);
     let budget = Arc::new(Budget::new(options.memory));
     let mut choice = options.superblock;
@@ -307,13 +314,20 @@ fn check_settled(
     (progress, cancel): (&Progress, &AtomicBool),
     (early, released, on_disk): (Findings, QuotaUsage, StoredTotals),
     budget: &Arc<Budget>,
-    laps: &mut Laps,
+    laps: &mut Laps<'_>,
 ) -> Result<(CheckReport, Option<(Facts, Remains)>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
-    let means =
-        Means { plan: &plan, allowance: options.allowance.as_deref(), budget, shortages: &shortages, cancel };
+    let means = Means {
+        plan: &plan,
+        allowance: options.allowance.as_deref(),
+        clock: options.stage_clock,
+        trace: options.trace.as_deref(),
+        budget,
+        shortages: &shortages,
+        cancel,
+    };
     let gathers = options.repair.is_some();
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
@@ -324,11 +338,20 @@ fn check_settled(
     stop_if(cancel)?;
     plan::stop_if_exhausted(budget)?;
     plan.scan_is_over(budget);
-    laps.side_by_side(&STAGE_NAMES, &outcome.costs);
+    laps.side_by_side(&outcome.costs);
     let mut tree = Reservation::new(budget);
     tree.set(inodes.directory_count() * plan::TREE_BYTES_PER_DIRECTORY);
     plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
+    let waited = outcome.waited;
+    let division = Division {
+        mode: options.schedule.mode,
+        workers: plan.workers,
+        waited,
+        // They all wait for the last inode table.
+        waited_at_once: waited,
+        waiting_max: (plan.pending as u64).saturating_mul(plan.workers as u64),
+    };
     let mut cross = CrossCheck {
         fs,
         inodes,
@@ -384,7 +407,10 @@ fn check_settled(
     let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
     remains.is_damaged = is_damaged || improves;
     let remains = (gathers && (improves || !findings.is_empty())).then_some(((inodes, claims), remains));
-    Ok((CheckReport { findings, summary, stats: laps.take(), degraded, ..CheckReport::default() }, remains))
+    Ok((
+        CheckReport { findings, summary, stats: laps.take(), division, degraded, ..CheckReport::default() },
+        remains,
+    ))
 }
 
 /// What comes behind the scan, as far as progress knows it.
@@ -394,7 +420,7 @@ impl<'a> Behind<'a> {
     /// Announces it.
     fn new(fs: &Fs<'_>, progress: &'a Progress, workers: usize) -> Self {
         // The stages of the scan come first.
-        for name in STAGE_NAMES {
+        for Stage { name, .. } in STAGES {
             progress.stage(name);
         }
         let links = progress.stage("links");
@@ -426,13 +452,12 @@ fn scan(
     for fast_maps in [true, false] {
         let inodes = InodeTable::within(means.budget, inodes_count, inodes_per_group);
         let claims = Claims::within(means.budget, fs.geometry.clusters_count());
-        claim_static(fs, &claims);
+        claim_static(fs, &claims, means);
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
-        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps)
-            .scheduled(options.schedule)
-            .timed(options.stage_clock)
+        let how = (options.schedule, fast_maps);
+        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, how)
             .mending(options.repair.is_some())
             .run();
         if let Some(outcome) = outcome {
@@ -459,15 +484,20 @@ fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &ResizeInode) -> BTreeSet
 
 /// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
 /// one cluster, which is legal: each is claimed once.
-pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims) {
+pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
-        for index in 0..words {
-            match fs.metadata.load_word(index) {
-                0 => {}
-                mask => drop(claims.claim_word(index, mask)),
+        let claim_part = |(): &mut (), starts: &[u64]| {
+            let indices = starts.iter().flat_map(|start| *start..(start + WORDS_AT_ONCE).min(words));
+            for (index, mask) in indices.map(|index| (index, fs.metadata.load_word(index))) {
+                if mask != 0 {
+                    claims.claim_word(index, mask);
+                }
             }
-        }
+        };
+        let starts: Vec<u64> = (0..words).step_by(WORDS_AT_ONCE as usize).collect();
+        let stage = &[Stage { name: "static metadata", pass: 0 }];
+        pool::run_slices(means.crew(), stage, &starts, 1, &AtomicBool::new(false), |_| (), claim_part);
         return;
     }
     let mut last = None;
@@ -492,7 +522,10 @@ fn stop_if(cancel: &AtomicBool) -> Result<(), Refusal> {
 }
 
 /// Statistics of consecutive stages.
-struct Laps {
+struct Laps<'t> {
+    trace: Option<&'t Trace>,
+    /// When the current phase began, if a trace is wanted.
+    phase: Option<Moment>,
     meter: fn() -> Meter,
     device: Arc<Counted<Arc<dyn Device>>>,
     last: Meter,
@@ -500,13 +533,24 @@ struct Laps {
     stats: Vec<StageStats>,
 }
 
-impl Laps {
-    fn new(meter: fn() -> Meter, device: Arc<Counted<Arc<dyn Device>>>) -> Self {
-        Laps { meter, device, last: meter(), last_read: (0, 0), stats: Vec::new() }
+impl<'t> Laps<'t> {
+    fn new(options: &'t CheckOptions, device: Arc<Counted<Arc<dyn Device>>>) -> Self {
+        let trace = options.trace.as_deref();
+        let (meter, phase) = (options.meter, trace.map(Trace::now));
+        Laps { trace, phase, meter, device, last: meter(), last_read: (0, 0), stats: Vec::new() }
+    }
+
+    /// Writes down the phase that ends, and begins the next one.
+    fn note(&mut self, name: &'static str) {
+        if let (Some(trace), Some(start)) = (self.trace, self.phase) {
+            trace.end(Kind::Phase, name, 0, start);
+            self.phase = Some(trace.now());
+        }
     }
 
     /// Ends a stage that ran by itself.
     fn lap(&mut self, name: &'static str, items: u64) {
+        self.note(name);
         let (now, (bytes, requests)) = ((self.meter)(), self.device.total());
         self.stats.push(StageStats {
             name,
@@ -521,10 +565,11 @@ impl Laps {
     }
 
     /// Ends stages that ran side by side, each with its own account.
-    fn side_by_side(&mut self, names: &[&'static str], costs: &[StageCost]) {
+    fn side_by_side(&mut self, costs: &[StageCost]) {
+        self.note("scan");
         let now = (self.meter)();
-        self.stats.extend(names.iter().zip(costs).map(|(name, cost)| StageStats {
-            name,
+        self.stats.extend(STAGES.iter().zip(costs).map(|(stage, cost)| StageStats {
+            name: stage.name,
             wall_ns: cost.span.map_or(0, |(start, end)| end.saturating_sub(start)),
             cpu_ns: cost.cpu_ns,
             peak_memory: now.peak_memory,

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind, mark};
-use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT};
@@ -18,6 +18,8 @@ use crate::Fs;
 
 /// Groups that one worker takes at a time.
 const GROUPS_PER_SLICE: usize = 16;
+/// The work of all that goes group by group.
+const BITMAPS: [Stage; 1] = [Stage { name: "bitmaps", pass: 0 }];
 
 /// What is free and used, all groups together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +69,7 @@ pub fn check(
     let room = findings.room();
     let states = pool::run_slices(
         crew,
+        &BITMAPS,
         &groups,
         GROUPS_PER_SLICE,
         cancel,

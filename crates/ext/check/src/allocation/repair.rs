@@ -8,7 +8,7 @@ use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawG
 use std::sync::atomic::AtomicBool;
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{Comparison, GROUPS_PER_SLICE, Totals, Words};
+use super::{BITMAPS, Comparison, GROUPS_PER_SLICE, Totals, Words};
 use crate::repair::Mender;
 
 /// What one group comes to.
@@ -43,6 +43,7 @@ fn settle_all(mender: &Mender<'_>) -> Vec<Settled> {
     let never = AtomicBool::new(false);
     let parts = pool::run_slices(
         Crew::of(mender.workers),
+        &BITMAPS,
         &groups,
         GROUPS_PER_SLICE,
         &never,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_engine::problem::escape_name;
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::special;
@@ -110,8 +110,15 @@ impl Paths {
             let search = |found: &mut Paths, part: &[InodeNo]| {
                 part.iter().for_each(|holder| found.add_names(fs, *holder, &files, limit));
             };
-            let parts =
-                pool::run_slices(crew, &holders, HOLDERS_PER_SLICE, cancel, |_| Paths::default(), search);
+            let parts = pool::run_slices(
+                crew,
+                &[Stage { name: "names", pass: 0 }],
+                &holders,
+                HOLDERS_PER_SLICE,
+                cancel,
+                |_| Paths::default(),
+                search,
+            );
             parts.into_iter().for_each(|part| paths.absorb(part, limit));
         }
         let holders = paths.names.values().flatten().map(|(holder, _)| *holder);

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
-use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, special};
@@ -27,7 +27,7 @@ const CHUNKS_PER_SLICE: usize = 4;
 /// A count that is not the number of names: inode, fact, stored and observed count.
 type Wrong = (InodeNo, InodeFact, u16, u64);
 
-/// Compares the counts of all inodes in use, by `crew`. Returns how many inodes without a name have to go to
+/// Compares the counts of all inodes in use, with this crew. Returns how many inodes without a name have to go to
 /// lost+found.
 pub fn check(
     fs: &Fs<'_>,
@@ -49,6 +49,7 @@ pub fn check(
     };
     let lists = pool::run_slices(
         crew,
+        &[Stage { name: "links", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE,
         cancel,

@@ -29,7 +29,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::pool::{self, Crew, Stage};
 
 use crate::Fs;
 use crate::inode;
@@ -111,6 +111,7 @@ impl Search<'_> {
         let chunks: Vec<u32> = (0..self.inodes.chunk_count()).collect();
         let found = pool::run_slices(
             self.crew,
+            &[Stage { name: "owners", pass: 0 }],
             &chunks,
             GROUPS_PER_SLICE,
             self.cancel,

@@ -9,7 +9,7 @@ use super::{Batch, DIRECTORIES, Scan, Worker};
 use crate::fast::directory::DirectoryProof;
 use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::plan::Means;
-use crate::reading::{announce_blocks, read_blocks};
+use crate::reading::{announce_blocks, read_within};
 
 /// Most directories in a batch.
 const DIRECTORIES_PER_BATCH: usize = 512;
@@ -45,8 +45,8 @@ impl<'a> Scan<'a> {
         let weight = jobs.iter().map(DirectoryJob::weight).sum();
         let (single, several): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.runs.is_empty());
         let blocks: Vec<u64> = single.iter().map(|job| job.first_block).collect();
-        let Worker { reader, directory: proof, outcome, .. } = worker;
-        let reading = read_blocks(reader, self.fs, &blocks, &mut |index, result| {
+        let Worker { reader, window, directory: proof, outcome, .. } = worker;
+        let reading = read_within(window, reader, self.fs, &blocks, &mut |index, result| {
             let job = &single[index];
             proof.clear();
             let proved = result.is_ok_and(|block| job.prove_single(&self.directory_prover, block, proof));

@@ -1,38 +1,39 @@
 //! How much work the stages will have, as far as that can be told before they have it, and what a unit of it costs.
 
+use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::incompat;
 
-use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGE_NAMES, Scan};
+use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGES, Scan};
 use crate::Fs;
 use crate::fast::ledger::WEIGHT_PER_BLOCK;
 
 /// First guesses in nanoseconds of one worker, from warm runs: an inode, a block that a map leads to, a 16th of a directory block.
 /// They matter until a run has measured its own costs.
-const COSTS: [u64; STAGE_NAMES.len()] = [120, 7, 60];
+const COSTS: [u64; STAGES.len()] = [120, 7, 60];
 
 impl Scan<'_> {
     /// Says what is known before the scan of `groups`: descriptors count directories; without extents, whatever is in use has a
     /// place in some map.
     pub(super) fn foresee(&self, groups: &[u32]) {
         let workers = self.means.plan.workers;
-        for (name, cost) in STAGE_NAMES.iter().zip(COSTS) {
+        for (Stage { name, .. }, cost) in STAGES.iter().zip(COSTS) {
             self.progress.stage(name).guess_cost(cost, workers);
         }
         self.progress
-            .stage(STAGE_NAMES[DIRECTORIES])
+            .stage(STAGES[DIRECTORIES].name)
             .foresee(directories(self.fs, groups) * WEIGHT_PER_BLOCK);
         if self.sample.is_none()
             && let Some(mapped) = mapped_blocks(self.fs)
         {
-            self.progress.stage(STAGE_NAMES[MAPS]).foresee(mapped);
+            self.progress.stage(STAGES[MAPS].name).foresee(mapped);
         }
     }
 
     /// Once part of the tables is through, the rest will hold as many maps in proportion, and directories as large.
     pub(super) fn foresee_more(&self) {
-        let tables = self.progress.stage(STAGE_NAMES[INODE_TABLES]);
+        let tables = self.progress.stage(STAGES[INODE_TABLES].name);
         let (done, all) = (tables.done().max(1), tables.announced());
-        let maps = self.progress.stage(STAGE_NAMES[MAPS]);
+        let maps = self.progress.stage(STAGES[MAPS].name);
         if mapped_blocks(self.fs).is_none() {
             maps.foresee((u128::from(maps.announced()) * u128::from(all) / u128::from(done)) as u64);
         }
@@ -40,7 +41,7 @@ impl Scan<'_> {
 
     /// Nothing more will come.
     pub(super) fn all_is_known(&self) {
-        STAGE_NAMES.iter().for_each(|name| self.progress.stage(name).foresee(0));
+        STAGES.iter().for_each(|stage| self.progress.stage(stage.name).foresee(0));
     }
 }
 

@@ -15,7 +15,8 @@ use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
-use fsmend_engine::pool::{self, Queues, Schedule, StageIndex};
+use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
+use fsmend_engine::trace::Work;
 
 use crate::Fs;
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
@@ -24,17 +25,24 @@ use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::WalkItem;
 use crate::inode::{Census, Inspection};
 use crate::plan::Means;
-use crate::reading::DEPTH;
+use crate::reading::{DEPTH, Window};
 
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, StageClock, StageCost, charge, units_of};
+pub use outcome::{ScanOutcome, StageCost, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
 const DIRECTORIES: StageIndex = 2;
-/// What the stages are called.
-pub const STAGE_NAMES: [&str; 3] = ["inode tables", "block maps", "directories"];
+/// The stages, and to which of the paper's two passes they belong.
+pub const STAGES: [Stage; 3] = [
+    Stage { name: "inode tables", pass: 0 },
+    Stage { name: "block maps", pass: 0 },
+    Stage { name: "directories", pass: 1 },
+];
+
+/// What waits for the last inode table.
+const CERTIFICATION: [Stage; 1] = [Stage { name: "delayed certification", pass: 1 }];
 
 enum Batch {
     InodeTable(GroupNo),
@@ -58,7 +66,6 @@ pub struct Scan<'a> {
     /// The same for inspections.
     nodes_inspected: AtomicU64,
     fast_maps: bool,
-    clock: Option<StageClock>,
     /// The first group whose inode table the kernel has not been told about.
     announced: AtomicU32,
     schedule: Schedule,
@@ -70,6 +77,8 @@ pub struct Scan<'a> {
 
 struct Worker<'a> {
     reader: BatchReader<'a>,
+    /// How far it reads ahead among directory blocks.
+    window: Window,
     proof: Proof,
     checksums: Vec<bool>,
     directory: DirectoryProof,
@@ -86,7 +95,7 @@ impl<'a> Scan<'a> {
         progress: &'a Progress,
         backend: ReadBackend,
         means: Means<'a>,
-        fast_maps: bool,
+        (schedule, fast_maps): (Schedule, bool),
     ) -> Self {
         Scan {
             fs,
@@ -94,16 +103,15 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::new(STAGE_NAMES.len(), means.cancel).with_bytes_max(means.plan.queue_bytes),
+            queues: Queues::scheduled(&STAGES, means.cancel, schedule, means.plan.queue_bytes),
             progress,
             backend,
             means,
             nodes_visited: AtomicU64::new(0),
             nodes_inspected: AtomicU64::new(0),
             fast_maps,
-            clock: None,
             announced: AtomicU32::new(0),
-            schedule: Schedule::default(),
+            schedule,
             mends: false,
             sample: None,
         }
@@ -115,23 +123,9 @@ impl<'a> Scan<'a> {
         self
     }
 
-    /// Takes batches in another order than the usual one.
-    pub fn scheduled(mut self, schedule: Schedule) -> Self {
-        let queues = Queues::scheduled(STAGE_NAMES.len(), self.means.cancel, schedule);
-        self.queues = queues.with_bytes_max(self.means.plan.queue_bytes);
-        self.schedule = schedule;
-        self
-    }
-
     /// Gathers what inspections mend, if `mends`.
     pub fn mending(mut self, mends: bool) -> Self {
         self.mends = mends;
-        self
-    }
-
-    /// Measures what each stage costs, if a clock is given.
-    pub fn timed(mut self, clock: Option<StageClock>) -> Self {
-        self.clock = clock;
         self
     }
 
@@ -152,33 +146,40 @@ impl<'a> Scan<'a> {
         }
         let start = |_worker| Worker {
             reader: BatchReader::with_buffers(self.fs.device, self.backend, DEPTH, plan.reader_bytes),
+            window: Window::default(),
             proof: Proof::default(),
             checksums: Vec::new(),
             directory: DirectoryProof::default(),
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
         };
-        let mut workers = pool::run(self.means.crew(), &self.queues, start, |worker, stage, batch| {
-            self.process(worker, stage, batch)
-        });
+        let crew = self.means.crew();
+        let mut workers =
+            pool::run(crew, &self.queues, start, |worker, stage, batch| self.process(worker, stage, batch));
         self.all_is_known();
         if self.sample.is_none() {
-            pool::each(&mut workers, |worker| self.certify(&mut worker.outcome));
+            pool::each(crew, &CERTIFICATION, &mut workers, |worker| self.certify(&mut worker.outcome));
         }
-        let mut outcome = ScanOutcome::with_room(plan.problems, self.mends);
+        let outcome = crew.merge("scan", || self.merged(workers));
+        (!self.is_crowded()).then_some(outcome)
+    }
+
+    fn merged(&self, workers: Vec<Worker<'a>>) -> ScanOutcome {
+        let mut outcome = ScanOutcome::with_room(self.means.plan.problems, self.mends);
         for worker in workers {
             // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
             let Worker { outcome: part, .. } = worker;
             outcome.absorb(part);
         }
         outcome.sort();
-        (!self.is_crowded()).then_some(outcome)
+        outcome
     }
 
     /// Certifies what had to wait, now that all facts are there. In which order does not matter (see
     /// [`ledger`](crate::fast::ledger)).
     fn certify(&self, outcome: &mut ScanOutcome) {
         let ledger = Ledger::new(&self.directory_prover, self.inodes);
+        outcome.waited += outcome.pending.len() as u64;
         outcome.guilty = ledger.certify_pending(std::mem::take(&mut outcome.pending));
     }
 
@@ -194,30 +195,31 @@ impl<'a> Scan<'a> {
     }
 
     fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
-        self.progress.stage(STAGE_NAMES[stage]).expect(weight);
+        self.progress.stage(STAGES[stage].name).expect(weight);
         self.queues.push_large(stage, weight, batch.bytes_held(), batch);
     }
 
-    fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) {
+    fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
         if self.means.budget.is_exhausted() {
             // The run is going to be refused.
-            return;
+            return Work::default();
         }
         let before = worker.outcome.costs[stage];
-        let start = self.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
+        let start = self.means.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
         let begun = self.progress.now();
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
             Batch::Maps(items) => self.maps(worker, &items),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
-        if let (Some(clock), Some((wall, cpu))) = (self.clock, start) {
+        if let (Some(clock), Some((wall, cpu))) = (self.means.clock, start) {
             let cpu_ns = (clock.thread_cpu)().saturating_sub(cpu);
             let span = Some((wall, (clock.wall)()));
             worker.outcome.costs[stage].add(StageCost { cpu_ns, span, ..StageCost::default() });
         }
         worker.held.set(worker.outcome.bytes_held());
-        let progress = self.progress.stage(STAGE_NAMES[stage]);
+        let after = worker.outcome.costs[stage];
+        let progress = self.progress.stage(STAGES[stage].name);
         progress.finish(weight);
         if let (Some(begun), Some(ended)) = (begun, self.progress.now()) {
             progress.spend(ended.saturating_sub(begun));
@@ -225,7 +227,13 @@ impl<'a> Scan<'a> {
         if stage == INODE_TABLES {
             self.foresee_more();
         }
-        progress.read(worker.outcome.costs[stage].bytes - before.bytes);
+        progress.read(after.bytes - before.bytes);
+        Work {
+            units: weight,
+            items: after.items - before.items,
+            bytes: after.bytes - before.bytes,
+            requests: after.requests - before.requests,
+        }
     }
 }
 

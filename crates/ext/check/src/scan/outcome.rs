@@ -24,6 +24,8 @@ pub struct ScanOutcome {
     pub findings: Findings,
     /// Entries that have to wait to be certified, until the scan is over.
     pub(super) pending: Vec<Pending>,
+    /// How many had to wait.
+    pub waited: u64,
     /// Directories that hold entries which the facts contradict.
     pub guilty: BTreeSet<InodeNo>,
     /// Inodes that say that they hold the value of an attribute.
@@ -63,15 +65,6 @@ pub struct StageCost {
     pub span: Option<(u64, u64)>,
 }
 
-/// Clocks for the cost of each stage. They are read once before and once after a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct StageClock {
-    /// Nanoseconds gone by, from any fixed point.
-    pub wall: fn() -> u64,
-    /// Nanoseconds of processor time that the calling thread has used.
-    pub thread_cpu: fn() -> u64,
-}
-
 impl StageCost {
     pub(super) fn add(&mut self, other: StageCost) {
         self.items += other.items;
@@ -100,6 +93,7 @@ impl ScanOutcome {
 
     pub(super) fn absorb(&mut self, other: ScanOutcome) {
         self.findings.merge(other.findings);
+        self.waited += other.waited;
         self.guilty.extend(other.guilty);
         self.value_holders.extend(other.value_holders);
         self.suspect_directories.extend(other.suspect_directories);

@@ -1,14 +1,17 @@
 //! Reading many single blocks at once, in disk order.
 
+mod window;
+
 use fsmend_base::BlockNo;
 use fsmend_device::{BatchReader, ReadError, Request, coalesce};
 
 use crate::Fs;
 
+use window::GAP_MAX;
+pub use window::Window;
+
 /// Reads in flight per worker.
 pub const DEPTH: usize = 32;
-/// Neighbours with at most this many bytes between them are read in one request.
-const GAP_MAX: u32 = 16 * 1024;
 /// Largest merged request.
 const REQUEST_MAX: u32 = 256 * 1024;
 
@@ -51,9 +54,20 @@ pub fn read_blocks(
     blocks: &[u64],
     visit: &mut Visit<'_>,
 ) -> Reading {
+    read_within(&mut Window::default(), reader, fs, blocks, visit)
+}
+
+/// The same, within a window that learns from it.
+pub fn read_within(
+    window: &mut Window,
+    reader: &mut BatchReader<'_>,
+    fs: &Fs<'_>,
+    blocks: &[u64],
+    visit: &mut Visit<'_>,
+) -> Reading {
     let size = fs.geometry.block_size;
     let singles = requests_for(fs, blocks);
-    let merged = coalesce(&singles, GAP_MAX, REQUEST_MAX.max(size));
+    let merged = coalesce(&singles, window.gap(), REQUEST_MAX.max(size));
     let requests: Vec<Request> = merged.iter().map(|part| part.request).collect();
     reader.read(&requests, &mut |index, result| {
         let part = &merged[index];
@@ -70,8 +84,7 @@ pub fn read_blocks(
             }
         }
     });
-    Reading {
-        requests: requests.len() as u64,
-        bytes: requests.iter().map(|request| u64::from(request.len)).sum(),
-    }
+    let bytes = requests.iter().map(|request| u64::from(request.len)).sum();
+    window.learn(blocks.len() as u64 * u64::from(size), bytes);
+    Reading { requests: requests.len() as u64, bytes }
 }
