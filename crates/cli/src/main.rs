@@ -15,6 +15,7 @@ mod json;
 mod machine;
 mod mmp;
 mod numbers;
+mod online;
 mod outcome;
 mod output;
 mod repair;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Apply(arguments) => repair::apply(arguments),
         Command::Undo(arguments) => repair::undo(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };
     ExitCode::from(code)
 }

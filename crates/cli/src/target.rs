@@ -23,11 +23,12 @@ pub struct Volume {
 /// Opens everything that `arguments` name. Every target gives at least one volume, if only to say why it cannot be
 /// opened.
 pub fn volumes(arguments: &CheckArgs) -> Vec<Volume> {
-    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let options = arguments.open_options();
     arguments.targets.iter().flat_map(|path| volumes_of(path, &options)).collect()
 }
 
-fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
+/// What `path` holds.
+pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let target = path.display().to_string();
     let opened = match fsmend_device::open(path, options) {
         Ok(opened) => opened,

@@ -47,6 +47,7 @@ fn outcome(result: Result<Answer, Refusal>) -> Outcome {
         wall: Duration::from_millis(5),
         result,
         found_before: Report::default(),
+        online: None,
     }
 }
 

@@ -1,0 +1,225 @@
+//! The view of last resort: the live file system is scanned, and what is found is looked at again while it is frozen for milliseconds.
+//!
+//! Nothing is called a problem that was not found on the frozen file system, read from the medium: a false alarm would need a file system
+//! that is wrong while it stands still. Three looks are possible, the cheapest first (docs/decisions, "Checking online"):
+//!
+//! 1. No suspicion comes back in a second scan: a look at superblock, groups and journal is enough.
+//! 2. The whole check fits into the limit (it was tried before, without a freeze): it is run once more, frozen.
+//! 3. It does not: those records are looked at that prove a problem by themselves; the rest is called unconfirmed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend};
+use fsmend_engine::{Findings, Problem, Progress};
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
+use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+
+use super::freeze::{Freeze, Freezer, stopping_at};
+use super::{Online, Seen, View, is_cancelled, judged};
+use crate::check;
+
+/// A whole check is tried on the frozen file system if it took at most this share of the limit before.
+const SHARE: f64 = 0.6;
+
+/// What the live scans left.
+struct Scanned {
+    report: CheckReport,
+    /// None if even the scan was not possible: then only a whole check can tell.
+    suspicions: Option<Vec<Problem>>,
+    refused: Option<Refused>,
+}
+
+/// What is at hand.
+struct Means<'a> {
+    cached: Arc<dyn Device>,
+    fresh: Arc<dyn Device>,
+    options: &'a CheckOptions,
+    fresh_options: CheckOptions,
+    cancel: &'a AtomicBool,
+}
+
+/// Scans, freezes and confirms.
+pub fn see(
+    found: &Mounted,
+    freezer: Result<Freezer, String>,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Seen {
+    let means = match Means::new(&found.device, options, cancel) {
+        Ok(means) => means,
+        Err(refusal) => return refused(refusal),
+    };
+    if let Ok(freezer) = &freezer {
+        // What waits in memory would look like damage.
+        let _ = freezer.sync();
+    }
+    let scanned = means.scan(progress);
+    if is_cancelled(cancel) {
+        return refused(check::cancelled());
+    }
+    match freezer {
+        Ok(mut freezer) => means.settle(scanned, &mut freezer),
+        Err(why) => unconfirmed(scanned, format!("It was not frozen: {why}")),
+    }
+}
+
+impl<'a> Means<'a> {
+    fn new(device: &Path, options: &'a CheckOptions, cancel: &'a AtomicBool) -> Result<Self, Refusal> {
+        let refusal = |error: std::io::Error| Refusal {
+            code: "cannot-open",
+            message: format!("{} cannot be read ({error})", device.display()),
+            way_out: "Run it as root".to_owned(),
+        };
+        let cached: Arc<dyn Device> = Arc::new(FileDevice::open(device).map_err(refusal)?);
+        // The page cache has nothing to give there.
+        let backend = match options.backend {
+            ReadBackend::Auto => ReadBackend::Uring,
+            other => other,
+        };
+        let fresh: Arc<dyn Device> = Arc::new(FreshDevice::open(device).map_err(refusal)?);
+        let fresh_options = CheckOptions { backend, ..options.clone() };
+        Ok(Means { cached, fresh, options, fresh_options, cancel })
+    }
+
+    /// Scans the live file system, twice if the first scan leaves suspicions.
+    fn scan(&self, progress: &Progress) -> Scanned {
+        let live = CheckOptions { replay: false, ..self.options.clone() };
+        let first = match run::check(&self.cached, &live, progress, self.cancel) {
+            Ok(report) => report,
+            Err(refused) => return Scanned::impossible(refused),
+        };
+        let before = suspicions_of(&first);
+        if before.is_empty() {
+            return Scanned { report: first, suspicions: Some(before), refused: None };
+        }
+        match run::check(&self.cached, &live, &Progress::new(), self.cancel) {
+            Ok(second) => {
+                let suspicions = Some(recurring(suspicions_of(&second), &before));
+                Scanned { report: second, suspicions, refused: None }
+            }
+            Err(refused) => Scanned::impossible(refused),
+        }
+    }
+
+    fn settle(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
+        let mut scanned = scanned;
+        if scanned.suspicions.as_ref().is_some_and(Vec::is_empty) {
+            match self.look_frozen(scanned, freezer) {
+                Ok(seen) => return *seen,
+                Err((back, _)) if is_cancelled(self.cancel) => {
+                    drop(back);
+                    return refused(check::cancelled());
+                }
+                Err((back, None)) => scanned = *back,
+                Err((back, Some(why))) => return unconfirmed(*back, why),
+            }
+        }
+        match self.check_frozen(freezer) {
+            Some(Ok((result, freeze))) => judged(result, online(View::FrozenCheck, freeze)),
+            Some(Err(why)) => unconfirmed(scanned, why),
+            None if is_cancelled(self.cancel) => refused(check::cancelled()),
+            None => self.confirm_frozen(scanned, freezer),
+        }
+    }
+
+    /// The first look. If it is not enough, the scan comes back; with a reason if nothing more is possible either.
+    #[allow(clippy::type_complexity)]
+    fn look_frozen(
+        &self,
+        scanned: Scanned,
+        freezer: &mut Freezer,
+    ) -> Result<Box<Seen>, (Box<Scanned>, Option<String>)> {
+        match freezer.while_frozen(self.cancel, |_| look(&self.fresh, &self.fresh_options)) {
+            Ok((Ok(Some(seen)), freeze)) => {
+                let report = without_suspicions(scanned.report, seen);
+                Ok(Box::new(judged(Ok(report), online(View::FrozenLook, freeze))))
+            }
+            Ok(_) => Err((Box::new(scanned), None)),
+            Err(why) => Err((Box::new(scanned), Some(format!("It was not frozen: {why}")))),
+        }
+    }
+
+    /// The second look; none if it does not fit into the limit.
+    #[allow(clippy::type_complexity)]
+    fn check_frozen(
+        &self,
+        freezer: &mut Freezer,
+    ) -> Option<Result<(Result<CheckReport, Refused>, Freeze), String>> {
+        let check = |stop: &AtomicBool| run::check(&self.fresh, &self.fresh_options, &Progress::new(), stop);
+        let rehearsed = stopping_at(Instant::now() + freezer.limit().mul_f64(SHARE), self.cancel, check);
+        if is_stopped(&rehearsed) {
+            return None;
+        }
+        match freezer.while_frozen(self.cancel, check) {
+            Ok((result, _)) if is_stopped(&result) => None,
+            Ok(found) => Some(Ok(found)),
+            Err(why) => Some(Err(format!("It was not frozen: {why}"))),
+        }
+    }
+
+    /// The third look.
+    fn confirm_frozen(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
+        let reason = format!(
+            "A whole check does not fit into a freeze of {} ms, and only what single files prove was confirmed",
+            freezer.limit().as_millis()
+        );
+        let Some(suspicions) = scanned.suspicions.clone() else { return unconfirmed(scanned, reason) };
+        let look = |stop: &AtomicBool| confirm(&self.fresh, &self.fresh_options, suspicions, stop);
+        match freezer.while_frozen(self.cancel, look) {
+            Ok(((stands, left), freeze)) => {
+                let findings = together(stands);
+                let mut online = online(View::FrozenRecords, freeze);
+                online.reason = (!left.is_empty()).then_some(reason);
+                let result = Ok(CheckReport { findings, ..scanned.report });
+                Seen { result, unconfirmed: together(left), online }
+            }
+            Err(why) => unconfirmed(scanned, format!("It was not frozen: {why}")),
+        }
+    }
+}
+
+impl Scanned {
+    fn impossible(refused: Refused) -> Self {
+        Scanned { report: CheckReport::default(), suspicions: None, refused: Some(refused) }
+    }
+}
+
+fn suspicions_of(report: &CheckReport) -> Vec<Problem> {
+    suspicions(Findings::from_parts(report.findings.iter().cloned().collect(), report.findings.counts()))
+}
+
+fn together(problems: Vec<Problem>) -> Findings {
+    let mut findings = Findings::new();
+    problems.into_iter().for_each(|problem| findings.raise(problem));
+    findings
+}
+
+fn is_stopped(result: &Result<CheckReport, Refused>) -> bool {
+    matches!(result, Err(refused) if refused.refusal.code == crate::outcome::CANCELLED_CODE)
+}
+
+fn online(view: View, freeze: Freeze) -> Online {
+    Online { frozen: Some(freeze.lasted), ..Online::new(view, freeze.at) }
+}
+
+/// What the scan left, none of it confirmed.
+fn unconfirmed(scanned: Scanned, reason: String) -> Seen {
+    let Scanned { report, suspicions, refused } = scanned;
+    let suspicions = suspicions.unwrap_or_default();
+    let online = Online { reason: Some(reason), ..Online::new(View::Live, SystemTime::now()) };
+    let result = match refused {
+        Some(refused) => Err(refused),
+        None => Ok(CheckReport { findings: Findings::new(), ..report }),
+    };
+    Seen { result, unconfirmed: together(suspicions), online }
+}
+
+fn refused(refusal: Refusal) -> Seen {
+    let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });
+    Seen { result, unconfirmed: Findings::new(), online: Online::new(View::Live, SystemTime::now()) }
+}
