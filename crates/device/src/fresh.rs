@@ -4,10 +4,12 @@
 //! symbolic links and directories, go past it. So pages that an earlier check left there may be stale. On a frozen file system everything
 //! lies on the medium, and this is the way to it.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ioctl_blksszget, open, seek};
 use rustix::io::pread;
@@ -22,13 +24,24 @@ const UNIT: u64 = 4096;
 /// Longest single read.
 const PIECE: u64 = 1 << 20;
 
-/// A block device (or a file) that is read past the page cache.
+/// Reads of at most this many bytes bring their neighbours along, which are kept for the next ones.
+const SMALL: usize = 16 << 10;
+
+/// So much is read for a small one.
+const CHUNK: u64 = 64 << 10;
+
+/// At most so many chunks are kept: 16 MiB.
+const CHUNKS_MAX: usize = 256;
+
+/// A block device (or a file) that is read past the page cache. It keeps a little of what it has read for itself: it is opened for one look,
+/// while nothing changes, and then thrown away.
 #[derive(Debug)]
 pub struct FreshDevice {
     name: String,
     file: File,
     len: u64,
     unit: u64,
+    chunks: Mutex<HashMap<u64, Arc<[u8]>>>,
 }
 
 impl FreshDevice {
@@ -41,7 +54,40 @@ impl FreshDevice {
         let len = seek(&file, SeekFrom::End(0))?;
         let sector = if kind == FileType::BlockDevice { ioctl_blksszget(&file)? } else { 512 };
         let unit = if len.is_multiple_of(UNIT) { UNIT } else { u64::from(sector.max(512)) };
-        Ok(FreshDevice { name: path.display().to_string(), file, len, unit })
+        let name = path.display().to_string();
+        Ok(FreshDevice { name, file, len, unit, chunks: Mutex::default() })
+    }
+
+    /// The chunk with number `index`, read now or before.
+    fn chunk(&self, index: u64) -> Result<Arc<[u8]>, ReadError> {
+        let chunks = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chunk) = chunks().get(&index) {
+            return Ok(Arc::clone(chunk));
+        }
+        let start = index * CHUNK;
+        let mut bytes = vec![0; CHUNK.min(self.len - start) as usize];
+        self.read_piece(start, &mut bytes)?;
+        let chunk: Arc<[u8]> = bytes.into();
+        let mut chunks = chunks();
+        if chunks.len() >= CHUNKS_MAX {
+            chunks.clear();
+        }
+        chunks.insert(index, Arc::clone(&chunk));
+        Ok(chunk)
+    }
+
+    /// A read from the chunks; an error if one of them cannot be read as a whole.
+    fn read_small(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let chunk = self.chunk(at / CHUNK)?;
+            let from = (at % CHUNK) as usize;
+            let count = (chunk.len() - from).min(buf.len() - done);
+            buf[done..done + count].copy_from_slice(&chunk[from..from + count]);
+            done += count;
+        }
+        Ok(())
     }
 
     /// Reads the piece at `offset` together with what is around it, up to the next multiples of the unit.
@@ -73,6 +119,10 @@ impl Device for FreshDevice {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         check_bounds(offset, buf.len() as u64, self.len)?;
+        // A bad sector in the neighbourhood is no reason not to read what was asked for.
+        if buf.len() <= SMALL && self.read_small(offset, buf).is_ok() {
+            return Ok(());
+        }
         let mut at = offset;
         for piece in buf.chunks_mut(PIECE as usize) {
             self.read_piece(at, piece)?;
@@ -84,6 +134,10 @@ impl Device for FreshDevice {
     fn direct(&self) -> Option<Direct<'_>> {
         // Reads that are not aligned fail there, and come back to `read_at`.
         Some(Direct { fd: self.file.as_fd(), shift: 0 })
+    }
+
+    fn memory_max(&self) -> u64 {
+        CHUNKS_MAX as u64 * CHUNK
     }
 }
 

@@ -22,8 +22,9 @@ use super::freeze::{Freeze, Freezer, stopping_at};
 use super::{Online, Seen, View, is_cancelled, judged};
 use crate::check;
 
-/// A whole check is tried on the frozen file system if it took at most this share of the limit before.
-const SHARE: f64 = 0.6;
+/// A whole check is tried on the frozen file system unless it takes longer than so many times the limit while others go on writing: it
+/// is quicker when they wait.
+const TIMES_LIVE: u32 = 2;
 
 /// What the live scans left.
 struct Scanned {
@@ -35,8 +36,8 @@ struct Scanned {
 
 /// What is at hand.
 struct Means<'a> {
+    path: &'a Path,
     cached: Arc<dyn Device>,
-    fresh: Arc<dyn Device>,
     options: &'a CheckOptions,
     fresh_options: CheckOptions,
     cancel: &'a AtomicBool,
@@ -69,21 +70,23 @@ pub fn see(
 }
 
 impl<'a> Means<'a> {
-    fn new(device: &Path, options: &'a CheckOptions, cancel: &'a AtomicBool) -> Result<Self, Refusal> {
-        let refusal = |error: std::io::Error| Refusal {
-            code: "cannot-open",
-            message: format!("{} cannot be read ({error})", device.display()),
-            way_out: "Run it as root".to_owned(),
-        };
-        let cached: Arc<dyn Device> = Arc::new(FileDevice::open(device).map_err(refusal)?);
+    fn new(path: &'a Path, options: &'a CheckOptions, cancel: &'a AtomicBool) -> Result<Self, Refusal> {
+        let refusal = |error: std::io::Error| cannot_read(path, &error).refusal;
+        let cached: Arc<dyn Device> = Arc::new(FileDevice::open(path).map_err(refusal)?);
         // The page cache has nothing to give there.
         let backend = match options.backend {
             ReadBackend::Auto => ReadBackend::Uring,
             other => other,
         };
-        let fresh: Arc<dyn Device> = Arc::new(FreshDevice::open(device).map_err(refusal)?);
         let fresh_options = CheckOptions { backend, ..options.clone() };
-        Ok(Means { cached, fresh, options, fresh_options, cancel })
+        let means = Means { path, cached, options, fresh_options, cancel };
+        means.fresh().map_err(refusal)?;
+        Ok(means)
+    }
+
+    /// The device as it is on the medium. What one look has read is not kept for the next one.
+    fn fresh(&self) -> std::io::Result<Arc<dyn Device>> {
+        Ok(Arc::new(FreshDevice::open(self.path)?))
     }
 
     /// Scans the live file system, twice if the first scan leaves suspicions.
@@ -134,8 +137,9 @@ impl<'a> Means<'a> {
         scanned: Scanned,
         freezer: &mut Freezer,
     ) -> Result<Box<Seen>, (Box<Scanned>, Option<String>)> {
-        match freezer.while_frozen(self.cancel, |_| look(&self.fresh, &self.fresh_options)) {
-            Ok((Ok(Some(seen)), freeze)) => {
+        let look = |_: &AtomicBool| self.fresh().ok().and_then(|fresh| look(&fresh, &self.fresh_options).ok());
+        match freezer.while_frozen(self.cancel, look) {
+            Ok((Some(Some(seen)), freeze)) => {
                 let report = without_suspicions(scanned.report, seen);
                 Ok(Box::new(judged(Ok(report), online(View::FrozenLook, freeze))))
             }
@@ -150,8 +154,11 @@ impl<'a> Means<'a> {
         &self,
         freezer: &mut Freezer,
     ) -> Option<Result<(Result<CheckReport, Refused>, Freeze), String>> {
-        let check = |stop: &AtomicBool| run::check(&self.fresh, &self.fresh_options, &Progress::new(), stop);
-        let rehearsed = stopping_at(Instant::now() + freezer.limit().mul_f64(SHARE), self.cancel, check);
+        let check = |stop: &AtomicBool| match self.fresh() {
+            Ok(fresh) => run::check(&fresh, &self.fresh_options, &Progress::new(), stop),
+            Err(error) => Err(cannot_read(self.path, &error)),
+        };
+        let rehearsed = stopping_at(Instant::now() + freezer.limit() * TIMES_LIVE, self.cancel, check);
         if is_stopped(&rehearsed) {
             return None;
         }
@@ -169,7 +176,10 @@ impl<'a> Means<'a> {
             freezer.limit().as_millis()
         );
         let Some(suspicions) = scanned.suspicions.clone() else { return unconfirmed(scanned, reason) };
-        let look = |stop: &AtomicBool| confirm(&self.fresh, &self.fresh_options, suspicions, stop);
+        let look = |stop: &AtomicBool| match self.fresh() {
+            Ok(fresh) => confirm(&fresh, &self.fresh_options, suspicions, stop),
+            Err(_) => (Vec::new(), suspicions),
+        };
         match freezer.while_frozen(self.cancel, look) {
             Ok(((stands, left), freeze)) => {
                 let findings = together(stands);
@@ -187,6 +197,15 @@ impl Scanned {
     fn impossible(refused: Refused) -> Self {
         Scanned { report: CheckReport::default(), suspicions: None, refused: Some(refused) }
     }
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
+    let refusal = Refusal {
+        code: "cannot-open",
+        message: format!("{} cannot be read ({error})", path.display()),
+        way_out: "Run it as root".to_owned(),
+    };
+    Refused { refusal, findings: Box::new(Findings::new()) }
 }
 
 fn suspicions_of(report: &CheckReport) -> Vec<Problem> {
