@@ -137,7 +137,8 @@ impl<'a> Means<'a> {
         scanned: Scanned,
         freezer: &mut Freezer,
     ) -> Result<Box<Seen>, (Box<Scanned>, Option<String>)> {
-        let look = |_: &AtomicBool| self.fresh().ok().and_then(|fresh| look(&fresh, &self.fresh_options).ok());
+        let look =
+            |_: &AtomicBool| self.fresh().ok().and_then(|fresh| look(&fresh, &self.fresh_options).ok());
         match freezer.while_frozen(self.cancel, look) {
             Ok((Some(Some(seen)), freeze)) => {
                 let report = without_suspicions(scanned.report, seen);

@@ -70,7 +70,10 @@ impl Worker {
         while !stop.load(Relaxed) {
             // A full disk is part of life: the next deletions make room.
             if self.step().is_err() {
-                self.files.split_off(self.files.len() / 2).iter().for_each(|file| drop(fs::remove_file(file)));
+                self.files
+                    .split_off(self.files.len() / 2)
+                    .iter()
+                    .for_each(|file| drop(fs::remove_file(file)));
             }
             done += 1;
         }
