@@ -46,7 +46,8 @@ no_snapshots() {
 
 step "a volume"
 { pvcreate -q /dev/vda && vgcreate -q vg /dev/vda && lvcreate -q -y -n data -L 128M vg; } >/tmp/said 2>&1 || fail "no volume"
-mke2fs -q -t ext4 /dev/vg/data && debugfs -w -R "write /init atrest" /dev/vg/data 2>/dev/null || fail "no file system"
+# By its path: busybox has a smaller one of that name.
+/sbin/mke2fs -q -t ext4 /dev/vg/data && debugfs -w -R "write /init atrest" /dev/vg/data 2>/dev/null || fail "no file system"
 mount -t ext4 /dev/vg/data /mnt || fail "not mounted"
 (
     number=0
@@ -56,12 +57,14 @@ mount -t ext4 /dev/vg/data /mnt || fail "not mounted"
         head -c $((number % 7000)) /dev/zero >/mnt/d$((number % 5))/f$((number % 100))
         mv /mnt/d$((number % 5))/f$((number % 100)) /mnt/d$((number % 3))/r$((number % 50)) 2>/dev/null
         rm -f /mnt/d$((number % 2))/r$((number % 40))
+        # It has one processor, and an emulated one.
+        usleep 50000
     done
 ) &
 load=$!
 
 step "sound, under load"
-for run in 1 2 3; do check lvm-snapshot sound; done
+check lvm-snapshot sound
 no_snapshots
 
 step "what a dead run has left is removed"

@@ -44,8 +44,11 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Makes the guest, runs it, and fails if it does not pass.
 pub fn test() -> io::Result<()> {
-    let missing: Vec<&str> =
-        NEEDS.iter().filter(|(program, _)| find_program(program).is_none()).map(|(_, package)| *package).collect();
+    let missing: Vec<&str> = NEEDS
+        .iter()
+        .filter(|(program, _)| find_program(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
     if !missing.is_empty() {
         return Err(io::Error::other(format!("install these packages: {}", missing.join(", "))));
     }
@@ -64,7 +67,8 @@ pub fn test() -> io::Result<()> {
 }
 
 fn build(root: &Path) -> io::Result<PathBuf> {
-    let built = Command::new(env!("CARGO")).args(["build", "--package", "fsmend-cli"]).current_dir(root).status()?;
+    let built =
+        Command::new(env!("CARGO")).args(["build", "--package", "fsmend-cli"]).current_dir(root).status()?;
     let program = root.join("target/debug/fsmend");
     if built.success() { Ok(program) } else { Err(io::Error::other("fsmend cannot be built")) }
 }
@@ -158,7 +162,8 @@ fn needed(program: &str) -> io::Result<PathBuf> {
 /// Copies the libraries of a program, and what loads them, to where they are expected.
 fn add_libraries(tree: &Path, program: &Path) -> io::Result<()> {
     let said = run("ldd", [program])?;
-    for word in String::from_utf8_lossy(&said.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+    for word in String::from_utf8_lossy(&said.stdout).split_whitespace().filter(|word| word.starts_with('/'))
+    {
         let to = tree.join(word.trim_start_matches('/'));
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder)?;

@@ -3,14 +3,14 @@
 //! Nothing is called a problem that was not found on the frozen file system, read from the medium: a false alarm would need a file system
 //! that is wrong while it stands still. Three looks are possible, the cheapest first (docs/decisions, "Checking online"):
 //!
-//! 1. No suspicion comes back in a second scan: a look at superblock, groups and journal is enough.
+//! 1. No suspicion comes back in further scans: a look at superblock, groups and journal is enough.
 //! 2. The whole check fits into the limit (it was tried before, without a freeze): it is run once more, frozen.
 //! 3. It does not: those records are looked at that prove a problem by themselves; the rest is called unconfirmed.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend};
 use fsmend_engine::{Findings, Problem, Progress};
@@ -25,6 +25,10 @@ use crate::check;
 /// A whole check is tried on the frozen file system unless it takes longer than so many times the limit while others go on writing: it
 /// is quicker when they wait.
 const TIMES_LIVE: u32 = 2;
+
+/// The live file system is scanned at most so often; a third time and more only if a scan is short.
+const SCANS_MAX: u32 = 5;
+const SHORT_SCAN: Duration = Duration::from_secs(30);
 
 /// What the live scans left.
 struct Scanned {
@@ -89,24 +93,28 @@ impl<'a> Means<'a> {
         Ok(Arc::new(FreshDevice::open(self.path)?))
     }
 
-    /// Scans the live file system, twice if the first scan leaves suspicions.
+    /// Scans the live file system, and again as long as that clears suspicions.
     fn scan(&self, progress: &Progress) -> Scanned {
         let live = CheckOptions { replay: false, ..self.options.clone() };
-        let first = match run::check(&self.cached, &live, progress, self.cancel) {
+        let mut report = match run::check(&self.cached, &live, progress, self.cancel) {
             Ok(report) => report,
             Err(refused) => return Scanned::impossible(refused),
         };
-        let before = suspicions_of(&first);
-        if before.is_empty() {
-            return Scanned { report: first, suspicions: Some(before), refused: None };
-        }
-        match run::check(&self.cached, &live, &Progress::new(), self.cancel) {
-            Ok(second) => {
-                let suspicions = Some(recurring(suspicions_of(&second), &before));
-                Scanned { report: second, suspicions, refused: None }
+        let mut left = suspicions_of(&report);
+        let mut scans = 1;
+        while !left.is_empty() && scans < SCANS_MAX {
+            let (started, before) = (Instant::now(), left);
+            report = match run::check(&self.cached, &live, &Progress::new(), self.cancel) {
+                Ok(report) => report,
+                Err(refused) => return Scanned::impossible(refused),
+            };
+            left = recurring(suspicions_of(&report), &before);
+            scans += 1;
+            if left.len() == before.len() || started.elapsed() > SHORT_SCAN {
+                break;
             }
-            Err(refused) => Scanned::impossible(refused),
         }
+        Scanned { report, suspicions: Some(left), refused: None }
     }
 
     fn settle(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
