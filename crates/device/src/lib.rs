@@ -7,12 +7,14 @@
 mod apply;
 mod batch;
 mod blocks;
+mod cached;
 mod content;
 mod counted;
 mod file;
 mod freeze;
 mod fresh;
 mod inherited;
+mod limit;
 mod memory;
 mod mounted;
 mod mounts;
@@ -20,6 +22,7 @@ mod open;
 mod overlay;
 mod partition;
 mod plan;
+pub mod priority;
 mod qcow2;
 mod salvage;
 mod slice;
@@ -42,6 +45,7 @@ pub use file::FileDevice;
 pub use freeze::{Frozen, MountPoint};
 pub use fresh::FreshDevice;
 pub use inherited::inherited;
+pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
 pub use mounts::{Usage, usage_of};
@@ -74,7 +78,8 @@ pub trait Device: Send + Sync {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError>;
 
     /// If all bytes of this device can be read from one file descriptor at a constant shift: that descriptor.
-    /// After such a direct read the reader calls [`Device::patch`] on what it got.
+    /// After such a direct read the reader calls [`Device::patch`] on what it got. Before the bytes are used it takes them from the
+    /// [limit](Direct::limit), if there is one.
     fn direct(&self) -> Option<Direct<'_>> {
         None
     }
@@ -161,6 +166,8 @@ pub struct Direct<'d> {
     pub fd: BorrowedFd<'d>,
     /// Byte of the file at which the device starts.
     pub shift: u64,
+    /// What limits how fast is read.
+    pub limit: Option<&'d ReadLimit>,
 }
 
 /// A read that did not succeed.
