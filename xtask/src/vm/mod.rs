@@ -39,8 +39,8 @@ const MODULES: [&str; 9] = [
     "dm-snapshot",
 ];
 
-/// The guest has to be through by then.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The guest has to be through by then: it takes some 45 s of processor time, which may be long on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Makes the guest, runs it, and fails if it does not pass.
 pub fn test() -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The view of a loop-backed file system: a copy of its image that shares all blocks, made during a freeze of milliseconds.
 
+use std::io::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,9 +18,13 @@ pub fn take(mounted: &Mounted, freezer: &mut Freezer, cancel: &AtomicBool) -> Re
     let file = backing.file.display();
     let copy = FileClone::beside(&backing.file)
         .map_err(|error| format!("beside {file} no file can be made ({error})"))?;
+    let cannot_share =
+        |error: Error| format!("the file system that holds {file} cannot share its blocks ({error})");
+    // Tried once before: nobody should wait for what cannot be done.
+    copy.share().map_err(cannot_share)?;
     let fresh = FreshDevice::open(&mounted.device).map_err(|error| format!("it cannot be read ({error})"))?;
     let ((shared, start), freeze) = freezer.while_frozen(cancel, |_| (copy.share(), start_of(&fresh)))?;
-    shared.map_err(|error| format!("the file system that holds {file} cannot share its blocks ({error})"))?;
+    shared.map_err(cannot_share)?;
     let image = copy
         .into_device(mounted.device.display().to_string())
         .map_err(|error| format!("the copy cannot be read ({error})"))?;
