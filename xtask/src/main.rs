@@ -3,6 +3,7 @@
 
 mod bench;
 mod example;
+mod fuzz;
 mod packages;
 mod picture;
 mod test;
@@ -21,9 +22,12 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy           house rules: crate edges, file headers and lengths, printing, links of the documentation
   example        make examples/damaged.qcow2 anew
   picture        draw docs/run.svg, the README's picture of a run over the example
+  fuzz           coverage-guided fuzzing, one target after the other (needs a nightly toolchain and cargo-fuzz;
+                 [--seconds N] [--images FOLDER: damaged images for the target cut_image] [--seeds-only] [TARGET...])
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
+  bench estimate score `fsmend check --estimate`, and the time left that progress shows, against what runs took
   bench neighbour
                  measure an application (PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
                  (--image NAME, --rounds N, --seconds N, --clients N, --only warm|cold; short runs write nothing)
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["example"] => workspace().and_then(|workspace| example::run(&workspace)),
         ["picture"] => workspace().and_then(|workspace| picture::run(&workspace)),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

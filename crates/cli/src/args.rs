@@ -114,8 +114,8 @@ pub struct CheckArgs {
     pub color: When,
 
     /// Progress on standard error (auto: on a terminal, once a run takes over a second)
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
-    pub progress: When,
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
+    pub progress: Show,
 
     /// File systems in use.
     #[command(flatten, next_help_heading = "File systems in use")]
@@ -163,6 +163,19 @@ pub enum When {
     Always,
     /// Not at all
     Never,
+}
+
+/// When and how to show progress.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Show {
+    /// A bar, on a terminal
+    Auto,
+    /// Also elsewhere: a line a second
+    Always,
+    /// Not at all
+    Never,
+    /// Lines of JSON, for programs: seconds gone by, share done, seconds left, bytes read
+    Json,
 }
 
 /// Ways to read.

@@ -138,10 +138,9 @@ mod tests {
     #[test]
     fn beside_others_one_worker_is_left() {
         let busy = Busy::new();
-        let is_one = run(64, |allowance| comes_to(&allowance, 1));
+        let is_one = follow_beside(64, &machine::load(), |allowance| comes_to(&allowance, 1));
         drop(busy);
         assert!(is_one);
-        assert_eq!(run(1, |allowance| allowance.get()), 1);
     }
 
     #[test]
@@ -155,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_work_is_passed_on() {
-        let result = std::panic::catch_unwind(|| run(2, |_| assert_eq!(1 + 1, 3)));
+        let result =
+            std::panic::catch_unwind(|| follow_beside(2, &machine::load(), |_| assert_eq!(1 + 1, 3)));
         assert!(result.is_err());
     }
 }

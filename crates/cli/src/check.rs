@@ -96,7 +96,8 @@ fn check_all(
     let threads = arguments.threads.map_or_else(machine::default_threads, usize::from);
     let side_by_side = if arguments.background { 1 } else { volumes.len().clamp(1, threads) };
     let mut options = options(arguments, threads, side_by_side, journal);
-    let progress: Vec<Progress> = volumes.iter().map(|_| Progress::new()).collect();
+    let progress: Vec<Progress> =
+        volumes.iter().map(|_| Progress::timed(machine::STAGE_CLOCK.wall)).collect();
     let mut outcomes = Vec::new();
     let work =
         |options: &CheckOptions| check_beside(arguments, volumes, (side_by_side, options), &progress, cancel);
@@ -163,7 +164,7 @@ fn options(
         },
         repair: None,
         meter: machine::meter,
-        stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
+        stage_clock: (arguments.stats || arguments.estimate).then_some(machine::STAGE_CLOCK),
         schedule: Schedule::default(),
         allowance: None,
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
@@ -187,7 +188,8 @@ pub fn check_one(
         return outcome(volume, started, Err(cancelled()));
     }
     if arguments.estimate {
-        let estimate = run::estimate(device, options).map(|estimate| within(estimate, arguments.read_limit));
+        let estimate =
+            run::estimate(device, options, cancel).map(|estimate| within(estimate, arguments.read_limit));
         return outcome(volume, started, estimate.map(Answer::Estimated));
     }
     match run::check(device, options, progress, cancel) {
@@ -204,6 +206,7 @@ fn within(estimate: Estimate, limit: Option<u64>) -> Estimate {
     let Some(limit) = limit else { return estimate };
     let least = estimate.bytes as f64 / limit.max(1) as f64;
     Estimate {
+        seconds: estimate.seconds.max(least),
         seconds_low: estimate.seconds_low.max(least),
         seconds_high: estimate.seconds_high.max(least),
         basis: format!("{}, of at most {}/s", estimate.basis, numbers::bytes(limit)),

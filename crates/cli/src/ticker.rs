@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for.
+//! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for, lines of JSON for programs.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -8,8 +8,11 @@ use fsmend_engine::Progress;
 use fsmend_engine::progress::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::When;
+use crate::args::Show as Wanted;
 use crate::numbers::{bytes, duration, rate, seconds};
+
+/// Programs get a line at first after so long, and then whenever a twentieth more time has gone by.
+const JSON_EVERY_MIN: Duration = Duration::from_millis(5);
 
 /// Runs that are over sooner show nothing.
 const QUIET_FOR: Duration = Duration::from_secs(1);
@@ -30,17 +33,19 @@ enum Show {
     Nothing,
     Bar,
     Lines,
+    Json,
 }
 
 impl Ticker {
     /// A ticker that shows itself when `when` says so.
-    pub fn new(when: When) -> Self {
+    pub fn new(when: Wanted) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let show = match when {
-            When::Never => Show::Nothing,
-            When::Auto if !terminal => Show::Nothing,
-            When::Always if !terminal => Show::Lines,
-            When::Auto | When::Always => Show::Bar,
+            Wanted::Never => Show::Nothing,
+            Wanted::Json => Show::Json,
+            Wanted::Auto if !terminal => Show::Nothing,
+            Wanted::Always if !terminal => Show::Lines,
+            Wanted::Auto | Wanted::Always => Show::Bar,
         };
         Ticker { show, limit: None }
     }
@@ -57,7 +62,10 @@ impl Ticker {
         }
         std::thread::scope(|scope| {
             let (done, ends) = channel::<()>();
-            scope.spawn(move || tick(self, progress, &ends));
+            scope.spawn(move || match self.show {
+                Show::Json => tell_programs(self, progress, &ends),
+                _ => tick(self, progress, &ends),
+            });
             work();
             drop(done);
         });
@@ -72,8 +80,7 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
     let bar = (ticker.show == Show::Bar).then(new_bar);
     loop {
         let (totals, stage) = look(progress);
-        let least = ticker.limit.map(|limit| reading_left(progress, limit)).unwrap_or_default();
-        let text = words(totals, stage, started.elapsed(), least);
+        let text = words(totals, stage, started.elapsed(), time_left(ticker, progress));
         match &bar {
             Some(bar) => {
                 bar.set_length(totals.known.max(1));
@@ -90,6 +97,33 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+}
+
+fn tell_programs(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
+    let started = Instant::now();
+    let mut wait = JSON_EVERY_MIN;
+    while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        let (totals, stage) = look(progress);
+        let elapsed = started.elapsed();
+        eprintln!("{}", as_json(totals, stage, elapsed, time_left(ticker, progress)));
+        wait = JSON_EVERY_MIN.max(elapsed / 20);
+    }
+}
+
+fn as_json(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration>) -> serde_json::Value {
+    serde_json::json!({
+        "elapsed": elapsed.as_secs_f64(),
+        "stage": stage,
+        "share": share(totals),
+        "left": left.map(|left| left.as_secs_f64()),
+        "bytes_read": totals.bytes_read,
+    })
+}
+
+/// Until the last of those that are at it is done, by what was measured; not sooner than the limit of reading allows.
+fn time_left(ticker: &Ticker, progress: &[Progress]) -> Option<Duration> {
+    let left = progress.iter().filter_map(Progress::time_left).max().map(Duration::from_nanos)?;
+    Some(left.max(ticker.limit.map(|limit| reading_left(progress, limit)).unwrap_or_default()))
 }
 
 fn new_bar() -> ProgressBar {
@@ -117,18 +151,16 @@ fn reading_left(progress: &[Progress], limit: u64) -> Duration {
     seconds(left as f64 / limit.max(1) as f64)
 }
 
-/// What is said beside the bar: stage, bytes, rate, time left, which is no less than `least`.
-fn words(totals: Totals, stage: &str, elapsed: Duration, least: Duration) -> String {
+/// What is said beside the bar: stage, bytes, rate, time left.
+fn words(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration>) -> String {
     let mut parts = Vec::new();
     if !stage.is_empty() {
         parts.push(stage.to_owned());
     }
     parts.push(format!("{} read", bytes(totals.bytes_read)));
     parts.push(rate(totals.bytes_read, elapsed));
-    let share = share(totals);
-    if (GUESS_BELOW..1.0).contains(&share) {
-        let left = seconds(elapsed.as_secs_f64() * (1.0 - share) / share);
-        parts.push(format!("{} left", duration(left.max(least))));
+    if let Some(left) = left.filter(|_| (GUESS_BELOW..1.0).contains(&share(totals))) {
+        parts.push(format!("{} left", duration(left)));
     }
     parts.join(", ")
 }
@@ -140,10 +172,18 @@ mod tests {
     #[test]
     fn rate_and_time_left() {
         let totals = Totals { known: 100, done: 25, bytes_read: 30 << 20 };
-        let text = words(totals, "directories", Duration::from_secs(10), Duration::ZERO);
+        let text = words(totals, "directories", Duration::from_secs(10), Some(Duration::from_secs(30)));
         assert_eq!(text, "directories, 30 MiB read, 3 MiB/s, 30.0 s left");
-        let start = words(Totals::default(), "", Duration::from_secs(1), Duration::ZERO);
+        let start = words(Totals::default(), "", Duration::from_secs(1), None);
         assert_eq!(start, "0 B read, 0 B/s", "nothing is known of the time left at the start");
+    }
+
+    #[test]
+    fn programs_get_numbers() {
+        let totals = Totals { known: 100, done: 25, bytes_read: 7 };
+        let line = as_json(totals, "directories", Duration::from_secs(2), Some(Duration::from_secs(6)));
+        let wanted = serde_json::json!({ "elapsed": 2.0, "share": 0.25, "left": 6.0, "bytes_read": 7, "stage": "directories" });
+        assert_eq!(line, wanted);
     }
 
     #[test]
@@ -156,15 +196,17 @@ mod tests {
         progress[0].stage("directories").expect(100);
         progress[0].stage("directories").finish(25);
         progress[0].stage("directories").read(20 << 20);
-        let (totals, _) = look(&progress);
-        let left = |limit: u64| words(totals, "", Duration::from_secs(5), reading_left(&progress, limit));
-        assert_eq!(left(1 << 20), "30 MiB read, 6 MiB/s, 1 min 0 s left");
-        assert_eq!(left(1 << 30), "30 MiB read, 6 MiB/s, 3.00 s left", "the limit is not what it waits for");
+        progress[0].stage("directories").spend(1_000_000_000);
+        let left = |limit: u64| {
+            time_left(&Ticker::new(Wanted::Never).limited(Some(limit)), &progress).map(|left| left.as_secs())
+        };
+        assert_eq!(left(1 << 20), Some(60));
+        assert_eq!(left(1 << 30), Some(3), "the limit is not what it waits for");
     }
 
     #[test]
     fn work_is_done_whether_shown_or_not() {
-        for when in [When::Never, When::Always] {
+        for when in [Wanted::Never, Wanted::Always, Wanted::Json] {
             let mut done = false;
             Ticker::new(when).run_beside(&[Progress::new()], || done = true);
             assert!(done);

@@ -1,8 +1,8 @@
 //! How far a run is: counters that workers add to and a ticker thread reads, without a lock anywhere.
 //!
-//! A stage announces work as it becomes known and takes it off as it is done, both in the same weighted units
-//! (roughly nanoseconds; only their proportions matter). Whoever shows progress reads the sums; nothing here looks
-//! at a clock.
+//! A stage announces work as it becomes known and takes it off as it is done, in units of its own (inodes, blocks). Work that will come
+//! but is not there yet is foreseen. What a unit costs is measured on the way, where a clock was given; until then each stage's first
+//! guess has to do, corrected by how far off those of other stages were. Whoever shows progress reads the sums.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,10 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// More stages than this share the last place.
 const STAGES_MAX: usize = 24;
 
+/// What is done of a stage says what the rest will cost once it is this part of all.
+const MEASURED_SHARE: u64 = 50;
+
 /// The counters of one run.
 #[derive(Debug, Default)]
 pub struct Progress {
     stages: [OnceLock<StageProgress>; STAGES_MAX],
+    clock: Option<fn() -> u64>,
 }
 
 /// The counters of one stage.
@@ -21,16 +25,20 @@ pub struct Progress {
 pub struct StageProgress {
     name: &'static str,
     known: AtomicU64,
+    foreseen: AtomicU64,
     done: AtomicU64,
     bytes_read: AtomicU64,
+    guess: AtomicU64,
+    spent: AtomicU64,
+    workers: AtomicU64,
 }
 
 /// The counters of all stages together, as they were at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Weighted work that is known of, done or not.
+    /// Nanoseconds that all work will take one worker, done or not.
     pub known: u64,
-    /// Weighted work that is done; never shown as more than `known`.
+    /// Those of the work that is done; never shown as more than `known`.
     pub done: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
@@ -40,6 +48,16 @@ impl Progress {
     /// No stages yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same with a clock (nanoseconds from any fixed point), so that costs can be measured.
+    pub fn timed(clock: fn() -> u64) -> Self {
+        Progress { clock: Some(clock), ..Self::default() }
+    }
+
+    /// Nanoseconds from any fixed point, where there is a clock.
+    pub fn now(&self) -> Option<u64> {
+        self.clock.map(|clock| clock())
     }
 
     /// The stage called `name`, added if it is new. Stages keep the order in which they were added.
@@ -68,17 +86,35 @@ impl Progress {
     /// About how many bytes are still to be read: in each stage as many for the work that is left as for the work that is done; in a
     /// stage that has not begun, as many as in all others together.
     pub fn bytes_left(&self) -> u64 {
-        let all = self.totals();
-        let left = self.stages().map(|stage| stage.totals()).map(|stage| match stage.done {
+        let (all, ratio) = (self.totals(), self.ratio());
+        let left = self.stages().map(|stage| stage.totals(ratio)).map(|stage| match stage.done {
             0 => scaled(all.bytes_read, stage.known, all.done),
             done => scaled(stage.bytes_read, stage.known - done, done),
         });
         left.fold(0, u64::saturating_add)
     }
 
-    /// The sums over all stages.
+    /// The sums over all stages, every unit of work weighed with what it costs.
     pub fn totals(&self) -> Totals {
-        self.stages().fold(Totals::default(), |sum, stage| sum.plus(stage.totals()))
+        let ratio = self.ratio();
+        self.stages().fold(Totals::default(), |sum, stage| sum.plus(stage.totals(ratio)))
+    }
+
+    /// Nanoseconds until all is done, if nothing changes; `None` while nothing was measured.
+    pub fn time_left(&self) -> Option<u64> {
+        let measured = self.stages().any(|stage| stage.measured().is_some());
+        let ratio = self.ratio();
+        let left = self.stages().map(|stage| stage.nanoseconds_left(ratio)).sum::<f64>();
+        measured.then_some(left as u64)
+    }
+
+    /// How much longer work takes than was guessed, over all that was measured.
+    fn ratio(&self) -> f64 {
+        let measured = self.stages().filter(|stage| stage.spent() > 0);
+        let (spent, guessed) = measured.fold((0.0, 0.0), |(spent, guessed), stage| {
+            (spent + stage.spent() as f64, guessed + stage.done() as f64 * stage.guess())
+        });
+        if spent > 0.0 && guessed > 0.0 { spent / guessed } else { 1.0 }
     }
 }
 
@@ -86,6 +122,22 @@ impl StageProgress {
     /// What the stage is called.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Says what a unit of its work will cost, in nanoseconds of one worker, and how many workers it will have.
+    pub fn guess_cost(&self, nanoseconds: u64, workers: usize) {
+        self.guess.store(nanoseconds, Relaxed);
+        self.workers.store(workers as u64, Relaxed);
+    }
+
+    /// Says how much work there will be in all, as far as anybody can tell.
+    pub fn foresee(&self, work: u64) {
+        self.foreseen.store(work, Relaxed);
+    }
+
+    /// Adds the nanoseconds that one worker was busy with some of its work.
+    pub fn spend(&self, nanoseconds: u64) {
+        self.spent.fetch_add(nanoseconds, Relaxed);
     }
 
     /// Announces `work` more.
@@ -103,9 +155,14 @@ impl StageProgress {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
-    /// Work that is known of.
-    pub fn known(&self) -> u64 {
+    /// Work that was announced.
+    pub fn announced(&self) -> u64 {
         self.known.load(Relaxed)
+    }
+
+    /// Work that is known of: announced, or foreseen.
+    pub fn known(&self) -> u64 {
+        self.announced().max(self.foreseen.load(Relaxed))
     }
 
     /// Work that is done.
@@ -113,10 +170,41 @@ impl StageProgress {
         self.done.load(Relaxed)
     }
 
-    /// The counters as they are now.
-    pub fn totals(&self) -> Totals {
+    /// Nanoseconds that workers were busy with it, all together.
+    pub fn spent(&self) -> u64 {
+        self.spent.load(Relaxed)
+    }
+
+    /// The counters as they are now, where work takes `ratio` times as long as was guessed.
+    fn totals(&self, ratio: f64) -> Totals {
+        let cost = self.cost(ratio);
         let known = self.known();
-        Totals { known, done: self.done().min(known), bytes_read: self.bytes_read.load(Relaxed) }
+        let weighed = |work: u64| (work as f64 * cost) as u64;
+        Totals {
+            known: weighed(known),
+            done: weighed(self.done().min(known)),
+            bytes_read: self.bytes_read.load(Relaxed),
+        }
+    }
+
+    fn guess(&self) -> f64 {
+        self.guess.load(Relaxed).max(1) as f64
+    }
+
+    /// Nanoseconds per unit, once enough is done to tell.
+    fn measured(&self) -> Option<f64> {
+        let (done, spent) = (self.done(), self.spent());
+        let enough = done.saturating_mul(MEASURED_SHARE) >= self.known();
+        (enough && done > 0 && spent > 0).then(|| spent as f64 / done as f64)
+    }
+
+    fn cost(&self, ratio: f64) -> f64 {
+        self.measured().unwrap_or_else(|| self.guess() * ratio)
+    }
+
+    fn nanoseconds_left(&self, ratio: f64) -> f64 {
+        let left = self.known().saturating_sub(self.done());
+        left as f64 * self.cost(ratio) / self.workers.load(Relaxed).max(1) as f64
     }
 }
 
@@ -155,6 +243,30 @@ mod tests {
         );
         assert_eq!(progress.totals(), Totals { known: 150, done: 150, bytes_read: 4096 });
         assert!(progress.current().is_none(), "more done than known counts as done");
+    }
+
+    #[test]
+    fn time_left_comes_from_what_was_measured() {
+        let progress = Progress::new();
+        let (tables, directories) = (progress.stage("inode tables"), progress.stage("directories"));
+        tables.guess_cost(100, 2);
+        directories.guess_cost(1000, 2);
+        tables.expect(1000);
+        directories.foresee(500);
+        assert_eq!(progress.time_left(), None, "nothing was measured");
+        tables.finish(500);
+        tables.spend(100_000);
+        assert_eq!(
+            progress.time_left(),
+            Some((500 * 200 + 500 * 2000) / 2),
+            "all is twice as slow as was guessed"
+        );
+        directories.expect(50);
+        directories.finish(50);
+        directories.spend(150_000);
+        assert_eq!(progress.time_left(), Some((500 * 200 + 450 * 3000) / 2));
+        directories.foresee(0);
+        assert_eq!(progress.time_left(), Some(500 * 200 / 2), "no more directories came");
     }
 
     #[test]

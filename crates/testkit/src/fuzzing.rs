@@ -4,21 +4,29 @@
 //! sound image, make its checksum right when the first byte says so, and run the whole checker over the result: so every parser meets
 //! them in the surroundings that it meets in earnest.
 
+mod cut;
 mod plans;
+mod seeds;
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use fsmend_device::{Device, MemoryDevice, OpenOptions};
+use fsmend_engine::Progress;
+use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
 use fsmend_ext_check::run::{CheckReport, Refused};
 use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
 
 use crate::damage::{Structure, Survey};
 use crate::image::{After, Built, Recipe, build};
-use crate::within::{Manner, checked};
+use crate::repair::laid_over;
+use crate::within::{Manner, checked, options};
 
+pub use cut::{Cut, cut_image};
 pub use plans::{log, plan};
+pub use seeds::seeds;
 
 /// A fuzz target: its name, and its body.
 pub struct Target {
@@ -44,6 +52,27 @@ pub const TARGETS: &[Target] = &[
     Target { name: "plan", body: plan },
     Target { name: "log", body: log },
     Target { name: "check_image", body: check_image },
+    Target { name: "repair_image", body: repair_image },
+    Target { name: "cut_image", body: cut_image },
+];
+
+/// The kinds of structures that a target puts its bytes over.
+const KINDS: &[(&str, &[&str])] = &[
+    ("superblock", &["superblock"]),
+    ("groups", &["group", "block bitmap", "inode bitmap"]),
+    (
+        "inode",
+        &["inode of a file", "inode of a directory", "inode of a link", "inode of a device", "special inode"],
+    ),
+    ("maps", &["extent header", "extent", "extent index", "pointer", "indirect pointer"]),
+    ("directory", &["directory entry", "dot entries", "directory tail"]),
+    ("htree", &["htree root", "htree node", "htree entry"]),
+    (
+        "attributes",
+        &["attribute block", "attribute in block", "attribute in inode", "attribute magic in inode"],
+    ),
+    ("journal", &["journal superblock", "journal block"]),
+    ("quota", &["quota info", "quota block"]),
 ];
 
 /// The pure parsers of the format crate: no image around them.
@@ -76,53 +105,47 @@ pub fn parsers(data: &[u8]) {
 
 /// The superblock, found and settled, and all that follows from it.
 pub fn superblock(data: &[u8]) {
-    over_structure(data, &["superblock"]);
+    over_structure(data, "superblock");
 }
 
 /// Group descriptors and bitmaps.
 pub fn groups(data: &[u8]) {
-    over_structure(data, &["group", "block bitmap", "inode bitmap"]);
+    over_structure(data, "groups");
 }
 
 /// Inodes of every kind.
 pub fn inode(data: &[u8]) {
-    over_structure(
-        data,
-        &["inode of a file", "inode of a directory", "inode of a link", "inode of a device", "special inode"],
-    );
+    over_structure(data, "inode");
 }
 
 /// Extent trees and indirect maps.
 pub fn maps(data: &[u8]) {
-    over_structure(data, &["extent header", "extent", "extent index", "pointer", "indirect pointer"]);
+    over_structure(data, "maps");
 }
 
 /// Directory blocks.
 pub fn directory_blocks(data: &[u8]) {
-    over_structure(data, &["directory entry", "dot entries", "directory tail"]);
+    over_structure(data, "directory");
 }
 
 /// Index blocks of directories.
 pub fn htree_blocks(data: &[u8]) {
-    over_structure(data, &["htree root", "htree node", "htree entry"]);
+    over_structure(data, "htree");
 }
 
 /// Attributes in inodes and in blocks.
 pub fn attributes(data: &[u8]) {
-    over_structure(
-        data,
-        &["attribute block", "attribute in block", "attribute in inode", "attribute magic in inode"],
-    );
+    over_structure(data, "attributes");
 }
 
 /// The journal: its superblock, and what stands in it.
 pub fn journal(data: &[u8]) {
-    over_structure(data, &["journal superblock", "journal block"]);
+    over_structure(data, "journal");
 }
 
 /// Quota files.
 pub fn quota_files(data: &[u8]) {
-    over_structure(data, &["quota info", "quota block"]);
+    over_structure(data, "quota");
 }
 
 /// Whatever the first bytes of a file say it is: qcow2, partitions, a file system.
@@ -146,8 +169,29 @@ fn open_and_read(path: &Path) {
 
 /// The whole checker: the bytes are a list of changes (offset in 24 bits, length in 8, the new bytes) to a small image.
 pub fn check_image(data: &[u8]) {
-    let Some(base) = base() else { return };
-    let mut image = base.image.clone();
+    if let Some(image) = changed(data) {
+        run_check(image);
+    }
+}
+
+/// A repair of such an image is worked out, and what it leaves is repaired again: nothing is left to do then.
+pub fn repair_image(data: &[u8]) {
+    let Some(image) = changed(data) else { return };
+    let Some(changes) = repaired(&image) else { return };
+    let again = repaired(&laid_over(&image, &changes));
+    assert!(again.is_none_or(|changes| changes.is_empty()), "a second repair finds something to do");
+}
+
+/// The changes of a repair, where there is one that leaves a sound image.
+fn repaired(image: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image.to_vec()));
+    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let repair = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
+    repair.is_clean().then_some(repair.changes)
+}
+
+fn changed(data: &[u8]) -> Option<Vec<u8>> {
+    let mut image = base()?.image.clone();
     let mut rest = data;
     while let Some((head, tail)) = rest.split_first_chunk::<4>() {
         let offset = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize % image.len();
@@ -155,14 +199,19 @@ pub fn check_image(data: &[u8]) {
         image[offset..offset + len].copy_from_slice(&tail[..len]);
         rest = &tail[len..];
     }
-    run_check(image);
+    Some(image)
 }
 
-/// Puts `data` over a structure of one of `kinds`, which its first bytes choose, and checks the image.
-fn over_structure(data: &[u8], kinds: &[&str]) {
+/// The structures of the base image that are of a target's kinds.
+fn fitting<'s>(base: &'s Survey, target: &str) -> Vec<&'s Structure> {
+    let kinds = KINDS.iter().find(|(name, _)| *name == target).map_or(&[][..], |(_, kinds)| kinds);
+    base.structures.iter().filter(|structure| kinds.contains(&structure.kind)).collect()
+}
+
+/// Puts `data` over a structure that fits `target`, which its first bytes choose, and checks the image.
+fn over_structure(data: &[u8], target: &str) {
     let (Some(base), Some((head, data))) = (base(), data.split_first_chunk::<4>()) else { return };
-    let fitting: Vec<&Structure> =
-        base.structures.iter().filter(|structure| kinds.contains(&structure.kind)).collect();
+    let fitting = fitting(base, target);
     let choice = usize::from(u16::from_le_bytes([head[0], head[1]]));
     let Some(structure) = fitting.get(choice % fitting.len().max(1)) else { return };
     let mut record = base.bytes(structure).to_vec();

@@ -38,6 +38,28 @@ pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S
     Err(io::Error::other(format!("{command:?}: {}: {}", output.status, said.trim())))
 }
 
+/// A file attached to a loop device, detached when dropped.
+pub struct LoopDevice(String);
+
+impl LoopDevice {
+    /// Attaches `file`.
+    pub fn new(file: &Path) -> io::Result<Self> {
+        let output = run("losetup", ["-f".as_ref(), "--show".as_ref(), file.as_os_str()])?;
+        Ok(LoopDevice(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    }
+
+    /// The device, e.g. `/dev/loop3`.
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = run("losetup", ["-d", &self.0]);
+    }
+}
+
 /// An image mounted through a loop device, unmounted when dropped.
 pub struct LoopMount {
     point: PathBuf,

@@ -23,7 +23,19 @@ pub enum Verdict {
 
 /// Runs `e2fsck -fn`; returns its verdict and what it printed.
 pub fn e2fsck(image: &Path, patience: Duration) -> io::Result<(Verdict, String)> {
+    e2fsck_with(image, None, patience)
+}
+
+/// The same for a file system whose journal may lie elsewhere.
+pub fn e2fsck_with(
+    image: &Path,
+    journal: Option<&Path>,
+    patience: Duration,
+) -> io::Result<(Verdict, String)> {
     let mut command = command("e2fsck");
+    if let Some(journal) = journal {
+        command.arg("-j").arg(journal);
+    }
     command.arg("-fn").arg(image).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = run_limited(command, Limits { patience, ..Limits::default() })?;
     let verdict = match run.ended {

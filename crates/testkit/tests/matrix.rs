@@ -1,18 +1,23 @@
 //! Sound images with every feature: e2fsck calls each sound, and so must we, with nothing to report at all.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fsmend_ext_format::features::Features;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use fsmend_testkit::contents::{self, Content};
 use fsmend_testkit::host::{LoopMount, is_root, run, skip};
-use fsmend_testkit::image::{Built, Recipe, build, matrix};
+use fsmend_testkit::image::{Built, Recipe, build, journal_of, make_journal, matrix};
 use fsmend_testkit::{fsmend, oracle, target_folder};
+use zerocopy::FromBytes;
 
 /// `FSMEND_MATRIX=word` restricts the run to recipes with that word in their name.
 fn wanted() -> Vec<Recipe> {
@@ -25,12 +30,16 @@ fn sound_images_are_called_sound() {
     let recipes = wanted();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
+    let seen: Mutex<BTreeSet<&str>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(failure) = judge(recipe) {
-                        failures.lock().unwrap().push(format!("{}: {failure}", recipe.name));
+                    match judge(recipe) {
+                        Ok(features) => seen.lock().unwrap().extend(features),
+                        Err(failure) => {
+                            failures.lock().unwrap().push(format!("{}: {failure}", recipe.name));
+                        }
                     }
                 }
             });
@@ -38,31 +47,63 @@ fn sound_images_are_called_sound() {
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} of {} images:\n{}", failures.len(), recipes.len(), failures.join("\n"));
+    if is_root() && recipes.len() == matrix::all().len() {
+        let known = Features { compat: !0, incompat: !0, ro_compat: !0 }.names();
+        let mut seen = seen.into_inner().unwrap();
+        seen.extend(CRASHES.iter().flat_map(|case| case.features));
+        let missing: Vec<&str> = known.into_iter().filter(|name| !seen.contains(name)).collect();
+        assert!(missing.is_empty(), "no image has these features: {missing:?}");
+    }
 }
 
-fn judge(recipe: &Recipe) -> Result<(), String> {
+/// The features that the superblock of `image` names, be it a file system's or a journal's.
+fn features(image: &Path) -> Vec<&'static str> {
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    let read = File::open(image).and_then(|file| file.read_exact_at(&mut bytes, SUPERBLOCK_OFFSET));
+    let superblock = RawSuperblock::read_from_bytes(&bytes).unwrap();
+    if read.is_ok() { superblock.features().names() } else { Vec::new() }
+}
+
+/// Judges an image; returns the features that it has.
+fn judge(recipe: &Recipe) -> Result<Vec<&'static str>, String> {
     let image = match build(recipe) {
         Ok(Built::Image(image)) => image,
         Ok(Built::Skipped(reason)) => {
             skip(&format!("matrix image {}", recipe.name), &reason);
-            return Ok(());
+            return Ok(Vec::new());
         }
         Err(error) => return Err(format!("cannot be made: {error}")),
     };
-    let (verdict, said) =
-        oracle::e2fsck(&image, Duration::from_secs(60)).map_err(|error| error.to_string())?;
+    let journal = recipe.journal.map(|_| journal_of(&image));
+    let (verdict, said) = oracle::e2fsck_with(&image, journal.as_deref(), Duration::from_secs(60))
+        .map_err(|error| error.to_string())?;
     if verdict != oracle::Verdict::Sound {
         return Err(format!("e2fsck says {verdict:?}: {said}"));
     }
-    judge_by_fsmend(&image)
+    judge_by_fsmend(&image, journal.as_deref())?;
+    Ok([Some(&image), journal.as_ref()].into_iter().flatten().flat_map(|file| features(file)).collect())
 }
 
-fn judge_by_fsmend(image: &Path) -> Result<(), String> {
-    let report = fsmend::check(image, &["--all"]).map_err(|error| error.to_string())?;
+fn judge_by_fsmend(image: &Path, journal: Option<&Path>) -> Result<(), String> {
+    let mut options = vec!["--all"];
+    if let Some(journal) = journal.and_then(Path::to_str) {
+        options.extend(["--journal", journal]);
+    }
+    let report = fsmend::check(image, &options).map_err(|error| error.to_string())?;
     if report.code() == Some(0) && report.json.is_some() && report.codes().is_empty() {
         return Ok(());
     }
     Err(report.summary())
+}
+
+/// The recipe of a three-level index has to give one, or the deepest shape is not tried.
+#[test]
+fn the_deepest_index_has_three_levels() {
+    let recipe = matrix::all().into_iter().find(|recipe| recipe.name == "three-level-htree").unwrap();
+    let Ok(Built::Image(image)) = build(&recipe) else { return skip("three levels", "needs a loop mount") };
+    let dump = run("debugfs", ["-R".as_ref(), "htree_dump /long-names".as_ref(), image.as_os_str()]).unwrap();
+    let dump = String::from_utf8_lossy(&dump.stdout).into_owned();
+    assert!(dump.contains("Indirect levels: 2"), "{}", &dump[..dump.len().min(300)]);
 }
 
 /// The image as it is when the power fails: mounted, with files open that have no name any more. What the journal holds
@@ -72,38 +113,74 @@ fn an_image_after_a_crash_is_whole_but_for_its_totals() {
     if !is_root() {
         return skip("images after a crash", "needs a loop mount, and so the superuser");
     }
-    for (name, mke2fs) in [
-        ("ext3", "-t ext3 -b 1024"),
-        ("ext4", "-t ext4"),
-        ("ext4-orphan-file", "-t ext4 -O orphan_file"),
-        ("ext4-quota", "-t ext4 -O quota"),
-        ("ext4-inline", "-t ext4 -O inline_data"),
-        ("ext4-bigalloc", "-t ext4 -O bigalloc"),
-    ] {
-        let folder = target_folder().join(format!("crash-{name}-{}", std::process::id()));
+    for case in CRASHES {
+        let folder = target_folder().join(format!("crash-{}-{}", case.name, std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let outcome = crash(&folder, mke2fs).map(|image| image.map(|image| fsmend::check(&image, &[])));
+        let outcome = crash(&folder, case).map(|image| image.map(|image| judge_crashed(&image, case)));
         fs::remove_dir_all(&folder).unwrap();
         match outcome {
-            Ok(Some(report)) => {
-                let report = report.unwrap();
-                let wrong: Vec<String> = report.codes();
-                let is_whole = wrong.iter().all(|code| code == "ext.allocation.totals-stale");
-                assert!(is_whole && report.json.is_some(), "{name}: {}", report.summary());
-            }
-            Ok(None) => skip(name, "this kernel cannot mount it"),
-            Err(error) => panic!("{name}: {error}"),
+            Ok(Some(Ok(()))) => {}
+            Ok(Some(Err(failure))) => panic!("{}: {failure}", case.name),
+            Ok(None) => skip(case.name, "this kernel cannot mount it"),
+            Err(error) => panic!("{}: {error}", case.name),
         }
     }
 }
 
-/// Makes the image; `None` where the kernel does not mount it.
-fn crash(folder: &Path, mke2fs: &str) -> io::Result<Option<PathBuf>> {
+/// A file system that is never unmounted.
+struct Crash {
+    name: &'static str,
+    mke2fs: &'static str,
+    /// Arguments for the external journal, if it has one.
+    journal: Option<&'static str>,
+    /// Features that the kernel sets while it is mounted.
+    features: &'static [&'static str],
+}
+
+const fn crash_of(name: &'static str, mke2fs: &'static str) -> Crash {
+    Crash { name, mke2fs, journal: None, features: &["needs_recovery"] }
+}
+
+const CRASHES: &[Crash] = &[
+    crash_of("ext3", "-t ext3 -b 1024"),
+    crash_of("ext4", "-t ext4"),
+    Crash {
+        features: &["needs_recovery", "orphan_present"],
+        ..crash_of("ext4-orphan-file", "-t ext4 -O orphan_file")
+    },
+    crash_of("ext4-quota", "-t ext4 -O quota"),
+    crash_of("ext4-inline", "-t ext4 -O inline_data"),
+    crash_of("ext4-bigalloc", "-t ext4 -O bigalloc"),
+    crash_of("ext4-fast-commit", "-t ext4 -O fast_commit"),
+    Crash { journal: Some("-b 4096"), ..crash_of("ext4-journal-outside", "-t ext4 -b 4096") },
+];
+
+fn judge_crashed(image: &Path, case: &Crash) -> Result<(), String> {
+    let there = features(image);
+    if let Some(missing) = case.features.iter().find(|name| !there.contains(*name)) {
+        return Err(format!("{missing} is not among {there:?}"));
+    }
+    let journal = journal_of(image).to_string_lossy().into_owned();
+    let options = if case.journal.is_some() { vec!["--journal", &journal] } else { Vec::new() };
+    let report = fsmend::check(image, &options).map_err(|error| error.to_string())?;
+    let is_whole = report.codes().iter().all(|code| code == "ext.allocation.totals-stale");
+    if is_whole && report.json.is_some() { Ok(()) } else { Err(report.summary()) }
+}
+
+/// Makes the image, as `copy`; `None` where the kernel does not mount it.
+fn crash(folder: &Path, case: &Crash) -> io::Result<Option<PathBuf>> {
     let (image, copy) = (folder.join("image"), folder.join("copy"));
     File::create(&image)?.set_len(64 << 20)?;
-    let options = ["-q", "-F"].into_iter().chain(mke2fs.split_whitespace());
+    let journal = case.journal.map(|mke2fs| make_journal(mke2fs, &journal_of(&image))).transpose()?;
+    let path = journal.as_ref().map_or("", |journal| journal.path());
+    let outside = [format!("-Jdevice={path}"), format!("journal_path={path}")];
+    let options = ["-q", "-F"].into_iter().chain(case.mke2fs.split_whitespace());
+    let options = options.chain(journal.as_ref().map(|_| outside[0].as_str()));
     run("mke2fs", options.map(OsStr::new).chain([image.as_os_str()]))?;
-    let Ok(mount) = LoopMount::new(&image, &folder.join("mount"), "ext4", "") else { return Ok(None) };
+    let mount_options = if journal.is_some() { &outside[1] } else { "" };
+    let Ok(mount) = LoopMount::new(&image, &folder.join("mount"), "ext4", mount_options) else {
+        return Ok(None);
+    };
     contents::fill(mount.path(), &[Content::Basic, Content::Entries(400), Content::HardLinks])?;
     let open = (0..20)
         .map(|number| {
@@ -116,6 +193,9 @@ fn crash(folder: &Path, mke2fs: &str) -> io::Result<Option<PathBuf>> {
     contents::fill(mount.path(), &[Content::Nested(20), Content::Symlinks, Content::Attributes])?;
     File::open(mount.path().join("nested/level-0"))?.sync_all()?;
     fs::copy(&image, &copy)?;
+    if journal.is_some() {
+        fs::copy(journal_of(&image), journal_of(&copy))?;
+    }
     drop(open);
     mount.unmount()?;
     Ok(Some(copy))

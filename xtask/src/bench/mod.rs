@@ -2,6 +2,7 @@
 
 mod aged;
 mod check;
+mod estimate;
 mod floor;
 mod fragmented;
 mod images;
@@ -25,6 +26,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
+        ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),

@@ -211,6 +211,7 @@ fn estimate_json(estimate: &Estimate) -> Json {
     json!({
         "bytes": estimate.bytes,
         "requests": estimate.requests,
+        "seconds": estimate.seconds,
         "seconds_low": estimate.seconds_low,
         "seconds_high": estimate.seconds_high,
         "basis": estimate.basis,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::args::{Backend, Format, When};
+use crate::args::{Backend, Format, Show, When};
 
 const EXIT_CODES: &str = "Exit codes: 0 nothing had to be done (or a plan was saved), 1 repaired, 4 problems are left and nothing was written, \
                           8 could not be done, 16 usage error, 32 stopped by the user.";
@@ -106,8 +106,8 @@ pub struct RepairArgs {
     pub color: When,
 
     /// Progress on standard error (auto: on a terminal, once a run takes over a second)
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
-    pub progress: When,
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
+    pub progress: Show,
 }
 
 /// What becomes of blocks that several files claim.

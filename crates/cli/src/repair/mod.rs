@@ -169,7 +169,7 @@ fn finish_interrupted(
 }
 
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
-    let progress = [Progress::new()];
+    let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
     Ticker::new(arguments.progress).limited(arguments.read_limit).run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {

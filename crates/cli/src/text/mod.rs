@@ -220,8 +220,9 @@ fn summary(summary: &Summary) -> String {
 
 fn estimate_text(outcome: &Outcome, estimate: &Estimate, style: Style) -> String {
     let name = printable(&outcome.name());
-    let (low, high) = (duration(seconds(estimate.seconds_low)), duration(seconds(estimate.seconds_high)));
-    let time = if low == high { format!("about {low}") } else { format!("{low} to {high}") };
+    let [likely, low, high] = [estimate.seconds, estimate.seconds_low, estimate.seconds_high]
+        .map(|estimate| duration(seconds(estimate)));
+    let time = if low == high { format!("about {low}") } else { format!("about {likely} ({low} to {high})") };
     let mut text = style.wrap(
         "",
         &format!(

@@ -147,13 +147,14 @@ fn an_estimate() {
     let estimate = Estimate {
         bytes: 256 << 20,
         requests: 300,
+        seconds: 1.0,
         seconds_low: 0.5,
         seconds_high: 2.0,
         basis: "16 probes of 1 MiB".to_owned(),
     };
     assert_eq!(
         told(outcome(Ok(Answer::Estimated(estimate))), false, false, false),
-        "disk.img, partition 2: a check would take 500 ms to 2.00 s and read 256 MiB in\n300 requests.\n  \
+        "disk.img, partition 2: a check would take about 1.00 s (500 ms to 2.00 s) and\nread 256 MiB in 300 requests.\n  \
          Basis: 16 probes of 1 MiB\n"
     );
 }

@@ -148,15 +148,33 @@ fn it_begins_with_what_is_free_at_first_sight() {
     assert_eq!([first(4, 16, Some(10)), first(64, 16, Some(0)), first(0, 0, Some(0))], [4, 16, 1]);
 }
 
-/// Samples of this program on a machine of two cores, while a loop on one core was started (at the fifth) and stopped.
-const RECORDED: [(u64, u64, u64, u64); 0] = [];
+/// Samples of a machine with two cores, on which some twenty tasks were busy beside two workers with SCHED_IDLE: moment, idle time, what
+/// the workers got, time in which somebody waited.
+const CROWDED: [(u64, u64, u64, u64); 12] = [
+    (364_102, 0, 0, 0),
+    (56_325_585, 0, 11_282_299, 55_937_000),
+    (100_413_786, 0, 26_827_202, 100_006_000),
+    (152_198_292, 0, 40_186_239, 151_757_000),
+    (201_319_914, 0, 51_756_126, 200_882_000),
+    (256_132_628, 0, 64_307_127, 255_670_000),
+    (304_246_160, 0, 75_972_887, 303_808_000),
+    (368_310_984, 0, 87_513_465, 367_891_000),
+    (412_269_932, 0, 98_933_840, 411_834_000),
+    (460_311_437, 0, 102_458_235, 459_880_000),
+    (502_436_757, 0, 102_458_235, 501_998_000),
+    (552_531_157, 0, 102_458_235, 552_091_000),
+];
 
 #[test]
-fn recorded_samples() {
+fn in_a_recorded_crowd_one_worker_is_left() {
+    assert_eq!(CoreBudget::new(2, 2, Some(23)).get(), 1, "that was how many tasks were running");
     let mut budget = CoreBudget::new(2, 2, Some(1));
-    for (at_ns, idle_ns, own_ns, waited_ns) in RECORDED {
-        budget.follow(Sample { at_ns, idle_ns, own_ns, waited_ns: Some(waited_ns), quotas: Vec::new() });
-    }
+    let follow = |(at_ns, idle_ns, own_ns, waited_ns): (u64, u64, u64, u64)| {
+        budget.follow(Sample { at_ns, idle_ns, own_ns, waited_ns: Some(waited_ns), quotas: Vec::new() })
+    };
+    let followed: Vec<usize> = CROWDED.into_iter().map(follow).collect();
+    assert_eq!(followed[0], 2, "there is nothing to compare yet");
+    assert!(followed[1..].iter().all(|budget| *budget == 1), "{followed:?}");
 }
 
 fn sample() -> impl Strategy<Value = Sample> {

@@ -35,6 +35,10 @@ use crate::{
     summary,
 };
 
+/// Nanoseconds that the comparison of links takes for an inode, used or not, and that of bitmaps for a group, at a first guess.
+const LINK_COST: u64 = 3;
+const BITMAP_COST: u64 = 25_000;
+
 /// What the caller wants of a run.
 #[derive(Clone)]
 pub struct CheckOptions {
@@ -306,6 +310,7 @@ fn check_settled(
     laps: &mut Laps,
 ) -> Result<(CheckReport, Option<(Facts, Remains)>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
+    let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
     let means =
         Means { plan: &plan, allowance: options.allowance.as_deref(), budget, shortages: &shortages, cancel };
@@ -340,15 +345,17 @@ fn check_settled(
     let mut extra = cross.attributes();
     extra.extend(system.iter().copied());
     cross.owners(&extra);
-    superblock::check_large_files(fs, cross.outcome.first_large_file, &mut cross.outcome.findings);
+    let large = resize.is_large.then_some(InodeNo(special::RESIZE)).or(cross.outcome.first_large_file);
+    superblock::check_large_files(fs, large, &mut cross.outcome.findings);
     stop_if(cancel)?;
     plan::stop_if_exhausted(budget)?;
     laps.lap("suspects", suspects);
-    cross.tree_and_links();
+    behind.during("links", u64::from(fs.geometry.inodes_count), || cross.tree_and_links());
     laps.lap("links", u64::from(fs.geometry.inodes_count));
     let crew = means.crew();
-    let totals =
-        allocation::check(fs, &cross.inodes, &cross.claims, crew, cancel, &mut cross.outcome.findings);
+    let totals = behind.during("bitmaps", u64::from(fs.geometry.group_count), || {
+        allocation::check(fs, &cross.inodes, &cross.claims, crew, cancel, &mut cross.outcome.findings)
+    });
     allocation::check_totals(fs, &totals, on_disk, &mut cross.outcome.findings);
     stop_if(cancel)?;
     laps.lap("bitmaps", u64::from(fs.geometry.group_count));
@@ -378,6 +385,33 @@ fn check_settled(
     remains.is_damaged = is_damaged || improves;
     let remains = (gathers && (improves || !findings.is_empty())).then_some(((inodes, claims), remains));
     Ok((CheckReport { findings, summary, stats: laps.take(), degraded, ..CheckReport::default() }, remains))
+}
+
+/// What comes behind the scan, as far as progress knows it.
+struct Behind<'a>(&'a Progress);
+
+impl<'a> Behind<'a> {
+    /// Announces it.
+    fn new(fs: &Fs<'_>, progress: &'a Progress, workers: usize) -> Self {
+        // The stages of the scan come first.
+        for name in STAGE_NAMES {
+            progress.stage(name);
+        }
+        let links = progress.stage("links");
+        links.guess_cost(LINK_COST, 1);
+        links.expect(fs.geometry.inodes_count.into());
+        let bitmaps = progress.stage("bitmaps");
+        bitmaps.guess_cost(BITMAP_COST, workers);
+        bitmaps.expect(fs.geometry.group_count.into());
+        Behind(progress)
+    }
+
+    /// Does `work` of one stage, and takes it off.
+    fn during<T>(&self, stage: &'static str, amount: u64, work: impl FnOnce() -> T) -> T {
+        let result = work();
+        self.0.stage(stage).finish(amount);
+        result
+    }
 }
 
 /// The parallel stages; once more without fast maps if trees turn out to share nodes.
@@ -425,7 +459,7 @@ fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &ResizeInode) -> BTreeSet
 
 /// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
 /// one cluster, which is legal: each is claimed once.
-fn claim_static(fs: &Fs<'_>, claims: &Claims) {
+pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims) {
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
         for index in 0..words {

@@ -5,6 +5,9 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+/// Files of this size (bytes) and more need the feature `large_file`.
+pub const LARGE_FILE: u64 = 1 << 31;
+
 /// Reserved inode numbers.
 pub mod special {
     /// List of bad blocks.

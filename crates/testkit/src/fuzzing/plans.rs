@@ -52,6 +52,17 @@ pub fn log(data: &[u8]) {
     }
 }
 
+/// Where both targets start: the sound one, whole and with a change or two.
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let plan = sound_plan().map(|plan| [&[0], plan.as_bytes()].concat());
+    let changes = [0, 8, 16, 24, 40, 64, 72, 100, 4096, 4104, 8192, 12_288, 12_300];
+    let changed = changes.map(|at: u16| {
+        let [low, high] = at.to_le_bytes();
+        vec![3, low, high, 2, 0xFF, 1]
+    });
+    plan.into_iter().chain(changed).collect()
+}
+
 fn target_bytes() -> Vec<u8> {
     (0..TARGET_BYTES).map(|at| (at / 9) as u8).collect()
 }

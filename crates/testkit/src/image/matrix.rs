@@ -267,7 +267,30 @@ fn protection() -> Vec<Recipe> {
         // This kernel may not know verity, so the flag is set by debugfs.
         Recipe::new("verity-flag", 32, "-t ext4 -O verity")
             .after(After::Debugfs("write /dev/null sealed\nsif sealed flags 0x180000\n".to_owned())),
+        Recipe::new("verity-tree", 32, "-t ext4 -b 4096 -O verity").after(After::Debugfs(sealed())),
+        Recipe::new("shared-blocks", 32, "-t ext4").after(After::Debugfs(shared())),
+        Recipe::new("shared-blocks-ext2", 32, "-t ext2 -b 1024").after(After::Debugfs(shared())),
+        ordinary("dir-prealloc", 32, "-t ext3").after(After::Debugfs("feature dir_prealloc\n".to_owned())),
+        ordinary("imagic-inodes", 32, "-t ext4").after(After::Debugfs("feature imagic_inodes\n".to_owned())),
     ]
+}
+
+/// A file of the host for debugfs to copy.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/image/matrix.rs");
+
+/// A sealed file as a kernel with verity leaves it: behind the end of the data, from the next multiple of 64 KiB on, the hashes and
+/// their descriptor. Here they are zeros: no checker of the format knows the hashes.
+fn sealed() -> String {
+    format!("write {SOURCE} sealed\nfallocate sealed 16 17\nsif sealed flags 0x180000\n")
+}
+
+/// Files with the same blocks, by copying their inodes: no kernel writes such file systems and mke2fs does not know the feature, `e2fsdroid` makes them.
+fn shared() -> String {
+    let mut script = format!("feature shared_blocks\nwrite {SOURCE} first\n");
+    for name in ["second", "third"] {
+        script.push_str(&format!("write /dev/null {name}\ncopy_inode first {name}\n"));
+    }
+    script
 }
 
 fn journals() -> Vec<Recipe> {
@@ -278,6 +301,8 @@ fn journals() -> Vec<Recipe> {
             .mounted_with("journal_checksum", ORDINARY),
         ordinary("journal-data", 32, "-t ext4").mounted_with("data=journal", ORDINARY),
         ordinary("fast-commit", 32, "-t ext4 -b 4096 -O fast_commit"),
+        ordinary("journal-outside", 64, "-t ext4 -b 4096").journal_outside("-b 4096"),
+        ordinary("journal-outside-1k", 64, "-t ext3 -b 1024").journal_outside("-b 1024"),
         ordinary("orphan-file", 32, "-t ext4 -b 4096 -O orphan_file"),
         ordinary("orphan-file-1k", 32, "-t ext4 -b 1024 -O orphan_file,metadata_csum"),
     ]

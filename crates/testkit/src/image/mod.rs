@@ -4,6 +4,7 @@ pub mod matrix;
 mod recipe;
 
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io;
@@ -13,10 +14,13 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub use recipe::{After, Fill, Recipe};
 
 use crate::contents;
-use crate::host::{LoopMount, command, find_program, is_root, run};
+use crate::host::{LoopDevice, LoopMount, command, find_program, is_root, run};
 
 /// Changes when the builders change in a way that recipes do not show; old cached images are then made anew.
 const GENERATION: u32 = 1;
+
+/// Size of an external journal.
+const JOURNAL_SIZE: u64 = 16 << 20;
 
 /// What became of a recipe.
 pub enum Built {
@@ -46,10 +50,18 @@ pub fn build(recipe: &Recipe) -> io::Result<Built> {
     fs::create_dir_all(&workshop)?;
     let made = make(recipe, &workshop);
     if made.is_ok() {
+        if recipe.journal.is_some() {
+            fs::rename(workshop.join("journal"), journal_of(&image))?;
+        }
         fs::rename(workshop.join("image"), &image)?;
     }
     let _ = fs::remove_dir_all(&workshop);
     made.map(|()| Built::Image(image))
+}
+
+/// Where the external journal of an image is, if it has one.
+pub fn journal_of(image: &Path) -> PathBuf {
+    image.with_extension("journal")
 }
 
 fn fingerprint(recipe: &Recipe) -> u64 {
@@ -60,9 +72,9 @@ fn fingerprint(recipe: &Recipe) -> u64 {
 
 fn cannot_make(recipe: &Recipe) -> Option<String> {
     let mut programs = vec!["mke2fs", "debugfs", "tune2fs", "resize2fs", "e2fsck"];
-    let through_kernel = matches!(recipe.fill, Fill::Mount { .. });
+    let through_kernel = matches!(recipe.fill, Fill::Mount { .. }) || recipe.journal.is_some();
     if through_kernel {
-        programs.extend(["mount", "umount"]);
+        programs.extend(["mount", "umount", "losetup"]);
     }
     if recipe.contents().contains(&contents::Content::Encrypted) {
         programs.push("xfs_io");
@@ -80,6 +92,10 @@ fn make(recipe: &Recipe, workshop: &Path) -> io::Result<()> {
     File::create(&image)?.set_len(recipe.size)?;
     let mut arguments: Vec<String> = ["-q", "-F"].map(str::to_owned).to_vec();
     arguments.extend(recipe.mke2fs.split_whitespace().map(str::to_owned));
+    let journal = recipe.journal.map(|mke2fs| make_journal(mke2fs, &workshop.join("journal"))).transpose()?;
+    if let Some(journal) = &journal {
+        arguments.extend(["-J".to_owned(), format!("device={}", journal.path())]);
+    }
     if let Fill::Copy(wanted) = &recipe.fill {
         let staging = workshop.join("staging");
         fs::create_dir_all(&staging)?;
@@ -92,11 +108,23 @@ fn make(recipe: &Recipe, workshop: &Path) -> io::Result<()> {
         apply(step, &image, workshop)?;
     }
     if let Fill::Mount { kind, options, contents: wanted } = &recipe.fill {
-        let mount = LoopMount::new(&image, &workshop.join("mount"), kind, options)?;
+        let options = match &journal {
+            Some(journal) => format!("{options},journal_path={}", journal.path()),
+            None => (*options).to_owned(),
+        };
+        let mount = LoopMount::new(&image, &workshop.join("mount"), kind, options.trim_matches(','))?;
         contents::fill(mount.path(), wanted)?;
         mount.unmount()?;
     }
     recipe.after.iter().try_for_each(|step| apply(step, &image, workshop))
+}
+
+/// Makes the external journal. `mke2fs` takes only block devices for one, so it stays attached as long as it is needed.
+pub fn make_journal(mke2fs: &str, file: &Path) -> io::Result<LoopDevice> {
+    File::create(file)?.set_len(JOURNAL_SIZE)?;
+    let options = ["-q", "-F", "-O", "journal_dev"].into_iter().chain(mke2fs.split_whitespace());
+    run("mke2fs", options.map(OsStr::new).chain([file.as_os_str()]))?;
+    LoopDevice::new(file)
 }
 
 fn apply(step: &After, image: &Path, workshop: &Path) -> io::Result<()> {

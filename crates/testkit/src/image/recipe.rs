@@ -11,6 +11,8 @@ pub struct Recipe {
     pub size: u64,
     /// Arguments of `mke2fs`, before the image.
     pub mke2fs: &'static str,
+    /// Whether the journal lies on a device of its own, and the arguments of the `mke2fs` that makes that.
+    pub journal: Option<&'static str>,
     /// What is done to the empty file system.
     pub before: Vec<After>,
     /// How it is filled, and with what.
@@ -57,6 +59,7 @@ impl Recipe {
             name,
             size: size_mib << 20,
             mke2fs,
+            journal: None,
             before: Vec::new(),
             fill: Fill::Nothing,
             after: Vec::new(),
@@ -77,6 +80,12 @@ impl Recipe {
     /// Filled by `mke2fs -d`.
     pub fn copied(mut self, contents: &[Content]) -> Self {
         self.fill = Fill::Copy(contents.to_vec());
+        self
+    }
+
+    /// With its journal on a device of its own, which `mke2fs` makes with these arguments; see [`super::journal_of`].
+    pub fn journal_outside(mut self, mke2fs: &'static str) -> Self {
+        self.journal = Some(mke2fs);
         self
     }
 

@@ -10,7 +10,7 @@ use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::{Findings, Layer, Problem, Value};
 use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
-use fsmend_ext_format::directory::{BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader};
+use fsmend_ext_format::directory::{BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout};
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
 use super::chain::{self, Break, ChainRules};
@@ -244,6 +244,8 @@ impl<'a> Inspector<'a> {
     /// Where the entries of a block end, and its checksum when that is wrong.
     pub fn leaf_end(&self, is_leaf: bool, bytes: &[u8]) -> (usize, Option<Checked>) {
         match self.nature.checksum_seed {
+            // The kernel does not clear what stood in a block before it became the root of an index.
+            Some(_) if self.rebuild && reaches_end_at_once(bytes, self.nature.layout) => (bytes.len(), None),
             Some(seed) if is_leaf && checksum::has_leaf_tail(bytes) => {
                 let wrong = checksum::directory_leaf(seed, bytes).filter(|checked| !checked.is_right());
                 (bytes.len() - LEAF_TAIL_SIZE, wrong)
@@ -402,6 +404,13 @@ impl<'a> Inspector<'a> {
             None => self.take_parent(InodeNo(parent)),
         }
     }
+}
+
+/// Whether the first or second record reaches to the very end of a block, as in the root and the nodes of an index.
+fn reaches_end_at_once(bytes: &[u8], layout: EntryLayout) -> bool {
+    let end = |at: usize| EntryHeader::at(bytes, at, layout).map(|header| at + header.rec_len);
+    let first = end(0);
+    [first, first.and_then(end)].contains(&Some(bytes.len()))
 }
 
 /// Whether anybody else claims blocks of `directory`.

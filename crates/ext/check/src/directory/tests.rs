@@ -401,3 +401,15 @@ fn any_block_is_inspected_to_its_end() {
         world.check();
     }
 }
+
+/// The kernel leaves what stood at the end of a block when it makes the root of an index of it: there it looks like the checksum of a
+/// block of entries.
+#[test]
+fn the_remains_in_a_root_without_the_feature_are_one_problem() {
+    let mut world = indexed();
+    world.block(42)[1024 - 12..1024 - 4].copy_from_slice(&[0, 0, 0, 0, 12, 0, 0, 0xDE]);
+    world.geometry.features.compat = 0;
+    assert_eq!(world.codes(), BTreeSet::from([rows::INDEX_WITHOUT_FEATURE.code]));
+    world.repair();
+    assert_eq!(world.codes(), BTreeSet::new());
+}

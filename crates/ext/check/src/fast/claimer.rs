@@ -70,26 +70,28 @@ impl<'a> Claimer<'a> {
         if count == 1 {
             return self.claim_one(start);
         }
-        self.collision |= self.metadata.any(start, count);
-        match self.mode {
-            WalkMode::Claim => {
-                self.claims.claim(start, count);
+        self.collision |= match self.mode {
+            // Static metadata is claimed before anything else.
+            WalkMode::Claim => self.claims.claim(start, count) && self.metadata.any(start, count),
+            WalkMode::Withdraw => {
+                self.claims.withdraw(start, count);
+                self.metadata.any(start, count)
             }
-            WalkMode::Withdraw => self.claims.withdraw(start, count),
-        }
+        };
     }
 
     fn flush(&mut self) {
         if self.mask == 0 {
             return;
         }
-        self.collision |= self.metadata.load_word(self.word) & self.mask != 0;
-        match self.mode {
-            WalkMode::Claim => {
-                self.claims.claim_word(self.word, self.mask);
+        let hits_metadata = || self.metadata.load_word(self.word) & self.mask != 0;
+        self.collision |= match self.mode {
+            WalkMode::Claim => self.claims.claim_word(self.word, self.mask) && hits_metadata(),
+            WalkMode::Withdraw => {
+                self.claims.withdraw_word(self.word, self.mask);
+                hits_metadata()
             }
-            WalkMode::Withdraw => self.claims.withdraw_word(self.word, self.mask),
-        }
+        };
         self.mask = 0;
     }
 
@@ -125,14 +127,18 @@ mod tests {
     fn a_block_claimed_twice_in_one_word_is_contested() {
         let (claims, metadata) = (Claims::new(1000), SharedBitmap::new(1000));
         metadata.set_word(3, 1);
+        claims.claim(192, 1);
         let mut claimer = Claimer::new(&claims, &metadata, WalkMode::Claim);
         [100, 101, 100].into_iter().for_each(|block| claimer.claim_one(block));
         claimer.claim(10, 3);
         assert!(!claimer.finish(), "no metadata was hit");
         assert_eq!(claims.contested().ones().collect::<Vec<_>>(), [100]);
-        assert_eq!(claims.claimed().ones().collect::<Vec<_>>(), [10, 11, 12, 100, 101]);
+        assert_eq!(claims.claimed().ones().collect::<Vec<_>>(), [10, 11, 12, 100, 101, 192]);
         let mut claimer = Claimer::new(&claims, &metadata, WalkMode::Claim);
         claimer.claim_one(192);
+        assert!(claimer.finish());
+        let mut claimer = Claimer::new(&claims, &metadata, WalkMode::Claim);
+        claimer.claim(190, 3);
         assert!(claimer.finish());
     }
 }

@@ -30,6 +30,9 @@ use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, LargePr
 use crate::inode::MapRun;
 use crate::reading::read_blocks;
 
+/// What one directory block weighs beside other work: about as much as so many inodes.
+pub const WEIGHT_PER_BLOCK: u64 = 16;
+
 /// A directory whose blocks are known and filled without holes.
 #[derive(Clone, Debug)]
 pub struct DirectoryJob {
@@ -74,7 +77,7 @@ impl DirectoryJob {
 
     /// What it weighs beside other work, in blocks of inode tables.
     pub fn weight(&self) -> u64 {
-        16 * self.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)
+        WEIGHT_PER_BLOCK * self.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)
     }
 
     /// Tries to prove the directory, whose only block holds `block`.

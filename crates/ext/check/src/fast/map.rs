@@ -351,19 +351,21 @@ impl<'a> Walk<'a> {
 
     fn data_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
         let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
-        match PointerSpan::of(contents.as_chunks::<4>().0) {
+        let (words, _) = contents.as_chunks::<4>();
+        // What comes behind the end of the file is 0.
+        let used = words.iter().rposition(|word| *word != [0; 4]).map_or(0, |last| last + 1);
+        match PointerSpan::of(&words[..used]) {
             Some(span) if item.kind != Kind::Directory && span.lowest >= low && span.highest < high => {
-                self.full_pointers(node, contents, &span);
+                self.dense_pointers(node, &words[..used], &span);
             }
             _ => self.mixed_pointers(node, item, contents),
         }
     }
 
-    /// A block full of pointers of which each is in range.
-    fn full_pointers(&mut self, node: Node, contents: &[u8], span: &PointerSpan) {
+    /// Pointers without a gap, each of them in range.
+    fn dense_pointers(&mut self, node: Node, words: &[[u8; 4]], span: &PointerSpan) {
         let tally = &mut self.tallies[node.item as usize];
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
-        let (words, _) = contents.as_chunks::<4>();
         let count = words.len() as u64;
         if span.in_one_piece {
             claimer.claim(span.lowest, count);

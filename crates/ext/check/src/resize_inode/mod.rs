@@ -13,7 +13,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags, mode, special};
 
 use crate::Fs;
 
@@ -29,6 +29,8 @@ pub struct ResizeInode {
     pub claims: Vec<u64>,
     /// Whether it has to be written anew.
     pub is_wrong: bool,
+    /// Whether it is so long that the file system needs the feature of large files.
+    pub is_large: bool,
 }
 
 /// Checks the resize inode against the geometry.
@@ -52,7 +54,8 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     }
     let block = u64::from(raw.block_word(DOUBLE_INDIRECT));
     let is_usable = fs.is_valid_block(BlockNo(block)) && !fs.metadata.get(block);
-    ResizeInode { claims: if is_usable { vec![block] } else { Vec::new() }, is_wrong }
+    let claims = if is_usable { vec![block] } else { Vec::new() };
+    ResizeInode { claims, is_wrong, is_large: !is_wrong && raw.size() >= LARGE_FILE }
 }
 
 /// What the map of a sound resize inode takes.

@@ -1,6 +1,7 @@
 //! The parallel stages: inode tables, maps, directories. Fast paths first, inspection for what they leave.
 
 mod directories;
+pub mod foresight;
 mod maps;
 mod outcome;
 pub mod problems;
@@ -63,6 +64,8 @@ pub struct Scan<'a> {
     schedule: Schedule,
     /// Whether inspections say what they mend.
     mends: bool,
+    /// The groups whose inodes are looked at, ascending, when it is not all of them.
+    sample: Option<&'a [u32]>,
 }
 
 struct Worker<'a> {
@@ -102,7 +105,14 @@ impl<'a> Scan<'a> {
             announced: AtomicU32::new(0),
             schedule: Schedule::default(),
             mends: false,
+            sample: None,
         }
+    }
+
+    /// Looks at the inodes of these groups only, and what they lead to: for an estimate. What other groups hold stays unknown.
+    pub fn sampling(mut self, groups: &'a [u32]) -> Self {
+        self.sample = Some(groups);
+        self
     }
 
     /// Takes batches in another order than the usual one.
@@ -129,15 +139,15 @@ impl<'a> Scan<'a> {
     /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`take_census`].
     pub fn run(&self) -> Option<ScanOutcome> {
         let Means { plan, budget, .. } = self.means;
-        for (index, group) in self.fs.groups.iter().enumerate() {
+        let all: Vec<u32> = (0..self.fs.groups.len() as u32).collect();
+        let groups = self.sample.unwrap_or(&all);
+        self.foresee(groups);
+        for index in groups {
+            let group = &self.fs.groups[*index as usize];
             if group.scan_inodes == 0 || group.desc.inode_table == 0 {
-                self.inodes.publish(index as u32, ChunkFacts::new(0));
+                self.inodes.publish(*index, ChunkFacts::new(0));
             } else {
-                self.push(
-                    INODE_TABLES,
-                    u64::from(group.scan_inodes),
-                    Batch::InodeTable(GroupNo(index as u32)),
-                );
+                self.push(INODE_TABLES, u64::from(group.scan_inodes), Batch::InodeTable(GroupNo(*index)));
             }
         }
         let start = |_worker| Worker {
@@ -151,7 +161,10 @@ impl<'a> Scan<'a> {
         let mut workers = pool::run(self.means.crew(), &self.queues, start, |worker, stage, batch| {
             self.process(worker, stage, batch)
         });
-        pool::each(&mut workers, |worker| self.certify(&mut worker.outcome));
+        self.all_is_known();
+        if self.sample.is_none() {
+            pool::each(&mut workers, |worker| self.certify(&mut worker.outcome));
+        }
         let mut outcome = ScanOutcome::with_room(plan.problems, self.mends);
         for worker in workers {
             // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
@@ -192,6 +205,7 @@ impl<'a> Scan<'a> {
         }
         let before = worker.outcome.costs[stage];
         let start = self.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
+        let begun = self.progress.now();
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
             Batch::Maps(items) => self.maps(worker, &items),
@@ -205,6 +219,12 @@ impl<'a> Scan<'a> {
         worker.held.set(worker.outcome.bytes_held());
         let progress = self.progress.stage(STAGE_NAMES[stage]);
         progress.finish(weight);
+        if let (Some(begun), Some(ended)) = (begun, self.progress.now()) {
+            progress.spend(ended.saturating_sub(begun));
+        }
+        if stage == INODE_TABLES {
+            self.foresee_more();
+        }
         progress.read(worker.outcome.costs[stage].bytes - before.bytes);
     }
 }

@@ -8,7 +8,7 @@ use fsmend_engine::budget::growing;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 
 use crate::Fs;
 use crate::fast::ledger::Pending;
@@ -17,9 +17,6 @@ use crate::quota::{Owner, QuotaUsage, bytes_of};
 
 /// An owner in the sums for quota.
 const QUOTA_BYTES: u64 = 96;
-/// Files of this size and more need a feature.
-pub(super) const LARGE_FILE: u64 = 1 << 31;
-
 /// Everything that the stages leave behind beside the shared tables. Workers fill their own; merged at the end.
 #[derive(Default)]
 pub struct ScanOutcome {

@@ -33,14 +33,29 @@ impl<'a> Scan<'a> {
     /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
     /// two of them.
     pub(super) fn announce_tables(&self, group: GroupNo) {
+        if self.sample.is_some() {
+            return self.announce_sample(group);
+        }
         let upto = (group.0 + TABLES_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
         let from = self.announced.fetch_max(upto + 1, Relaxed).max(group.0 + 1);
-        for ahead in from..=upto {
-            let state = &self.fs.groups[ahead as usize];
-            if state.scan_inodes > 0 && state.desc.inode_table != 0 {
-                let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
-                self.fs.device.readahead(self.fs.block_offset(BlockNo(state.desc.inode_table)), len);
-            }
+        (from..=upto).for_each(|ahead| self.announce_table(ahead));
+    }
+
+    /// The same where only some groups are looked at.
+    fn announce_sample(&self, group: GroupNo) {
+        let is_next = |ahead: &&u32| **ahead > group.0 && **ahead >= self.announced.load(Relaxed);
+        let ahead = self.sample.unwrap_or_default().iter().filter(is_next).take(TABLES_AHEAD as usize);
+        for ahead in ahead {
+            self.announced.fetch_max(ahead + 1, Relaxed);
+            self.announce_table(*ahead);
+        }
+    }
+
+    fn announce_table(&self, group: u32) {
+        let state = &self.fs.groups[group as usize];
+        if state.scan_inodes > 0 && state.desc.inode_table != 0 {
+            let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
+            self.fs.device.readahead(self.fs.block_offset(BlockNo(state.desc.inode_table)), len);
         }
     }
 

@@ -176,11 +176,11 @@ problem_rows! {
         loss: "Nothing: the types stand in the inodes.",
         peers: [0x00000E],
     }
-    /// Revision 0 with feature bits.
+    /// Revision 0 with feature bits. A note: tune2fs makes it so, and e2fsck -n passes over it.
     REVISION_FEATURES = "ext.superblock.revision-features" {
-        severity: Minor, evidence: Local, preen: true,
+        severity: Note, evidence: Local, preen: true,
         message: "the superblock is of revision 0 but has feature bits",
-        meaning: "Features came with revision 1; kernels honour them but complain.",
+        meaning: "Features came with revision 1; kernels honour them but complain. tune2fs leaves a file system so when it adds a journal.",
         repair: "The revision is set to 1.",
         loss: "Nothing.",
         peers: [0x00001A, 0x010033],

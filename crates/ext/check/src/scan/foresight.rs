@@ -1,0 +1,62 @@
+//! How much work the stages will have, as far as that can be told before they have it, and what a unit of it costs.
+
+use fsmend_ext_format::features::incompat;
+
+use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGE_NAMES, Scan};
+use crate::Fs;
+use crate::fast::ledger::WEIGHT_PER_BLOCK;
+
+/// First guesses in nanoseconds of one worker, from warm runs: an inode, a block that a map leads to, a 16th of a directory block.
+/// They matter until a run has measured its own costs.
+const COSTS: [u64; STAGE_NAMES.len()] = [120, 7, 60];
+
+impl Scan<'_> {
+    /// Says what is known before the scan of `groups`: descriptors count directories; without extents, whatever is in use has a
+    /// place in some map.
+    pub(super) fn foresee(&self, groups: &[u32]) {
+        let workers = self.means.plan.workers;
+        for (name, cost) in STAGE_NAMES.iter().zip(COSTS) {
+            self.progress.stage(name).guess_cost(cost, workers);
+        }
+        self.progress
+            .stage(STAGE_NAMES[DIRECTORIES])
+            .foresee(directories(self.fs, groups) * WEIGHT_PER_BLOCK);
+        if self.sample.is_none()
+            && let Some(mapped) = mapped_blocks(self.fs)
+        {
+            self.progress.stage(STAGE_NAMES[MAPS]).foresee(mapped);
+        }
+    }
+
+    /// Once part of the tables is through, the rest will hold as many maps in proportion, and directories as large.
+    pub(super) fn foresee_more(&self) {
+        let tables = self.progress.stage(STAGE_NAMES[INODE_TABLES]);
+        let (done, all) = (tables.done().max(1), tables.announced());
+        let maps = self.progress.stage(STAGE_NAMES[MAPS]);
+        if mapped_blocks(self.fs).is_none() {
+            maps.foresee((u128::from(maps.announced()) * u128::from(all) / u128::from(done)) as u64);
+        }
+    }
+
+    /// Nothing more will come.
+    pub(super) fn all_is_known(&self) {
+        STAGE_NAMES.iter().for_each(|name| self.progress.stage(name).foresee(0));
+    }
+}
+
+/// Directories in `groups`, as their descriptors count them.
+pub fn directories(fs: &Fs<'_>, groups: &[u32]) -> u64 {
+    groups.iter().map(|group| u64::from(fs.groups[*group as usize].desc.used_dirs)).sum()
+}
+
+/// Blocks that maps lead to, where all files are mapped by pointers; not known where there are extents, most of which stand in the inode.
+pub fn mapped_blocks(fs: &Fs<'_>) -> Option<u64> {
+    let geometry = &fs.geometry;
+    if geometry.features.has_incompat(incompat::EXTENTS) {
+        return None;
+    }
+    let free: u64 = fs.groups.iter().map(|group| u64::from(group.desc.free_blocks)).sum();
+    let tables = u64::from(geometry.inode_table_blocks()) + 2;
+    let metadata = tables.saturating_mul(u64::from(geometry.group_count));
+    Some(geometry.blocks_count.saturating_sub(free).saturating_sub(metadata))
+}
