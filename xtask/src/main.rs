@@ -8,6 +8,7 @@ mod packages;
 mod picture;
 mod test;
 mod tidy;
+mod vm;
 
 use std::io;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   test           install what the tests need, then formatting, lints, tidy and all tests
+  test --vm      what needs a kernel of its own (LVM snapshots), in a small guest under qemu
   ci             what the continuous integration runs (the same as test)
   tidy           house rules: crate edges, file headers and lengths, printing, links of the documentation
   example        make examples/damaged.qcow2 anew
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["test" | "ci"] => test::run(),
+        ["test", "--vm"] => vm::test(),
         ["tidy"] => tidy::run(),
         ["example"] => workspace().and_then(|workspace| example::run(&workspace)),
         ["picture"] => workspace().and_then(|workspace| picture::run(&workspace)),

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use fsmend_device::OpenOptions;
 use fsmend_engine::pool::Mode;
+
+use crate::online::args::OnlineArgs;
 
 /// Checks and repairs ext2, ext3 and ext4 file systems.
 #[derive(Parser, Debug)]
@@ -30,14 +33,17 @@ pub enum Command {
     Undo(crate::repair::UndoArgs),
     /// Explain a kind of problem: what it means, what a repair does, what may be lost
     Explain(ExplainArgs),
+    /// Started by check --online for itself: thaws a file system if that dies while it is frozen
+    #[command(hide = true)]
+    ThawWatchdog(crate::online::args::WatchdogArgs),
 }
 
 /// `fsmend check`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CheckArgs {
-    /// Image file (raw or qcow2), block device, or whole disk with partitions
-    #[arg(required = true, value_name = "TARGET")]
+    /// Image file (raw or qcow2), block device, or whole disk with partitions; with --online a mount point too
+    #[arg(required_unless_present = "mounted", value_name = "TARGET")]
     pub targets: Vec<PathBuf>,
 
     /// Worker threads, shared by all targets [default: one per core, as far as the container allows]
@@ -120,6 +126,17 @@ pub struct CheckArgs {
     /// Progress on standard error (auto: on a terminal, once a run takes over a second)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
     pub progress: Show,
+
+    /// File systems in use.
+    #[command(flatten, next_help_heading = "File systems in use")]
+    pub online: OnlineArgs,
+}
+
+impl CheckArgs {
+    /// Which part of each target is meant.
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions { offset: self.offset, partition: self.partition }
+    }
 }
 
 /// `fsmend explain`.

@@ -17,7 +17,7 @@ use crate::args::{Backend, CheckArgs};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::Ticker;
-use crate::{background, exit, machine, numbers, output, trace};
+use crate::{background, exit, machine, numbers, online, output, trace};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -26,20 +26,30 @@ pub fn run(arguments: &CheckArgs) -> u8 {
         eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
     }
     let started = Instant::now();
-    let limit = read_limit(arguments.read_limit, &cancel);
-    let volumes = target::volumes(arguments, limit.as_ref());
-    output::warn(&volumes);
-    let outcomes = match external_journal(arguments.journal.as_deref(), limit.as_ref()) {
-        Ok(journal) => check_all(arguments, &volumes, journal, &cancel),
-        Err(refusal) => {
-            volumes.iter().map(|volume| outcome(volume, Instant::now(), Err(refusal.clone()))).collect()
-        }
-    };
-    match output::print(arguments, &outcomes, started.elapsed()) {
+    let outcomes = outcomes(arguments, &cancel);
+    let kept = online::keep::keep(&arguments.online, &outcomes);
+    let told = output::print(arguments, &outcomes, started.elapsed());
+    match kept.and(told) {
         Ok(()) => outcomes.iter().fold(exit::CLEAN, |bits, outcome| bits | outcome.exit_code()),
         Err(error) => {
             eprintln!("fsmend: the report cannot be written: {error}");
             exit::OPERATIONAL
+        }
+    }
+}
+
+fn outcomes(arguments: &CheckArgs, cancel: &Arc<AtomicBool>) -> Vec<Outcome> {
+    if arguments.online.online {
+        let threads = arguments.threads.map_or_else(machine::cores, usize::from);
+        return online::check_all(arguments, &options(arguments, threads, 1, None), cancel);
+    }
+    let limit = read_limit(arguments.read_limit, cancel);
+    let volumes = target::volumes(arguments, limit.as_ref());
+    output::warn(&volumes);
+    match external_journal(arguments.journal.as_deref(), limit.as_ref()) {
+        Ok(journal) => check_all(arguments, &volumes, journal, cancel),
+        Err(refusal) => {
+            volumes.iter().map(|volume| outcome(volume, Instant::now(), Err(refusal.clone()))).collect()
         }
     }
 }
@@ -180,7 +190,8 @@ fn options(
     }
 }
 
-fn check_one(
+/// Checks one volume.
+pub fn check_one(
     arguments: &CheckArgs,
     volume: &Volume,
     options: &CheckOptions,
@@ -222,7 +233,8 @@ fn within(estimate: Estimate, limit: Option<u64>) -> Estimate {
     }
 }
 
-fn cancelled() -> Refusal {
+/// It was stopped before it had begun.
+pub fn cancelled() -> Refusal {
     Refusal {
         code: CANCELLED_CODE,
         message: "stopped before it was checked".to_owned(),
@@ -238,5 +250,6 @@ fn outcome(volume: &Volume, started: Instant, result: Result<Answer, Refusal>) -
         wall: started.elapsed(),
         result,
         found_before: Report::default(),
+        online: None,
     }
 }

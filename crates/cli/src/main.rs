@@ -16,6 +16,7 @@ mod json;
 mod machine;
 mod mmp;
 mod numbers;
+mod online;
 mod outcome;
 mod output;
 mod repair;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Apply(arguments) => repair::apply(arguments),
         Command::Undo(arguments) => repair::undo(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };
     ExitCode::from(code)
 }

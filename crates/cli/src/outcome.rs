@@ -7,6 +7,7 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{CheckReport, Estimate};
 
 use crate::exit;
+use crate::online::Online;
 
 /// The code that a run refuses with when it was told to stop.
 pub const CANCELLED_CODE: &str = "cancelled";
@@ -26,6 +27,8 @@ pub struct Outcome {
     pub result: Result<Answer, Refusal>,
     /// The problems that were found before it was refused.
     pub found_before: Report,
+    /// How it was checked while it was in use, if that was asked for.
+    pub online: Option<Online>,
 }
 
 /// What was asked for.
@@ -72,6 +75,7 @@ impl Outcome {
     pub fn verdict(&self) -> &'static str {
         match &self.result {
             Ok(Answer::Checked(checked)) if checked.report.is_damaged() => "damaged",
+            Ok(Answer::Checked(_)) if self.is_unconfirmed() => "unconfirmed",
             Ok(Answer::Checked(_)) => "sound",
             Ok(Answer::Estimated(_)) => "estimated",
             Err(refusal) if refusal.code == CANCELLED_CODE => "cancelled",
@@ -79,12 +83,17 @@ impl Outcome {
         }
     }
 
+    /// Whether something was seen that could not be confirmed.
+    fn is_unconfirmed(&self) -> bool {
+        self.online.as_ref().is_some_and(|online| online.unconfirmed.is_damaged())
+    }
+
     /// The bits of the exit code.
     pub fn exit_code(&self) -> u8 {
         match self.verdict() {
             "damaged" => exit::PROBLEMS,
             "cancelled" => exit::CANCELLED,
-            "refused" => exit::OPERATIONAL,
+            "refused" | "unconfirmed" => exit::OPERATIONAL,
             _ => exit::CLEAN,
         }
     }

@@ -23,7 +23,7 @@ pub struct Volume {
 /// Opens everything that `arguments` name, to be read within `limit`. Every target gives at least one volume, if only to say
 /// why it cannot be opened.
 pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Volume> {
-    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let options = arguments.open_options();
     let limited =
         |volume: Volume| Volume { device: volume.device.map(|device| limited(device, limit)), ..volume };
     arguments.targets.iter().flat_map(|path| volumes_of(path, &options)).map(limited).collect()
@@ -37,7 +37,8 @@ pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<d
     }
 }
 
-fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
+/// What `path` holds.
+pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let target = path.display().to_string();
     let opened = match fsmend_device::open(path, options) {
         Ok(opened) => opened,

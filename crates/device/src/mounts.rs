@@ -69,11 +69,23 @@ struct System<'s> {
 
 /// A line of mountinfo.
 #[derive(Debug, PartialEq, Eq)]
-struct Mount {
+pub(crate) struct Mount {
     /// "major:minor".
-    device: String,
-    at: PathBuf,
-    read_only: bool,
+    pub(crate) device: String,
+    /// Where it is mounted.
+    pub(crate) at: PathBuf,
+    /// The file system's type.
+    pub(crate) kind: String,
+    /// Whether the file system (not only this mount of it) is read-only.
+    pub(crate) read_only: bool,
+}
+
+impl Mount {
+    /// Major and minor number.
+    pub(crate) fn number(&self) -> Option<(u32, u32)> {
+        let (major, minor) = self.device.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
 }
 
 impl System<'_> {
@@ -136,14 +148,14 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The name under /dev of the device in a folder of /sys, whose entries may be links.
-fn device_name(folder: &Path) -> String {
+pub(crate) fn device_name(folder: &Path) -> String {
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let name = folder.file_name().unwrap_or_default().to_string_lossy().replace('!', "/");
     format!("/dev/{name}")
 }
 
 /// Lines like `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw,errors=continue`; those not understood are skipped.
-fn parse_mounts(text: &str) -> Vec<Mount> {
+pub(crate) fn parse_mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
 
@@ -151,9 +163,10 @@ fn parse_mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut fields = mount.split(' ');
     let (device, at) = (fields.nth(2)?, fields.nth(1)?);
-    let options = file_system.split(' ').nth(2)?;
+    let mut file_system = file_system.split(' ');
+    let (kind, options) = (file_system.next()?.to_owned(), file_system.nth(1)?);
     let read_only = options.split(',').any(|option| option == "ro");
-    Some(Mount { device: device.to_owned(), at: unescape(at).into(), read_only })
+    Some(Mount { device: device.to_owned(), at: unescape(at).into(), kind, read_only })
 }
 
 /// Turns `\040` and the like back into characters.
@@ -189,7 +202,11 @@ mod tests {
                     broken\n";
         let mounts = parse_mounts(text);
         assert_eq!(mounts.len(), 2);
-        assert_eq!(mounts[1], Mount { device: "7:3".into(), at: "/mnt/a b".into(), read_only: true });
+        assert_eq!(
+            mounts[1],
+            Mount { device: "7:3".into(), at: "/mnt/a b".into(), kind: "ext4".into(), read_only: true }
+        );
+        assert_eq!(mounts[1].number(), Some((7, 3)));
         assert_eq!(unescape("a\\b\\134c\\"), "a\\b\\c\\");
     }
 

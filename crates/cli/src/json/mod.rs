@@ -17,6 +17,8 @@ use fsmend_ext_check::run::Estimate;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
 
+use crate::online::Online;
+use crate::online::tell::seconds;
 use crate::outcome::{Answer, Checked, Outcome};
 
 /// The version of the document's shape.
@@ -92,6 +94,7 @@ fn target(outcome: &Outcome, with_stats: bool) -> Members<'_> {
     let mut target = members([("target", json!(outcome.target))]);
     target.push_some("partition", outcome.partition.map(|number| json!(number)));
     target.push_some("verdict", Some(json!(outcome.verdict())));
+    target.push_some("online", outcome.online.as_ref().map(online));
     target.push_some("warnings", (!outcome.warnings.is_empty()).then(|| json!(outcome.warnings)));
     match &outcome.result {
         Ok(Answer::Checked(checked)) => {
@@ -146,6 +149,20 @@ fn problem(problem: &Problem) -> Json {
     }
     let peers = row.peers.iter().map(|number| json!(format!("0x{number:06x}"))).collect();
     members.insert("e2fsck".to_owned(), Json::Array(peers));
+    Json::Object(members)
+}
+
+fn online(online: &Online) -> Json {
+    let mut members = object([("view", json!(online.view.word())), ("as_of", json!(seconds(online.at)))]);
+    let mut add = |name: &str, member: Option<Json>| {
+        members.extend(member.map(|member| (name.to_owned(), member)));
+    };
+    add("of", online.of.as_ref().map(|of| json!(of)));
+    add("frozen_ns", online.frozen.map(nanoseconds));
+    add("unconfirmed", Some(Json::Array(online.unconfirmed.problems().map(problem).collect())));
+    add("reason", online.reason.as_ref().map(|reason| json!(reason)));
+    add("tried", (!online.tried.is_empty()).then(|| json!(online.tried)));
+    add("marked_for_repair", online.marked.as_ref().map(|marked| json!(marked.is_ok())));
     Json::Object(members)
 }
 

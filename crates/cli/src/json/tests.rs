@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::pool::Mode;
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::schema::valid_report;
 use super::write;
+use crate::online::{Online, View};
 use crate::outcome::{Answer, CANCELLED_CODE, Checked, Outcome};
 
 fsmend_engine::problem_rows! {
@@ -25,12 +26,16 @@ fsmend_engine::problem_rows! {
     }
 }
 
+fn problem() -> Problem {
+    let mut problem = Problem::new(ROWS[0]).inode(InodeNo(12)).blocks(BlockNo(7), 3).group(GroupNo(0));
+    problem.object.path = Some("/a \"b\"\\x0a".to_owned());
+    problem.stored(1u32).observed(Value::Hex(31)).detail("why", "so")
+}
+
 fn checked(problems: u64) -> Outcome {
     let mut findings = Findings::new();
     for _ in 0..problems {
-        let mut problem = Problem::new(ROWS[0]).inode(InodeNo(12)).blocks(BlockNo(7), 3).group(GroupNo(0));
-        problem.object.path = Some("/a \"b\"\\x0a".to_owned());
-        findings.raise(problem.stored(1u32).observed(Value::Hex(31)).detail("why", "so"));
+        findings.raise(problem());
     }
     let summary = Summary { kind: "ext4", features: "extent 64bit".to_owned(), ..Summary::default() };
     let stats = vec![StageStats { name: "directories", ..StageStats::default() }];
@@ -57,6 +62,7 @@ fn outcome(result: Result<Answer, Refusal>) -> Outcome {
         wall: Duration::from_millis(5),
         result,
         found_before: Report::default(),
+        online: None,
     }
 }
 
@@ -99,6 +105,38 @@ fn every_verdict_is_valid() {
     for (outcome, verdict) in cases {
         assert_eq!(valid_report(&document(&[outcome], None))["verdict"], verdict);
     }
+}
+
+#[test]
+fn a_check_of_something_in_use_tells_of_its_view() {
+    let mut findings = Findings::new();
+    findings.raise(problem());
+    let online = |unconfirmed| Online {
+        view: View::FrozenRecords,
+        of: Some("vg/lv".to_owned()),
+        at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        frozen: Some(Duration::from_millis(12)),
+        unconfirmed,
+        reason: Some("why".to_owned()),
+        tried: vec!["No.".to_owned()],
+        marked: Some(Ok(())),
+    };
+    let doubtful = Outcome { online: Some(online(Report::new(findings))), ..checked(0) };
+    assert_eq!(doubtful.exit_code(), crate::exit::OPERATIONAL);
+    let report = valid_report(&document(&[doubtful], None));
+    assert_eq!(
+        (&report["verdict"], &report["online"]["view"]),
+        (&json!("unconfirmed"), &json!("frozen-records"))
+    );
+    assert_eq!(
+        (&report["online"]["as_of"], &report["online"]["frozen_ns"]),
+        (&json!(1_800_000_000), &json!(12_000_000))
+    );
+    assert_eq!(report["online"]["unconfirmed"][0]["code"], "demo.thing.wrong");
+    let sound = Outcome { online: Some(online(Report::default())), ..checked(0) };
+    assert_eq!(valid_report(&document(&[sound], None))["verdict"], "sound");
+    let damaged = Outcome { online: Some(online(Report::default())), ..checked(1) };
+    assert_eq!(damaged.exit_code(), crate::exit::PROBLEMS);
 }
 
 #[test]

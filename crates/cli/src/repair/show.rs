@@ -173,6 +173,7 @@ impl Show {
             wall: took,
             result: Ok(Result_::Checked(Box::new(checked))),
             found_before: Report::default(),
+            online: None,
         };
         let layout = Layout { style: self.style, all: self.all, quiet: false, stats: false };
         self.print(&text::report(std::slice::from_ref(&outcome), layout));
@@ -403,6 +404,7 @@ impl Show {
             wall: Duration::ZERO,
             result: Err(refusal),
             found_before: Report::default(),
+            online: None,
         }
     }
 

@@ -10,6 +10,7 @@ use fsmend_engine::{Problem, Severity};
 use fsmend_ext_check::run::Estimate;
 
 use crate::numbers::{bytes, counted, duration, percent, seconds, thousands};
+use crate::online::tell;
 use crate::outcome::{Answer, Checked, Outcome};
 use crate::style::{NO_BREAK, Paint, Style, printable};
 
@@ -88,6 +89,9 @@ fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String 
     }
     text.push_str(&groups_text(&checked.report, layout));
     text.push('\n');
+    if let Some(online) = &outcome.online {
+        text.push_str(&tell::text(online, layout.style));
+    }
     text.push_str(&layout.style.wrap("", &summary(&checked.summary)));
     for sentence in &checked.degraded {
         text.push_str(&layout.style.wrap("", sentence));
@@ -110,6 +114,13 @@ fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
         let problems = counted(report.problem_count(), "problem", "problems");
         let rest = format!("{problems} ({}), found in {took}.", by_severity(checked));
         ("damaged", Paint::Severity(worst.max(Severity::Major)), rest)
+    } else if let Some(count) = unconfirmed(outcome) {
+        let suspicions = counted(count, "suspicion", "suspicions");
+        (
+            "unconfirmed",
+            Paint::Severity(Severity::Minor),
+            format!("{suspicions} could not be confirmed, in {took}."),
+        )
     } else {
         let files = counted(checked.summary.files_used, "inode", "inodes");
         ("sound", Paint::Good, format!("{files} checked in {took}."))
@@ -119,6 +130,11 @@ fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
     let text =
         if layout.quiet { format!("{plain}\n").replace(NO_BREAK, " ") } else { style.wrap("", &plain) };
     text.replacen(&format!(": {verdict}."), &format!(": {}.", style.paint(paint, verdict)), 1)
+}
+
+/// How many suspicions were not confirmed, if there were any.
+fn unconfirmed(outcome: &Outcome) -> Option<u64> {
+    outcome.online.as_ref().map(|online| tell::count(&online.unconfirmed)).filter(|count| *count > 0)
 }
 
 /// `1 critical, 12 minor`.

@@ -80,6 +80,7 @@ fn outcome(result: Result<Answer, fsmend_ext_check::Refusal>) -> Outcome {
         wall: Duration::from_millis(1250),
         result,
         found_before: Report::default(),
+        online: None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 const ALIGNMENT: usize = 4096;
 
 /// Zeroed memory of a fixed size, at a page boundary. Pages nobody touches cost nothing.
-pub(super) struct AlignedBuffer {
+pub(crate) struct AlignedBuffer {
     start: NonNull<u8>,
     layout: Layout,
 }
@@ -21,7 +21,7 @@ unsafe impl Send for AlignedBuffer {}
 
 impl AlignedBuffer {
     /// `len` zeroed bytes, at least one page.
-    pub(super) fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         let layout = Layout::from_size_align(len.max(ALIGNMENT), ALIGNMENT)
             .expect("no buffer is near the end of the address space");
         // SAFETY: the layout has a size of at least one page.
@@ -36,7 +36,7 @@ impl AlignedBuffer {
     }
 
     /// The bytes; only for buffers into which the kernel never writes by itself.
-    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: start and size are those of our own allocation, zeroed at first, and `self` is borrowed as a whole.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }

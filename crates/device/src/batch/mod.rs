@@ -20,6 +20,7 @@ use std::io;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{Device, Direct, ReadError, check_bounds, salvage};
+pub(crate) use buffer::AlignedBuffer;
 use buffer::RoundBuffer;
 use ring::Ring;
 

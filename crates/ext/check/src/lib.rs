@@ -24,6 +24,7 @@ pub mod inode;
 pub mod journal;
 pub mod links;
 pub mod mmp;
+pub mod online;
 pub mod orphan;
 pub mod owners;
 pub mod paths;

@@ -93,6 +93,11 @@ impl Inspection {
     }
 }
 
+/// How many links `record` says that it has.
+pub fn links_of(record: &[u8]) -> u16 {
+    RawInode::from_record(record).i_links_count.get()
+}
+
 /// Inspects `record`, the record of inode `inode`, on a file system whose orphans have been released (an orphan has a
 /// deletion time, or none, and blocks behind its end, for good reason). Raises every problem that it finds.
 /// Reads map, attribute and directory blocks as it needs them, each at most a bounded number of times.

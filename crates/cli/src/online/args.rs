@@ -1,0 +1,73 @@
+//! The options that are about file systems in use.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// Options of `fsmend check` for file systems that are mounted, and for checks that nobody watches.
+#[derive(Args, Debug)]
+pub struct OnlineArgs {
+    /// Check file systems that are mounted and in use: TARGET is a mount point or its device. A view that stands still is made for it (an LVM
+    /// snapshot, a reflink copy of an image, else a short freeze)
+    // While it is frozen everybody waits for the check: it must not stand back behind them.
+    #[arg(long, conflicts_with_all = ["background", "read_limit", "estimate"])]
+    pub online: bool,
+
+    /// All mounted ext2, ext3 and ext4 file systems
+    #[arg(long, requires = "online", conflicts_with = "targets")]
+    pub mounted: bool,
+
+    /// Which view to make
+    #[arg(long, value_enum, value_name = "VIEW", default_value_t = Wish::Auto, requires = "online")]
+    pub view: Wish,
+
+    /// Most milliseconds for which a file system may be frozen at a time; what cannot be confirmed in them is called unconfirmed
+    #[arg(long, value_name = "MS", default_value_t = 500, requires = "online", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub freeze_limit: u32,
+
+    /// When problems are found, mark the file system as one with errors, so that it is repaired at the next boot
+    #[arg(long, requires = "online")]
+    pub mark_for_repair: bool,
+
+    /// Keep the latest report on each target in this folder, as JSON
+    #[arg(long, value_name = "FOLDER")]
+    pub report_dir: Option<PathBuf>,
+
+    /// Write the results for Prometheus to this file (for the text file collector of its node exporter)
+    #[arg(long, value_name = "FILE")]
+    pub prometheus: Option<PathBuf>,
+}
+
+/// Views that can be asked for.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// The first of these that is possible
+    Auto,
+    /// An LVM snapshot
+    Lvm,
+    /// A reflink copy of the image behind a loop device
+    Reflink,
+    /// The live file system, with what was found confirmed while it is frozen
+    Freeze,
+}
+
+/// `fsmend thaw-watchdog`, which `check --online` starts for itself.
+#[derive(Args, Debug)]
+pub struct WatchdogArgs {
+    /// Mount point
+    pub at: PathBuf,
+    /// Major number of its device
+    pub major: u32,
+    /// Minor number of its device
+    pub minor: u32,
+    /// Milliseconds after which it is thawed
+    pub limit: u64,
+}
+
+impl OnlineArgs {
+    /// The limit of a freeze.
+    pub fn limit(&self) -> Duration {
+        Duration::from_millis(u64::from(self.freeze_limit))
+    }
+}

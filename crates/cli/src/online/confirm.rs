@@ -1,0 +1,253 @@
+//! The view of last resort: the live file system is scanned, and what is found is looked at again while it is frozen for milliseconds.
+//!
+//! Nothing is called a problem that was not found on the frozen file system, read from the medium: a false alarm would need a file system
+//! that is wrong while it stands still. Three looks are possible, the cheapest first (docs/decisions, "Checking online"):
+//!
+//! 1. No suspicion comes back in further scans: a look at superblock, groups and journal is enough.
+//! 2. The whole check fits into the limit (it was tried before, without a freeze): it is run once more, frozen.
+//! 3. It does not: those records are looked at that prove a problem by themselves; the rest is called unconfirmed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend};
+use fsmend_engine::{Findings, Problem, Progress};
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
+use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+
+use super::freeze::{Freeze, Freezer, stopping_at};
+use super::{Online, Seen, View, is_cancelled, judged};
+use crate::check;
+
+/// A whole check is tried on the frozen file system unless it takes longer than so many times the limit while others go on writing: it
+/// is quicker when they wait.
+const TIMES_LIVE: u32 = 2;
+
+/// The live file system is scanned at most so often; a third time and more only if a scan is short.
+const SCANS_MAX: u32 = 5;
+const SHORT_SCAN: Duration = Duration::from_secs(30);
+
+/// What the live scans left.
+struct Scanned {
+    report: CheckReport,
+    /// None if even the scan was not possible: then only a whole check can tell.
+    suspicions: Option<Vec<Problem>>,
+    refused: Option<Refused>,
+}
+
+/// What is at hand.
+struct Means<'a> {
+    path: &'a Path,
+    cached: Arc<dyn Device>,
+    options: &'a CheckOptions,
+    fresh_options: CheckOptions,
+    cancel: &'a AtomicBool,
+}
+
+/// Scans, freezes and confirms.
+pub fn see(
+    found: &Mounted,
+    freezer: Result<Freezer, String>,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Seen {
+    let means = match Means::new(&found.device, options, cancel) {
+        Ok(means) => means,
+        Err(refusal) => return refused(refusal),
+    };
+    if let Ok(freezer) = &freezer {
+        // What waits in memory would look like damage.
+        let _ = freezer.sync();
+    }
+    let scanned = means.scan(progress);
+    if is_cancelled(cancel) {
+        return refused(check::cancelled());
+    }
+    match freezer {
+        Ok(mut freezer) => means.settle(scanned, &mut freezer),
+        Err(why) => unconfirmed(scanned, format!("It was not frozen: {why}")),
+    }
+}
+
+impl<'a> Means<'a> {
+    fn new(path: &'a Path, options: &'a CheckOptions, cancel: &'a AtomicBool) -> Result<Self, Refusal> {
+        let refusal = |error: std::io::Error| cannot_read(path, &error).refusal;
+        let cached: Arc<dyn Device> = Arc::new(FileDevice::open(path).map_err(refusal)?);
+        // The page cache has nothing to give there.
+        let backend = match options.backend {
+            ReadBackend::Auto => ReadBackend::Uring,
+            other => other,
+        };
+        let fresh_options = CheckOptions { backend, ..options.clone() };
+        let means = Means { path, cached, options, fresh_options, cancel };
+        means.fresh().map_err(refusal)?;
+        Ok(means)
+    }
+
+    /// The device as it is on the medium. What one look has read is not kept for the next one.
+    fn fresh(&self) -> std::io::Result<Arc<dyn Device>> {
+        Ok(Arc::new(FreshDevice::open(self.path)?))
+    }
+
+    /// Scans the live file system, and again as long as that clears suspicions.
+    fn scan(&self, progress: &Progress) -> Scanned {
+        let live = CheckOptions { replay: false, ..self.options.clone() };
+        let mut report = match run::check(&self.cached, &live, progress, self.cancel) {
+            Ok(report) => report,
+            Err(refused) => return Scanned::impossible(refused),
+        };
+        let mut left = suspicions_of(&report);
+        let mut scans = 1;
+        while !left.is_empty() && scans < SCANS_MAX {
+            let (started, before) = (Instant::now(), left);
+            report = match run::check(&self.cached, &live, &Progress::new(), self.cancel) {
+                Ok(report) => report,
+                Err(refused) => return Scanned::impossible(refused),
+            };
+            left = recurring(suspicions_of(&report), &before);
+            scans += 1;
+            if left.len() == before.len() || started.elapsed() > SHORT_SCAN {
+                break;
+            }
+        }
+        Scanned { report, suspicions: Some(left), refused: None }
+    }
+
+    fn settle(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
+        let mut scanned = scanned;
+        if scanned.suspicions.as_ref().is_some_and(Vec::is_empty) {
+            match self.look_frozen(scanned, freezer) {
+                Ok(seen) => return *seen,
+                Err((back, _)) if is_cancelled(self.cancel) => {
+                    drop(back);
+                    return refused(check::cancelled());
+                }
+                Err((back, None)) => scanned = *back,
+                Err((back, Some(why))) => return unconfirmed(*back, why),
+            }
+        }
+        match self.check_frozen(freezer) {
+            Some(Ok((result, freeze))) => judged(result, online(View::FrozenCheck, freeze)),
+            Some(Err(why)) => unconfirmed(scanned, why),
+            None if is_cancelled(self.cancel) => refused(check::cancelled()),
+            None => self.confirm_frozen(scanned, freezer),
+        }
+    }
+
+    /// The first look. If it is not enough, the scan comes back; with a reason if nothing more is possible either.
+    #[allow(clippy::type_complexity)]
+    fn look_frozen(
+        &self,
+        scanned: Scanned,
+        freezer: &mut Freezer,
+    ) -> Result<Box<Seen>, (Box<Scanned>, Option<String>)> {
+        let look =
+            |_: &AtomicBool| self.fresh().ok().and_then(|fresh| look(&fresh, &self.fresh_options).ok());
+        match freezer.while_frozen(self.cancel, look) {
+            Ok((Some(Some(seen)), freeze)) => {
+                let report = without_suspicions(scanned.report, seen);
+                Ok(Box::new(judged(Ok(report), online(View::FrozenLook, freeze))))
+            }
+            Ok(_) => Err((Box::new(scanned), None)),
+            Err(why) => Err((Box::new(scanned), Some(format!("It was not frozen: {why}")))),
+        }
+    }
+
+    /// The second look; none if it does not fit into the limit.
+    #[allow(clippy::type_complexity)]
+    fn check_frozen(
+        &self,
+        freezer: &mut Freezer,
+    ) -> Option<Result<(Result<CheckReport, Refused>, Freeze), String>> {
+        let check = |stop: &AtomicBool| match self.fresh() {
+            Ok(fresh) => run::check(&fresh, &self.fresh_options, &Progress::new(), stop),
+            Err(error) => Err(cannot_read(self.path, &error)),
+        };
+        let rehearsed = stopping_at(Instant::now() + freezer.limit() * TIMES_LIVE, self.cancel, check);
+        if is_stopped(&rehearsed) {
+            return None;
+        }
+        match freezer.while_frozen(self.cancel, check) {
+            Ok((result, _)) if is_stopped(&result) => None,
+            Ok(found) => Some(Ok(found)),
+            Err(why) => Some(Err(format!("It was not frozen: {why}"))),
+        }
+    }
+
+    /// The third look.
+    fn confirm_frozen(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
+        let reason = format!(
+            "A whole check does not fit into a freeze of {} ms, and only what single files prove was confirmed",
+            freezer.limit().as_millis()
+        );
+        let Some(suspicions) = scanned.suspicions.clone() else { return unconfirmed(scanned, reason) };
+        let look = |stop: &AtomicBool| match self.fresh() {
+            Ok(fresh) => confirm(&fresh, &self.fresh_options, suspicions, stop),
+            Err(_) => (Vec::new(), suspicions),
+        };
+        match freezer.while_frozen(self.cancel, look) {
+            Ok(((stands, left), freeze)) => {
+                let findings = together(stands);
+                let mut online = online(View::FrozenRecords, freeze);
+                online.reason = (!left.is_empty()).then_some(reason);
+                let result = Ok(CheckReport { findings, ..scanned.report });
+                Seen { result, unconfirmed: together(left), online }
+            }
+            Err(why) => unconfirmed(scanned, format!("It was not frozen: {why}")),
+        }
+    }
+}
+
+impl Scanned {
+    fn impossible(refused: Refused) -> Self {
+        Scanned { report: CheckReport::default(), suspicions: None, refused: Some(refused) }
+    }
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
+    let refusal = Refusal {
+        code: "cannot-open",
+        message: format!("{} cannot be read ({error})", path.display()),
+        way_out: "Run it as root".to_owned(),
+    };
+    Refused { refusal, findings: Box::new(Findings::new()) }
+}
+
+fn suspicions_of(report: &CheckReport) -> Vec<Problem> {
+    suspicions(Findings::from_parts(report.findings.iter().cloned().collect(), report.findings.counts()))
+}
+
+fn together(problems: Vec<Problem>) -> Findings {
+    let mut findings = Findings::new();
+    problems.into_iter().for_each(|problem| findings.raise(problem));
+    findings
+}
+
+fn is_stopped(result: &Result<CheckReport, Refused>) -> bool {
+    matches!(result, Err(refused) if refused.refusal.code == crate::outcome::CANCELLED_CODE)
+}
+
+fn online(view: View, freeze: Freeze) -> Online {
+    Online { frozen: Some(freeze.lasted), ..Online::new(view, freeze.at) }
+}
+
+/// What the scan left, none of it confirmed.
+fn unconfirmed(scanned: Scanned, reason: String) -> Seen {
+    let Scanned { report, suspicions, refused } = scanned;
+    let suspicions = suspicions.unwrap_or_default();
+    let online = Online { reason: Some(reason), ..Online::new(View::Live, SystemTime::now()) };
+    let result = match refused {
+        Some(refused) => Err(refused),
+        None => Ok(CheckReport { findings: Findings::new(), ..report }),
+    };
+    Seen { result, unconfirmed: together(suspicions), online }
+}
+
+fn refused(refusal: Refusal) -> Seen {
+    let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });
+    Seen { result, unconfirmed: Findings::new(), online: Online::new(View::Live, SystemTime::now()) }
+}

@@ -1,0 +1,331 @@
+//! `fsmend check --online`: finds a view of a mounted file system that stands still, and checks that.
+
+pub mod args;
+mod confirm;
+mod freeze;
+pub mod keep;
+mod lvm;
+mod mark;
+mod reflink;
+pub mod tell;
+pub mod watchdog;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+use fsmend_device::{Device, Mounted, Usage, mounted, mounted_at, usage_of};
+use fsmend_engine::report::Report;
+use fsmend_engine::{Findings, Progress};
+use fsmend_ext_check::Refusal;
+use fsmend_ext_check::online::judge;
+use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+
+use crate::args::CheckArgs;
+use crate::check;
+use crate::outcome::{Answer, Checked, Outcome};
+use crate::target;
+use crate::ticker::Ticker;
+use args::Wish;
+use freeze::Freezer;
+
+/// What was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum View {
+    /// A snapshot.
+    LvmSnapshot,
+    /// A copy of the image.
+    ReflinkCopy,
+    /// All of the frozen file system.
+    FrozenCheck,
+    /// The live file system, which left no suspicions, and superblock, groups and journal of the frozen one.
+    FrozenLook,
+    /// The live file system, and some records of the frozen one.
+    FrozenRecords,
+    /// The live file system, nothing of which could be confirmed.
+    Live,
+    /// It is mounted, but nobody can write to it.
+    ReadOnly,
+    /// It is not mounted.
+    NotMounted,
+}
+
+/// How a file system in use was checked.
+#[derive(Debug)]
+pub struct Online {
+    /// What was looked at.
+    pub view: View,
+    /// What the view was made of, where that has a name of its own.
+    pub of: Option<String>,
+    /// The moment that the view shows.
+    pub at: SystemTime,
+    /// For how long writers had to wait.
+    pub frozen: Option<Duration>,
+    /// What may be wrong, but could not be confirmed.
+    pub unconfirmed: Report,
+    /// Why not, in a sentence.
+    pub reason: Option<String>,
+    /// Why views that are better were not possible, in sentences.
+    pub tried: Vec<String>,
+    /// What came of marking it for repair, if that was done.
+    pub marked: Option<Result<(), String>>,
+}
+
+/// A view that stands still.
+struct Taken {
+    device: Arc<dyn Device>,
+    at: SystemTime,
+    frozen: Option<Duration>,
+    of: String,
+}
+
+/// What a check of some view came to.
+struct Seen {
+    result: Result<CheckReport, Refused>,
+    unconfirmed: Findings,
+    online: Online,
+}
+
+impl Online {
+    fn new(view: View, at: SystemTime) -> Self {
+        let (unconfirmed, tried) = (Report::default(), Vec::new());
+        Online { view, of: None, at, frozen: None, unconfirmed, reason: None, tried, marked: None }
+    }
+}
+
+/// Checks all targets, one after the other: each may have to be still for a moment, and never two at once.
+pub fn check_all(arguments: &CheckArgs, options: &CheckOptions, cancel: &AtomicBool) -> Vec<Outcome> {
+    let targets = match arguments.online.mounted {
+        false => arguments.targets.clone(),
+        true => mounted().unwrap_or_default().into_iter().map(|found| found.at).collect(),
+    };
+    targets.iter().flat_map(|path| check_target(arguments, path, options, cancel)).collect()
+}
+
+fn check_target(
+    arguments: &CheckArgs,
+    path: &Path,
+    options: &CheckOptions,
+    cancel: &AtomicBool,
+) -> Vec<Outcome> {
+    let started = Instant::now();
+    let refused = |refusal| vec![outcome_of(path, started, Err(refusal))];
+    match find(path) {
+        Err(refusal) => refused(refusal),
+        Ok(Some(found)) if !found.read_only => vec![check_mounted(arguments, path, &found, options, cancel)],
+        Ok(Some(found)) => check_still(arguments, path, &found.device, View::ReadOnly, options, cancel),
+        Ok(None) => check_still(arguments, path, path, View::NotMounted, options, cancel),
+    }
+}
+
+/// Where the file system that is meant is mounted, if it is mounted.
+fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
+    let found = mounted_at(path).map_err(|error| Refusal {
+        code: "cannot-open",
+        message: format!("{} cannot be found ({error})", path.display()),
+        way_out: "Check the name (findmnt lists what is mounted)".to_owned(),
+    })?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    if path.is_dir() {
+        return Err(Refusal {
+            code: "not-a-mount-point",
+            message: format!("No ext2, ext3 or ext4 file system is mounted at {}", path.display()),
+            way_out: "Name the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
+                .to_owned(),
+        });
+    }
+    let mounts: Vec<PathBuf> = usage_of(path).into_iter().filter_map(mount_point).collect();
+    match mounts.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(mounted_at(one).unwrap_or_default()),
+        [one, ..] => Err(Refusal {
+            code: "several-mounts",
+            message: format!("Several mounted file systems lie on {}", path.display()),
+            way_out: format!("Name them one by one by their mount points, {} first", one.display()),
+        }),
+    }
+}
+
+fn mount_point(usage: Usage) -> Option<PathBuf> {
+    match usage {
+        Usage::Mounted { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
+/// Checks what nobody can write to just now.
+fn check_still(
+    arguments: &CheckArgs,
+    named: &Path,
+    path: &Path,
+    view: View,
+    options: &CheckOptions,
+    cancel: &AtomicBool,
+) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for volume in target::volumes_of(path, &arguments.open_options()) {
+        let progress = [Progress::new()];
+        let mut outcome = None;
+        Ticker::new(arguments.progress).run_beside(&progress, || {
+            outcome = Some(check::check_one(arguments, &volume, options, &progress[0], cancel));
+        });
+        outcomes.extend(outcome.map(|outcome| Outcome {
+            target: named.display().to_string(),
+            online: Some(Online::new(view, SystemTime::now())),
+            ..outcome
+        }));
+    }
+    outcomes
+}
+
+fn check_mounted(
+    arguments: &CheckArgs,
+    path: &Path,
+    found: &Mounted,
+    options: &CheckOptions,
+    cancel: &AtomicBool,
+) -> Outcome {
+    let started = Instant::now();
+    let progress = [Progress::new()];
+    let mut seen = None;
+    Ticker::new(arguments.progress).run_beside(&progress, || {
+        seen = Some(see(arguments, found, options, &progress[0], cancel));
+    });
+    let Some(Seen { result, unconfirmed, mut online }) = seen else {
+        return outcome_of(path, started, Err(check::cancelled()));
+    };
+    online.unconfirmed = Report::new(unconfirmed);
+    match result {
+        Ok(report) => {
+            if arguments.online.mark_for_repair && report.findings.is_damaged() {
+                online.marked = Some(mark::for_repair(found));
+            }
+            let answer = Answer::Checked(Box::new(Checked::from(report)));
+            Outcome { online: Some(online), ..outcome_of(path, started, Ok(answer)) }
+        }
+        Err(refused) => Outcome {
+            found_before: Report::new(*refused.findings),
+            online: Some(online),
+            ..outcome_of(path, started, Err(refused.refusal))
+        },
+    }
+}
+
+/// Takes the best view there is, and checks it.
+fn see(
+    arguments: &CheckArgs,
+    found: &Mounted,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Seen {
+    let wish = arguments.online.view;
+    let mut tried = Vec::new();
+    let wants = |view| wish == Wish::Auto || wish == view;
+    if wants(Wish::Lvm) {
+        match see_snapshot(found, options, progress, cancel) {
+            Ok(seen) => return seen,
+            Err(why) => tried.push(format!("No LVM snapshot: {why}.")),
+        }
+    }
+    let mut freezer =
+        if wish == Wish::Lvm { None } else { Some(Freezer::new(found, arguments.online.limit())) };
+    if let (true, Some(Ok(freezer))) = (wants(Wish::Reflink), &mut freezer) {
+        match reflink::take(found, freezer, cancel) {
+            Ok(taken) => return see_taken(View::ReflinkCopy, taken, tried, options, progress, cancel),
+            Err(why) => tried.push(format!("No reflink copy: {why}.")),
+        }
+    }
+    if wants(Wish::Freeze) {
+        let freezer = freezer.unwrap_or_else(|| Err("it was not asked for".to_owned()));
+        let mut seen = confirm::see(found, freezer, options, progress, cancel);
+        seen.online.tried = tried;
+        return seen;
+    }
+    if let Some(Err(why)) = freezer {
+        tried.push(format!("No freeze: {why}."));
+    }
+    no_view(tried)
+}
+
+/// The view that was asked for is not possible.
+fn no_view(tried: Vec<String>) -> Seen {
+    let refusal = Refusal {
+        code: "no-view",
+        message: format!(
+            "The view that was asked for cannot be had. {}",
+            tried.join(" ").trim_end_matches('.')
+        ),
+        way_out: "Let fsmend choose the view (--view auto)".to_owned(),
+    };
+    let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });
+    let online = Online { tried, ..Online::new(View::Live, SystemTime::now()) };
+    Seen { result, unconfirmed: Findings::new(), online }
+}
+
+fn see_snapshot(
+    found: &Mounted,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Seen, String> {
+    let (taken, snapshot) = lvm::take(found)?;
+    let seen = see_taken(View::LvmSnapshot, taken, Vec::new(), options, progress, cancel);
+    if snapshot.is_whole() {
+        return Ok(seen);
+    }
+    Err("so much was written meanwhile that the snapshot has run full".to_owned())
+}
+
+/// Checks a view that stands still.
+fn see_taken(
+    view: View,
+    taken: Taken,
+    tried: Vec<String>,
+    options: &CheckOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Seen {
+    let (of, frozen) = (Some(taken.of), taken.frozen);
+    let online = Online { of, frozen, tried, ..Online::new(view, taken.at) };
+    let result = run::check(&taken.device, options, progress, cancel);
+    drop(taken.device);
+    judged(result, online)
+}
+
+/// What is a problem on a view that stands still, and what could be the trace of a file in use.
+fn judged(result: Result<CheckReport, Refused>, mut online: Online) -> Seen {
+    let mut report = match result {
+        Ok(report) => report,
+        Err(refused) => return Seen { result: Err(refused), unconfirmed: Findings::new(), online },
+    };
+    let judged = judge(std::mem::take(&mut report.findings), report.summary.journal);
+    report.findings = judged.stands;
+    if judged.untellable.is_damaged() {
+        online.reason = Some(
+            "Without a journal nothing on the disk tells files that are open though deleted from leaks"
+                .to_owned(),
+        );
+    }
+    Seen { result: Ok(report), unconfirmed: judged.untellable, online }
+}
+
+fn outcome_of(path: &Path, started: Instant, result: Result<Answer, Refusal>) -> Outcome {
+    Outcome {
+        target: path.display().to_string(),
+        partition: None,
+        warnings: Vec::new(),
+        wall: started.elapsed(),
+        result,
+        found_before: Report::default(),
+        online: None,
+    }
+}
+
+/// Whether the user wants it to end.
+fn is_cancelled(cancel: &AtomicBool) -> bool {
+    cancel.load(Relaxed)
+}

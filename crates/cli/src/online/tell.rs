@@ -1,0 +1,132 @@
+//! What is said about the view: which one, from when, what it cost those who were writing, and what could not be confirmed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fsmend_engine::report::Report;
+
+use super::{Online, View};
+use crate::numbers::{counted, duration};
+use crate::style::{Style, printable};
+
+/// Unconfirmed suspicions of which each kind lists at most so many.
+const LISTED: usize = 3;
+
+impl View {
+    /// One word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            View::LvmSnapshot => "lvm-snapshot",
+            View::ReflinkCopy => "reflink-copy",
+            View::FrozenCheck => "frozen-check",
+            View::FrozenLook => "frozen-look",
+            View::FrozenRecords => "frozen-records",
+            View::Live => "live",
+            View::ReadOnly => "read-only",
+            View::NotMounted => "not-mounted",
+        }
+    }
+
+    fn sentence(self, of: &str) -> String {
+        match self {
+            View::LvmSnapshot => format!("a snapshot of {of}"),
+            View::ReflinkCopy => format!("a copy of {of} that shares its blocks"),
+            View::FrozenCheck => "all of the file system, while it was frozen".to_owned(),
+            View::FrozenLook => {
+                "the live file system, and superblock, groups and journal while it was frozen".to_owned()
+            }
+            View::FrozenRecords => {
+                "the live file system, and what was found once more while it was frozen".to_owned()
+            }
+            View::Live => "the live file system".to_owned(),
+            View::ReadOnly => "the file system, to which nobody can write as it is mounted".to_owned(),
+            View::NotMounted => "the file system, which is not mounted".to_owned(),
+        }
+    }
+}
+
+/// Seconds since the epoch.
+pub fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The view in a sentence or two, and what could not be confirmed.
+pub fn text(online: &Online, style: Style) -> String {
+    let of = printable(online.of.as_deref().unwrap_or("the file system"));
+    let mut view = format!("Checked: {}; as of {}", online.view.sentence(&of), date(seconds(online.at)));
+    if let Some(frozen) = online.frozen {
+        view.push_str(&format!("; frozen for {}", duration(frozen)));
+    }
+    let mut text = style.wrap("", &format!("{view}."));
+    text.push_str(&unconfirmed_text(online, style));
+    match &online.marked {
+        None => {}
+        Some(Ok(())) => text.push_str("It is marked for repair at the next boot.\n"),
+        Some(Err(why)) => {
+            text.push_str(
+                &style.wrap("", &format!("It could not be marked for repair: {}.", printable(why))),
+            );
+        }
+    }
+    text
+}
+
+fn unconfirmed_text(online: &Online, style: Style) -> String {
+    let mut text = String::new();
+    if let Some(reason) = &online.reason {
+        text.push_str(&style.wrap("", &format!("{}.", printable(reason))));
+    }
+    let count = count(&online.unconfirmed);
+    if count == 0 {
+        return text;
+    }
+    text.push_str(&format!(
+        "Not confirmed, and perhaps no damage: {}\n",
+        counted(count, "suspicion", "suspicions")
+    ));
+    for group in online.unconfirmed.damage() {
+        text.push_str(&format!("  {} ({})\n", group.row.code, group.total));
+        for problem in group.problems.iter().take(LISTED) {
+            text.push_str(&style.wrap("  - ", &printable(&problem.message())));
+        }
+    }
+    text
+}
+
+/// How many suspicions there are.
+pub fn count(unconfirmed: &Report) -> u64 {
+    unconfirmed.problem_count()
+}
+
+/// A moment as people write it: `2026-11-21 22:30:05 UTC`.
+fn date(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March: the day that some years have more comes last. 400 years have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_people_do() {
+        let known = [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_798_761_599, "2026-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ];
+        for (seconds, expected) in known {
+            assert_eq!(date(seconds), expected);
+        }
+    }
+}
