@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
+use fsmend_device::{Device, OpenOptions, ReadBackend, Unrestored, WriteOptions, usage_of};
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress};
@@ -47,6 +47,8 @@ pub struct Session {
     pub(super) bytes_written: u64,
     /// Whether the superblock said that errors were met.
     pub(super) had_errors: bool,
+    /// What bad blocks did not take back from a write test, until the repair has other places for it.
+    pub(super) unrestored: Vec<Unrestored>,
 }
 
 /// The device, and with anything but `-n` the right to write it.
@@ -122,6 +124,7 @@ impl Session {
             now,
             bytes_written: 0,
             had_errors: false,
+            unrestored: Vec::new(),
         })
     }
 
@@ -145,13 +148,14 @@ impl Session {
             }
             return Ok(false);
         };
-        match hold.finish_interrupted(&self.cancel) {
-            Ok(recovered) => {
-                let told = recovered.as_ref().and_then(writing::told);
-                if let Some(told) = &told {
+        match hold.finish_as_far_as_possible(&self.cancel) {
+            Ok(finished) => {
+                for told in &finished.told {
                     self.out.print(&format!("{}: {told}\n", self.name));
                 }
-                Ok(told.is_some())
+                self.options.force |= !finished.unrestored.is_empty();
+                self.keep_unrestored(finished.unrestored);
+                Ok(!finished.told.is_empty())
             }
             Err(failure) => Err(self.fail(&failure)),
         }
@@ -343,6 +347,9 @@ impl Session {
         }
         let was_damaged = report.is_damaged();
         let code = self.write_repair(&Outcome { changes: &changes, was_damaged, was_unclean });
+        if matches!(code, exit::CLEAN | exit::CORRECTED) {
+            self.close_unrestored();
+        }
         if code & exit::OPERATIONAL == 0 {
             self.close(&summary, &stats);
         }

@@ -149,12 +149,9 @@ fn finish_interrupted(
         }
         return Ok(false);
     };
-    let recovered = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
-    let told = recovered.as_ref().and_then(writing::told);
-    if let Some(told) = &told {
-        show.tell_first(told);
-    }
-    Ok(told.is_some())
+    let told = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
+    told.iter().for_each(|told| show.tell_first(told));
+    Ok(!told.is_empty())
 }
 
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {

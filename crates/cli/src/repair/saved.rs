@@ -13,7 +13,7 @@ use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
 use crate::style::printable;
-use crate::writing::{self, Failure, Hold};
+use crate::writing::{Failure, Hold};
 use crate::{check, exit};
 
 /// A plan is not longer than this.
@@ -125,11 +125,8 @@ fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
 
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
     let target = hold.path.display().to_string();
-    let recovered = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
-    Ok(recovered
-        .as_ref()
-        .and_then(writing::told)
-        .map_or_else(String::new, |told| format!("{target}: {told}. ")))
+    let told = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
+    Ok(told.iter().map(|told| format!("{target}: {told}. ")).collect())
 }
 
 fn complaint(target: &str, failure: &Failure) -> (String, u8) {

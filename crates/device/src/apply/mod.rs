@@ -19,6 +19,7 @@ mod layout;
 mod log;
 mod places;
 mod recover;
+mod write_test;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,6 +33,7 @@ pub use file::{LogFile, LogOnDisk};
 pub use layout::LogState;
 pub use places::{FoundLog, create_log, find_logs, find_open_log};
 pub use recover::{LogContents, Recovered, Way, inspect_log, recover, undo};
+pub use write_test::{Tested, Unrestored, WriteTest, end_write_test, is_write_test};
 
 /// How the caller looks after the work.
 #[derive(Clone, Copy)]
@@ -115,7 +117,12 @@ pub fn apply(
     file: &dyn LogFile,
     options: &ApplyOptions<'_>,
 ) -> Result<Applied, ApplyError> {
-    let begin = Begin { start: options.start, keep_undo: options.keep_undo, target_name: target.name() };
+    let begin = Begin {
+        start: options.start,
+        keep_undo: options.keep_undo,
+        target_name: target.name(),
+        state: LogState::Applying,
+    };
     let mut log = match Log::write(file, plan, target, begin, options.control) {
         Ok(log) => log,
         Err(error) => {

@@ -139,6 +139,8 @@ fn finish(
 pub(super) struct Standing {
     /// Blocks with sectors that are no image that the log knows.
     pub foreign: Differences,
+    /// How many of them are marked blocks.
+    pub foreign_marks: u64,
     /// Blocks that are not as the repair leaves them.
     pub not_after: Differences,
     /// Blocks that are not as they were before the repair.
@@ -169,6 +171,7 @@ pub(super) fn compare(log: &Log<'_>, target: &dyn Device) -> Result<Standing, Ap
         };
         if !(0..len.div_ceil(SECTOR_BYTES)).all(known) {
             standing.foreign.add(entry.offset());
+            standing.foreign_marks += u64::from(entry.is_marked());
         }
         if unreadable.any() || !plan.is_after(entry, found) {
             standing.not_after.add(entry.offset());
