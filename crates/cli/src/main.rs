@@ -10,6 +10,7 @@ mod ask;
 mod check;
 mod exit;
 mod explain;
+mod external;
 mod face;
 mod json;
 mod machine;

@@ -16,6 +16,7 @@ use fsmend_device::{
 };
 use fsmend_ext_check::repair;
 
+use crate::external::Journal;
 use crate::{machine, mmp};
 
 /// A target that nobody else uses as long as this lives.
@@ -24,6 +25,8 @@ pub struct Hold {
     pub path: PathBuf,
     /// What is behind it.
     pub target: WritableTarget,
+    /// Where the user says that its external journal is.
+    pub journal: Option<PathBuf>,
 }
 
 /// What becomes of the log when all is written.
@@ -59,6 +62,8 @@ pub enum Failure {
     Apply(ApplyError, Option<PathBuf>),
     /// A block could not be written.
     Write(WriteError),
+    /// The external journal cannot be written: why. Nothing was written to the file system either.
+    Journal(String),
     /// There is no superblock that could say that the target is being tested.
     NoMark,
     /// An interrupted write test has left blocks that do not take back what they held, so many; the log that has it.
@@ -97,6 +102,12 @@ impl fmt::Display for Failure {
             Failure::Apply(error, None) => error.fmt(f),
             Failure::Apply(error, Some(log)) => write!(f, "{error}. The log is {}", log.display()),
             Failure::Write(error) => error.fmt(f),
+            Failure::Journal(why) => {
+                write!(
+                    f,
+                    "the external journal cannot be written: {why}; nothing was written (-j names another place for it)"
+                )
+            }
             Failure::NoMark => write!(
                 f,
                 "its superblock cannot be believed, and could not say that the blocks are being tested; repair it first"
@@ -114,7 +125,11 @@ impl Hold {
     /// Opens all file systems behind `path`.
     pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
         let opened = open_writable(path, options, rights)?;
-        Ok(opened.targets.into_iter().map(|target| Hold { path: path.to_owned(), target }).collect())
+        Ok(opened
+            .targets
+            .into_iter()
+            .map(|target| Hold { path: path.to_owned(), target, journal: None })
+            .collect())
     }
 
     /// Its bytes, to be read.
@@ -138,8 +153,11 @@ impl Hold {
         while let Some(FoundLog { log, .. }) = self.open_log() {
             let path = log.path().to_owned();
             let failed = |error| Failure::Apply(error, Some(path));
-            if !inspect_log(&log).is_ok_and(|log| log.is_some_and(|log| is_write_test(&log.plan))) {
-                let control = Control { stop, progress: &|_| {} };
+            let plan = inspect_log(&log).ok().flatten().map(|log| log.plan);
+            if !plan.as_ref().is_some_and(is_write_test) {
+                let journal = plan.map_or(Ok(None), |plan| self.journal_of(&plan, false))?;
+                let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+                let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
                 let recovered =
                     recover(&log, &*self.target.device, Way::AsBegun, false, control).map_err(failed)?;
                 finished.told.extend(told(&recovered));
@@ -173,7 +191,7 @@ impl Hold {
             Ok(log) => Ok(Box::new(log) as Box<dyn LogFile>),
             Err(error) => Err(WriteError::io(0, 1, error)),
         };
-        let control = Control { stop, progress: &|_| {} };
+        let control = Control::new(stop, &|_| {});
         let test = WriteTest {
             range,
             piece,
@@ -204,13 +222,20 @@ impl Hold {
         plan(&*self.device(), identity, text, changes)
     }
 
+    /// The external journal that is written with a plan, if one is.
+    pub fn journal_of(&self, plan: &Plan, force: bool) -> Result<Option<Journal>, Failure> {
+        Journal::of(plan, self.journal.as_deref(), force).map_err(Failure::Journal)
+    }
+
     /// Carries out a plan.
     pub fn commit(&self, plan: &Plan, undo: &Undo, stop: &AtomicBool) -> Result<Written, Failure> {
         if plan.is_empty() {
             return Ok(Written { blocks: 0, undo: None, warning: None });
         }
+        let journal = self.journal_of(plan, false)?;
         let log = new_log(&self.path).map_err(Failure::NoLog)?;
-        let control = Control { stop, progress: &|_| {} };
+        let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+        let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
         let options = ApplyOptions { start: self.target.start, keep_undo: *undo != Undo::Drop, control };
         let applied = apply(plan, &*self.target.device, &log, &options).map_err(|error| {
             let waits = error.is_begun().then(|| log.path().to_owned());

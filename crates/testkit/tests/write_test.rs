@@ -216,7 +216,7 @@ fn stopped_between_stretches_nothing_is_left_behind() {
     let World { disk, log, .. } = world(10);
     let before = disk.bytes();
     let stop = std::sync::atomic::AtomicBool::new(true);
-    let control = Control { stop: &stop, progress: &|_| {} };
+    let control = Control::new(&stop, &|_| {});
     let error = test(&disk, &log, control).err().unwrap();
     assert!(matches!(error, ApplyError::Stopped { begun: false }) && disk.bytes() == before);
 }

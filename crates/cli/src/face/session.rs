@@ -1,5 +1,6 @@
 //! One file system, from its name to the exit code.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,6 +28,9 @@ use super::timing::Stopwatch;
 use crate::writing::{self, Hold};
 use crate::{ask, check, exit, machine, mmp, target};
 
+/// Byte offsets, and what is written there.
+type Writes = Vec<(u64, Vec<u8>)>;
+
 /// A run of the face.
 pub struct Session {
     pub(super) program: String,
@@ -52,7 +56,12 @@ pub struct Session {
 }
 
 /// The device, and with anything but `-n` the right to write it.
-fn open(path: &Path, mode: Mode, access: &Access) -> Result<(Arc<dyn Device>, Option<Hold>), String> {
+fn open(
+    path: &Path,
+    journal: Option<&OsStr>,
+    mode: Mode,
+    access: &Access,
+) -> Result<(Arc<dyn Device>, Option<Hold>), String> {
     if mode == Mode::No {
         return Ok((target::open_plain(path).map_err(|refusal| refusal.to_string())?, None));
     }
@@ -60,7 +69,8 @@ fn open(path: &Path, mode: Mode, access: &Access) -> Result<(Arc<dyn Device>, Op
     let rights = WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot };
     let holds = Hold::open(path, &whole, rights)
         .map_err(|error| format!("{}; {}", error.message(), error.way_out()))?;
-    let hold = holds.into_iter().next().ok_or("nothing is in it")?;
+    let mut hold = holds.into_iter().next().ok_or("nothing is in it")?;
+    hold.journal = journal.map(PathBuf::from);
     Ok((hold.device(), Some(hold)))
 }
 
@@ -98,7 +108,8 @@ impl Session {
         };
         let access = place::access(&usage_of(&path));
         admit(&access, options.mode, (program, &given), &mut out)?;
-        let (device, hold) = open(&path, options.mode, &access).map_err(|why| {
+        let journal = options.journal.as_deref();
+        let (device, hold) = open(&path, journal, options.mode, &access).map_err(|why| {
             out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
@@ -255,7 +266,7 @@ impl Session {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;
         }
-        self.write(&seen.changes).err().unwrap_or(exit::CLEAN)
+        self.write(&seen.changes, &seen.journal_changes).err().unwrap_or(exit::CLEAN)
     }
 
     /// The file system is clean: it is said, and what the replay of its journal changes is written.
@@ -266,7 +277,7 @@ impl Session {
                 let text = format!("{}: releasing {} orphaned inodes\n", self.name, seen.orphans);
                 self.out.print(&text);
             }
-            if let Err(code) = self.write(&seen.changes) {
+            if let Err(code) = self.write(&seen.changes, &seen.journal_changes) {
                 return code;
             }
         }
@@ -308,7 +319,7 @@ impl Session {
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
-        let Repair { found, left, changes, rounds, .. } = match planned {
+        let Repair { found, left, changes, rounds, journal_changes } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
@@ -326,7 +337,8 @@ impl Session {
             Mode::Ask => {
                 let declined = self.question(&report, &stats);
                 if !declined.is_empty() {
-                    return self.mend_partly(&options, (&report, &changes), &declined, (&summary, &stats));
+                    let all = (&changes, &journal_changes);
+                    return self.mend_partly(&options, (&report, all), &declined, (&summary, &stats));
                 }
                 true
             }
@@ -346,7 +358,12 @@ impl Session {
             return exit::PROBLEMS;
         }
         let was_damaged = report.is_damaged();
-        let code = self.write_repair(&Outcome { changes: &changes, was_damaged, was_unclean });
+        let code = self.write_repair(&Outcome {
+            changes: &changes,
+            journal_changes: &journal_changes,
+            was_damaged,
+            was_unclean,
+        });
         if matches!(code, exit::CLEAN | exit::CORRECTED) {
             self.close_unrestored();
         }
@@ -360,7 +377,7 @@ impl Session {
     fn mend_partly(
         &mut self,
         options: &RepairOptions,
-        (report, changes): (&Report, &Vec<(u64, Vec<u8>)>),
+        (report, (changes, journal_changes)): (&Report, (&Writes, &Writes)),
         declined: &[Problem],
         (summary, stats): (&Summary, &[StageStats]),
     ) -> u8 {
@@ -370,7 +387,7 @@ impl Session {
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
             match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
                 Ok(Some(rest)) => {
-                    if let Err(code) = self.write(&rest.changes) {
+                    if let Err(code) = self.write(&rest.changes, journal_changes) {
                         return code;
                     }
                     self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));

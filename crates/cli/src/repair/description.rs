@@ -61,8 +61,8 @@ impl Description {
     }
 }
 
-/// The text that is saved with a plan: the target, what was wrong, what is lost.
-pub fn plan_text(target: &str, start: u64, report: &Report) -> String {
+/// The text that is saved with a plan: the target, what was wrong, what is lost, what is written to an external journal.
+pub fn plan_text(target: &str, start: u64, report: &Report, journal: Option<Json>) -> String {
     let mut problems = Vec::new();
     for group in report.damage() {
         let messages: Vec<String> =
@@ -83,6 +83,7 @@ pub fn plan_text(target: &str, start: u64, report: &Report) -> String {
         "files": description["files"],
         "files_total": description["files_total"],
         "losses": description["losses"],
+        "journal": journal,
     })
     .to_string()
 }

@@ -29,7 +29,7 @@ use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{check, machine, mmp, target};
+use crate::{check, external, machine, mmp, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -61,11 +61,13 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     let planned = plan(arguments, &work, cancel);
     let repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
-    let Repair { found, left, rounds, changes, .. } = repair;
+    let Repair { found, left, rounds, changes, journal_changes } = repair;
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
-    let text = plan_text(&path.display().to_string(), work.start, &checked.report);
+    let journal = external::to_json(arguments.journal.as_deref(), &journal_changes)
+        .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
+    let text = plan_text(&path.display().to_string(), work.start, &checked.report, journal);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
@@ -111,7 +113,8 @@ fn open(arguments: &RepairArgs, show: &Show) -> Result<Work, Refusal> {
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
-    let hold = only_one(holds, |hold| hold.target.partition)?;
+    let mut hold = only_one(holds, |hold| hold.target.partition)?;
+    hold.journal.clone_from(&arguments.journal);
     Ok(Work { device: hold.device(), start: hold.target.start, hold: Some(hold) })
 }
 

@@ -99,7 +99,11 @@ fn take_back(arguments: &UndoArgs) -> Told {
     let path = path.unwrap_or_else(|| PathBuf::from(&contents.target_name));
     let hold = hold(&path, contents.start)?;
     let target = path.display().to_string();
-    let control = Control { stop: &stop_flag(), progress: &|_| {} };
+    let journal =
+        hold.journal_of(&contents.plan, arguments.force).map_err(|failure| complaint(&target, &failure))?;
+    let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+    let stop = stop_flag();
+    let control = Control { close: &close, ..Control::new(&stop, &|_| {}) };
     let undone = fsmend_device::undo(&log, &*hold.target.device, arguments.force, control);
     let recovered = undone.map_err(|error| match error {
         ApplyError::ChangedSince(_) => failed(format!(

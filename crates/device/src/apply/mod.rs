@@ -23,7 +23,7 @@ mod write_test;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Plan, WritableDevice};
+use crate::{Plan, WritableDevice, WriteError};
 
 use carry::{Direction, carry};
 use log::{Begin, Log};
@@ -42,13 +42,21 @@ pub struct Control<'c> {
     pub stop: &'c AtomicBool,
     /// Called now and then with what is done.
     pub progress: &'c dyn Fn(Progress),
+    /// Called when all is written and synced, before the log is closed: writes, and syncs, what goes with it on another device. It is told
+    /// the direction, [`Way::Forward`] or [`Way::Back`], and may be called again by a later run.
+    pub close: &'c dyn Fn(Way) -> Result<(), WriteError>,
 }
 
-impl Control<'_> {
+impl<'c> Control<'c> {
+    /// One target, and nothing that goes with it.
+    pub fn new(stop: &'c AtomicBool, progress: &'c dyn Fn(Progress)) -> Self {
+        Control { stop, progress, close: &|_| Ok(()) }
+    }
+
     /// Runs to its end and tells nobody.
     pub fn unattended() -> Control<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        Control { stop: &NEVER, progress: &|_| {} }
+        Control::new(&NEVER, &|_| {})
     }
 
     fn is_stopped(&self) -> bool {
@@ -132,6 +140,7 @@ pub fn apply(
         }
     };
     carry(&log, target, Direction::Forward, options.control)?;
+    (options.control.close)(Way::Forward).map_err(ApplyError::Write)?;
     log.finish(LogState::Applied)?;
     Ok(Applied { blocks: plan.entries().len() as u64, undo_kept: options.keep_undo })
 }

@@ -126,6 +126,7 @@ fn finish(
     // Even if the log says so already: what it shows may be what a failed sync has left in the cache.
     log.turn(direction.state())?;
     carry(log, target, direction, control)?;
+    (control.close)(direction.way()).map_err(ApplyError::Write)?;
     log.finish(direction.end_state())?;
     let blocks = log.plan.entries().len() as u64;
     Ok(match direction {

@@ -141,10 +141,10 @@ pub fn plan(
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
         let new = std::mem::take(&mut report.changes);
-        if !new.is_empty() {
-            journal_changes.extend(close_journal(&mut mending, std::mem::take(&mut report.journal_changes)));
-        }
-        if improves && new.is_empty() && !report.findings.is_damaged() {
+        let closing = close_journal(&mut mending, std::mem::take(&mut report.journal_changes));
+        let changes_nothing = new.is_empty() && closing.is_empty();
+        journal_changes.extend(closing);
+        if improves && changes_nothing && !report.findings.is_damaged() {
             // Nothing is wrong any more: what is sound is made better, and looked at again.
             improves = false;
             mending.repair = Some(options.wishes.clone());
@@ -153,7 +153,7 @@ pub fn plan(
         }
         mending.repair = Some(plain.clone());
         let Some(found) = first.take() else {
-            if new.is_empty() {
+            if changes_nothing {
                 // Nothing can be, or has to be, done: what was found is what is left.
                 let left = CheckReport { findings: again(&report.findings), ..CheckReport::default() };
                 return Ok(Repair { found: report, left, rounds, changes: Vec::new(), journal_changes });
@@ -164,7 +164,7 @@ pub fn plan(
             mending.superblock = SuperblockOptions::default();
             continue;
         };
-        if new.is_empty() || rounds == ROUNDS_MAX {
+        if changes_nothing || rounds == ROUNDS_MAX {
             // What this look would have changed is left out: nobody has looked at that again.
             return Ok(Repair { found, left: report, rounds, changes: runs(&changes), journal_changes });
         }
