@@ -39,22 +39,6 @@ pub struct CheckArgs {
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<PathBuf>,
 
-    /// Worker threads, shared by all targets [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub threads: Option<u16>,
-
-    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
-    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
-    pub memory: Option<u64>,
-
-    /// How to tell the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-
-    /// List every problem, not only the first few of a kind
-    #[arg(long)]
-    pub all: bool,
-
     /// Print only the headline of each target
     #[arg(short, long)]
     pub quiet: bool,
@@ -67,11 +51,36 @@ pub struct CheckArgs {
     #[arg(long)]
     pub estimate: bool,
 
-    /// Check what is on the disk even if its journal waits to be replayed (the default is to replay it in memory)
+    /// What a repair takes, too.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What a check and a repair have in common.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// How to tell the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+
+    /// List every problem and every file, not only the first few of a kind
+    #[arg(long)]
+    pub all: bool,
+
+    /// Worker threads, shared by all targets [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+
+    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
+    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
+    pub memory: Option<u64>,
+
+    /// Look at what is on the disk even if its journal waits to be replayed (the default is to replay it in memory); a repair is refused
+    /// then
     #[arg(long)]
     pub no_replay: bool,
 
-    /// Check only this partition of a whole disk (numbered as the kernel does)
+    /// Only this partition of a whole disk (numbered as the kernel does)
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
 
@@ -95,7 +104,7 @@ pub struct CheckArgs {
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
 
-    /// Colours in the text report
+    /// Colours
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
     pub color: When,
 

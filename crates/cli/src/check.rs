@@ -13,7 +13,7 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-use crate::args::{Backend, CheckArgs};
+use crate::args::{Backend, CheckArgs, Common, Format};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::Ticker;
@@ -28,7 +28,7 @@ pub fn run(arguments: &CheckArgs) -> u8 {
     let started = Instant::now();
     let volumes = target::volumes(arguments);
     output::warn(&volumes);
-    let outcomes = match external_journal(arguments.journal.as_deref()) {
+    let outcomes = match external_journal(arguments.common.journal.as_deref()) {
         Ok(journal) => check_all(arguments, &volumes, journal, &cancel),
         Err(refusal) => {
             volumes.iter().map(|volume| outcome(volume, Instant::now(), Err(refusal.clone()))).collect()
@@ -73,13 +73,20 @@ fn check_all(
     journal: Option<Arc<dyn Device>>,
     cancel: &AtomicBool,
 ) -> Vec<Outcome> {
-    let threads = arguments.threads.map_or_else(machine::cores, usize::from);
+    let threads = arguments.common.threads.map_or_else(machine::cores, usize::from);
     let side_by_side = volumes.len().clamp(1, threads);
-    let options = options(arguments, threads, side_by_side, journal);
+    let all = options(&arguments.common, journal);
+    let options = CheckOptions {
+        threads: (threads / side_by_side).max(1),
+        memory: all.memory / side_by_side as u64,
+        stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
+        want_all_paths: arguments.common.all || arguments.common.format == Format::Json,
+        ..all
+    };
     let progress: Vec<Progress> = volumes.iter().map(|_| Progress::new()).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
-    Ticker::new(arguments.progress).run_beside(&progress, || {
+    Ticker::new(arguments.common.progress).run_beside(&progress, || {
         std::thread::scope(|scope| {
             for _ in 0..side_by_side {
                 scope.spawn(|| {
@@ -101,30 +108,40 @@ fn take<'v>(next: &AtomicUsize, volumes: &'v [Volume]) -> (usize, Option<&'v Vol
     (at, volumes.get(at))
 }
 
-fn options(
-    arguments: &CheckArgs,
-    threads: usize,
-    side_by_side: usize,
-    external_journal: Option<Arc<dyn Device>>,
-) -> CheckOptions {
-    let memory = arguments.memory.unwrap_or_else(machine::default_memory);
+/// How to check, as the command line says.
+pub fn options(common: &Common, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
+    let superblock = SuperblockOptions { block: common.superblock, block_size: common.block_size };
     CheckOptions {
-        threads: (threads / side_by_side).max(1),
-        memory: memory / side_by_side as u64,
-        replay: !arguments.no_replay,
-        superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
-        external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: match arguments.backend {
+        threads: common.threads.map_or_else(machine::cores, usize::from),
+        memory: common.memory.unwrap_or_else(machine::default_memory),
+        replay: !common.no_replay,
+        backend: match common.backend {
             Backend::Auto => ReadBackend::Auto,
             Backend::Uring => ReadBackend::Uring,
             Backend::Pread => ReadBackend::Pread,
         },
+        ..plain_options(superblock, external_journal)
+    }
+}
+
+/// How to check when nothing else is said: with all cores and a share of the memory, and every path told.
+pub fn plain_options(
+    superblock: SuperblockOptions,
+    external_journal: Option<Arc<dyn Device>>,
+) -> CheckOptions {
+    CheckOptions {
+        threads: machine::cores(),
+        memory: machine::default_memory(),
+        replay: true,
+        superblock,
+        external_journal,
+        now: machine::seconds_since_epoch(),
+        backend: ReadBackend::Auto,
         repair: None,
         meter: machine::meter,
-        stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
+        stage_clock: None,
         schedule: Schedule::default(),
-        want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
+        want_all_paths: true,
     }
 }
 

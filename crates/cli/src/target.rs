@@ -23,7 +23,7 @@ pub struct Volume {
 /// Opens everything that `arguments` name. Every target gives at least one volume, if only to say why it cannot be
 /// opened.
 pub fn volumes(arguments: &CheckArgs) -> Vec<Volume> {
-    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let options = OpenOptions { offset: arguments.common.offset, partition: arguments.common.partition };
     arguments.targets.iter().flat_map(|path| volumes_of(path, &options)).collect()
 }
 

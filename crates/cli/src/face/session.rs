@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, OpenOptions, ReadBackend, Unrestored, WriteOptions, usage_of};
-use fsmend_engine::pool::Schedule;
+use fsmend_device::{Device, OpenOptions, Unrestored, WriteOptions, usage_of};
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
@@ -224,22 +223,12 @@ impl Session {
     pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
+        let superblock =
+            SuperblockOptions { block: self.options.superblock, block_size: self.options.block_size };
         Ok(CheckOptions {
-            threads: machine::cores(),
-            memory: machine::default_memory(),
-            replay: true,
-            superblock: SuperblockOptions {
-                block: self.options.superblock,
-                block_size: self.options.block_size,
-            },
-            external_journal,
             now: self.now,
-            backend: ReadBackend::Auto,
-            repair: None,
-            meter: machine::meter,
             stage_clock: (self.options.timing > 1).then_some(machine::STAGE_CLOCK),
-            schedule: Schedule::default(),
-            want_all_paths: true,
+            ..check::plain_options(superblock, external_journal)
         })
     }
 
@@ -319,7 +308,7 @@ impl Session {
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
-        let Repair { found, left, changes, rounds, journal_changes } = match planned {
+        let Repair { found, left, changes, rounds, journal_changes, later } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
@@ -328,8 +317,9 @@ impl Session {
         let summary = if rounds > 1 { &left.summary } else { &found.summary };
         let (summary, stats) = (summary.clone(), found.stats.clone());
         let (report, remains) = (Report::new(found.findings), Report::new(left.findings));
+        let later = Report::new(later);
         let is_allowed = match self.options.mode {
-            Mode::Preen => self.tell_preening(&report, (!is_clean).then_some(&remains), rounds),
+            Mode::Preen => self.tell_preening((&report, &later), (!is_clean).then_some(&remains), rounds),
             _ if !is_clean => {
                 self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
                 false
@@ -357,6 +347,7 @@ impl Session {
             }
             return exit::PROBLEMS;
         }
+        self.tell_later(&later);
         let was_damaged = report.is_damaged();
         let code = self.write_repair(&Outcome {
             changes: &changes,

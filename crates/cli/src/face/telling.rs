@@ -77,10 +77,17 @@ impl Session {
     }
 
     /// Tells what an unattended repair does; whether it may.
-    pub(super) fn tell_preening(&mut self, report: &Report, left: Option<&Report>, rounds: u32) -> bool {
+    pub(super) fn tell_preening(
+        &mut self,
+        (report, later): (&Report, &Report),
+        left: Option<&Report>,
+        rounds: u32,
+    ) -> bool {
         let name = self.name.clone();
         let passes = problems::by_pass(report, &self.config);
-        let stopper = problems::first_unsafe(&passes, &self.config);
+        let passes_later = problems::by_pass(later, &self.config);
+        let stopper = problems::first_unsafe(&passes, &self.config)
+            .or_else(|| problems::first_unsafe(&passes_later, &self.config));
         match (stopper, left) {
             (Some(told), _) => {
                 let more = match problems::count(report) {
@@ -110,6 +117,14 @@ impl Session {
             self.out.print(&told.rest());
         }
         true
+    }
+
+    /// Tells what only later looks found, and what loses something.
+    pub(super) fn tell_later(&mut self, later: &Report) {
+        for problem in later.damage().flat_map(|group| &group.problems) {
+            let text = format!("Found on the way: {}.  FIXED.\n", printable(&problem.message()));
+            self.out.print(&text);
+        }
     }
 
     /// Asks about every problem; those that are to be left alone.

@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, WriteOptions};
+use fsmend_device::{Device, OpenOptions, Plan, WriteOptions};
 use fsmend_engine::Progress;
-use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
-use fsmend_ext_check::run::{CheckOptions, Refused};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_ext_check::run::Refused;
 
 pub use args::{ApplyArgs, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
@@ -25,7 +23,6 @@ pub use saved::{apply, undo};
 use self::args::DuplicatesArg;
 use self::description::plan_text;
 use self::show::{Ending, Show};
-use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
@@ -61,18 +58,19 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     let planned = plan(arguments, &work, cancel);
     let repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
-    let Repair { found, left, rounds, changes, journal_changes } = repair;
+    let Repair { found, left, rounds, changes, journal_changes, later } = repair;
+    let later = Report::new(later);
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
-    let journal = external::to_json(arguments.journal.as_deref(), &journal_changes)
+    let journal = external::to_json(arguments.common.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
-    let text = plan_text(&path.display().to_string(), work.start, &checked.report, journal);
+    let text = plan_text(&path.display().to_string(), work.start, (&checked.report, &later), journal);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
-    show.plan(checked, started.elapsed(), &plan, (rounds, &left));
+    show.plan((checked, later), started.elapsed(), &plan, (rounds, &left));
     if is_sound {
         return Ok(if was_interrupted { Ending::FinishedOnly } else { Ending::Nothing });
     }
@@ -100,7 +98,7 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
 
 /// Opens the target, for writing unless nothing is to be written.
 fn open(arguments: &RepairArgs, show: &Show) -> Result<Work, Refusal> {
-    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let options = OpenOptions { offset: arguments.common.offset, partition: arguments.common.partition };
     let reads_only = arguments.dry_run || arguments.plan.is_some();
     if reads_only {
         let opened =
@@ -114,14 +112,14 @@ fn open(arguments: &RepairArgs, show: &Show) -> Result<Work, Refusal> {
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
     let mut hold = only_one(holds, |hold| hold.target.partition)?;
-    hold.journal.clone_from(&arguments.journal);
+    hold.journal.clone_from(&arguments.common.journal);
     Ok(Work { device: hold.device(), start: hold.target.start, hold: Some(hold) })
 }
 
 /// Where in its file or device the file system starts.
 fn start_of(arguments: &RepairArgs, target: &fsmend_device::Target) -> u64 {
     let shift = target.device.direct().map(|direct| direct.shift);
-    shift.or(arguments.offset).unwrap_or(0)
+    shift.or(arguments.common.offset).unwrap_or(0)
 }
 
 /// One file system is repaired at a time.
@@ -162,14 +160,14 @@ fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repa
     let options = repair_options(arguments).map_err(plain)?;
     let progress = [Progress::new()];
     let mut planned = None;
-    Ticker::new(arguments.progress).run_beside(&progress, || {
+    Ticker::new(arguments.common.progress).run_beside(&progress, || {
         planned = Some(repair::plan(&work.device, &options, &progress[0], cancel));
     });
     planned.unwrap_or_else(|| Err(plain(cancelled())))
 }
 
 fn repair_options(arguments: &RepairArgs) -> Result<RepairOptions, Refusal> {
-    let external = check::external_journal(arguments.journal.as_deref())?;
+    let external = check::external_journal(arguments.common.journal.as_deref())?;
     let wishes = Wishes {
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,
@@ -180,7 +178,7 @@ fn repair_options(arguments: &RepairArgs) -> Result<RepairOptions, Refusal> {
         unshare: arguments.unshare,
         ..Wishes::default()
     };
-    Ok(RepairOptions { check: check_options(arguments, external), wishes })
+    Ok(RepairOptions { check: check::options(&arguments.common, external), wishes })
 }
 
 fn cancelled() -> Refusal {
@@ -188,27 +186,6 @@ fn cancelled() -> Refusal {
         code: CANCELLED_CODE,
         message: "stopped before there was a plan".to_owned(),
         way_out: "Run it again".to_owned(),
-    }
-}
-
-fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
-    CheckOptions {
-        threads: arguments.threads.map_or_else(machine::cores, usize::from),
-        memory: arguments.memory.unwrap_or_else(machine::default_memory),
-        replay: true,
-        superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
-        external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: match arguments.backend {
-            Backend::Auto => ReadBackend::Auto,
-            Backend::Uring => ReadBackend::Uring,
-            Backend::Pread => ReadBackend::Pread,
-        },
-        repair: None,
-        meter: machine::meter,
-        stage_clock: None,
-        schedule: Schedule::default(),
-        want_all_paths: true,
     }
 }
 
