@@ -46,34 +46,10 @@ pub struct CheckArgs {
     #[arg(required_unless_present = "mounted", value_name = "TARGET")]
     pub targets: Vec<PathBuf>,
 
-    /// Worker threads, shared by all targets [default: one per core, as far as the container allows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub threads: Option<u16>,
-
     /// How workers are divided between the stages: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
     /// [default: resource-aware at low priority (nice, SCHED_BATCH, SCHED_IDLE), else dynamic]
     #[arg(long, value_name = "MODE")]
     pub schedule: Option<Mode>,
-
-    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
-    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
-    pub memory: Option<u64>,
-
-    /// Give way to everything else: lowest priority for processor and disk, and only as many threads as cores are idle
-    #[arg(long)]
-    pub background: bool,
-
-    /// Read at most so many bytes a second, all targets together, e.g. 50M
-    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
-    pub read_limit: Option<u64>,
-
-    /// How to tell the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-
-    /// List every problem, not only the first few of a kind
-    #[arg(long)]
-    pub all: bool,
 
     /// Print only the headline of each target
     #[arg(short, long)]
@@ -91,11 +67,49 @@ pub struct CheckArgs {
     #[arg(long)]
     pub estimate: bool,
 
-    /// Check what is on the disk even if its journal waits to be replayed (the default is to replay it in memory)
+    /// What a repair takes, too.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// File systems in use.
+    #[command(flatten, next_help_heading = "File systems in use")]
+    pub online: OnlineArgs,
+}
+
+/// What a check and a repair have in common.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// How to tell the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+
+    /// List every problem and every file, not only the first few of a kind
+    #[arg(long)]
+    pub all: bool,
+
+    /// Worker threads, shared by all targets [default: one per core, as far as the container allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+
+    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
+    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
+    pub memory: Option<u64>,
+
+    /// Give way to everything else while a target is checked or a plan is worked out: lowest priority for processor and disk, and only as
+    /// many threads as cores are idle
+    #[arg(long)]
+    pub background: bool,
+
+    /// Read at most so many bytes a second, all targets together, e.g. 50M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
+    pub read_limit: Option<u64>,
+
+    /// Look at what is on the disk even if its journal waits to be replayed (the default is to replay it in memory); a repair is refused
+    /// then
     #[arg(long)]
     pub no_replay: bool,
 
-    /// Check only this partition of a whole disk (numbered as the kernel does)
+    /// Only this partition of a whole disk (numbered as the kernel does)
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
 
@@ -119,23 +133,19 @@ pub struct CheckArgs {
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
 
-    /// Colours in the text report
+    /// Colours
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
     pub color: When,
 
     /// Progress on standard error (auto: on a terminal, once a run takes over a second)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
     pub progress: Show,
-
-    /// File systems in use.
-    #[command(flatten, next_help_heading = "File systems in use")]
-    pub online: OnlineArgs,
 }
 
 impl CheckArgs {
     /// Which part of each target is meant.
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions { offset: self.offset, partition: self.partition }
+        OpenOptions { offset: self.common.offset, partition: self.common.partition }
     }
 }
 

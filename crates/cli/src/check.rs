@@ -13,7 +13,7 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-use crate::args::{Backend, CheckArgs};
+use crate::args::{Backend, CheckArgs, Common, Format};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::Ticker;
@@ -40,13 +40,17 @@ pub fn run(arguments: &CheckArgs) -> u8 {
 
 fn outcomes(arguments: &CheckArgs, cancel: &Arc<AtomicBool>) -> Vec<Outcome> {
     if arguments.online.online {
-        let threads = arguments.threads.map_or_else(machine::cores, usize::from);
-        return online::check_all(arguments, &options(arguments, threads, 1, None), cancel);
+        let options = CheckOptions {
+            schedule: machine::schedule(arguments.schedule, false),
+            want_all_paths: arguments.common.all || arguments.common.format == Format::Json,
+            ..options(&arguments.common, None)
+        };
+        return online::check_all(arguments, &options, cancel);
     }
-    let limit = read_limit(arguments.read_limit, cancel);
+    let limit = read_limit(arguments.common.read_limit, cancel);
     let volumes = target::volumes(arguments, limit.as_ref());
     output::warn(&volumes);
-    match external_journal(arguments.journal.as_deref(), limit.as_ref()) {
+    match external_journal(arguments.common.journal.as_deref(), limit.as_ref()) {
         Ok(journal) => check_all(arguments, &volumes, journal, cancel),
         Err(refusal) => {
             volumes.iter().map(|volume| outcome(volume, Instant::now(), Err(refusal.clone()))).collect()
@@ -93,24 +97,32 @@ fn check_all(
     journal: Option<Arc<dyn Device>>,
     cancel: &AtomicBool,
 ) -> Vec<Outcome> {
-    let schedule = machine::schedule(arguments.schedule, arguments.background);
+    let common = &arguments.common;
+    let schedule = machine::schedule(arguments.schedule, common.background);
     let by_default = || schedule.mode.workers_by_default(machine::default_threads());
-    let threads = arguments.threads.map_or_else(by_default, usize::from);
-    let alone = arguments.background || schedule.mode == Mode::ResourceAware;
+    let threads = common.threads.map_or_else(by_default, usize::from);
+    let alone = common.background || schedule.mode == Mode::ResourceAware;
     let side_by_side = if alone { 1 } else { volumes.len().clamp(1, threads) };
-    let mut options = options(arguments, threads, side_by_side, journal);
+    let all = options(common, journal);
+    let mut options = CheckOptions {
+        threads: (threads / side_by_side).max(1),
+        memory: all.memory / side_by_side as u64,
+        schedule,
+        want_all_paths: common.all || common.format == Format::Json,
+        ..all
+    };
     let progress: Vec<Progress> =
         volumes.iter().map(|_| Progress::timed(machine::STAGE_CLOCK.wall)).collect();
     let mut outcomes = Vec::new();
     let work =
         |options: &CheckOptions| check_beside(arguments, volumes, (side_by_side, options), &progress, cancel);
-    Ticker::new(arguments.progress).limited(arguments.read_limit).run_beside(&progress, || {
+    Ticker::new(common.progress).limited(common.read_limit).run_beside(&progress, || {
         let within = |allowance| {
             options.allowance = Some(allowance);
             work(&options)
         };
         outcomes = match schedule.mode {
-            _ if arguments.background => background::run(threads, within),
+            _ if common.background => background::run(threads, within),
             Mode::ResourceAware => background::follow_idle(threads, within),
             _ => work(&options),
         };
@@ -161,32 +173,42 @@ fn take<'v>(next: &AtomicUsize, volumes: &'v [Volume]) -> (usize, Option<&'v Vol
     (at, volumes.get(at))
 }
 
-fn options(
-    arguments: &CheckArgs,
-    threads: usize,
-    side_by_side: usize,
-    external_journal: Option<Arc<dyn Device>>,
-) -> CheckOptions {
-    let memory = arguments.memory.unwrap_or_else(machine::default_memory);
+/// How to check, as the command line says.
+pub fn options(common: &Common, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
+    let superblock = SuperblockOptions { block: common.superblock, block_size: common.block_size };
     CheckOptions {
-        threads: (threads / side_by_side).max(1),
-        memory: memory / side_by_side as u64,
-        replay: !arguments.no_replay,
-        superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
-        external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: match arguments.backend {
+        threads: common.threads.map_or_else(machine::default_threads, usize::from),
+        memory: common.memory.unwrap_or_else(machine::default_memory),
+        replay: !common.no_replay,
+        backend: match common.backend {
             Backend::Auto => ReadBackend::Auto,
             Backend::Uring => ReadBackend::Uring,
             Backend::Pread => ReadBackend::Pread,
         },
+        ..plain_options(superblock, external_journal)
+    }
+}
+
+/// How to check when nothing else is said: with all cores and a share of the memory, and every path told.
+pub fn plain_options(
+    superblock: SuperblockOptions,
+    external_journal: Option<Arc<dyn Device>>,
+) -> CheckOptions {
+    CheckOptions {
+        threads: machine::default_threads(),
+        memory: machine::default_memory(),
+        replay: true,
+        superblock,
+        external_journal,
+        now: machine::seconds_since_epoch(),
+        backend: ReadBackend::Auto,
         repair: None,
         meter: machine::meter,
         stage_clock: Some(machine::STAGE_CLOCK),
-        schedule: machine::schedule(arguments.schedule, arguments.background),
+        schedule: machine::schedule(None, false),
         allowance: None,
         trace: None,
-        want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,
+        want_all_paths: true,
     }
 }
 
@@ -207,8 +229,8 @@ pub fn check_one(
         return outcome(volume, started, Err(cancelled()));
     }
     if arguments.estimate {
-        let estimate =
-            run::estimate(device, options, cancel).map(|estimate| within(estimate, arguments.read_limit));
+        let estimate = run::estimate(device, options, cancel)
+            .map(|estimate| within(estimate, arguments.common.read_limit));
         return outcome(volume, started, estimate.map(Answer::Estimated));
     }
     match run::check(device, options, progress, cancel) {

@@ -11,6 +11,7 @@ mod background;
 mod check;
 mod exit;
 mod explain;
+mod external;
 mod face;
 mod json;
 mod machine;

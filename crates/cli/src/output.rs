@@ -21,13 +21,17 @@ pub fn warn(volumes: &[Volume]) {
 /// Prints the report. A reader that has seen enough (a closed pipe) is no error.
 pub fn print(arguments: &CheckArgs, outcomes: &[Outcome], wall: Duration) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = match arguments.format {
+    let written = match arguments.common.format {
         Format::Json => json::write(&mut out, outcomes, arguments.stats.then_some(wall)),
         Format::Text => {
             refusals(outcomes);
-            let style = Style::for_stdout(arguments.color);
-            let layout =
-                text::Layout { style, all: arguments.all, quiet: arguments.quiet, stats: arguments.stats };
+            let style = Style::for_stdout(arguments.common.color);
+            let layout = text::Layout {
+                style,
+                all: arguments.common.all,
+                quiet: arguments.quiet,
+                stats: arguments.stats,
+            };
             out.write_all(text::report(outcomes, layout).as_bytes())
         }
     };

@@ -3,17 +3,20 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{
-    ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogOnDisk, LogState, OpenError, OpenOptions,
-    Plan, PlanError, Recovered, Way, WritableTarget, WriteError, WriteOptions, apply, create_log,
-    find_open_log, open_writable, recover,
+    ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
+    OpenOptions, Plan, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice, WritableTarget,
+    WriteError, WriteOptions, WriteTest, apply, create_log, end_write_test, find_open_log, inspect_log,
+    is_write_test, open_writable, recover,
 };
 use fsmend_ext_check::repair;
 
+use crate::external::Journal;
 use crate::{machine, mmp};
 
 /// A target that nobody else uses as long as this lives.
@@ -22,6 +25,8 @@ pub struct Hold {
     pub path: PathBuf,
     /// What is behind it.
     pub target: WritableTarget,
+    /// Where the user says that its external journal is.
+    pub journal: Option<PathBuf>,
 }
 
 /// What becomes of the log when all is written.
@@ -57,6 +62,21 @@ pub enum Failure {
     Apply(ApplyError, Option<PathBuf>),
     /// A block could not be written.
     Write(WriteError),
+    /// The external journal cannot be written: why. Nothing was written to the file system either.
+    Journal(String),
+    /// There is no superblock that could say that the target is being tested.
+    NoMark,
+    /// An interrupted write test has left blocks that do not take back what they held, so many; the log that has it.
+    Unrestored(usize, String),
+}
+
+/// What was found of interrupted runs.
+#[derive(Default)]
+pub struct Finished {
+    /// What became of it, in sentences.
+    pub told: Vec<String>,
+    /// What a write test could not give back to bad blocks.
+    pub unrestored: Vec<Unrestored>,
 }
 
 impl Failure {
@@ -82,6 +102,21 @@ impl fmt::Display for Failure {
             Failure::Apply(error, None) => error.fmt(f),
             Failure::Apply(error, Some(log)) => write!(f, "{error}. The log is {}", log.display()),
             Failure::Write(error) => error.fmt(f),
+            Failure::Journal(why) => {
+                write!(
+                    f,
+                    "the external journal cannot be written: {why}; nothing was written (-j names another place for it)"
+                )
+            }
+            Failure::NoMark => write!(
+                f,
+                "its superblock cannot be believed, and could not say that the blocks are being tested; repair it first"
+            ),
+            Failure::Unrestored(blocks, log) => write!(
+                f,
+                "{blocks} blocks do not take back what they held before an interrupted write test; it is kept in {log}. \
+                 \"fsmend e2fsck -fy\" finds other places for it"
+            ),
         }
     }
 }
@@ -90,7 +125,11 @@ impl Hold {
     /// Opens all file systems behind `path`.
     pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
         let opened = open_writable(path, options, rights)?;
-        Ok(opened.targets.into_iter().map(|target| Hold { path: path.to_owned(), target }).collect())
+        Ok(opened
+            .targets
+            .into_iter()
+            .map(|target| Hold { path: path.to_owned(), target, journal: None })
+            .collect())
     }
 
     /// Its bytes, to be read.
@@ -98,12 +137,79 @@ impl Hold {
         Arc::clone(&self.target.device) as Arc<dyn Device>
     }
 
-    /// Ends what an interrupted run has left, and tells what became of it.
-    pub fn finish_interrupted(&self, stop: &AtomicBool) -> Result<Option<Recovered>, Failure> {
-        let Some(FoundLog { log, .. }) = self.open_log() else { return Ok(None) };
-        let control = Control { stop, progress: &|_| {} };
-        let recovered = recover(&log, &*self.target.device, Way::AsBegun, false, control);
-        recovered.map(Some).map_err(|error| Failure::Apply(error, Some(log.path().to_owned())))
+    /// Ends what interrupted runs have left, and tells what became of it; in full, or not at all.
+    pub fn finish_interrupted(&self, stop: &AtomicBool) -> Result<Vec<String>, Failure> {
+        let finished = self.finish_as_far_as_possible(stop)?;
+        match finished.unrestored.first() {
+            None => Ok(finished.told),
+            Some(left) => Err(Failure::Unrestored(left.blocks.len(), left.log.name().to_owned())),
+        }
+    }
+
+    /// Ends what interrupted runs have left, for a caller who can do something about blocks that turn out to be bad.
+    pub fn finish_as_far_as_possible(&self, stop: &AtomicBool) -> Result<Finished, Failure> {
+        let mut finished = Finished::default();
+        // A log that stays open is locked as long as it is held, so that it is not found again.
+        while let Some(FoundLog { log, .. }) = self.open_log() {
+            let path = log.path().to_owned();
+            let failed = |error| Failure::Apply(error, Some(path));
+            let plan = inspect_log(&log).ok().flatten().map(|log| log.plan);
+            if !plan.as_ref().is_some_and(is_write_test) {
+                let journal = plan.map_or(Ok(None), |plan| self.journal_of(&plan, false))?;
+                let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+                let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
+                let recovered =
+                    recover(&log, &*self.target.device, Way::AsBegun, false, control).map_err(failed)?;
+                finished.told.extend(told(&recovered));
+                break;
+            }
+            let left = end_write_test(Box::new(log), &*self.target.device).map_err(failed)?;
+            finished.told.push(match &left {
+                None => "a write test was interrupted; what it had overwritten was written back first".to_owned(),
+                Some(left) => format!(
+                    "a write test was interrupted; what it had overwritten was written back first, but for {} blocks that do \
+                     not take it",
+                    left.blocks.len()
+                ),
+            });
+            finished.unrestored.extend(left);
+        }
+        Ok(finished)
+    }
+
+    /// Tests by writing whether the medium keeps what it is given in bytes `range`, of which `piece` are good or bad together. Everything
+    /// is given back.
+    pub fn test_writing(&self, range: Range<u64>, piece: u64, stop: &AtomicBool) -> Result<Tested, Failure> {
+        let (device, now) = (self.device(), machine::seconds_since_epoch());
+        let mut marker = repair::marker(&device, &[]);
+        if marker.is_empty() {
+            return Err(Failure::NoMark);
+        }
+        marker.extend(mmp::mark(&device, now));
+        marker.sort_unstable();
+        let new_log = || match new_log(&self.path) {
+            Ok(log) => Ok(Box::new(log) as Box<dyn LogFile>),
+            Err(error) => Err(WriteError::io(0, 1, error)),
+        };
+        let control = Control::new(stop, &|_| {});
+        let test = WriteTest {
+            range,
+            piece,
+            start: self.target.start,
+            marker: &marker,
+            seed: now,
+            new_log: &new_log,
+            control,
+        };
+        test.run(&*self.target.device).map_err(|error| {
+            let log = error.is_begun().then(|| self.open_log()).flatten();
+            Failure::Apply(error, log.map(|found| found.log.path().to_owned()))
+        })
+    }
+
+    /// Has the next reads ask the medium itself.
+    pub fn forget(&self) {
+        self.target.device.forget(0, self.target.device.len());
     }
 
     /// The log that an interrupted run has left.
@@ -116,13 +222,20 @@ impl Hold {
         plan(&*self.device(), identity, text, changes)
     }
 
+    /// The external journal that is written with a plan, if one is.
+    pub fn journal_of(&self, plan: &Plan, force: bool) -> Result<Option<Journal>, Failure> {
+        Journal::of(plan, self.journal.as_deref(), force).map_err(Failure::Journal)
+    }
+
     /// Carries out a plan.
     pub fn commit(&self, plan: &Plan, undo: &Undo, stop: &AtomicBool) -> Result<Written, Failure> {
         if plan.is_empty() {
             return Ok(Written { blocks: 0, undo: None, warning: None });
         }
+        let journal = self.journal_of(plan, false)?;
         let log = new_log(&self.path).map_err(Failure::NoLog)?;
-        let control = Control { stop, progress: &|_| {} };
+        let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+        let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
         let options = ApplyOptions { start: self.target.start, keep_undo: *undo != Undo::Drop, control };
         let applied = apply(plan, &*self.target.device, &log, &options).map_err(|error| {
             let waits = error.is_begun().then(|| log.path().to_owned());
@@ -210,7 +323,7 @@ fn with(changes: &[(u64, Vec<u8>)], more: (u64, Vec<u8>)) -> Vec<(u64, Vec<u8>)>
 }
 
 /// What became of an interrupted run, in a sentence; `None` if there is nothing to tell.
-pub fn told(recovered: &Recovered) -> Option<String> {
+fn told(recovered: &Recovered) -> Option<String> {
     match recovered {
         Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => Some(
             "an earlier repair was interrupted before it had written anything; its log was removed"

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Output;
 
 use fsmend_testkit::host;
-use images::{Folder, code, debugfs, e2fsck, face, have, prepared, stderr, stdout};
+use images::{Folder, asked, code, debugfs, e2fsck, face, have, prepared, stderr, stdout};
 
 /// The lines that scripts read: the one of a clean file system, the reason of a check, and the closing one.
 fn lines_for_scripts(output: &Output) -> Vec<String> {
@@ -142,7 +142,7 @@ fn usage_errors_and_what_is_not_supported_exit_16() {
         "-p -n",
         "-Q",
         "-c -l x",
-        "-cc",
+        "-n -cc",
         "-l x -L x",
         "-E ea_ver=1",
         "-E nonsense",
@@ -421,77 +421,6 @@ fn free_blocks_are_discarded_when_that_is_asked_for() {
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
     let one = host::run("debugfs", ["-R", "cat a/one", image.to_str().unwrap()]).unwrap();
     assert_eq!(one.stdout, std::fs::read("/etc/passwd").unwrap(), "files are as they were");
-}
-
-/// What debugfs says to a question.
-fn asked(image: &Path, request: &str) -> String {
-    stdout(&host::run("debugfs", ["-R", request, image.to_str().unwrap()]).unwrap())
-}
-
-/// Size, and blocks, of the list of bad blocks as debugfs tells them.
-fn bad_block_list(image: &Path) -> Vec<String> {
-    let output = asked(image, "stat <1>");
-    let is_told =
-        |line: &&str| line.contains("Size:") || line.contains("Blockcount:") || line.starts_with('(');
-    output.lines().filter(is_told).map(str::to_owned).collect()
-}
-
-#[test]
-fn the_list_of_bad_blocks_is_as_e2fsck_leaves_it() {
-    if !have("face: bad blocks", &["mke2fs", "debugfs", "e2fsck"]) {
-        return;
-    }
-    let folder = Folder::new("face-bad-blocks");
-    let image = folder.image("bad.img", &["-b", "1024"]);
-    let (few, many, one) = (folder.path("few"), folder.path("many"), folder.path("one"));
-    std::fs::write(&few, "7000\n 7001\n99999999\n").unwrap();
-    let numbers: Vec<String> = (5000..6500).step_by(3).map(|block| format!("{block}\n")).collect();
-    std::fs::write(&many, numbers.concat()).unwrap();
-    std::fs::write(&one, "7003\n").unwrap();
-    let theirs = folder.path("theirs.img");
-    std::fs::copy(&image, &theirs).unwrap();
-    for (letter, list) in [("l", &few), ("l", &many), ("L", &few), ("l", &one), ("c", &one), ("L", &many)] {
-        let options = match letter {
-            "c" => "-y -c -k".to_owned(),
-            _ => format!("-y -{letter} {}", list.display()),
-        };
-        let output = face(&options, &image);
-        assert!(
-            code(&output) == 1 || letter == "c" && code(&output) == 0,
-            "{options}: {}{}",
-            stdout(&output),
-            stderr(&output)
-        );
-        if letter != "c" {
-            e2fsck(&options, &theirs);
-        }
-        assert_eq!(bad_block_list(&image), bad_block_list(&theirs), "{options}");
-        assert_eq!(code(&e2fsck("-fn", &image)), 0, "{options}");
-        assert_eq!(code(&face("-fn", &image)), 0, "{options}");
-    }
-    assert_eq!(code(&face("-y -c", &image)), 1);
-    assert!(bad_block_list(&image).iter().all(|line| !line.starts_with('(')), "nothing is bad any more");
-    assert_eq!(code(&face("-y -l /nonexistent/list", &image)), 8);
-}
-
-#[test]
-fn a_file_keeps_its_contents_when_its_blocks_turn_bad() {
-    if !have("face: bad blocks of files", &["mke2fs", "debugfs", "e2fsck"]) {
-        return;
-    }
-    let folder = Folder::new("face-bad-file");
-    let image = folder.image("bad.img", &["-b", "1024"]);
-    let blocks = asked(&image, "blocks a/one");
-    let list = folder.path("list");
-    std::fs::write(&list, blocks.replace(' ', "\n")).unwrap();
-    let before = asked(&image, "cat a/one");
-    let preened = face(&format!("-p -l {}", list.display()), &image);
-    assert_eq!(code(&preened), 4, "{}", stdout(&preened));
-    let mended = face(&format!("-y -l {}", list.display()), &image);
-    assert_eq!(code(&mended), 1, "{}", stdout(&mended));
-    assert_eq!(asked(&image, "cat a/one"), before);
-    assert_ne!(asked(&image, "blocks a/one"), blocks);
-    assert_eq!(code(&e2fsck("-fn", &image)), 0);
 }
 
 #[test]

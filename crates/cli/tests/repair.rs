@@ -288,7 +288,7 @@ fn interrupt(image: &Path, plan: &Path) {
     let stop_in_the_middle = |progress: Progress| {
         stop.store(progress.step == Step::Mark, std::sync::atomic::Ordering::Relaxed);
     };
-    let control = Control { stop: &stop, progress: &stop_in_the_middle };
+    let control = Control::new(&stop, &stop_in_the_middle);
     let options = ApplyOptions { start: 0, keep_undo: false, control };
     let plan = Plan::load(plan, 1 << 30).unwrap();
     let error = fsmend_device::apply(&plan, &*opened.targets[0].device, &log, &options).unwrap_err();

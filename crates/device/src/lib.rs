@@ -36,7 +36,8 @@ use std::sync::Arc;
 
 pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
-    Progress, Recovered, Step, Way, apply, create_log, find_logs, find_open_log, inspect_log, recover, undo,
+    Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, create_log, end_write_test,
+    find_logs, find_open_log, inspect_log, is_write_test, recover, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};

@@ -78,6 +78,13 @@ pub struct Row {
     pub peers: &'static [u32],
 }
 
+impl Row {
+    /// Whether its repair may lose something.
+    pub fn loses_something(&self) -> bool {
+        self.loss != "Nothing."
+    }
+}
+
 impl PartialEq for Row {
     fn eq(&self, other: &Self) -> bool {
         self.code == other.code

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_base::SeededRandom;
-use fsmend_device::{Device, Draft, MemoryDevice, Plan};
+use fsmend_device::{
+    ApplyOptions, Condition, Control, Device, Draft, MemoryDevice, Plan, Way, WritableDevice, apply, recover,
+};
+use fsmend_disksim::{Machine, SimDisk, SimFile};
 use fsmend_engine::Progress;
 use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
 use fsmend_testkit::crash::{Case, Swept};
@@ -140,4 +143,74 @@ fn survey(base: &str) -> Option<Survey> {
             None
         }
     }
+}
+
+/// A log on one disk, a target, and a journal that is written when the target is.
+struct Trio {
+    machine: Machine,
+    target: SimDisk,
+    journal: SimDisk,
+    log: SimFile,
+}
+
+impl Trio {
+    fn new(seed: u64, before: &Arc<Vec<u8>>) -> Trio {
+        let machine = Machine::new(seed);
+        Trio {
+            target: SimDisk::new("target", &machine, Arc::clone(before)),
+            journal: SimDisk::new("journal", &machine, Arc::new(vec![1; 4096])),
+            log: SimFile::create("log", &machine),
+            machine,
+        }
+    }
+
+    /// Runs `work` with what writes the journal.
+    fn with_journal<T>(&self, work: impl FnOnce(Control<'_>) -> T) -> T {
+        let close = |way| {
+            self.journal.write_at(0, &[if way == Way::Back { 1 } else { 2 }; 1024])?;
+            self.journal.sync()
+        };
+        work(Control { close: &close, ..Control::unattended() })
+    }
+}
+
+#[test]
+fn a_journal_elsewhere_is_emptied_when_the_file_system_is_written_and_not_before() {
+    let Case { before, plan, .. } = random_case(7);
+    let (mut finished, mut untouched) = (0, 0);
+    for (seed, cut) in (0..6).flat_map(|seed| (0..60).map(move |cut| (seed, cut))) {
+        let trio = Trio::new(seed, &before);
+        trio.machine.cut_power_at(cut);
+        let done = trio.with_journal(|control| {
+            let options = ApplyOptions { start: 0, keep_undo: false, control };
+            apply(&plan, &trio.target, &trio.log, &options)
+        });
+        if trio.machine.is_on() {
+            assert!(done.is_ok() && cut > 8);
+            continue;
+        }
+        trio.machine.restart();
+        let is_emptied = trio.journal.bytes()[..1024] != [1; 1024];
+        let is_written = plan.compare(&trio.target) == Condition::Done;
+        assert!(!is_emptied || is_written, "seed {seed}, cut {cut}: emptied too early");
+        if trio.log.is_there() {
+            // Once cut short itself.
+            trio.machine.cut_power_at(seed);
+            let _ =
+                trio.with_journal(|control| recover(&trio.log, &trio.target, Way::AsBegun, false, control));
+            trio.machine.restart();
+        }
+        if trio.log.is_there() {
+            trio.with_journal(|control| recover(&trio.log, &trio.target, Way::AsBegun, false, control))
+                .unwrap();
+        }
+        trio.machine.restart();
+        let is_emptied = trio.journal.bytes()[..1024] == [2; 1024];
+        match plan.compare(&trio.target) {
+            Condition::Done if is_emptied => finished += 1,
+            Condition::AsPlanned if trio.journal.bytes() == [1; 4096] => untouched += 1,
+            other => panic!("seed {seed}, cut {cut}: {other:?}, emptied: {is_emptied}"),
+        }
+    }
+    assert!(finished > 20 && untouched > 20, "{finished} {untouched}");
 }

@@ -27,7 +27,9 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadBlocks {
     /// `-c`: all blocks are read.
-    Test,
+    ReadTest,
+    /// `-cc`: all blocks are written, too, and get back what they held.
+    WriteTest,
     /// `-l`: this file has more of them.
     More(OsString),
     /// `-L`: this file has all of them.
@@ -145,6 +147,7 @@ fn usage(program: &str) -> String {
          \x20 -b block    use the superblock in this block\n\
          \x20 -B size     block size that goes with -b\n\
          \x20 -c          read all blocks; bad ones become the list of bad blocks\n\
+         \x20 -cc         the same, but blocks are also written, and get back what they held\n\
          \x20 -k          with -c: keep what stands on the list\n\
          \x20 -l file     add the blocks in this file to the list\n\
          \x20 -L file     make the blocks in this file the list\n\
@@ -244,11 +247,12 @@ impl Options {
                 return Err(Usage::conflict(&format!("{option} and -E fixes_only exclude one another")));
             }
         }
-        if given.bad_block_tests > 1 {
-            let why = "blocks are read to find bad ones, and never written for that; -c does it";
-            return Err(Usage::unsupported("-cc", why));
-        }
-        self.bad_blocks = given.bad_block_files.first().cloned().or(tests.then_some(BadBlocks::Test));
+        let test = match given.bad_block_tests {
+            0 => None,
+            1 => Some(BadBlocks::ReadTest),
+            _ => Some(BadBlocks::WriteTest),
+        };
+        self.bad_blocks = given.bad_block_files.first().cloned().or(test);
         // Nothing of this can be done, or told, by a look at the superblock.
         self.force |= self.bad_blocks.is_some() || self.extended.unshare_blocks;
         Ok(())
@@ -326,8 +330,8 @@ mod tests {
             "-n -l f x",
             "-n -D x",
             "-D -E fixes_only x",
-            "-cc x",
-            "-c -c x",
+            "-n -cc x",
+            "-cc -L f x",
             "-l f -L g x",
             "-L x",
             "-E fixes_only,bmap2extent x",
@@ -338,7 +342,7 @@ mod tests {
             assert_eq!(usage.code(), 16, "{line}");
             assert!(!usage.text("e2fsck").is_empty(), "{line}");
         }
-        assert!(read("-cc x").unwrap_err().message.contains("not supported"));
+        assert!(read("-E ea_ver=1 x").unwrap_err().message.contains("not supported"));
     }
 
     #[test]
@@ -352,7 +356,9 @@ mod tests {
             |line| read(line).map(|read| (read.bad_blocks, read.keep_bad_blocks, read.force)).unwrap();
         assert_eq!(asked("-l f x"), (Some(BadBlocks::More("f".into())), false, true));
         assert_eq!(asked("-pL f x"), (Some(BadBlocks::All("f".into())), false, true));
-        assert_eq!(asked("-ck x"), (Some(BadBlocks::Test), true, true));
+        assert_eq!(asked("-ck x"), (Some(BadBlocks::ReadTest), true, true));
+        assert_eq!(asked("-cc x"), (Some(BadBlocks::WriteTest), false, true));
+        assert_eq!(asked("-c -y -c x"), (Some(BadBlocks::WriteTest), false, true));
         assert_eq!(asked("-k x"), (None, true, false));
         assert!(read("-yD x").unwrap().optimize);
     }

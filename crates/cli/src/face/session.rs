@@ -1,10 +1,11 @@
 //! One file system, from its name to the exit code.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, OpenOptions, ReadBackend, WriteOptions, usage_of};
+use fsmend_device::{Device, OpenOptions, Unrestored, WriteOptions, usage_of};
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
@@ -26,6 +27,9 @@ use super::timing::Stopwatch;
 use crate::writing::{self, Hold};
 use crate::{ask, check, exit, machine, mmp, target};
 
+/// Byte offsets, and what is written there.
+type Writes = Vec<(u64, Vec<u8>)>;
+
 /// A run of the face.
 pub struct Session {
     pub(super) program: String,
@@ -46,10 +50,17 @@ pub struct Session {
     pub(super) bytes_written: u64,
     /// Whether the superblock said that errors were met.
     pub(super) had_errors: bool,
+    /// What bad blocks did not take back from a write test, until the repair has other places for it.
+    pub(super) unrestored: Vec<Unrestored>,
 }
 
 /// The device, and with anything but `-n` the right to write it.
-fn open(path: &Path, mode: Mode, access: &Access) -> Result<(Arc<dyn Device>, Option<Hold>), String> {
+fn open(
+    path: &Path,
+    journal: Option<&OsStr>,
+    mode: Mode,
+    access: &Access,
+) -> Result<(Arc<dyn Device>, Option<Hold>), String> {
     if mode == Mode::No {
         return Ok((target::open_plain(path).map_err(|refusal| refusal.to_string())?, None));
     }
@@ -57,7 +68,8 @@ fn open(path: &Path, mode: Mode, access: &Access) -> Result<(Arc<dyn Device>, Op
     let rights = WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot };
     let holds = Hold::open(path, &whole, rights)
         .map_err(|error| format!("{}; {}", error.message(), error.way_out()))?;
-    let hold = holds.into_iter().next().ok_or("nothing is in it")?;
+    let mut hold = holds.into_iter().next().ok_or("nothing is in it")?;
+    hold.journal = journal.map(PathBuf::from);
     Ok((hold.device(), Some(hold)))
 }
 
@@ -95,7 +107,8 @@ impl Session {
         };
         let access = place::access(&usage_of(&path));
         admit(&access, options.mode, (program, &given), &mut out)?;
-        let (device, hold) = open(&path, options.mode, &access).map_err(|why| {
+        let journal = options.journal.as_deref();
+        let (device, hold) = open(&path, journal, options.mode, &access).map_err(|why| {
             out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
@@ -121,6 +134,7 @@ impl Session {
             now,
             bytes_written: 0,
             had_errors: false,
+            unrestored: Vec::new(),
         })
     }
 
@@ -144,13 +158,14 @@ impl Session {
             }
             return Ok(false);
         };
-        match hold.finish_interrupted(&self.cancel) {
-            Ok(recovered) => {
-                let told = recovered.as_ref().and_then(writing::told);
-                if let Some(told) = &told {
+        match hold.finish_as_far_as_possible(&self.cancel) {
+            Ok(finished) => {
+                for told in &finished.told {
                     self.out.print(&format!("{}: {told}\n", self.name));
                 }
-                Ok(told.is_some())
+                self.options.force |= !finished.unrestored.is_empty();
+                self.keep_unrestored(finished.unrestored);
+                Ok(!finished.told.is_empty())
             }
             Err(failure) => Err(self.fail(&failure)),
         }
@@ -208,25 +223,9 @@ impl Session {
     pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
-        Ok(CheckOptions {
-            threads: machine::default_threads(),
-            memory: machine::default_memory(),
-            replay: true,
-            superblock: SuperblockOptions {
-                block: self.options.superblock,
-                block_size: self.options.block_size,
-            },
-            external_journal,
-            now: self.now,
-            backend: ReadBackend::Auto,
-            repair: None,
-            meter: machine::meter,
-            stage_clock: Some(machine::STAGE_CLOCK),
-            schedule: machine::schedule(None, false),
-            allowance: None,
-            trace: None,
-            want_all_paths: true,
-        })
+        let superblock =
+            SuperblockOptions { block: self.options.superblock, block_size: self.options.block_size };
+        Ok(CheckOptions { now: self.now, ..check::plain_options(superblock, external_journal) })
     }
 
     fn take_name(&mut self, label: &str) {
@@ -252,7 +251,7 @@ impl Session {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;
         }
-        self.write(&seen.changes).err().unwrap_or(exit::CLEAN)
+        self.write(&seen.changes, &seen.journal_changes).err().unwrap_or(exit::CLEAN)
     }
 
     /// The file system is clean: it is said, and what the replay of its journal changes is written.
@@ -263,7 +262,7 @@ impl Session {
                 let text = format!("{}: releasing {} orphaned inodes\n", self.name, seen.orphans);
                 self.out.print(&text);
             }
-            if let Err(code) = self.write(&seen.changes) {
+            if let Err(code) = self.write(&seen.changes, &seen.journal_changes) {
                 return code;
             }
         }
@@ -305,7 +304,7 @@ impl Session {
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
-        let Repair { found, left, changes, rounds, .. } = match planned {
+        let Repair { found, left, changes, rounds, journal_changes, later } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
@@ -314,8 +313,9 @@ impl Session {
         let summary = if rounds > 1 { &left.summary } else { &found.summary };
         let (summary, stats) = (summary.clone(), found.stats.clone());
         let (report, remains) = (Report::new(found.findings), Report::new(left.findings));
+        let later = Report::new(later);
         let is_allowed = match self.options.mode {
-            Mode::Preen => self.tell_preening(&report, (!is_clean).then_some(&remains), rounds),
+            Mode::Preen => self.tell_preening((&report, &later), (!is_clean).then_some(&remains), rounds),
             _ if !is_clean => {
                 self.tell_all(&report, &stats, |told| Some(format!("{}  Fix? no\n\n", told.sentence())));
                 false
@@ -323,7 +323,8 @@ impl Session {
             Mode::Ask => {
                 let declined = self.question(&report, &stats);
                 if !declined.is_empty() {
-                    return self.mend_partly(&options, (&report, &changes), &declined, (&summary, &stats));
+                    let all = (&changes, &journal_changes);
+                    return self.mend_partly(&options, (&report, all), &declined, (&summary, &stats));
                 }
                 true
             }
@@ -342,8 +343,17 @@ impl Session {
             }
             return exit::PROBLEMS;
         }
+        self.tell_later(&later);
         let was_damaged = report.is_damaged();
-        let code = self.write_repair(&Outcome { changes: &changes, was_damaged, was_unclean });
+        let code = self.write_repair(&Outcome {
+            changes: &changes,
+            journal_changes: &journal_changes,
+            was_damaged,
+            was_unclean,
+        });
+        if matches!(code, exit::CLEAN | exit::CORRECTED) {
+            self.close_unrestored();
+        }
         if code & exit::OPERATIONAL == 0 {
             self.close(&summary, &stats);
         }
@@ -354,7 +364,7 @@ impl Session {
     fn mend_partly(
         &mut self,
         options: &RepairOptions,
-        (report, changes): (&Report, &Vec<(u64, Vec<u8>)>),
+        (report, (changes, journal_changes)): (&Report, (&Writes, &Writes)),
         declined: &[Problem],
         (summary, stats): (&Summary, &[StageStats]),
     ) -> u8 {
@@ -364,7 +374,7 @@ impl Session {
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
             match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
                 Ok(Some(rest)) => {
-                    if let Err(code) = self.write(&rest.changes) {
+                    if let Err(code) = self.write(&rest.changes, journal_changes) {
                         return code;
                     }
                     self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));

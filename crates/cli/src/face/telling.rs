@@ -1,6 +1,6 @@
 //! What a session prints and writes once it knows what is wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Severity};
@@ -9,6 +9,7 @@ use fsmend_ext_check::free_space;
 use fsmend_ext_check::glance;
 use fsmend_ext_check::run::Refused;
 use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use serde_json::json;
 
 use super::options::Mode;
 use super::place::Access;
@@ -17,11 +18,11 @@ use super::session::Session;
 use super::summary::{census_lines, closing_line};
 use super::timing;
 use crate::ask::{self, Answer};
-use crate::exit;
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
 use crate::style::printable;
 use crate::writing::{Failure, Undo};
+use crate::{exit, external};
 
 /// Changes: byte offsets and bytes.
 type Changes = [(u64, Vec<u8>)];
@@ -29,6 +30,8 @@ type Changes = [(u64, Vec<u8>)];
 /// A repair that may be written.
 pub(super) struct Outcome<'c> {
     pub changes: &'c Changes,
+    /// What goes to the device of the external journal.
+    pub journal_changes: &'c Changes,
     /// Whether there were problems.
     pub was_damaged: bool,
     /// Whether the file system had not been left cleanly.
@@ -74,10 +77,17 @@ impl Session {
     }
 
     /// Tells what an unattended repair does; whether it may.
-    pub(super) fn tell_preening(&mut self, report: &Report, left: Option<&Report>, rounds: u32) -> bool {
+    pub(super) fn tell_preening(
+        &mut self,
+        (report, later): (&Report, &Report),
+        left: Option<&Report>,
+        rounds: u32,
+    ) -> bool {
         let name = self.name.clone();
         let passes = problems::by_pass(report, &self.config);
-        let stopper = problems::first_unsafe(&passes, &self.config);
+        let passes_later = problems::by_pass(later, &self.config);
+        let stopper = problems::first_unsafe(&passes, &self.config)
+            .or_else(|| problems::first_unsafe(&passes_later, &self.config));
         match (stopper, left) {
             (Some(told), _) => {
                 let more = match problems::count(report) {
@@ -107,6 +117,14 @@ impl Session {
             self.out.print(&told.rest());
         }
         true
+    }
+
+    /// Tells what only later looks found, and what loses something.
+    pub(super) fn tell_later(&mut self, later: &Report) {
+        for problem in later.damage().flat_map(|group| &group.problems) {
+            let text = format!("Found on the way: {}.  FIXED.\n", printable(&problem.message()));
+            self.out.print(&text);
+        }
     }
 
     /// Asks about every problem; those that are to be left alone.
@@ -175,7 +193,7 @@ impl Session {
     /// Writes a repair and says so; the exit code.
     pub(super) fn write_repair(&mut self, repair: &Outcome<'_>) -> u8 {
         let is_modified = repair.was_damaged || repair.changes.iter().any(|change| !is_superblock(change));
-        if let Err(code) = self.write(repair.changes) {
+        if let Err(code) = self.write(repair.changes, repair.journal_changes) {
             return code;
         }
         if repair.changes.is_empty() {
@@ -228,11 +246,17 @@ impl Session {
     }
 
     /// Writes changes; the exit code if that fails.
-    pub(super) fn write(&mut self, changes: &Changes) -> Result<(), u8> {
+    pub(super) fn write(&mut self, changes: &Changes, journal_changes: &Changes) -> Result<(), u8> {
         let Some(hold) = &self.hold else { return Ok(()) };
         let undo = self.undo();
+        let journal = self.options.journal.as_ref().map(Path::new);
+        let text = match external::to_json(journal, journal_changes) {
+            Ok(None) => String::new(),
+            Ok(Some(journal)) => json!({"journal": journal}).to_string(),
+            Err(why) => return Err(self.fail(&Failure::Journal(why))),
+        };
         let written = hold
-            .plan(&self.name, "", changes)
+            .plan(&self.name, &text, changes)
             .and_then(|plan| Ok((plan.bytes_to_write(), hold.commit(&plan, &undo, &self.cancel)?)));
         let (bytes, written) = written.map_err(|failure| self.fail(&failure))?;
         self.bytes_written += bytes;

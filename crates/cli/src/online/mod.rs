@@ -169,7 +169,7 @@ fn check_still(
     for volume in target::volumes_of(path, &arguments.open_options()) {
         let progress = [Progress::new()];
         let mut outcome = None;
-        Ticker::new(arguments.progress).run_beside(&progress, || {
+        Ticker::new(arguments.common.progress).run_beside(&progress, || {
             outcome = Some(check::check_one(arguments, &volume, options, &progress[0], cancel));
         });
         outcomes.extend(outcome.map(|outcome| Outcome {
@@ -191,7 +191,7 @@ fn check_mounted(
     let started = Instant::now();
     let progress = [Progress::new()];
     let mut seen = None;
-    Ticker::new(arguments.progress).run_beside(&progress, || {
+    Ticker::new(arguments.common.progress).run_beside(&progress, || {
         seen = Some(see(arguments, found, options, &progress[0], cancel));
     });
     let Some(Seen { result, unconfirmed, mut online }) = seen else {

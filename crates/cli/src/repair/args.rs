@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::args::{Backend, Format, Show, When};
+use crate::args::Common;
 
 const EXIT_CODES: &str = "Exit codes: 0 nothing had to be done (or a plan was saved), 1 repaired, 4 problems are left and nothing was written, \
                           8 could not be done, 16 usage error, 32 stopped by the user.";
@@ -53,61 +53,9 @@ pub struct RepairArgs {
     #[arg(long)]
     pub no_undo: bool,
 
-    /// How to tell what is done
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-
-    /// List every problem and every file, not only the first few
-    #[arg(long)]
-    pub all: bool,
-
-    /// Worker threads [default: one per core, as far as the container allows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub threads: Option<u16>,
-
-    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
-    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
-    pub memory: Option<u64>,
-
-    /// Give way to everything else while the plan is worked out: lowest priority for processor and disk, and only as many threads as cores are idle
-    #[arg(long)]
-    pub background: bool,
-
-    /// Read at most so many bytes a second, e.g. 50M
-    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
-    pub read_limit: Option<u64>,
-
-    /// Repair this partition of a whole disk (numbered as the kernel does)
-    #[arg(long, value_name = "N", conflicts_with = "offset")]
-    pub partition: Option<u32>,
-
-    /// The file system starts at this byte of the target, e.g. 1M
-    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
-    pub offset: Option<u64>,
-
-    /// The device or image that holds the external journal
-    #[arg(short, long, value_name = "DEVICE")]
-    pub journal: Option<PathBuf>,
-
-    /// Use the superblock in this block instead of the primary one
-    #[arg(short = 'b', long, value_name = "BLOCK")]
-    pub superblock: Option<u64>,
-
-    /// Block size that goes with --superblock [default: all are tried]
-    #[arg(short = 'B', long, value_name = "BYTES", requires = "superblock", value_parser = crate::numbers::parse_block_size)]
-    pub block_size: Option<u32>,
-
-    /// How to read
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
-    pub backend: Backend,
-
-    /// Colours
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
-    pub color: When,
-
-    /// Progress on standard error (auto: on a terminal, once a run takes over a second)
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
-    pub progress: Show,
+    /// What a check takes, too.
+    #[command(flatten)]
+    pub common: Common,
 }
 
 /// What becomes of blocks that several files claim.

@@ -11,9 +11,6 @@ use serde_json::{Value as Json, json};
 const FILES_SAVED: usize = 10_000;
 /// Problems of a kind beyond these are counted and not listed in a saved plan.
 const PROBLEMS_SAVED: usize = 100;
-/// The sentence of a row that loses nothing.
-const NOTHING: &str = "Nothing.";
-
 /// What can be said of a repair beside its problems.
 #[derive(Debug, Default)]
 pub struct Description {
@@ -21,14 +18,25 @@ pub struct Description {
     pub files: BTreeMap<InodeNo, Option<String>>,
     /// What may be lost: how many problems of a kind, its code, and the sentence.
     pub losses: Vec<(u64, &'static str, &'static str)>,
+    /// Losses that only later looks found: what became of the problem, in a sentence of its own, with its code.
+    pub later: Vec<(&'static str, String)>,
 }
 
 impl Description {
-    /// Gathers it from what was wrong.
-    pub fn new(report: &Report) -> Self {
+    /// Gathers it from what was wrong, and from what only `later` looks found.
+    pub fn new(report: &Report, later: &Report) -> Self {
         let mut description = Description::default();
-        for group in report.damage() {
-            if group.row.loss != NOTHING {
+        for group in later.damage() {
+            let told = group.problems.iter().map(|problem| (group.row.code, problem.message()));
+            description.later.extend(told);
+        }
+        let of_later = later.damage().map(|group| (group, true));
+        for (group, is_later) in report.damage().map(|group| (group, false)).chain(of_later) {
+            if let Some(loss) =
+                description.losses.iter_mut().find(|loss| is_later && loss.1 == group.row.code)
+            {
+                loss.0 += group.total;
+            } else if group.row.loses_something() {
                 description.losses.push((group.total, group.row.code, group.row.loss));
             }
             for object in group.problems.iter().map(|problem| &problem.object) {
@@ -57,12 +65,18 @@ impl Description {
             "files": self.files.iter().take(files_max).map(file).collect::<Vec<Json>>(),
             "files_total": self.files.len(),
             "losses": losses,
+            "found_later": self.later.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
         })
     }
 }
 
-/// The text that is saved with a plan: the target, what was wrong, what is lost.
-pub fn plan_text(target: &str, start: u64, report: &Report) -> String {
+/// The text that is saved with a plan: the target, what was wrong, what is lost, what is written to an external journal.
+pub fn plan_text(
+    target: &str,
+    start: u64,
+    (report, later): (&Report, &Report),
+    journal: Option<Json>,
+) -> String {
     let mut problems = Vec::new();
     for group in report.damage() {
         let messages: Vec<String> =
@@ -74,7 +88,7 @@ pub fn plan_text(target: &str, start: u64, report: &Report) -> String {
             "repair": group.row.repair,
         }));
     }
-    let description = Description::new(report).to_json(FILES_SAVED);
+    let description = Description::new(report, later).to_json(FILES_SAVED);
     json!({
         "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},
         "target": target,
@@ -83,6 +97,8 @@ pub fn plan_text(target: &str, start: u64, report: &Report) -> String {
         "files": description["files"],
         "files_total": description["files_total"],
         "losses": description["losses"],
+        "found_later": description["found_later"],
+        "journal": journal,
     })
     .to_string()
 }

@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, ReadLimit, WriteOptions};
+use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
 use fsmend_engine::Progress;
 use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
-use fsmend_ext_check::run::{CheckOptions, Refused};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_ext_check::run::Refused;
 
 pub use args::{ApplyArgs, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
@@ -25,11 +24,10 @@ pub use saved::{apply, undo};
 use self::args::DuplicatesArg;
 use self::description::plan_text;
 use self::show::{Ending, Show};
-use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{background, check, machine, mmp, target};
+use crate::{background, check, external, machine, mmp, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -38,7 +36,7 @@ pub fn run(arguments: &RepairArgs) -> u8 {
         eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
     }
     let show = Show::new(arguments);
-    let limit = check::read_limit(arguments.read_limit, &cancel);
+    let limit = check::read_limit(arguments.common.read_limit, &cancel);
     let ending = work(arguments, limit, &show, &cancel).unwrap_or_else(|ending| ending);
     show.end(&ending)
 }
@@ -69,16 +67,19 @@ fn work(
     let planned = plan(arguments, &work, cancel);
     let repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
-    let Repair { found, left, rounds, changes, .. } = repair;
+    let Repair { found, left, rounds, changes, journal_changes, later } = repair;
+    let later = Report::new(later);
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
-    let text = plan_text(&path.display().to_string(), work.start, &checked.report);
+    let journal = external::to_json(arguments.common.journal.as_deref(), &journal_changes)
+        .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
+    let text = plan_text(&path.display().to_string(), work.start, (&checked.report, &later), journal);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
-    show.plan(checked, started.elapsed(), &plan, (rounds, &left));
+    show.plan((checked, later), started.elapsed(), &plan, (rounds, &left));
     if is_sound {
         return Ok(if was_interrupted { Ending::FinishedOnly } else { Ending::Nothing });
     }
@@ -107,7 +108,7 @@ fn work(
 
 /// Opens the target, for writing unless nothing is to be written.
 fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> Result<Work, Refusal> {
-    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let options = OpenOptions { offset: arguments.common.offset, partition: arguments.common.partition };
     let reads_only = arguments.dry_run || arguments.plan.is_some();
     if reads_only {
         let opened =
@@ -121,7 +122,8 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
-    let hold = only_one(holds, |hold| hold.target.partition)?;
+    let mut hold = only_one(holds, |hold| hold.target.partition)?;
+    hold.journal.clone_from(&arguments.common.journal);
     let device = target::limited(hold.device(), limit.as_ref());
     Ok(Work { device, start: hold.target.start, hold: Some(hold), limit })
 }
@@ -129,7 +131,7 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
 /// Where in its file or device the file system starts.
 fn start_of(arguments: &RepairArgs, target: &fsmend_device::Target) -> u64 {
     let shift = target.device.direct().map(|direct| direct.shift);
-    shift.or(arguments.offset).unwrap_or(0)
+    shift.or(arguments.common.offset).unwrap_or(0)
 }
 
 /// One file system is repaired at a time.
@@ -160,18 +162,15 @@ fn finish_interrupted(
         }
         return Ok(false);
     };
-    let recovered = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
-    let told = recovered.as_ref().and_then(writing::told);
-    if let Some(told) = &told {
-        show.tell_first(told);
-    }
-    Ok(told.is_some())
+    let told = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
+    told.iter().for_each(|told| show.tell_first(told));
+    Ok(!told.is_empty())
 }
 
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
-    Ticker::new(arguments.progress).limited(arguments.read_limit).run_beside(&progress, || {
+    Ticker::new(arguments.common.progress).limited(arguments.common.read_limit).run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
             repair::plan(&work.device, options, &progress[0], cancel)
         }));
@@ -187,13 +186,14 @@ fn in_background<T: Send>(
     work_out: impl FnOnce(&RepairOptions) -> Result<T, Refused> + Send,
 ) -> Result<T, Refused> {
     let mut options = repair_options(arguments, work.limit.as_ref()).map_err(plain)?;
+    options.check.schedule = machine::schedule(None, arguments.common.background);
     let (threads, mode) = (options.check.threads, options.check.schedule.mode);
     let within = |allowance| {
         options.check.allowance = allowance;
         work_out(&options)
     };
     match mode {
-        _ if arguments.background => background::run(threads, |allowance| within(Some(allowance))),
+        _ if arguments.common.background => background::run(threads, |allowance| within(Some(allowance))),
         Mode::ResourceAware => background::follow_idle(threads, |allowance| within(Some(allowance))),
         _ => within(None),
     }
@@ -204,7 +204,7 @@ fn plain(refusal: Refusal) -> Refused {
 }
 
 fn repair_options(arguments: &RepairArgs, limit: Option<&Arc<ReadLimit>>) -> Result<RepairOptions, Refusal> {
-    let external = check::external_journal(arguments.journal.as_deref(), limit)?;
+    let external = check::external_journal(arguments.common.journal.as_deref(), limit)?;
     let wishes = Wishes {
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,
@@ -215,7 +215,7 @@ fn repair_options(arguments: &RepairArgs, limit: Option<&Arc<ReadLimit>>) -> Res
         unshare: arguments.unshare,
         ..Wishes::default()
     };
-    Ok(RepairOptions { check: check_options(arguments, external), wishes })
+    Ok(RepairOptions { check: check::options(&arguments.common, external), wishes })
 }
 
 fn cancelled() -> Refusal {
@@ -223,29 +223,6 @@ fn cancelled() -> Refusal {
         code: CANCELLED_CODE,
         message: "stopped before there was a plan".to_owned(),
         way_out: "Run it again".to_owned(),
-    }
-}
-
-fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
-    CheckOptions {
-        threads: arguments.threads.map_or_else(machine::default_threads, usize::from),
-        memory: arguments.memory.unwrap_or_else(machine::default_memory),
-        replay: true,
-        superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
-        external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: match arguments.backend {
-            Backend::Auto => ReadBackend::Auto,
-            Backend::Uring => ReadBackend::Uring,
-            Backend::Pread => ReadBackend::Pread,
-        },
-        repair: None,
-        meter: machine::meter,
-        stage_clock: Some(machine::STAGE_CLOCK),
-        schedule: machine::schedule(None, arguments.background),
-        allowance: None,
-        trace: None,
-        want_all_paths: true,
     }
 }
 

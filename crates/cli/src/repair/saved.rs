@@ -13,7 +13,7 @@ use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
 use crate::style::printable;
-use crate::writing::{self, Failure, Hold};
+use crate::writing::{Failure, Hold};
 use crate::{check, exit};
 
 /// A plan is not longer than this.
@@ -99,7 +99,11 @@ fn take_back(arguments: &UndoArgs) -> Told {
     let path = path.unwrap_or_else(|| PathBuf::from(&contents.target_name));
     let hold = hold(&path, contents.start)?;
     let target = path.display().to_string();
-    let control = Control { stop: &stop_flag(), progress: &|_| {} };
+    let journal =
+        hold.journal_of(&contents.plan, arguments.force).map_err(|failure| complaint(&target, &failure))?;
+    let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+    let stop = stop_flag();
+    let control = Control { close: &close, ..Control::new(&stop, &|_| {}) };
     let undone = fsmend_device::undo(&log, &*hold.target.device, arguments.force, control);
     let recovered = undone.map_err(|error| match error {
         ApplyError::ChangedSince(_) => failed(format!(
@@ -125,11 +129,8 @@ fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
 
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
     let target = hold.path.display().to_string();
-    let recovered = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
-    Ok(recovered
-        .as_ref()
-        .and_then(writing::told)
-        .map_or_else(String::new, |told| format!("{target}: {told}. ")))
+    let told = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
+    Ok(told.iter().map(|told| format!("{target}: {told}. ")).collect())
 }
 
 fn complaint(target: &str, failure: &Failure) -> (String, u8) {

@@ -125,21 +125,23 @@ struct Seen {
     left: Vec<(String, String)>,
     blocks: Vec<(u64, u64)>,
     bytes: u64,
+    /// The first kind of problem that only a later look found and that is not safe to mend unattended.
+    later_unsafe: Option<&'static str>,
 }
 
 impl Show {
     /// As the command line wants it.
     pub fn new(arguments: &RepairArgs) -> Self {
         let target = arguments.target.display();
-        let name = match arguments.partition {
+        let name = match arguments.common.partition {
             Some(number) => format!("{target}, partition {number}"),
             None => target.to_string(),
         };
         Show {
             name,
-            is_json: arguments.format == Format::Json,
-            all: arguments.all,
-            style: Style::for_stdout(arguments.color),
+            is_json: arguments.common.format == Format::Json,
+            all: arguments.common.all,
+            style: Style::for_stdout(arguments.common.color),
             seen: RefCell::default(),
         }
     }
@@ -164,8 +166,14 @@ impl Show {
     }
 
     /// Tells what is wrong and what would be done about it.
-    pub fn plan(&self, checked: Checked, took: Duration, plan: &Plan, (rounds, left): (u32, &Report)) {
-        let description = Description::new(&checked.report);
+    pub fn plan(
+        &self,
+        (checked, later): (Checked, Report),
+        took: Duration,
+        plan: &Plan,
+        (rounds, left): (u32, &Report),
+    ) {
+        let description = Description::new(&checked.report, &later);
         let outcome = Outcome {
             target: self.name.clone(),
             partition: None,
@@ -185,6 +193,7 @@ impl Show {
         }
         let mut seen = self.seen.borrow_mut();
         seen.rounds = rounds;
+        seen.later_unsafe = later.damage().map(|group| group.row).find(|row| !row.preen).map(|row| row.code);
         seen.left = left
             .damage()
             .flat_map(|group| &group.problems)
@@ -229,6 +238,16 @@ impl Show {
         }
         for (count, code, loss) in &description.losses {
             text.push_str(&self.style.wrap("  - ", &format!("{code} ({}): {loss}", thousands(*count))));
+        }
+        if !description.later.is_empty() {
+            text.push_str("Found only on the way, in what the repair had already mended:\n");
+        }
+        for (code, message) in description.later.iter().take(listed) {
+            text.push_str(&self.style.wrap("  - ", &format!("[{code}] {}", printable(message))));
+        }
+        if description.later.len() > listed {
+            let rest = thousands((description.later.len() - listed) as u64);
+            text.push_str(&format!("    and {rest} more (--all lists them)\n"));
         }
         text
     }
@@ -277,7 +296,13 @@ impl Show {
         let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
             return None;
         };
-        checked.report.damage().map(|group| group.row).find(|row| !row.preen).map(|row| row.code)
+        checked
+            .report
+            .damage()
+            .map(|group| group.row)
+            .find(|row| !row.preen)
+            .map(|row| row.code)
+            .or(seen.later_unsafe)
     }
 
     /// Asks about every problem; those that are to be left alone.
@@ -418,7 +443,7 @@ impl Show {
             "left": seen.left.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
         });
         let description = seen.description.to_json(usize::MAX);
-        for name in ["files", "losses"] {
+        for name in ["files", "losses", "found_later"] {
             repair[name] = description[name].clone();
         }
         if let Some(finished) = &seen.finished {

@@ -70,6 +70,11 @@ pub fn debugfs(image: &Path, request: &str) {
     host::run("debugfs", ["-w", "-R", request, image.to_str().unwrap()]).unwrap();
 }
 
+/// What debugfs says to a question.
+pub fn asked(image: &Path, request: &str) -> String {
+    stdout(&host::run("debugfs", ["-R", request, image.to_str().unwrap()]).unwrap())
+}
+
 /// The program under test, with logs of block devices kept away from those of the machine.
 pub fn fsmend(arguments: &[&str]) -> Output {
     prepared(env!("CARGO_BIN_EXE_fsmend")).args(arguments).output().unwrap()

@@ -2,7 +2,7 @@
 
 use super::layout::LogState;
 use super::log::{CHUNK_BLOCKS, Log};
-use super::{ApplyError, Control, Progress, Step};
+use super::{ApplyError, Control, Progress, Step, Way};
 use crate::WritableDevice;
 use crate::blocks::BLOCK_BYTES;
 use crate::plan::Entry;
@@ -17,6 +17,14 @@ pub(super) enum Direction {
 }
 
 impl Direction {
+    /// The way that a run goes which ends so.
+    pub fn way(self) -> Way {
+        match self {
+            Direction::Forward => Way::Forward,
+            Direction::Back => Way::Back,
+        }
+    }
+
     /// The state of a log in which this goes on.
     pub fn state(self) -> LogState {
         match self {

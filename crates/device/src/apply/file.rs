@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -21,6 +22,16 @@ pub trait LogFile: WritableDevice {
 
     /// Removes the file, and returns when it will not come back.
     fn remove(&self) -> Result<(), WriteError>;
+}
+
+impl<T: LogFile + ?Sized> LogFile for Arc<T> {
+    fn sync_entry(&self) -> Result<(), WriteError> {
+        (**self).sync_entry()
+    }
+
+    fn remove(&self) -> Result<(), WriteError> {
+        (**self).remove()
+    }
 }
 
 /// A log in a regular file, locked as long as this lives.

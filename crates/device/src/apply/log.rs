@@ -22,6 +22,8 @@ pub(super) struct Begin<'b> {
     pub start: u64,
     pub keep_undo: bool,
     pub target_name: &'b str,
+    /// What it says about itself when it is complete.
+    pub state: LogState,
 }
 
 /// A complete log.
@@ -81,14 +83,14 @@ impl<'l> Log<'l> {
         sync_new(file)?;
         let (plan, state) = (Cow::Borrowed(plan), LogState::Incomplete);
         let mut log = Log { file, plan, start, target_name, keep_undo, state, sequence: 0, body };
-        log.open_for_work()?;
+        log.open_for_work(begin.state)?;
         Ok(log)
     }
 
     /// Both slots, so that one may be lost later.
-    fn open_for_work(&mut self) -> Result<(), ApplyError> {
+    fn open_for_work(&mut self, state: LogState) -> Result<(), ApplyError> {
         for _ in SLOTS_AT {
-            self.write_slot(LogState::Applying).map_err(ApplyError::LogNotWritten)?;
+            self.write_slot(state).map_err(ApplyError::LogNotWritten)?;
         }
         self.file.sync().map_err(ApplyError::LogNotWritten)
     }

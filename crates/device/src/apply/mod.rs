@@ -19,10 +19,11 @@ mod layout;
 mod log;
 mod places;
 mod recover;
+mod write_test;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Plan, WritableDevice};
+use crate::{Plan, WritableDevice, WriteError};
 
 use carry::{Direction, carry};
 use log::{Begin, Log};
@@ -32,6 +33,7 @@ pub use file::{LogFile, LogOnDisk};
 pub use layout::LogState;
 pub use places::{FoundLog, create_log, find_logs, find_open_log};
 pub use recover::{LogContents, Recovered, Way, inspect_log, recover, undo};
+pub use write_test::{Tested, Unrestored, WriteTest, end_write_test, is_write_test};
 
 /// How the caller looks after the work.
 #[derive(Clone, Copy)]
@@ -40,13 +42,21 @@ pub struct Control<'c> {
     pub stop: &'c AtomicBool,
     /// Called now and then with what is done.
     pub progress: &'c dyn Fn(Progress),
+    /// Called when all is written and synced, before the log is closed: writes, and syncs, what goes with it on another device. It is told
+    /// the direction, [`Way::Forward`] or [`Way::Back`], and may be called again by a later run.
+    pub close: &'c dyn Fn(Way) -> Result<(), WriteError>,
 }
 
-impl Control<'_> {
+impl<'c> Control<'c> {
+    /// One target, and nothing that goes with it.
+    pub fn new(stop: &'c AtomicBool, progress: &'c dyn Fn(Progress)) -> Self {
+        Control { stop, progress, close: &|_| Ok(()) }
+    }
+
     /// Runs to its end and tells nobody.
     pub fn unattended() -> Control<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        Control { stop: &NEVER, progress: &|_| {} }
+        Control::new(&NEVER, &|_| {})
     }
 
     fn is_stopped(&self) -> bool {
@@ -115,7 +125,12 @@ pub fn apply(
     file: &dyn LogFile,
     options: &ApplyOptions<'_>,
 ) -> Result<Applied, ApplyError> {
-    let begin = Begin { start: options.start, keep_undo: options.keep_undo, target_name: target.name() };
+    let begin = Begin {
+        start: options.start,
+        keep_undo: options.keep_undo,
+        target_name: target.name(),
+        state: LogState::Applying,
+    };
     let mut log = match Log::write(file, plan, target, begin, options.control) {
         Ok(log) => log,
         Err(error) => {
@@ -125,6 +140,7 @@ pub fn apply(
         }
     };
     carry(&log, target, Direction::Forward, options.control)?;
+    (options.control.close)(Way::Forward).map_err(ApplyError::Write)?;
     log.finish(LogState::Applied)?;
     Ok(Applied { blocks: plan.entries().len() as u64, undo_kept: options.keep_undo })
 }

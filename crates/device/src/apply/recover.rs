@@ -126,6 +126,7 @@ fn finish(
     // Even if the log says so already: what it shows may be what a failed sync has left in the cache.
     log.turn(direction.state())?;
     carry(log, target, direction, control)?;
+    (control.close)(direction.way()).map_err(ApplyError::Write)?;
     log.finish(direction.end_state())?;
     let blocks = log.plan.entries().len() as u64;
     Ok(match direction {
@@ -139,6 +140,8 @@ fn finish(
 pub(super) struct Standing {
     /// Blocks with sectors that are no image that the log knows.
     pub foreign: Differences,
+    /// How many of them are marked blocks.
+    pub foreign_marks: u64,
     /// Blocks that are not as the repair leaves them.
     pub not_after: Differences,
     /// Blocks that are not as they were before the repair.
@@ -169,6 +172,7 @@ pub(super) fn compare(log: &Log<'_>, target: &dyn Device) -> Result<Standing, Ap
         };
         if !(0..len.div_ceil(SECTOR_BYTES)).all(known) {
             standing.foreign.add(entry.offset());
+            standing.foreign_marks += u64::from(entry.is_marked());
         }
         if unreadable.any() || !plan.is_after(entry, found) {
             standing.not_after.add(entry.offset());

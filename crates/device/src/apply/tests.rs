@@ -130,7 +130,7 @@ fn undo_does_not_destroy_what_came_after_the_repair() {
 fn a_stop_leaves_nothing_or_an_open_log() {
     let (folder, (device, plan, after)) = (Folder::new("stop"), trial());
     let stop = AtomicBool::new(true);
-    let control = Control { stop: &stop, progress: &|_| {} };
+    let control = Control::new(&stop, &|_| {});
     let stopped = apply(&plan, &device, &folder.log(), &ApplyOptions { control, ..options() });
     assert_eq!(stopped, Err(ApplyError::Stopped { begun: false }));
     assert!(folder.names().is_empty() && device.bytes() == image(9_000_100));
@@ -139,7 +139,7 @@ fn a_stop_leaves_nothing_or_an_open_log() {
     let at_blocks = |progress: Progress| {
         stop.store(progress.step == Step::Blocks && progress.done > 300, Ordering::Relaxed);
     };
-    let control = Control { stop: &stop, progress: &at_blocks };
+    let control = Control::new(&stop, &at_blocks);
     let log = folder.log();
     let stopped = apply(&plan, &device, &log, &ApplyOptions { control, ..options() });
     assert_eq!(stopped, Err(ApplyError::Stopped { begun: true }));
@@ -160,7 +160,7 @@ fn foreign_bytes_are_not_written_over() {
     let progress = |progress: Progress| {
         stop.fetch_or(progress.step == Step::Mark && progress.done > 0, Ordering::Relaxed);
     };
-    let control = Control { stop: &stop, progress: &progress };
+    let control = Control::new(&stop, &progress);
     let log = folder.log();
     apply(&plan, &device, &log, &ApplyOptions { control, ..options() }).unwrap_err();
     device.write_at(8200, &[0xFF]).unwrap();
@@ -228,7 +228,7 @@ fn the_log_of_an_image_lies_beside_it_and_is_found_there() {
     let progress = |progress: Progress| {
         stop.fetch_or(progress.step == Step::Mark && progress.done > 0, Ordering::Relaxed);
     };
-    let control = Control { stop: &stop, progress: &progress };
+    let control = Control::new(&stop, &progress);
     apply(&plan, device, &log, &ApplyOptions { control, ..options() }).unwrap_err();
     assert!(find_open_log(&path, 0, device, &state.0).is_none(), "it is still held");
     drop(log);
@@ -258,7 +258,7 @@ fn in_a_state_folder_the_contents_say_whose_log_it_is() {
     let progress = |progress: Progress| {
         stop.fetch_or(progress.step == Step::Mark && progress.done > 0, Ordering::Relaxed);
     };
-    let control = Control { stop: &stop, progress: &progress };
+    let control = Control::new(&stop, &progress);
     let log = create_log(std::path::Path::new("/dev/null"), &state.0.join("new/er")).unwrap();
     apply(&plan, &device, &log, &ApplyOptions { control, ..options() }).unwrap_err();
     drop(log);

@@ -2,9 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags, fallocate, fcntl_lock, flock, fsync};
+use rustix::fs::{
+    Advice, FallocateFlags, FileType, FlockOperation, OFlags, fadvise, fallocate, fcntl_lock, flock, fsync,
+};
 use rustix::io::{Errno, pwrite};
 
 use super::{WritableDevice, WriteError, WriteErrorKind, check_write};
@@ -97,6 +100,12 @@ impl WritableDevice for WritableFile {
         // The kernel passes it on to block devices that can do it, and makes holes in files.
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         is_within && len > 0 && fallocate(self.inner.file(), how, offset, len).is_ok()
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        if let Some(len) = NonZeroU64::new(len) {
+            let _ = fadvise(self.inner.file(), offset, Some(len), Advice::DontNeed);
+        }
     }
 }
 

@@ -28,6 +28,10 @@ pub trait WritableDevice: Device {
     fn discard(&self, _offset: u64, _len: u64) -> bool {
         false
     }
+
+    /// Has the next read of `len` bytes from `offset` ask the medium itself, as far as the system can be told to forget what it has read
+    /// or written before. What has not been synced is kept.
+    fn forget(&self, _offset: u64, _len: u64) {}
 }
 
 /// A write or a synchronisation that did not succeed.
@@ -89,6 +93,10 @@ impl<T: WritableDevice + ?Sized> WritableDevice for &T {
     fn discard(&self, offset: u64, len: u64) -> bool {
         (**self).discard(offset, len)
     }
+
+    fn forget(&self, offset: u64, len: u64) {
+        (**self).forget(offset, len);
+    }
 }
 
 impl<T: WritableDevice + ?Sized> WritableDevice for Arc<T> {
@@ -102,6 +110,10 @@ impl<T: WritableDevice + ?Sized> WritableDevice for Arc<T> {
 
     fn discard(&self, offset: u64, len: u64) -> bool {
         (**self).discard(offset, len)
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        (**self).forget(offset, len);
     }
 }
 
@@ -122,6 +134,12 @@ impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
     fn discard(&self, offset: u64, len: u64) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
             && self.inner().discard(self.start() + offset, len)
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        if offset < self.len() {
+            self.inner().forget(self.start() + offset, len.min(self.len() - offset));
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Glance {
     pub orphans: u64,
     /// Bytes (offset, contents) that the replay and the release change: ascending, apart from one another.
     pub changes: Vec<(u64, Vec<u8>)>,
+    /// What the replay changes on the device of an external journal, once `changes` have reached the disk.
+    pub journal_changes: Vec<(u64, Vec<u8>)>,
 }
 
 impl Glance {
@@ -111,7 +113,8 @@ fn look(
     }
     let fs = run::open(&overlay, settled.clone(), options.now, &mut again);
     let changes = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
-    Ok(Glance { orphans, changes, ..seen(&fs, &settled, journal.replayed) })
+    let journal_changes = journal.external_writes;
+    Ok(Glance { orphans, changes, journal_changes, ..seen(&fs, &settled, journal.replayed) })
 }
 
 fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Glance {
@@ -126,6 +129,7 @@ fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Glance {
         replayed,
         orphans: 0,
         changes: Vec::new(),
+        journal_changes: Vec::new(),
     }
 }
 

@@ -98,7 +98,7 @@ impl Case {
         let progress = |Progress { step, done, total }: Progress| {
             stop.fetch_or(step == Step::Mark && done == total, Ordering::Relaxed);
         };
-        let control = Control { stop: &stop, progress: &progress };
+        let control = Control::new(&stop, &progress);
         let options = ApplyOptions { start: 0, keep_undo: true, control };
         let _ = apply(&self.plan, &marked.disk, &marked.log, &options);
         Ok(Calm { done, marked: marked.disk })

@@ -13,6 +13,7 @@ mod marker;
 mod mender;
 mod partial;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -21,8 +22,12 @@ use fsmend_engine::{Findings, Progress};
 
 use crate::Refusal;
 use crate::bad_blocks;
+use crate::glance::glance;
+use crate::journal::problems::NOT_REPLAYED;
 use crate::run::{CheckOptions, CheckReport, Refused, check};
 use crate::superblock::SuperblockOptions;
+
+use partial::{Key, key};
 
 pub use draft::{Draft, Sketch};
 pub use marker::{last, marker};
@@ -107,6 +112,8 @@ pub struct Repair {
     pub rounds: u32,
     /// What has to be written: byte offsets and bytes, ascending, without overlaps.
     pub changes: Vec<(u64, Vec<u8>)>,
+    /// What only later looks found, and what loses something: it follows from what was wrong, or from what was mended.
+    pub later: Findings,
     /// What has to be written to the device of an external journal, once `changes` have reached the disk.
     pub journal_changes: Vec<(u64, Vec<u8>)>,
 }
@@ -131,7 +138,9 @@ pub fn plan(
     if let Some(wish) = &options.wishes.bad_blocks {
         lay(&mut changes, bad_blocks::relist(device, &options.check, wish)?);
     }
+    refuse_waiting_journal(device, &options.check)?;
     let mut improves = options.wishes.improvements.any();
+    let mut later = Later::default();
     let mut first: Option<CheckReport> = None;
     let mut journal_changes = Vec::new();
     for rounds in 1.. {
@@ -141,10 +150,10 @@ pub fn plan(
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
         let new = std::mem::take(&mut report.changes);
-        if !new.is_empty() {
-            journal_changes.extend(close_journal(&mut mending, std::mem::take(&mut report.journal_changes)));
-        }
-        if improves && new.is_empty() && !report.findings.is_damaged() {
+        let closing = close_journal(&mut mending, std::mem::take(&mut report.journal_changes));
+        let changes_nothing = new.is_empty() && closing.is_empty();
+        journal_changes.extend(closing);
+        if improves && changes_nothing && !report.findings.is_damaged() {
             // Nothing is wrong any more: what is sound is made better, and looked at again.
             improves = false;
             mending.repair = Some(options.wishes.clone());
@@ -153,25 +162,67 @@ pub fn plan(
         }
         mending.repair = Some(plain.clone());
         let Some(found) = first.take() else {
-            if new.is_empty() {
+            if changes_nothing {
                 // Nothing can be, or has to be, done: what was found is what is left.
                 let left = CheckReport { findings: again(&report.findings), ..CheckReport::default() };
-                return Ok(Repair { found: report, left, rounds, changes: Vec::new(), journal_changes });
+                return Ok(Repair {
+                    found: report,
+                    left,
+                    rounds,
+                    changes: Vec::new(),
+                    later: later.findings,
+                    journal_changes,
+                });
             }
             lay(&mut changes, new);
+            later.known = report.findings.iter().map(key).collect();
             first = Some(report);
             // A superblock that the user named stands in the place of the primary by now.
             mending.superblock = SuperblockOptions::default();
             continue;
         };
-        if new.is_empty() || rounds == ROUNDS_MAX {
+        if changes_nothing || rounds == ROUNDS_MAX {
             // What this look would have changed is left out: nobody has looked at that again.
-            return Ok(Repair { found, left: report, rounds, changes: runs(&changes), journal_changes });
+            let (changes, later) = (runs(&changes), later.findings);
+            return Ok(Repair { found, left: report, rounds, changes, later, journal_changes });
         }
+        later.note(&report.findings);
         lay(&mut changes, new);
         first = Some(found);
     }
     Err(still_in_use())
+}
+
+/// Problems that the first look did not see.
+#[derive(Default)]
+struct Later {
+    known: BTreeSet<Key>,
+    findings: Findings,
+}
+
+impl Later {
+    fn note(&mut self, findings: &Findings) {
+        for problem in findings.iter().filter(|problem| problem.row.loses_something()) {
+            if self.known.insert(key(problem)) {
+                self.findings.raise(problem.clone());
+            }
+        }
+    }
+}
+
+/// What the journal holds is newer than what is on the disk: a repair without it would mend what is not wrong, and the next replay
+/// would write old blocks over what it has mended.
+fn refuse_waiting_journal(device: &Arc<dyn Device>, check: &CheckOptions) -> Result<(), Refused> {
+    if check.replay || !glance(device, check)?.findings.has(&NOT_REPLAYED) {
+        return Ok(());
+    }
+    let refusal = Refusal {
+        code: "journal-not-replayed",
+        message: "the journal waits to be replayed, and a repair without what it holds would do harm".to_owned(),
+        way_out: "Repair it without --no-replay: the replay is part of the plan. What is on the disk can be looked at with check --no-replay"
+            .to_owned(),
+    };
+    Err(Refused { refusal, findings: Box::default() })
 }
 
 /// Lays what closes an external journal over its device, for the looks to come.
@@ -207,4 +258,30 @@ fn still_in_use() -> Refused {
         way_out: "Please report this".to_owned(),
     };
     Refused { refusal, findings: Box::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsmend_base::InodeNo;
+    use fsmend_engine::{Problem, Row};
+
+    use super::{Later, key};
+    use crate::links;
+
+    #[test]
+    fn of_what_later_looks_find_new_losses_are_told_and_each_once() {
+        let problem = |row: &'static Row, number| Problem::new(row).inode(InodeNo(number));
+        let seen = problem(&links::problems::UNATTACHED, 12);
+        let mut later = Later { known: [key(&seen)].into(), ..Later::default() };
+        let mut findings = fsmend_engine::Findings::new();
+        findings.raise(seen);
+        findings.raise(problem(&links::problems::UNATTACHED, 13));
+        findings.raise(problem(&links::problems::MISMATCH, 14));
+        later.note(&findings);
+        later.note(&findings);
+        let told: Vec<_> =
+            later.findings.iter().map(|problem| (problem.row.code, problem.object.inode)).collect();
+        assert!(!links::problems::MISMATCH.loses_something());
+        assert_eq!(told, [(links::problems::UNATTACHED.code, Some(InodeNo(13)))]);
+    }
 }

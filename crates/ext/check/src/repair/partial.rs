@@ -58,9 +58,9 @@ pub fn without(
 }
 
 /// What a problem is, whatever its numbers are by now.
-type Key = (&'static str, Option<InodeNo>, Option<BlockNo>, Option<GroupNo>);
+pub(super) type Key = (&'static str, Option<InodeNo>, Option<BlockNo>, Option<GroupNo>);
 
-fn key(problem: &Problem) -> Key {
+pub(super) fn key(problem: &Problem) -> Key {
     let object = &problem.object;
     (problem.row.code, object.inode, object.block, object.group)
 }

@@ -1,0 +1,184 @@
+//! External journals: replayed and emptied, in this order, under the protocol of every repair.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/images.rs"]
+mod images;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use fsmend_testkit::host;
+use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, stderr, stdout};
+
+/// A file behind a loop device as long as this lives.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path) -> Option<Loop> {
+        let output = host::run("losetup", ["-f", "--show", file.to_str().unwrap()]).ok()?;
+        Some(Loop(stdout(&output).trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = host::run("losetup", ["-d", &self.0]);
+    }
+}
+
+/// A file system with its journal on another device, both as a crash left them: the log waits to be replayed.
+struct Pair {
+    folder: Folder,
+    image: PathBuf,
+    journal: PathBuf,
+}
+
+impl Pair {
+    /// `None`, and a note, where it cannot be made.
+    fn new(name: &str) -> Option<Pair> {
+        let tools = ["mke2fs", "debugfs", "e2fsck", "losetup", "mount"];
+        if !host::is_root() || !have(name, &tools) {
+            return None;
+        }
+        let folder = Folder::new(name);
+        let (image, journal) = (folder.path("fs.img"), folder.path("journal.img"));
+        std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        std::fs::File::create(&journal).unwrap().set_len(8 << 20).unwrap();
+        host::run("mke2fs", ["-q", "-F", "-O", "journal_dev", "-b", "1024", journal.to_str().unwrap()])
+            .unwrap();
+        let (Some(on), Some(beside)) = (Loop::new(&image), Loop::new(&journal)) else {
+            host::skip(name, "loop devices are not possible");
+            return None;
+        };
+        let place = format!("device={}", beside.0);
+        host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "1024", "-J", &place, &on.0]).unwrap();
+        let point = folder.path("mnt");
+        std::fs::create_dir(&point).unwrap();
+        let options = format!("journal_path={}", beside.0);
+        if host::run("mount", ["-t", "ext4", "-o", &options, &on.0, point.to_str().unwrap()]).is_err() {
+            host::skip(name, "it cannot be mounted");
+            return None;
+        }
+        for number in 0..20 {
+            std::fs::create_dir(point.join(format!("d{number}"))).unwrap();
+            std::fs::write(point.join(format!("d{number}/file")), format!("{number}\n")).unwrap();
+        }
+        host::run("sync", ["-f", point.to_str().unwrap()]).unwrap();
+        // What both hold just now is what a power cut leaves.
+        for file in [&image, &journal] {
+            std::fs::copy(file, file.with_extension("cut")).unwrap();
+        }
+        host::run("umount", [point.to_str().unwrap()]).unwrap();
+        drop((on, beside));
+        for file in [&image, &journal] {
+            std::fs::rename(file.with_extension("cut"), file).unwrap();
+        }
+        Some(Pair { folder, image, journal })
+    }
+
+    fn bytes(&self) -> (Vec<u8>, Vec<u8>) {
+        (std::fs::read(&self.image).unwrap(), std::fs::read(&self.journal).unwrap())
+    }
+
+    fn face(&self, options: &str) -> Output {
+        face(&format!("{options} -j {}", self.journal.display()), &self.image)
+    }
+
+    fn fsmend(&self, command: &str, more: &[&str]) -> Output {
+        let mut arguments = vec![command, self.image.to_str().unwrap(), "-j", self.journal.to_str().unwrap()];
+        arguments.extend(more);
+        fsmend(&arguments)
+    }
+
+    /// Both checkers are content, nothing waits in the journal, and the kernel mounts both.
+    fn is_sound(&self) {
+        let theirs = e2fsck(&format!("-fn -j {}", self.journal.display()), &self.image);
+        assert_eq!(code(&theirs), 0, "{}{}", stdout(&theirs), stderr(&theirs));
+        let ours = self.fsmend("check", &[]);
+        assert_eq!(code(&ours), 0, "{}", stdout(&ours));
+        assert!(!stdout(&ours).contains("replayed"), "{}", stdout(&ours));
+        // s_start of the journal's superblock, in the second block of 1 KiB.
+        assert_eq!(self.bytes().1[2048 + 28..2048 + 32], [0; 4]);
+        let (image, journal) = (self.folder.path("m.img"), self.folder.path("mj.img"));
+        std::fs::copy(&self.image, &image).unwrap();
+        std::fs::copy(&self.journal, &journal).unwrap();
+        let beside = Loop::new(&journal).unwrap();
+        let options = format!("journal_path={}", beside.0);
+        let mount = host::LoopMount::new(&image, &self.folder.path("mnt"), "ext4", &options).unwrap();
+        assert_eq!(std::fs::read_to_string(mount.path().join("d19/file")).unwrap(), "19\n");
+        std::fs::write(mount.path().join("new"), "new").unwrap();
+        mount.unmount().unwrap();
+    }
+}
+
+#[test]
+fn the_face_replays_and_empties_it_as_e2fsck_does() {
+    let Some(pair) = Pair::new("journal-face") else { return };
+    let (image, journal) = (pair.folder.path("theirs.img"), pair.folder.path("theirs.journal"));
+    std::fs::copy(&pair.image, &image).unwrap();
+    std::fs::copy(&pair.journal, &journal).unwrap();
+    let theirs = e2fsck(&format!("-p -j {}", journal.display()), &image);
+    let ours = pair.face("-p");
+    assert_eq!((code(&ours), code(&theirs)), (0, 0), "{}{}", stdout(&ours), stderr(&ours));
+    assert!(stdout(&ours).contains("recovering journal"), "{}", stdout(&ours));
+    assert!(pair.bytes().1 == std::fs::read(&journal).unwrap(), "the journal as e2fsck leaves it");
+    // Totals in the superblock lag behind after a crash, which no fast look minds.
+    assert!(code(&pair.face("-fy")) <= 1);
+    pair.is_sound();
+}
+
+#[test]
+fn a_repair_and_its_undo_concern_both() {
+    let Some(pair) = Pair::new("journal-repair") else { return };
+    // A name that leads nowhere once the journal is replayed.
+    debugfs(&pair.image, "sif <2> links_count 77");
+    let before = pair.bytes();
+    let repaired = pair.fsmend("repair", &["-y"]);
+    assert_eq!(code(&repaired), 1, "{}{}", stdout(&repaired), stderr(&repaired));
+    pair.is_sound();
+    let after = pair.bytes();
+    let log = format!("{}.fsmend-undo", pair.image.display());
+    let undone = fsmend(&["undo", &log]);
+    assert_eq!(code(&undone), 0, "{}", stderr(&undone));
+    assert!(pair.bytes() == before, "undo brings both back");
+    let again = pair.fsmend("repair", &["-y"]);
+    assert_eq!(code(&again), 1, "{}", stderr(&again));
+    assert!(pair.bytes().1 == after.1);
+    pair.is_sound();
+}
+
+#[test]
+fn a_saved_plan_has_it_too_and_refuses_a_journal_that_was_used_since() {
+    let Some(pair) = Pair::new("journal-plan") else { return };
+    let plan = pair.folder.path("plan");
+    let saved = pair.fsmend("repair", &["--plan", plan.to_str().unwrap()]);
+    assert_eq!(code(&saved), 0, "{}", stderr(&saved));
+    let before = pair.bytes();
+    let mut used = before.1.clone();
+    used[2048 + 27] ^= 1;
+    std::fs::write(&pair.journal, &used).unwrap();
+    let refused = fsmend(&["apply", plan.to_str().unwrap()]);
+    assert_eq!(code(&refused), 8);
+    assert!(stderr(&refused).contains("used since"), "{}", stderr(&refused));
+    assert!(pair.bytes() == (before.0.clone(), used), "nothing was written");
+    std::fs::write(&pair.journal, &before.1).unwrap();
+    let applied = fsmend(&["apply", plan.to_str().unwrap()]);
+    assert_eq!(code(&applied), 1, "{}", stderr(&applied));
+    pair.is_sound();
+}
+
+#[test]
+fn a_journal_in_use_and_one_that_was_not_named_keep_everything_from_being_written() {
+    let Some(pair) = Pair::new("journal-busy") else { return };
+    let before = pair.bytes();
+    let holder = Loop::new(&pair.journal).unwrap();
+    for output in [pair.face("-y"), pair.fsmend("repair", &["-y"])] {
+        assert_eq!(code(&output), 8, "{}", stdout(&output));
+        assert!(stderr(&output).contains("external journal"), "{}", stderr(&output));
+    }
+    drop(holder);
+    let unnamed = face("-y", &pair.image);
+    assert_eq!(code(&unnamed), 8, "{}", stdout(&unnamed));
+    assert!(pair.bytes() == before);
+}
