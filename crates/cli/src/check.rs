@@ -121,7 +121,7 @@ fn options(
             Backend::Pread => ReadBackend::Pread,
         },
         repair: None,
-        meter: machine::meter,
+        meter: if arguments.stats { machine::meter } else { machine::clocks },
         stage_clock: arguments.stats.then_some(machine::STAGE_CLOCK),
         schedule: Schedule::default(),
         want_all_paths: arguments.all || arguments.format == crate::args::Format::Json,

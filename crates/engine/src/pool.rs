@@ -21,11 +21,13 @@ pub struct Schedule {
     pub shuffle: Option<u64>,
     /// Most things in a batch, where fewer would not do anyway.
     pub batch_max: usize,
+    /// Whether all workers are used even where one does, since little is to be read.
+    pub every_worker: bool,
 }
 
 impl Default for Schedule {
     fn default() -> Self {
-        Schedule { shuffle: None, batch_max: usize::MAX }
+        Schedule { shuffle: None, batch_max: usize::MAX, every_worker: false }
     }
 }
 

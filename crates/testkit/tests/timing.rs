@@ -72,7 +72,7 @@ fn manners(random: &mut SeededRandom) -> Vec<Manner> {
     let mut manners: Vec<Manner> =
         [2, 7, 64].into_iter().map(|threads| Manner { threads, ..Manner::default() }).collect();
     for batch_max in [1, 2, 16, usize::MAX] {
-        let schedule = Schedule { shuffle: Some(random.next_u64()), batch_max };
+        let schedule = Schedule { shuffle: Some(random.next_u64()), batch_max, every_worker: true };
         let threads = 1 + random.below(3) as usize;
         manners.push(Manner { threads, schedule, ..Manner::default() });
     }

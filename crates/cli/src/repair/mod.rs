@@ -205,7 +205,7 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
             Backend::Pread => ReadBackend::Pread,
         },
         repair: None,
-        meter: machine::meter,
+        meter: machine::clocks,
         stage_clock: None,
         schedule: Schedule::default(),
         want_all_paths: true,

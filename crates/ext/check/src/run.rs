@@ -393,7 +393,7 @@ fn scan(
         for (unit, _) in system {
             claims.claim(*unit, 1);
         }
-        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, fast_maps)
+        let outcome = Scan::new(fs, &inodes, &claims, progress, means.plan.backend, means, fast_maps)
             .scheduled(options.schedule)
             .timed(options.stage_clock)
             .mending(options.repair.is_some())
