@@ -74,6 +74,9 @@ impl CrossCheck<'_> {
         suspects.extend(guilty);
         suspects.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         self.open_tails(&mut suspects);
+        if !suspects.is_empty() {
+            self.unmark_spurious_holders();
+        }
         for inode in suspects {
             if self.cancel.load(Relaxed) {
                 return;
@@ -90,6 +93,41 @@ impl CrossCheck<'_> {
             );
             self.remains.names.note(inode, mending);
         }
+    }
+
+    /// A file that says that it holds an attribute value, but that no attribute refers to, is a file like any other: its names stay.
+    fn unmark_spurious_holders(&mut self) {
+        let mut holders = self.value_holders();
+        if holders.is_empty() {
+            return;
+        }
+        let named = self.outcome.value_references.iter().map(|(value, _, _)| *value);
+        let mut referred: BTreeSet<InodeNo> = named.collect();
+        let blocks: BTreeMap<u64, InodeNo> = self.outcome.xattr_references.iter().copied().collect();
+        for (block, inode) in blocks {
+            let ignored = &mut Findings::new();
+            let attributes = xattr::read_and_inspect_block(self.fs, inode, BlockNo(block), ignored);
+            referred.extend(attributes.value_inodes.iter().map(|(value, _)| *value));
+        }
+        holders.retain(|inode| !referred.contains(inode));
+        for inode in &holders {
+            let (links, _) = self.inodes.links(*inode);
+            self.inodes.revise(*inode, InodeFact::new(Kind::Regular, 0), links);
+        }
+        self.outcome.spurious_holders = holders;
+    }
+
+    /// Inodes in use that are marked as holders of attribute values, ascending.
+    fn value_holders(&self) -> Vec<InodeNo> {
+        let mut holders = Vec::new();
+        for chunk in 0..self.inodes.chunk_count() {
+            self.inodes.visit_chunk(chunk, |inode, fact, _, _| {
+                if fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused {
+                    holders.push(inode);
+                }
+            });
+        }
+        holders
     }
 
     /// Certifies what had to wait, and takes back what was counted for directories that turn out not to be innocent.
@@ -319,14 +357,9 @@ impl CrossCheck<'_> {
     }
 
     fn value_inodes(&mut self) {
-        let mut holders = Vec::new();
-        for chunk in 0..self.inodes.chunk_count() {
-            self.inodes.visit_chunk(chunk, |inode, fact, _, _| {
-                if fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused {
-                    holders.push(inode);
-                }
-            });
-        }
+        let mut holders = self.value_holders();
+        holders.append(&mut self.outcome.spurious_holders);
+        holders.sort_unstable();
         let mut references: BTreeMap<InodeNo, u64> = BTreeMap::new();
         for (value, _, _) in &self.outcome.value_references {
             *references.entry(*value).or_default() += 1;

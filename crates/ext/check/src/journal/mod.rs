@@ -127,7 +127,15 @@ impl Examination<'_, '_> {
         if !self.has_journal() && !self.needs_recovery() && !named {
             return Ok(());
         }
-        let log = if raw.s_journal_uuid != [0; 16] {
+        // A journal in a file of the file system goes before one that is only named by its UUID.
+        let is_external =
+            raw.s_journal_uuid != [0; 16] && (external.is_some() || raw.s_journal_inum.get() == 0);
+        if is_external && external.is_none() && !self.has_journal() && !self.needs_recovery() {
+            self.findings.raise(Problem::new(&WITHOUT_FEATURE).inode(self.journal_inode()));
+            self.edit_superblock(forget_journal);
+            return Ok(());
+        }
+        let log = if is_external {
             if external.is_none() && !replay {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));
                 return Ok(());
