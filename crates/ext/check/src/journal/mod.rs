@@ -37,8 +37,8 @@ use draft::Draft;
 use log::Log;
 use problems::{
     BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
-    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, SUPERBLOCK_BAD, SUPERBLOCK_MISSING,
-    TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
+    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, STRAY_UUID, SUPERBLOCK_BAD,
+    SUPERBLOCK_MISSING, TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
 use recovery::{Recovery, Trouble};
 use superblock::{Loaded, LogBounds};
@@ -252,6 +252,10 @@ impl Examination<'_, '_> {
             self.raise_about_superblock(Problem::new(&V2_FIELDS), log);
         }
         let hint = self.fs.superblock.s_journal_dev.get();
+        if log.internal && self.fs.superblock.s_journal_uuid != [0; 16] {
+            self.findings.raise(Problem::new(&STRAY_UUID).inode(self.journal_inode()));
+            self.edit_superblock(|raw| raw.s_journal_uuid = [0; 16]);
+        }
         if hint != 0 && log.internal {
             self.findings.raise(Problem::new(&EXTERNAL_HINT).stored(Value::Hex(u64::from(hint))));
         }

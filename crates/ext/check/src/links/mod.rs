@@ -98,6 +98,19 @@ mod tests {
     use fsmend_engine::inodes::ChunkFacts;
 
     #[test]
+    fn what_a_device_is_is_worth_keeping() {
+        let of = |file_type: u16| {
+            let mut raw = RawInode::from_record(&[]);
+            raw.i_mode.set(file_type | 0o644);
+            raw
+        };
+        assert!(is_empty(&of(mode::REGULAR)));
+        for kept in [mode::CHAR_DEVICE, mode::BLOCK_DEVICE, mode::FIFO, mode::SOCKET] {
+            assert!(!is_empty(&of(kept)));
+        }
+    }
+
+    #[test]
     fn more_subdirectories_than_a_count_can_say() {
         let found = Image::plain().with_fs(|fs, findings| {
             let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);

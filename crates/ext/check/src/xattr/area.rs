@@ -146,9 +146,6 @@ fn inspect_entry(
     if owner.block.is_some() && entry.name_index == 0 {
         problem = Some(owner.problem_with(&problems::BLOCK_NAME, entry).detail("at", entry.at as u64));
     }
-    if owner.block.is_none() && entry.name_index == 0 && entry.name.is_empty() {
-        problem = Some(owner.problem(owner.rows().name_outside).stored(0u8).detail("at", entry.at as u64));
-    }
     if problem.is_none() && entry.value_inode == 0 {
         match inspect_value(owner, area, entry, region) {
             ValueFault::None => {}
