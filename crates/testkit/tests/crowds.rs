@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Counted, Device, MemoryDevice, ReadBackend};
+use fsmend_device::{Counted, Device, MemoryDevice};
 use fsmend_engine::Progress;
-use fsmend_ext_check::run::{CheckOptions, Meter, check};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_ext_check::run::{CheckOptions, check};
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::target_folder;
+use fsmend_testkit::within::{Manner, options};
 
 const BLOCK: u64 = 1024;
 const BLOCKS: u64 = 16_384;
@@ -66,20 +66,8 @@ fn plant_tree(path: &Path) {
 fn checked(image: &[u8], threads: usize) -> (Vec<String>, u64) {
     let counted = Arc::new(Counted::new(MemoryDevice::new("crowd", image.to_vec())));
     let device: Arc<dyn Device> = Arc::clone(&counted) as Arc<dyn Device>;
-    let options = CheckOptions {
-        threads,
-        memory: 256 << 20,
-        replay: true,
-        superblock: SuperblockOptions::default(),
-        external_journal: None,
-        now: 4_000_000_000,
-        backend: ReadBackend::Pread,
-        want_all_paths: true,
-        meter: Meter::default,
-        stage_clock: None,
-        repair: None,
-        schedule: Default::default(),
-    };
+    let manner = Manner { threads, ..Manner::default() };
+    let options = CheckOptions { memory: 256 << 20, now: 4_000_000_000, ..options(manner) };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap();
     let found = report.findings.into_sorted();
     let lines = found.iter().map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();

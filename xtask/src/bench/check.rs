@@ -7,7 +7,7 @@ use std::process::Command;
 use fsmend_testkit::host::{command, find_program, is_root};
 
 use super::Options;
-use super::images::make_all;
+use super::images::{in_xfs, make_all};
 use super::measure::{Sample, drop_caches, load_average, measure, spread};
 use super::report::{self, Row};
 use crate::workspace;
@@ -19,17 +19,23 @@ const COLD_RUNS_MAX: usize = 9;
 pub fn run(options: &Options) -> io::Result<()> {
     let programs = Programs::find(options.build)?;
     let mut rows = Vec::new();
-    for (image, path) in make_all(&options.cache)? {
-        if options.only.as_ref().is_some_and(|only| only != image.name) {
-            continue;
-        }
-        let load = load_average();
-        let warm = programs.compare(&path, false, options.runs)?;
-        rows.push(Row { image: image.name, what: image.what, state: "warm", figures: warm, load });
-        if is_root() {
+    for (image, path) in make_all(&options.cache, options.only.as_deref())? {
+        let in_xfs = in_xfs(&options.cache, &image)?;
+        for state in [State::Warm, State::Cold] {
+            if state == State::Cold && !is_root() {
+                continue;
+            }
             let load = load_average();
-            let cold = programs.compare(&path, true, options.runs.min(COLD_RUNS_MAX))?;
-            rows.push(Row { image: image.name, what: image.what, state: "cold", figures: cold, load });
+            let runs = if state == State::Warm { options.runs } else { options.runs.min(COLD_RUNS_MAX) };
+            let figures = programs.compare((&path, in_xfs.as_deref()), state, runs)?;
+            rows.push(Row {
+                image: image.name,
+                what: image.what,
+                targets: image.targets,
+                state,
+                figures,
+                load,
+            });
         }
     }
     println!("{}", report::table(&rows));
@@ -40,7 +46,16 @@ pub fn run(options: &Options) -> io::Result<()> {
     }
 }
 
-/// Median, spread and peak of the three contestants.
+/// What the page cache holds when a contestant starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// All that it is going to read.
+    Warm,
+    /// Nothing.
+    Cold,
+}
+
+/// Median, spread and peak of the contestants.
 pub struct Figures {
     /// `e2fsck -fn`.
     pub e2fsck: super::measure::Spread,
@@ -48,6 +63,8 @@ pub struct Figures {
     pub fsmend: super::measure::Spread,
     /// The floor.
     pub floor: super::measure::Spread,
+    /// `xfs_repair -n` over the same tree in XFS, where there is one.
+    pub xfs: Option<super::measure::Spread>,
 }
 
 struct Programs {
@@ -67,12 +84,26 @@ impl Programs {
             .ok_or_else(|| io::Error::other("e2fsck is not installed (Debian package e2fsprogs)"))?;
         let release = fsmend_testkit::target_folder().join("release");
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        Ok(Programs { e2fsck, fsmend: release.join("fsmend"), floor: release.join("xtask"), threads })
+        let (fsmend, floor) = (release.join("fsmend"), release.join("xtask"));
+        if let Some(missing) = [&fsmend, &floor].into_iter().find(|program| !program.exists()) {
+            return Err(io::Error::other(format!(
+                "{} is not there: run this without --no-build",
+                missing.display()
+            )));
+        }
+        Ok(Programs { e2fsck, fsmend, floor, threads })
     }
 
     /// Alternates, so that whatever else the machine does hits all of them alike.
-    fn compare(&self, image: &Path, cold: bool, runs: usize) -> io::Result<Figures> {
-        let (mut e2fsck, mut fsmend, mut floor) = (Vec::new(), Vec::new(), Vec::new());
+    fn compare(
+        &self,
+        (image, xfs): (&Path, Option<&Path>),
+        state: State,
+        runs: usize,
+    ) -> io::Result<Figures> {
+        let cold = state == State::Cold;
+        let (mut e2fsck, mut fsmend, mut floor, mut in_xfs) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for run in 0..=runs {
             let prepare = || if cold { drop_caches() } else { Ok(()) };
             prepare()?;
@@ -80,17 +111,25 @@ impl Programs {
             prepare()?;
             let theirs = measure(&self.e2fsck, &["-fn".as_ref(), image.as_os_str()])?;
             let bottom = self.floor(image, cold)?;
+            prepare()?;
+            let other = xfs.map(|xfs| measure(Path::new("xfs_repair"), &["-n".as_ref(), xfs.as_os_str()]));
             // The first warm round fills the cache.
             if run > 0 || cold {
                 fsmend.push(ours);
                 e2fsck.push(theirs);
                 floor.push(bottom);
+                in_xfs.extend(other.transpose()?);
             }
             if cold && run + 1 >= runs {
                 break;
             }
         }
-        Ok(Figures { e2fsck: spread(&e2fsck), fsmend: spread(&fsmend), floor: spread(&floor) })
+        Ok(Figures {
+            e2fsck: spread(&e2fsck),
+            fsmend: spread(&fsmend),
+            floor: spread(&floor),
+            xfs: xfs.map(|_| spread(&in_xfs)),
+        })
     }
 
     fn floor(&self, image: &Path, cold: bool) -> io::Result<Sample> {

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fsmend_testkit::host::{LoopMount, is_root, run};
+use fsmend_testkit::host::{LoopMount, find_program, is_root, run};
 
-use crate::bench::{fragmented, populate};
+use crate::bench::{aged, fragmented, populate};
 
 /// One benchmark image.
 pub struct Image {
@@ -21,11 +21,25 @@ pub struct Image {
     /// checkers would read gigabytes of unused inode tables, which is not what it is for.
     inode_ratio: u32,
     fill: Fill,
+    /// What is wanted of it.
+    pub targets: Targets,
+    /// Made and measured only when it is asked for by name: it takes many minutes.
+    pub on_demand: bool,
+}
+
+/// How many times faster than e2fsck a check is to be.
+#[derive(Clone, Copy)]
+pub struct Targets {
+    /// With everything in the page cache.
+    pub warm: f64,
+    /// With nothing in it.
+    pub cold: f64,
 }
 
 enum Fill {
-    Tree(populate::Tree),
+    Tree(populate::Tree, populate::Files),
     Fragmented(fragmented::Plan),
+    Aged(aged::Plan),
 }
 
 /// Reserved inodes and lost+found.
@@ -37,18 +51,34 @@ const SPACE_NEEDED: u64 = 14 << 30;
 
 /// All benchmark images.
 pub fn all() -> Vec<Image> {
-    let tree = |name, what, fan: &[u32]| Image {
+    let tree = |name, what, fan: &[u32], cold| Image {
         name,
         what,
         size: 40 << 30,
         kind: "ext4",
         inode_ratio: 16384,
-        fill: Fill::Tree(populate::Tree { fan: fan.to_vec(), entries: INODES_IN_USE - INODES_OF_MKE2FS }),
+        fill: Fill::Tree(
+            populate::Tree { fan: fan.to_vec(), entries: INODES_IN_USE - INODES_OF_MKE2FS },
+            populate::Files::Written,
+        ),
+        targets: Targets { warm: 15.0, cold },
+        on_demand: false,
     };
+    let fragmented = Targets { warm: 10.0, cold: 4.5 };
     vec![
-        tree("files", "1 000 026 inodes in use, 1 % directories, ext4 defaults, 40 GB", &[100, 99]),
-        tree("dirs25", "1 000 026 inodes in use, 25 % directories, ext4 defaults, 40 GB", &[100, 50, 49]),
-        tree("dirs50", "1 000 026 inodes in use, 50 % directories, ext4 defaults, 40 GB", &[100, 50, 99]),
+        tree("files", "1 000 026 inodes in use, 1 % directories, ext4 defaults, 40 GB", &[100, 99], 6.0),
+        tree(
+            "dirs25",
+            "1 000 026 inodes in use, 25 % directories, ext4 defaults, 40 GB",
+            &[100, 50, 49],
+            4.5,
+        ),
+        tree(
+            "dirs50",
+            "1 000 026 inodes in use, 50 % directories, ext4 defaults, 40 GB",
+            &[100, 50, 99],
+            4.5,
+        ),
         Image {
             name: "fragmented",
             what: "ext3, 4 KiB blocks, 320 GB, fragmented files with more than 100 000 indirect blocks",
@@ -56,26 +86,86 @@ pub fn all() -> Vec<Image> {
             kind: "ext3",
             inode_ratio: 1 << 20,
             fill: Fill::Fragmented(fragmented::Plan { files: 64_000, seed: 3 }),
+            targets: fragmented,
+            on_demand: false,
+        },
+        Image {
+            name: "aged",
+            what: "ext4 defaults, 160 GB, free space in holes of 1 to 12 blocks and files that fill them: extent trees of two levels",
+            size: 160 << 30,
+            kind: "ext4",
+            inode_ratio: 1 << 18,
+            fill: Fill::Aged(aged::Plan { old_files: 24, old_blocks: 1 << 20, new_files: 16_000, seed: 5 }),
+            targets: fragmented,
+            on_demand: false,
+        },
+        Image {
+            name: "files10m",
+            what: "10 000 026 inodes in use, 1 % directories, empty files, ext4 defaults, 200 GB",
+            size: 200 << 30,
+            kind: "ext4",
+            inode_ratio: 16384,
+            fill: Fill::Tree(
+                populate::Tree { fan: vec![1000, 99], entries: INODES_IN_USE * 10 - 234 - INODES_OF_MKE2FS },
+                populate::Files::Empty,
+            ),
+            targets: Targets { warm: 15.0, cold: 6.0 },
+            on_demand: true,
         },
     ]
 }
 
-/// Makes the images that are missing in `folder`; returns where they are.
-pub fn make_all(folder: &Path) -> io::Result<Vec<(Image, PathBuf)>> {
+/// Makes the images that are missing in `folder`, or only that called `only`; returns where they are.
+pub fn make_all(folder: &Path, only: Option<&str>) -> io::Result<Vec<(Image, PathBuf)>> {
     fs::create_dir_all(folder)?;
-    let mut made = Vec::new();
-    for image in all() {
-        let path = folder.join(format!("{}.img", image.name));
-        if !path.exists() {
-            check_space(folder)?;
-            let start = Instant::now();
-            println!("making {} ({})", path.display(), image.what);
-            make(&image, &path)?;
-            println!("made {} in {:.0} s", path.display(), start.elapsed().as_secs_f64());
-        }
-        made.push((image, path));
+    let is_wanted = |image: &Image| only.map_or(!image.on_demand, |name| name == image.name);
+    let made = |image: Image| make_missing(folder, &image).map(|path| (image, path));
+    all().into_iter().filter(is_wanted).map(made).collect()
+}
+
+fn make_missing(folder: &Path, image: &Image) -> io::Result<PathBuf> {
+    let path = folder.join(format!("{}.img", image.name));
+    if !path.exists() {
+        check_space(folder)?;
+        let start = Instant::now();
+        println!("making {} ({})", path.display(), image.what);
+        make(image, &path)?;
+        println!("made {} in {:.0} s", path.display(), start.elapsed().as_secs_f64());
     }
-    Ok(made)
+    Ok(path)
+}
+
+/// The tree of `image` in XFS, where that can be made: the same names, files of one block that is allocated but not written.
+pub fn in_xfs(folder: &Path, image: &Image) -> io::Result<Option<PathBuf>> {
+    let Fill::Tree(tree, _) = &image.fill else { return Ok(None) };
+    if image.on_demand || find_program("mkfs.xfs").is_none() {
+        return Ok(None);
+    }
+    let path = folder.join(format!("{}-xfs.img", image.name));
+    if !path.exists() {
+        println!("making {} (the same tree in XFS)", path.display());
+        let part = path.with_extension("part");
+        File::create(&part)?.set_len(image.size)?;
+        run("mkfs.xfs", ["-q".as_ref(), "-f".as_ref(), part.as_os_str()])?;
+        let mount = LoopMount::new(&part, &path.with_extension("mnt"), "xfs", "noatime,nodiscard")?;
+        populate::fill(mount.path(), tree, populate::Files::Allocated)?;
+        mount.unmount()?;
+        run("xfs_repair", ["-n".as_ref(), part.as_os_str()])?;
+        fs::rename(&part, &path)?;
+    }
+    Ok(Some(path))
+}
+
+/// Where the image called `name` lies in `folder`; it is made if it is not there.
+pub fn existing(folder: &Path, name: &str) -> io::Result<PathBuf> {
+    if !all().iter().any(|image| image.name == name) {
+        return Err(io::Error::other(format!("there is no benchmark image {name}")));
+    }
+    let path = folder.join(format!("{name}.img"));
+    if !path.exists() {
+        make_all(folder, Some(name))?;
+    }
+    Ok(path)
 }
 
 fn check_space(folder: &Path) -> io::Result<()> {
@@ -114,8 +204,9 @@ fn make(image: &Image, path: &Path) -> io::Result<()> {
         LoopMount::new(&part, &path.with_extension("mnt"), image.kind, "noatime,nodiscard,noinit_itable")
             .or_else(|_| LoopMount::new(&part, &path.with_extension("mnt"), image.kind, "noatime"))?;
     match &image.fill {
-        Fill::Tree(tree) => populate::fill(mount.path(), tree, true)?,
-        Fill::Fragmented(plan) => populate::fill(mount.path(), &plan.tree(), false)?,
+        Fill::Tree(tree, files) => populate::fill(mount.path(), tree, *files)?,
+        Fill::Fragmented(plan) => populate::fill(mount.path(), &plan.tree(), populate::Files::Empty)?,
+        Fill::Aged(plan) => aged::fill(mount.path(), plan)?,
     }
     mount.unmount()?;
     if let Fill::Fragmented(plan) = &image.fill {

@@ -1,6 +1,6 @@
 //! Where the metadata of a benchmark image lies: found once, before anything is measured.
 //!
-//! Only for the images that the bench itself makes: sound, 4 KiB blocks, extents of depth 0 or old maps.
+//! Only for the images that the bench itself makes: sound, 4 KiB blocks, below block 2^32.
 
 use std::fs::File;
 use std::io;
@@ -90,11 +90,33 @@ fn note_blocks(file: &File, inode: &RawInode, layout: &mut Layout) -> io::Result
     }
     let is_directory = inode.file_type() == mode::DIRECTORY;
     if inode.has_flag(flags::EXTENTS) {
+        if inode.file_type() != mode::SYMLINK {
+            note_nodes(file, &inode.i_block, layout)?;
+        }
         if is_directory {
             note_extents(inode, &mut layout.directories);
         }
     } else if is_directory || inode.file_type() == mode::REGULAR {
         note_pointers(file, inode, is_directory, layout)?;
+    }
+    Ok(())
+}
+
+/// The blocks of an extent tree below `node`, level by level.
+fn note_nodes(file: &File, node: &[u8], layout: &mut Layout) -> io::Result<()> {
+    let mut nodes = vec![node.to_vec()];
+    while let Some(node) = nodes.pop() {
+        let (entries, depth) = (usize::from(u16::from_le_bytes([node[2], node[3]])), node[6]);
+        for entry in node[12..].chunks_exact(12).take(if depth > 0 { entries } else { 0 }) {
+            let block = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+            let start = u64::from(block) * BLOCK as u64;
+            layout.pointers.push(start);
+            if depth > 1 {
+                let mut bytes = vec![0; BLOCK];
+                file.read_exact_at(&mut bytes, start)?;
+                nodes.push(bytes);
+            }
+        }
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: how fast is it, beside the established checker and beside the floor?
 
+mod aged;
 mod check;
 mod floor;
 mod fragmented;
 mod images;
 mod layout;
 mod measure;
+mod neighbour;
 mod one_damage;
 mod populate;
 mod repair;
@@ -21,13 +23,20 @@ const RUNS_MIN: usize = 5;
 /// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
-        ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
+        ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
+        ["neighbour", options @ ..] => neighbour::run(options),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
-        _ => Err(io::Error::other("expected `bench images` or `bench check`")),
+        _ => Err(io::Error::other(
+            "expected `bench` and what: images, check, neighbour, repair, repair-fields",
+        )),
     }
+}
+
+fn make_images(options: &Options) -> io::Result<()> {
+    images::make_all(&options.cache, options.only.as_deref()).map(|_| ())
 }
 
 /// What the command line says.

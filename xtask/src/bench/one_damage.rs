@@ -57,10 +57,7 @@ fn inode_table(head: &[u8]) -> u64 {
 /// Measures all large images.
 pub fn measure_all(fsmend: &Path, options: &Options) -> io::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for (image, path) in make_all(&options.cache)? {
-        if options.only.as_ref().is_some_and(|only| only != image.name) {
-            continue;
-        }
+    for (image, path) in make_all(&options.cache, options.only.as_deref())? {
         for (what, damage) in DAMAGES {
             let row = measure(fsmend, &path, image.name, what, *damage, options.runs)?;
             println!("{}", line(&row));

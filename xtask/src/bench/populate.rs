@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::fs::{FallocateFlags, fallocate};
+
 /// The shape of a tree: `fan[0]` directories in the root, `fan[1]` in each of those, and so on; files are spread evenly over all
 /// directories until there are `entries` entries in all.
 pub struct Tree {
@@ -32,11 +34,22 @@ impl Tree {
     }
 }
 
-/// Makes the tree under `root`; each file gets a block of data when `with_data` is set.
-pub fn fill(root: &Path, tree: &Tree, with_data: bool) -> io::Result<()> {
+/// What each file holds.
+#[derive(Clone, Copy)]
+pub enum Files {
+    /// Nothing.
+    Empty,
+    /// A block that is allocated and never written.
+    Allocated,
+    /// A block of data.
+    Written,
+}
+
+/// Makes the tree under `root`.
+pub fn fill(root: &Path, tree: &Tree, contents: Files) -> io::Result<()> {
     let files = tree.entries - tree.directories();
     let spread =
-        Spread { per_directory: files / tree.directories(), extra: files % tree.directories(), with_data };
+        Spread { per_directory: files / tree.directories(), extra: files % tree.directories(), contents };
     let next = AtomicUsize::new(0);
     let tops = tree.fan[0] as usize;
     std::thread::scope(|scope| {
@@ -70,7 +83,7 @@ pub fn fill(root: &Path, tree: &Tree, with_data: bool) -> io::Result<()> {
 struct Spread {
     per_directory: u32,
     extra: u32,
-    with_data: bool,
+    contents: Files,
 }
 
 /// Makes directory number `index` with its files, then its subdirectories (as deep as `fan` is long).
@@ -80,10 +93,10 @@ fn fill_directory(path: &PathBuf, fan: &[u32], spread: &Spread, index: &mut u32)
     *index += 1;
     for file in 0..files {
         let file = path.join(format!("file-{file:05}.dat"));
-        if spread.with_data {
-            fs::write(file, b"a small file of one block\n")?
-        } else {
-            fs::write(file, b"")?
+        match spread.contents {
+            Files::Empty => fs::write(file, b"")?,
+            Files::Allocated => fallocate(fs::File::create(file)?, FallocateFlags::empty(), 0, 4096)?,
+            Files::Written => fs::write(file, b"a small file of one block\n")?,
         }
     }
     if let Some((subdirectories, deeper)) = fan.split_first() {

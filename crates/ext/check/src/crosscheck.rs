@@ -119,24 +119,22 @@ impl CrossCheck<'_> {
 
     /// Inodes in use that are marked as holders of attribute values, ascending.
     fn value_holders(&self) -> Vec<InodeNo> {
-        let mut holders = Vec::new();
-        for chunk in 0..self.inodes.chunk_count() {
-            self.inodes.visit_chunk(chunk, |inode, fact, _, _| {
-                if fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused {
-                    holders.push(inode);
-                }
-            });
-        }
+        let mut holders = self.outcome.value_holders.clone();
+        holders.sort_unstable();
+        holders.dedup();
+        holders.retain(|inode| {
+            let fact = self.inodes.fact(*inode).unwrap_or_default();
+            fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused
+        });
         holders
     }
 
-    /// Certifies what had to wait, and takes back what was counted for directories that turn out not to be innocent.
-    /// Returns those. For `suspects` nothing was counted. Why this does not depend on timing stands in
+    /// Takes back what was counted for directories that turn out not to be innocent, and returns them. For `suspects` nothing was counted. Why this does not depend on timing stands in
     /// [`ledger`](crate::fast::ledger).
     fn withdraw_guilty(&mut self, suspects: &BTreeSet<InodeNo>) -> BTreeSet<InodeNo> {
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
         let ledger = Ledger::new(&prover, &self.inodes);
-        let mut guilty = ledger.certify_pending(std::mem::take(&mut self.outcome.pending));
+        let mut guilty = std::mem::take(&mut self.outcome.guilty);
         for inode in self.lost_inodes() {
             if self.inodes.kind(inode) == Kind::Directory {
                 guilty.insert(inode);
@@ -214,7 +212,7 @@ impl CrossCheck<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
-            self.means.plan.workers,
+            self.means.crew(),
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,
@@ -401,7 +399,7 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
-            workers: self.means.plan.workers,
+            crew: self.means.crew(),
             room: self.means.plan.owners,
             cancel: self.cancel,
         };
@@ -414,11 +412,12 @@ impl CrossCheck<'_> {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
         directory::tree::check_root(self.fs, &self.inodes, findings);
-        let tree_findings = tree::check(&self.inodes, root);
+        let (crew, cancel) = (self.means.crew(), self.cancel);
+        let tree_findings = tree::check(&self.inodes, root, crew, cancel);
         let adjustments = self.adjustments(&tree_findings);
         let findings = &mut self.outcome.findings;
         let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
-        let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
+        let unattached = links::check(self.fs, &self.inodes, &adjustments, (crew, cancel), findings);
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;

@@ -101,6 +101,8 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
     refuse_strangers(fs, &pointers)?;
     let per_block = geometry.block_size / 4;
     let first = geometry.group_head(GroupNo(0)).reserved.start.0;
+    let backups: Vec<u32> =
+        (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group))).collect();
     let mut extent = Extent { blocks: 1, last: None };
     let mut reserved = Reserved { fs, first, bytes: Vec::new(), bytes_from: 0 };
     for step in 0..geometry.reserved_gdt_blocks {
@@ -110,7 +112,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
         if found != expected {
             return Err(format!("it lists block {found} where block {expected} is reserved"));
         }
-        let copies = check_copies(fs, geometry, expected, reserved.block(step)?)?;
+        let copies = check_copies(fs, geometry, &backups, (expected, reserved.block(step)?))?;
         let before = 12 + u64::from(per_block) * (1 + u64::from(slot));
         extent.last = extent.last.max((before + copies).checked_sub(1).filter(|_| copies > 0));
         extent.blocks += 1 + copies;
@@ -157,12 +159,16 @@ fn nothing_else(pointers: &[u8], expected: u64, what: &str) -> Result<(), String
 
 /// Reserved block `block` of group 0 has to list its copies in the groups with backups.
 /// How many there are.
-fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64, pointers: &[u8]) -> Result<u64, String> {
+fn check_copies(
+    fs: &Fs<'_>,
+    geometry: &Geometry,
+    backups: &[u32],
+    (block, pointers): (u64, &[u8]),
+) -> Result<u64, String> {
     refuse_strangers(fs, pointers)?;
-    let groups = (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group)));
     let mut copies = 0;
-    for (group, slot) in groups.zip(0..geometry.block_size / 4) {
-        let expected = block + u64::from(group) * u64::from(geometry.blocks_per_group);
+    for (group, slot) in backups.iter().zip(0..geometry.block_size / 4) {
+        let expected = block + u64::from(*group) * u64::from(geometry.blocks_per_group);
         let found = u64::from(pointer(pointers, slot));
         if found != expected {
             return Err(format!(
