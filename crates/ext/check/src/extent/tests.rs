@@ -7,7 +7,7 @@ use fsmend_ext_format::inode::{RawInode, mode};
 
 use super::problems::*;
 use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
-use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, extent, index, inode, node, tree};
+use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, expect_rows, extent, index, inode, node, tree};
 
 /// A file of one level below the root: eight blocks in two leaves, at 60 and 61.
 fn two_leaves(bench: &mut Bench) -> RawInode {
@@ -74,7 +74,8 @@ fn a_tree_whose_keys_do_not_ascend_is_written_anew() {
     let mut bench = Bench::new();
     two_leaves(&mut bench);
     let raw = tree(mode::REGULAR, 1, &[index(4, 61), index(0, 60)], 8, 2);
-    let inspection = bench.expect(FILE, &raw, &[&OUT_OF_ORDER]);
+    let (inspection, problems) = bench.inspect(FILE, &raw);
+    expect_rows(&problems, &[&OUT_OF_ORDER]);
     assert!(inspection.rebuild);
     assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [100, 110, 120]);
 }
