@@ -108,6 +108,7 @@ fn check_all(
         threads: (threads / side_by_side).max(1),
         memory: all.memory / side_by_side as u64,
         schedule,
+        meter: if arguments.stats { machine::meter } else { machine::clocks },
         want_all_paths: common.all || common.format == Format::Json,
         ..all
     };
@@ -203,7 +204,7 @@ pub fn plain_options(
         now: machine::seconds_since_epoch(),
         backend: ReadBackend::Auto,
         repair: None,
-        meter: machine::meter,
+        meter: machine::clocks,
         stage_clock: Some(machine::STAGE_CLOCK),
         schedule: machine::schedule(None, false),
         allowance: None,

@@ -22,7 +22,9 @@ pub struct Manner {
 
 impl Default for Manner {
     fn default() -> Self {
-        Manner { threads: 1, backend: ReadBackend::Pread, schedule: Schedule::default() }
+        // The images of tests are small; what several workers do shall be seen all the same.
+        let schedule = Schedule { every_worker: true, ..Schedule::default() };
+        Manner { threads: 1, backend: ReadBackend::Pread, schedule }
     }
 }
 

@@ -74,11 +74,12 @@ fn manners(random: &mut SeededRandom) -> Vec<Manner> {
     // Every mode, with batches that are in nobody's favour.
     let shares = Mode::Pipeline(1 + random.below(4) as u16, 1 + random.below(4) as u16);
     for mode in [Mode::Serial, Mode::Data, Mode::PipelineEqual, shares, Mode::ResourceAware] {
-        let schedule = Schedule { mode, batch_max: 1 + random.below(8) as usize, ..Schedule::default() };
+        let schedule =
+            Schedule { mode, batch_max: 1 + random.below(8) as usize, ..Manner::default().schedule };
         manners.push(Manner { threads: 2 + random.below(4) as usize, schedule, ..Manner::default() });
     }
     for batch_max in [1, 2, 16, usize::MAX] {
-        let schedule = Schedule { shuffle: Some(random.next_u64()), batch_max, ..Schedule::default() };
+        let schedule = Schedule { shuffle: Some(random.next_u64()), batch_max, ..Manner::default().schedule };
         let threads = 1 + random.below(3) as usize;
         manners.push(Manner { threads, schedule, ..Manner::default() });
     }

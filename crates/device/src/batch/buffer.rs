@@ -1,11 +1,14 @@
 //! Page-aligned memory into which the kernel may write.
 //!
-//! Unsafe here: allocating with an alignment, and a slice over what was allocated. A `Vec<u8>` has no alignment, and a
-//! `Box<[u8]>` may not be written to behind its owner's back, which the ring needs.
+//! Unsafe here: a mapping, and a slice over it. A `Vec<u8>` has no alignment, and a `Box<[u8]>` may not be written to behind its
+//! owner's back, which the ring needs. It is mapped rather than allocated because aligned zeroed memory of the allocator is memory
+//! that has been written to: a small file system would pay for megabytes of it and use a few pages.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::alloc::{Layout, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// What the kernel and the copying loops of the processor like best.
 const ALIGNMENT: usize = 4096;
@@ -24,10 +27,11 @@ impl AlignedBuffer {
     pub(crate) fn new(len: usize) -> Self {
         let layout = Layout::from_size_align(len.max(ALIGNMENT), ALIGNMENT)
             .expect("no buffer is near the end of the address space");
-        // SAFETY: the layout has a size of at least one page.
-        let start = unsafe { alloc_zeroed(layout) };
-        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
-        AlignedBuffer { start, layout }
+        let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping, at a place that the kernel chooses: no memory of anybody else changes.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), access, kind) };
+        let start = start.ok().and_then(|start| NonNull::new(start.cast()));
+        AlignedBuffer { start: start.unwrap_or_else(|| handle_alloc_error(layout)), layout }
     }
 
     /// First byte. Who writes through it makes sure that no slice of this buffer is alive there.
@@ -37,15 +41,15 @@ impl AlignedBuffer {
 
     /// The bytes; only for buffers into which the kernel never writes by itself.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: start and size are those of our own allocation, zeroed at first, and `self` is borrowed as a whole.
+        // SAFETY: start and size are those of our own mapping, zeroed at first, and `self` is borrowed as a whole.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 }
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this very layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        // SAFETY: mapped with this very length, and nothing refers to it any more. Should it fail, the memory stays mapped.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.layout.size()) };
     }
 }
 

@@ -42,11 +42,13 @@ pub struct Schedule {
     pub shuffle: Option<u64>,
     /// Most things in a batch, where fewer would not do anyway. For tests.
     pub batch_max: usize,
+    /// Whether all workers are used even where one does, since little is to be read. For tests.
+    pub every_worker: bool,
 }
 
 impl Default for Schedule {
     fn default() -> Self {
-        Schedule { mode: Mode::default(), shuffle: None, batch_max: usize::MAX }
+        Schedule { mode: Mode::default(), shuffle: None, batch_max: usize::MAX, every_worker: false }
     }
 }
 

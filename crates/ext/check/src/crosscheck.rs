@@ -75,6 +75,9 @@ impl CrossCheck<'_> {
         suspects.extend(guilty);
         suspects.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         self.open_tails(&mut suspects);
+        if !suspects.is_empty() {
+            self.unmark_spurious_holders();
+        }
         for inode in suspects {
             if self.cancel.load(Relaxed) {
                 return;
@@ -91,6 +94,40 @@ impl CrossCheck<'_> {
             );
             self.remains.names.note(inode, mending);
         }
+    }
+
+    /// A file that says that it holds an attribute value, but that no attribute refers to, is a file like any other: its names stay.
+    fn unmark_spurious_holders(&mut self) {
+        let mut holders = self.value_holders();
+        if holders.is_empty() {
+            return;
+        }
+        let named = self.outcome.value_references.iter().map(|(value, _, _)| *value);
+        let mut referred: BTreeSet<InodeNo> = named.collect();
+        let blocks: BTreeMap<u64, InodeNo> = self.outcome.xattr_references.iter().copied().collect();
+        for (block, inode) in blocks {
+            let ignored = &mut Findings::new();
+            let attributes = xattr::read_and_inspect_block(self.fs, inode, BlockNo(block), ignored);
+            referred.extend(attributes.value_inodes.iter().map(|(value, _)| *value));
+        }
+        holders.retain(|inode| !referred.contains(inode));
+        for inode in &holders {
+            let (links, _) = self.inodes.links(*inode);
+            self.inodes.revise(*inode, InodeFact::new(Kind::Regular, 0), links);
+        }
+        self.outcome.spurious_holders = holders;
+    }
+
+    /// Inodes in use that are marked as holders of attribute values, ascending.
+    fn value_holders(&self) -> Vec<InodeNo> {
+        let mut holders = self.outcome.value_holders.clone();
+        holders.sort_unstable();
+        holders.dedup();
+        holders.retain(|inode| {
+            let fact = self.inodes.fact(*inode).unwrap_or_default();
+            fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused
+        });
+        holders
     }
 
     /// Takes back what was counted for directories that turn out not to be innocent, and returns them. For `suspects` nothing was counted. Why this does not depend on timing stands in
@@ -320,13 +357,9 @@ impl CrossCheck<'_> {
     }
 
     fn value_inodes(&mut self) {
-        let mut holders = std::mem::take(&mut self.outcome.value_holders);
+        let mut holders = self.value_holders();
+        holders.append(&mut self.outcome.spurious_holders);
         holders.sort_unstable();
-        holders.dedup();
-        holders.retain(|inode| {
-            let fact = self.inodes.fact(*inode).unwrap_or_default();
-            fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused
-        });
         let mut references: BTreeMap<InodeNo, u64> = BTreeMap::new();
         for (value, _, _) in &self.outcome.value_references {
             *references.entry(*value).or_default() += 1;

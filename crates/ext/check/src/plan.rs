@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::GroupNo;
-use fsmend_device::BatchReader;
+use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::BYTES_PER_INODE;
 use fsmend_engine::pool::Crew;
@@ -57,11 +57,20 @@ const WALKS_MIN: u64 = 64;
 /// Other memory of a worker: suspects of a table, requests, the tables of one directory of ordinary size.
 const WORKER_BYTES: u64 = 1 << 20;
 
+/// One more worker for so many bytes to be read: with fewer, to start it costs more than it saves.
+const BYTES_PER_WORKER: u64 = 1 << 20;
+/// Up to so many bytes, requests do not wait for the device long enough for a ring to be worth its setting up.
+const RING_BYTES_MIN: u64 = 2 << 20;
+/// The share of the blocks in use that is taken to be maps and directories.
+const METADATA_SHARE: u64 = 64;
+
 /// What a run may take for its parts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Workers.
     pub workers: usize,
+    /// How they read.
+    pub backend: ReadBackend,
     /// Buffers of each worker's reader.
     pub reader_bytes: usize,
     /// Problems kept in all.
@@ -112,7 +121,7 @@ impl<'a> Means<'a> {
 impl Plan {
     /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
     pub fn new(fs: &Fs<'_>, options: &CheckOptions, budget: &Budget) -> Result<Plan, Refusal> {
-        let Facts { bytes: expected, directories } = facts(fs);
+        let Facts { bytes: expected, directories, to_read } = facts(fs);
         let rest = budget.free().saturating_sub(expected);
         let chunk = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).max().unwrap_or(0);
         let chunk_bytes = chunk * CHUNK_BYTES_PER_INODE;
@@ -121,7 +130,8 @@ impl Plan {
             let taken = budget.limit() - budget.free();
             return Err(too_small(budget, taken.saturating_add(expected).saturating_add(least)));
         }
-        let wanted = options.schedule.mode.workers(options.threads) as u64;
+        let useful = if options.schedule.every_worker { u64::MAX } else { 1 + to_read / BYTES_PER_WORKER };
+        let wanted = (options.schedule.mode.workers(options.threads) as u64).min(useful);
         let worker_min = BatchReader::BUFFER_BYTES_MIN as u64
             + WORKER_BYTES / 2
             + chunk_bytes
@@ -145,6 +155,10 @@ impl Plan {
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
         let plan = Plan {
             workers: workers as usize,
+            backend: match options.backend {
+                ReadBackend::Auto if to_read < RING_BYTES_MIN => ReadBackend::Pread,
+                backend => backend,
+            },
             reader_bytes: reader_bytes as usize,
             problems: problems as usize,
             pending: (rest / 8 / PENDING_BYTES / workers) as usize,
@@ -248,23 +262,28 @@ struct Facts {
     /// Memory for inodes, directories and pages of claims.
     bytes: u64,
     directories: u64,
+    /// About how many bytes of the device the scan will read.
+    to_read: u64,
 }
 
 fn facts(fs: &Fs<'_>) -> Facts {
     let geometry = &fs.geometry;
     let mut bytes = 2 * SharedBitmap::index_bytes(geometry.clusters_count());
-    let (mut pages, mut all_directories) = (0, 0);
+    let (mut pages, mut all_directories, mut to_read) = (0, 0, 0);
     for (number, group) in (0..).zip(&fs.groups) {
         let directories = group.desc.used_dirs.min(group.scan_inodes);
         all_directories += u64::from(directories);
         bytes += u64::from(group.scan_inodes) * BYTES_PER_INODE + u64::from(directories) * DIRECTORY_BYTES;
         let units = geometry.group_blocks(GroupNo(number)).count.div_ceil(u64::from(geometry.cluster_blocks));
-        if u64::from(group.desc.free_blocks) < units {
+        let used = units.saturating_sub(u64::from(group.desc.free_blocks));
+        to_read += u64::from(group.scan_inodes) * u64::from(geometry.inode_size)
+            + used * u64::from(geometry.cluster_blocks) * u64::from(geometry.block_size) / METADATA_SHARE;
+        if used > 0 {
             // A bit for each, rounded up to pages: groups are pages in most file systems.
             pages += units.div_ceil(8) + 16;
         }
     }
-    Facts { bytes: bytes + pages + 2 * 4096, directories: all_directories }
+    Facts { bytes: bytes + pages + 2 * 4096, directories: all_directories, to_read }
 }
 
 /// The refusal of a run that needs `least` bytes.

@@ -457,7 +457,7 @@ fn scan(
             claims.claim(*unit, 1);
         }
         let how = (options.schedule, fast_maps);
-        let outcome = Scan::new(fs, &inodes, &claims, progress, options.backend, means, how)
+        let outcome = Scan::new(fs, &inodes, &claims, progress, means.plan.backend, means, how)
             .mending(options.repair.is_some())
             .run();
         if let Some(outcome) = outcome {

@@ -82,7 +82,11 @@ fn broken_bytes(base: &Base, count: usize, seed: u64) -> Damage {
         let new = if value & 0x100 == 0 { value as u8 } else { old ^ 1 << (value & 7) };
         patches.push(crate::damage::Patch { offset, old: vec![old], new: vec![new] });
     }
-    Damage { label: format!("{}, {count} bytes of metadata", base.name), class: "bytes".to_owned(), patches }
+    Damage {
+        label: format!("{}, {count} bytes of metadata", base.name),
+        class: format!("{count} bytes of {}", base.name),
+        patches,
+    }
 }
 
 /// The number of a case of the block fuzzer: 10 to the power of `magnitude` bytes of a base.

@@ -37,7 +37,7 @@ impl Trees<'_> {
         if here.is_some_and(is_as_before) {
             return None;
         }
-        let here = here.map(|here| self.with_known_attributes(here, theirs));
+        let here = here.map(|here| self.with_what_nobody_knows(here, theirs, before));
         let what = here.as_ref().map(|here| here.difference(theirs));
         if what == Some(None) || self.is_elsewhere(path, theirs) {
             return None;
@@ -51,11 +51,10 @@ impl Trees<'_> {
 
     /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
     fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
-        let same = |node: &Node| self.with_known_attributes(node, theirs).difference(theirs).is_none();
-        let as_before = |node: &Node| {
-            let before = self.sound.by_inode(theirs.inode);
-            before.is_some_and(|(before, _)| before.difference(node).is_none())
-        };
+        let before = self.sound.by_inode(theirs.inode).map(|(before, _)| before);
+        let same =
+            |node: &Node| self.with_what_nobody_knows(node, theirs, before).difference(theirs).is_none();
+        let as_before = |node: &Node| before.is_some_and(|before| before.difference(node).is_none());
         if let Some((node, paths)) = self.ours.by_inode(theirs.inode)
             && (same(node) || as_before(node))
             && paths.iter().any(|ours| self.may_stand_for(path, ours))
@@ -64,6 +63,16 @@ impl Trees<'_> {
         }
         is_made_up(path)
             && (self.is_value(theirs) || self.ours.nodes.values().any(|node| node.holds_the_same(theirs)))
+    }
+
+    /// Ours, with what the reference has where both may choose: attributes that are there besides, and parts of a file that are not
+    /// what they were before the damage anyway.
+    fn with_what_nobody_knows(&self, ours: &Node, theirs: &Node, before: Option<&Node>) -> Node {
+        let known = self.with_known_attributes(ours, theirs);
+        match before {
+            Some(before) if known.keeps_as_much(theirs, before) => known.holding(theirs),
+            _ => known,
+        }
     }
 
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
@@ -109,6 +118,7 @@ fn show(path: &[u8]) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -120,6 +130,7 @@ mod tests {
             owner: (0, 0),
             size: 10,
             content,
+            parts: Arc::new(BTreeMap::from([(0, content)])),
             attributes: BTreeMap::new(),
         }
     }
@@ -151,6 +162,19 @@ mod tests {
         let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
         assert!(losses(&before, &after, &before).is_empty());
         assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn parts_that_were_damaged_may_be_anything_and_the_others_stay() {
+        let of = |parts: [u64; 3]| {
+            let parts = BTreeMap::from_iter((0..).zip(parts));
+            let content = parts.values().sum();
+            [("a", Node { parts: Arc::new(parts), ..node(12, content) })]
+        };
+        let (before, theirs) = (of([1, 2, 3]), of([1, 7, 3]));
+        assert!(losses(&before, &theirs, &of([1, 8, 3])).is_empty());
+        assert_eq!(losses(&before, &theirs, &of([1, 7, 4])), ["content of file differs"]);
+        assert_eq!(losses(&before, &before, &of([1, 8, 3])), ["content of intact file differs"]);
     }
 
     #[test]

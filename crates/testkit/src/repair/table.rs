@@ -18,7 +18,7 @@ pub struct Finding {
 }
 
 /// How many classes of damage are named in a row.
-const CLASSES_SHOWN: usize = 4;
+const CLASSES_SHOWN: usize = 12;
 
 /// The table, as text.
 pub fn table(findings: &[Finding]) -> String {

@@ -51,18 +51,19 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, changed: false };
+    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten };
     let node = walk.entries(&root, &header, 0, u64::from(u32::MAX));
     if walk.subject.is_given_up {
         return None;
     }
-    let Walk { mut map, changed, .. } = walk;
+    let mut map = walk.map;
     let depth = if node.kept.is_empty() { 0 } else { header.depth };
+    map.is_deep = depth > 0;
     if node.changed || too_deep {
         set_entries(&mut root, depth, &node.kept);
         subject.raw.i_block = root;
     }
-    map.rebuild = depth > depth_needed || (changed || too_deep) && map.is_unordered();
+    map.rebuild = depth > depth_needed || map.is_unordered();
     Some(map)
 }
 
@@ -95,8 +96,6 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
-    /// Whether any entry of any node went or changed.
-    changed: bool,
 }
 
 /// What is left of the entries of a node.
@@ -119,18 +118,27 @@ impl Walk<'_, '_, '_> {
             self.leaf(node, header, start, end)
         };
         left.changed = left.kept != raw_entries(node, header);
-        self.changed |= left.changed;
         left
     }
 
     fn interior(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> Node {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut rest = indexes(node, header).zip(raw_entries(node, header)).peekable();
+        let mut last_key = None;
         while let Some((index, raw)) = rest.next() {
             let next = rest.peek().map(|(next, _)| u64::from(next.logical));
             match self.child(index, header.depth, start, end, next) {
-                Ok(key) if key == index.logical => left.kept.push(*raw),
-                Ok(key) => left.kept.push(ExtentIndex { logical: key, ..index }.to_bytes()),
+                Ok(key) => {
+                    if last_key.is_some_and(|last| key <= last) {
+                        // It stays: the tree is written anew, in the order of the file.
+                        let problem = self.place(&OUT_OF_ORDER, key, 0).observed(last_key.unwrap_or(0));
+                        self.subject.raise(problem);
+                        self.map.out_of_order = true;
+                    }
+                    last_key = last_key.max(Some(key));
+                    let mended = ExtentIndex { logical: key, ..index };
+                    left.kept.push(if key == index.logical { *raw } else { mended.to_bytes() });
+                }
                 Err(Dropped::Wrong) => left.in_order = false,
                 Err(Dropped::Empty) => {}
             }
@@ -167,7 +175,7 @@ impl Walk<'_, '_, '_> {
             let problem = self.subject.problem(&NODE_IN_METADATA).block(block);
             self.subject.raise(problem);
         }
-        let dropped = match self.node(block, index, depth - 1, end, next) {
+        let dropped = match self.node(block, index, depth - 1, (start, end), next) {
             Ok(key) => return Ok(key),
             Err(dropped) => dropped,
         };
@@ -181,7 +189,7 @@ impl Walk<'_, '_, '_> {
         block: BlockNo,
         index: ExtentIndex,
         depth: u16,
-        end: u64,
+        (start, end): (u64, u64),
         next: Option<u64>,
     ) -> Result<u32, Dropped> {
         let Ok(mut bytes) = self.subject.fs.read_block(block) else {
@@ -198,7 +206,11 @@ impl Walk<'_, '_, '_> {
             let problem = self.subject.problem(&INDEX_START).block(block);
             self.subject.raise(problem.stored(index.logical).observed(first));
         }
-        let first = u64::from(first);
+        // The key may be the wrong one of the two, or the first entry: where only the key goes with its neighbours, it is believed.
+        let goes = |key: u32| {
+            u64::from(key) >= start && next.map_or(u64::from(key) <= end, |next| u64::from(key) < next)
+        };
+        let first = u64::from(if goes(index.logical) && !goes(first) { index.logical } else { first });
         let end = next.filter(|next| *next > first).map_or(end, |next| end.min(next - 1));
         let left = self.entries(&bytes, &header, first, end);
         let Some(key) = left.kept.first().map(key_of) else { return Err(Dropped::Empty) };

@@ -6,8 +6,8 @@ use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use super::problems::*;
-use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG};
-use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, extent, index, inode, node, tree};
+use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
+use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, expect_rows, extent, index, inode, node, tree};
 
 /// A file of one level below the root: eight blocks in two leaves, at 60 and 61.
 fn two_leaves(bench: &mut Bench) -> RawInode {
@@ -57,6 +57,35 @@ fn one_wrong_extent_leaves_the_others_alone() {
     let long = [extent(0, 9, 100), extent(2, 1, 110), extent(3, 1, 120)];
     let inspection = Bench::new().expect(FILE, &tree(mode::REGULAR, 0, &long, 4, 0), &[&TOO_LONG]);
     assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [2, 1, 1]);
+}
+
+#[test]
+fn a_wrong_first_entry_does_not_move_its_node() {
+    let mut bench = Bench::new();
+    let raw = two_leaves(&mut bench);
+    bench.put(60, &node(BLOCK_SIZE, 0, &[extent(9000, 2, 100), extent(2, 2, 110)]));
+    let inspection = bench.expect(FILE, &raw, &[&INDEX_START, &BEYOND_PARENT, &SECTORS_WRONG]);
+    assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [110, 120]);
+    assert!(!inspection.rebuild);
+}
+
+#[test]
+fn a_tree_whose_keys_do_not_ascend_is_written_anew() {
+    let mut bench = Bench::new();
+    two_leaves(&mut bench);
+    let raw = tree(mode::REGULAR, 1, &[index(4, 61), index(0, 60)], 8, 2);
+    let (inspection, problems) = bench.inspect(FILE, &raw);
+    expect_rows(&problems, &[&OUT_OF_ORDER]);
+    assert!(inspection.rebuild);
+    assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [100, 110, 120]);
+}
+
+#[test]
+fn no_written_block_of_a_deep_tree_lies_behind_the_size() {
+    let mut bench = Bench::new();
+    let mut raw = two_leaves(&mut bench);
+    raw.set_size(7 * 1024);
+    assert_eq!(bench.expect(FILE, &raw, &[&SIZE_WRONG]).raw().size(), 8 * 1024);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
-use fsmend_ext_format::xattr::{Area, CharSign, RawXattrEntry, inode_area_start, name_index};
+use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, inode_area_start, name_index};
 
 use crate::Fs;
 use crate::xattr::{InInodeAttributes, find_value};
@@ -85,11 +85,26 @@ pub fn inspect(
     if !feature {
         findings.raise(Problem::new(&problems::FEATURE).inode(ino));
     }
+    mend_offsets(ino, record, findings);
     let mut data = InlineData { capacity: capacity(&value), value };
     if RawInode::from_record(record).file_type() == mode::DIRECTORY {
         mend_directory_size(ino, record, &mut data, findings);
     }
     Outcome::Inline(data)
+}
+
+/// Where a value without bytes lies does not matter, but other tools find no data in an inode where it makes no sense.
+fn mend_offsets(ino: InodeNo, record: &mut [u8], findings: &mut Findings) {
+    let (Some(start), Some(area)) = (inode_area_start(record), Area::of_inode(record)) else { return };
+    let is_stray = |entry: &Entry<'_>| {
+        entry.value_size == 0 && entry.value_inode == 0 && area.value_range(entry).is_none()
+    };
+    let stray: Vec<usize> =
+        area.entries().map_while(Result::ok).filter(is_stray).map(|entry| start + entry.at).collect();
+    for at in stray {
+        findings.raise(Problem::new(&problems::OFFSET).inode(ino).detail("at", at as u64));
+        record[at + offset_of!(RawXattrEntry, e_value_offs)..][..2].fill(0);
+    }
 }
 
 /// The areas of an inline directory by its mended record; `None` when it has no data attribute.

@@ -30,6 +30,15 @@ problem_rows! {
         loss: "Nothing: no byte of data lies beyond.",
         peers: [0x01000C],
     }
+    /// An attribute without value beside inline data points nowhere.
+    OFFSET = "ext.inline.attribute-offset" {
+        severity: Minor, evidence: Local, preen: true,
+        message: "{inode} holds its data itself, and an attribute (byte {at}) without value says that it lies outside of the inode",
+        meaning: "Where a value of no bytes lies does not matter, but some tools and kernels find no data in an inode whose attributes point out of it.",
+        repair: "The place is set to zero.",
+        loss: "Nothing.",
+        peers: [0x010075],
+    }
     /// The entries of an inline directory do not fill a multiple of four bytes.
     DIRECTORY_SIZE = "ext.inline.directory-size" {
         severity: Major, evidence: Local, preen: false,

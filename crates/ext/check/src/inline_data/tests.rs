@@ -4,7 +4,7 @@ use fsmend_base::{InodeNo, SeededRandom};
 use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::features::{Features, incompat};
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
-use fsmend_ext_format::xattr::name_index;
+use fsmend_ext_format::xattr::{Area, inode_area_start, name_index};
 
 use super::{
     I_BLOCK_RANGE, Outcome, directory_areas, inspect, looks_like_block_map, looks_like_extent_tree,
@@ -145,6 +145,16 @@ fn shapes() {
     assert!(looks_like_inline(&fs, &inline(mode::REGULAR, 155, None)));
     assert!(!looks_like_inline(&fs, &inline(mode::REGULAR, 156, None)));
     assert_eq!(file_record()[I_BLOCK_RANGE].len(), I_BLOCK_LEN);
+}
+
+#[test]
+fn an_empty_value_that_lies_nowhere_is_put_right() {
+    let mut record = inline(mode::REGULAR, 5, Some(b""));
+    let start = inode_area_start(&record).unwrap();
+    let entry = Area::of_inode(&record).unwrap().find(name_index::SYSTEM, b"data").unwrap().at;
+    record[start + entry + 3] = 0xB1;
+    assert_eq!(capacity(&judge(all_features(), &mut record, &[&problems::OFFSET])), 60);
+    judge(all_features(), &mut record, &[]);
 }
 
 #[test]

@@ -28,6 +28,10 @@ pub(crate) struct Map {
     pub misaligned: Vec<BlockRange>,
     /// Whether the map has to be written anew, as a tree of extents.
     pub rebuild: bool,
+    /// Whether it is a tree of extents with nodes below its root.
+    pub is_deep: bool,
+    /// Whether the keys of such a tree do not ascend.
+    pub out_of_order: bool,
     /// The run that was added last.
     previous: Option<MapRun>,
 }
@@ -56,7 +60,7 @@ impl Map {
 
     /// Whether some part of the file came behind a later one.
     pub fn is_unordered(&self) -> bool {
-        !self.late.is_empty()
+        self.out_of_order || !self.late.is_empty()
     }
 
     /// The block of the file after the last mapped one.

@@ -197,7 +197,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     }
     let is_mapped = matches!(layout, Layout::BlockMap | Layout::Extents);
     let translator = if is_mapped { translator::inspect(subject) } else { None };
-    size::inspect(subject, layout, &map);
+    size::inspect(subject, layout, &map, attributes.inline_capacity);
     size::inspect_sectors(subject, clusters);
     if subject.is_symlink() && !symlink::inspect(subject, layout, &map, attributes.inline_capacity) {
         return None;
@@ -282,7 +282,9 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
         return resize_inode_space(subject);
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
-        if subject.raw.i_mode.get() == 0 {
+        // Nobody looks at the type of the boot loader's inode, but everybody at the rest.
+        if subject.raw.i_mode.get() == 0 || subject.inode.0 == numbers::BOOT_LOADER {
+            size::inspect_unused(subject);
             size::inspect_sectors(subject, 0);
         }
     }
@@ -299,7 +301,7 @@ fn resize_inode_space(subject: &mut Subject<'_, '_>) -> Inspection {
     let (block, clusters) =
         attributes.map_or((None, 0), |attributes| (attributes.block, attributes.clusters));
     let map = Map::ending(extent.last);
-    size::inspect(subject, Layout::BlockMap, &map);
+    size::inspect(subject, Layout::BlockMap, &map, None);
     size::inspect_sectors(subject, extent.blocks + clusters);
     Inspection { xattr_block: block, ..finish_neutral(subject) }
 }

@@ -18,11 +18,13 @@ pub(crate) fn directory_has_blocks(subject: &mut Subject<'_, '_>, layout: Layout
     !empty
 }
 
-/// Checks the size of a file or directory that lies in blocks; returns whether it was wrong. (Sizes of links and
-/// of inline data are checked with their contents.)
-pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map) -> bool {
+/// Checks the size of a file or directory, whose inode has room for `inline` bytes of data; returns whether it was wrong. (Sizes of links
+/// and of inline directories are checked with their contents.)
+pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, inline: Option<u64>) -> bool {
     let applies = subject.is_directory() || subject.is_regular();
-    if !applies || layout == Layout::Inline {
+    if layout == Layout::Inline {
+        return inline_size(subject, inline.unwrap_or(0));
+    } else if !applies {
         return false;
     }
     let wrong = if subject.is_directory() {
@@ -52,7 +54,35 @@ fn file_size_wrong(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> bool
     let (size, block_size) = (subject.raw.size(), subject.block_size());
     let last_written = map.last_written.unwrap_or(0).saturating_mul(block_size);
     let verity = subject.raw.has_flag(flags::VERITY);
-    size < last_written && !verity || size > size_max(subject, layout)
+    // The last index of a tree reaches as far as the size: no written block of its subtree may lie behind that.
+    let ends_before = map.last_written.is_some() && map.is_deep && size == last_written;
+    (size < last_written || ends_before) && !verity || size > size_max(subject, layout)
+}
+
+/// A file in its inode may end with a hole, but not where no file could end. Returns whether it does.
+fn inline_size(subject: &mut Subject<'_, '_>, capacity: u64) -> bool {
+    let size = subject.raw.size();
+    if !subject.is_regular() || size <= size_max(subject, Layout::BlockMap) {
+        return false;
+    }
+    // One half of the size makes sense where the other was damaged.
+    let low = size & u64::from(u32::MAX);
+    let right = if low <= capacity { low } else { capacity };
+    let problem = subject.problem(&SIZE_WRONG).stored(size).observed(right);
+    subject.raise(problem);
+    subject.raw.set_size(right);
+    true
+}
+
+/// A reserved inode that is not in use has no size that no file could have.
+pub(crate) fn inspect_unused(subject: &mut Subject<'_, '_>) {
+    let layout = if subject.raw.has_flag(flags::EXTENTS) { Layout::Extents } else { Layout::BlockMap };
+    let size = subject.raw.size();
+    if size > size_max(subject, layout) {
+        let problem = subject.problem(&SIZE_WRONG).stored(size).observed(0u64);
+        subject.raise(problem);
+        subject.raw.set_size(0);
+    }
 }
 
 /// The largest size that can be mapped.

@@ -12,6 +12,7 @@ use super::testing::{
 };
 use crate::extent::problems::{FLAG_MISSING, FLAG_ON_FAST_SYMLINK, FLAG_WITHOUT_TREE, TREE_WITHOUT_FEATURE};
 use crate::indirect::problems::NOT_BY_EXTENTS;
+use crate::xattr::problems::ENCRYPTION_MISSING;
 
 type Change = fn(&mut RawInode);
 
@@ -129,6 +130,7 @@ fn special_files() {
             (|raw| raw.set_size(5), &[&SIZE_OF_SPECIAL]),
             (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
             (|raw| raw.set_flag(flags::INDEX), &[&CHAR_DEVICE_WRONG]),
+            (|raw| raw.set_flag(flags::ENCRYPT), &[&ENCRYPTION_MISSING]),
             (|raw| raw.set_block_word(5, 5), &[]),
         ],
     );
@@ -196,6 +198,10 @@ fn symbolic_links() {
     bench.expect(FILE, &by_map, &[]);
     by_map.set_size(99);
     assert!(bench.expect(FILE, &by_map, &[&SYMLINK_WRONG]).cleared);
+    bench.put(102, &[b'x'; 20]);
+    let mut short = mapped(mode::SYMLINK, &[102]);
+    short.set_size(20);
+    assert!(bench.expect(FILE, &short, &[&SYMLINK_WRONG]).cleared, "nobody would look for it in a block");
     bench.put(101, &[b'x'; BLOCK_SIZE]);
     let mut endless = mapped(mode::SYMLINK, &[101]);
     endless.set_size(BLOCK_SIZE as u64);
@@ -231,6 +237,9 @@ fn the_root() {
 fn reserved_inodes() {
     let mut bench = Bench::new();
     let empty = RawInode::from_record(&[]);
+    let mut sized = empty;
+    sized.set_size(1 << 43);
+    assert_eq!(bench.expect(9, &sized, &[&SIZE_WRONG]).raw().size(), 0);
     for number in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
         assert_eq!(bench.expect(number, &empty, &[]).marks, mark::RESERVED, "{number}");
     }

@@ -37,8 +37,8 @@ use draft::Draft;
 use log::Log;
 use problems::{
     BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
-    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, SUPERBLOCK_BAD, SUPERBLOCK_MISSING,
-    TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
+    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, STRAY_UUID, SUPERBLOCK_BAD,
+    SUPERBLOCK_MISSING, TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
 use recovery::{Recovery, Trouble};
 use superblock::{Loaded, LogBounds};
@@ -127,7 +127,15 @@ impl Examination<'_, '_> {
         if !self.has_journal() && !self.needs_recovery() && !named {
             return Ok(());
         }
-        let log = if raw.s_journal_uuid != [0; 16] {
+        // A journal in a file of the file system goes before one that is only named by its UUID.
+        let is_external =
+            raw.s_journal_uuid != [0; 16] && (external.is_some() || raw.s_journal_inum.get() == 0);
+        if is_external && external.is_none() && !self.has_journal() && !self.needs_recovery() {
+            self.findings.raise(Problem::new(&WITHOUT_FEATURE).inode(self.journal_inode()));
+            self.edit_superblock(forget_journal);
+            return Ok(());
+        }
+        let log = if is_external {
             if external.is_none() && !replay {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));
                 return Ok(());
@@ -244,6 +252,10 @@ impl Examination<'_, '_> {
             self.raise_about_superblock(Problem::new(&V2_FIELDS), log);
         }
         let hint = self.fs.superblock.s_journal_dev.get();
+        if log.internal && self.fs.superblock.s_journal_uuid != [0; 16] {
+            self.findings.raise(Problem::new(&STRAY_UUID).inode(self.journal_inode()));
+            self.edit_superblock(|raw| raw.s_journal_uuid = [0; 16]);
+        }
         if hint != 0 && log.internal {
             self.findings.raise(Problem::new(&EXTERNAL_HINT).stored(Value::Hex(u64::from(hint))));
         }

@@ -57,6 +57,15 @@ problem_rows! {
         loss: "Changes that were only in the journal.",
         peers: [0x000016],
     }
+    /// A journal in the file system, and a UUID of one elsewhere.
+    STRAY_UUID = "ext.journal.stray-uuid" {
+        severity: Major, evidence: Cross, preen: true,
+        message: "the superblock names a journal on another device, but the journal is {inode}",
+        meaning: "The superblock has room for the UUID of a journal on a device of its own. Here it is filled in although the file system has its journal in itself: other tools look for that device and give up.",
+        repair: "The UUID is cleared.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// needs_recovery without a journal.
     RECOVERY_WITHOUT_JOURNAL = "ext.journal.recovery-without-journal" {
         severity: Major, evidence: Local, preen: true,

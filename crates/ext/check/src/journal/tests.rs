@@ -264,6 +264,18 @@ fn external(checksum: u32) -> MemoryDevice {
 }
 
 #[test]
+fn a_journal_that_is_only_named_by_its_uuid_is_forgotten_without_the_feature() {
+    let mut world = World::new(0);
+    world.superblock.s_journal_uuid = [9; 16];
+    assert_raised(&world.examine().1, &[&STRAY_UUID]);
+    world.superblock.s_journal_inum = U32::new(0);
+    world.superblock.s_feature_compat = U32::new(0);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&WITHOUT_FEATURE]);
+    assert!(!outcome.dropped && !outcome.writes.is_empty());
+}
+
+#[test]
 fn external_journals() {
     let mut world = World::new(0);
     world.superblock.s_journal_inum = U32::new(0);

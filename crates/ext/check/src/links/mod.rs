@@ -11,7 +11,7 @@ use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 
 use crate::Fs;
 
@@ -107,9 +107,11 @@ fn compare(
     attach
 }
 
-/// Nothing that could be kept: no size, no blocks, no inline data.
+/// Nothing that could be kept: a file without size, blocks, inline data. (Of a device, a pipe or a socket, what it is is all that it
+/// ever held.)
 pub(crate) fn is_empty(raw: &RawInode) -> bool {
-    raw.size() == 0
+    raw.file_type() == mode::REGULAR
+        && raw.size() == 0
         && raw.i_blocks_lo.get() == 0
         && raw.i_blocks_high.get() == 0
         && !raw.has_flag(flags::INLINE_DATA)
@@ -120,6 +122,19 @@ mod tests {
     use super::*;
     use crate::superblock::testing::Image;
     use fsmend_engine::inodes::ChunkFacts;
+
+    #[test]
+    fn what_a_device_is_is_worth_keeping() {
+        let of = |file_type: u16| {
+            let mut raw = RawInode::from_record(&[]);
+            raw.i_mode.set(file_type | 0o644);
+            raw
+        };
+        assert!(is_empty(&of(mode::REGULAR)));
+        for kept in [mode::CHAR_DEVICE, mode::BLOCK_DEVICE, mode::FIFO, mode::SOCKET] {
+            assert!(!is_empty(&of(kept)));
+        }
+    }
 
     #[test]
     fn more_subdirectories_than_a_count_can_say() {

@@ -21,6 +21,8 @@ use crate::Fs;
 const DOUBLE_INDIRECT: usize = 13;
 /// Number of pointers in `i_block`.
 const POINTERS: usize = 15;
+/// So many bytes of reserved blocks are read at a time, at most.
+const RESERVED_READ: usize = 64 << 10;
 
 /// What the resize inode leaves behind, as it will be after repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,38 +71,15 @@ pub(crate) struct Extent {
 
 /// The extent of the resize inode; `None` when [`check`] objects to the map, which will then be written anew.
 pub(crate) fn extent(fs: &Fs<'_>, raw: &RawInode) -> Option<Extent> {
-    check_map(fs, raw).ok()?;
-    let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));
-    let mut extent = Extent { blocks: 0, last: None };
-    if double.0 == 0 {
-        return Some(extent);
-    }
-    let per_block = u64::from(fs.geometry.block_size / 4);
-    let first = 12 + per_block;
-    extent.blocks = 1;
-    for (slot, block) in used(fs, double)? {
-        extent.blocks += 1;
-        for (index, _) in used(fs, BlockNo(block))? {
-            extent.blocks += 1;
-            extent.last = Some(first + slot * per_block + index);
-        }
-    }
-    Some(extent)
+    check_map(fs, raw).ok()
 }
 
-/// The pointers in a block that are not zero, with their places.
-fn used(fs: &Fs<'_>, block: BlockNo) -> Option<Vec<(u64, u64)>> {
-    let bytes = fs.read_block(block).ok()?;
-    let (words, _) = bytes.as_chunks::<4>();
-    let pointers = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
-    Some((0..).zip(pointers).filter(|(_, block)| *block != 0).collect())
-}
-
-fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
+/// Why the map is wrong; if it is not, what it takes, which the geometry says then.
+fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
     let geometry = &fs.geometry;
     let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));
     if geometry.reserved_gdt_blocks == 0 && double.0 == 0 {
-        return Ok(());
+        return Ok(Extent { blocks: 0, last: None });
     }
     if raw.file_type() != mode::REGULAR {
         return Err("it is not a regular file".to_owned());
@@ -127,6 +106,8 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
     let first = geometry.group_head(GroupNo(0)).reserved.start.0;
     let backups: Vec<u32> =
         (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group))).collect();
+    let mut extent = Extent { blocks: 1, last: None };
+    let mut reserved = Reserved { fs, first, bytes: Vec::new(), bytes_from: 0 };
     for step in 0..geometry.reserved_gdt_blocks {
         let slot = (geometry.desc_blocks().wrapping_add(step)) % per_block;
         let expected = first + u64::from(step);
@@ -134,9 +115,43 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
         if found != expected {
             return Err(format!("it lists block {found} where block {expected} is reserved"));
         }
-        check_copies(fs, geometry, &backups, expected)?;
+        let copies = check_copies(fs, geometry, &backups, (expected, reserved.block(step)?))?;
+        let before = 12 + u64::from(per_block) * (1 + u64::from(slot));
+        extent.last = extent.last.max((before + copies).checked_sub(1).filter(|_| copies > 0));
+        extent.blocks += 1 + copies;
     }
-    nothing_else(&pointers, u64::from(geometry.reserved_gdt_blocks), "its double indirect block")
+    nothing_else(&pointers, u64::from(geometry.reserved_gdt_blocks), "its double indirect block")?;
+    Ok(extent)
+}
+
+/// The reserved blocks of group 0, which lie in a row, read several at a time.
+struct Reserved<'f, 'd> {
+    fs: &'f Fs<'d>,
+    first: u64,
+    bytes: Vec<u8>,
+    bytes_from: u32,
+}
+
+impl Reserved<'_, '_> {
+    /// The block with this number among them; asked for in ascending order.
+    fn block(&mut self, step: u32) -> Result<&[u8], String> {
+        let size = self.fs.geometry.block_size as usize;
+        let held = (self.bytes.len() / size) as u32;
+        if step - self.bytes_from >= held {
+            let left = self.fs.geometry.reserved_gdt_blocks - step;
+            let count = left.min((RESERVED_READ / size).max(1) as u32);
+            let offset = self.fs.block_offset(BlockNo(self.first + u64::from(step)));
+            self.bytes.resize(count as usize * size, 0);
+            self.bytes_from = step;
+            if self.fs.device.read_at(offset, &mut self.bytes).is_err() {
+                // One of them cannot be read: not the others' fault.
+                self.bytes.truncate(size);
+                self.fs.device.read_at(offset, &mut self.bytes).map_err(|error| error.to_string())?;
+            }
+        }
+        let at = (step - self.bytes_from) as usize * size;
+        self.bytes.get(at..at + size).ok_or_else(|| format!("reserved block {step} was not read"))
+    }
 }
 
 /// A block that has to list `expected` blocks, and lists those, may not list more.
@@ -146,13 +161,18 @@ fn nothing_else(pointers: &[u8], expected: u64, what: &str) -> Result<(), String
 }
 
 /// Reserved block `block` of group 0 has to list its copies in the groups with backups.
-fn check_copies(fs: &Fs<'_>, geometry: &Geometry, backups: &[u32], block: u64) -> Result<(), String> {
-    let pointers = fs.read_block(BlockNo(block)).map_err(|error| error.to_string())?;
-    refuse_strangers(fs, &pointers)?;
+/// How many there are.
+fn check_copies(
+    fs: &Fs<'_>,
+    geometry: &Geometry,
+    backups: &[u32],
+    (block, pointers): (u64, &[u8]),
+) -> Result<u64, String> {
+    refuse_strangers(fs, pointers)?;
     let mut copies = 0;
     for (group, slot) in backups.iter().zip(0..geometry.block_size / 4) {
         let expected = block + u64::from(*group) * u64::from(geometry.blocks_per_group);
-        let found = u64::from(pointer(&pointers, slot));
+        let found = u64::from(pointer(pointers, slot));
         if found != expected {
             return Err(format!(
                 "reserved block {block} lists block {found} as its copy in group {group} instead of {expected}"
@@ -160,7 +180,8 @@ fn check_copies(fs: &Fs<'_>, geometry: &Geometry, backups: &[u32], block: u64) -
         }
         copies += 1;
     }
-    nothing_else(&pointers, copies, &format!("reserved block {block}"))
+    nothing_else(pointers, copies, &format!("reserved block {block}"))?;
+    Ok(copies)
 }
 
 /// No pointer, even one that nobody asks for, leads out of the file system.

@@ -40,6 +40,8 @@ pub struct ScanOutcome {
     pub xattr_references: Vec<(u64, InodeNo)>,
     /// References to value inodes: value inode, stored hash, referring inode.
     pub value_references: Vec<(InodeNo, u32, InodeNo)>,
+    /// Inodes flagged as holders of attribute values that no attribute refers to.
+    pub spurious_holders: Vec<InodeNo>,
     /// What the quota files should say.
     pub quota: QuotaUsage,
     /// Files whose blocks are not in one piece.

@@ -149,6 +149,7 @@ pub(super) fn corrected(device: &dyn Device, primary: &Candidate) -> Option<(Can
     let mut candidate = Candidate::new(raw, 0, device.len());
     candidate.block =
         u64::from(candidate.geometry.as_ref().is_ok_and(|geometry| geometry.block_size == 1024));
+    candidate.is_corrected = true;
     Some((candidate, correction))
 }
 

@@ -127,7 +127,9 @@ mod tests {
             damage(&mut raw);
             image.bytes[1024..2048].copy_from_slice(raw.as_bytes());
             let (settled, codes) = image.settle();
-            assert_eq!(settled.ok().unwrap().superblock.as_bytes(), right);
+            let settled = settled.ok().unwrap();
+            assert_eq!(settled.superblock.as_bytes(), right);
+            assert!(settled.is_corrected, "what comes next works on the corrected one");
             assert!(codes.contains(&problems::FIELD_CORRECTED.code), "{codes:?}");
         }
     }

@@ -3,12 +3,12 @@
 //! Block 0 is the root, then come the leaves, then the inner nodes, level by level from the bottom. Leaves are filled up to four
 //! fifths, so that the next names find room.
 
-use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::EntryHeader;
 use fsmend_ext_format::htree::{
     INDEX_ENTRY_LEN, IndexEntry, NODE_COUNT_OFFSET, ROOT_INFO_LEN, ROOT_INFO_OFFSET, expected_limit,
     hash_version,
 };
+use fsmend_ext_format::{casefold, checksum};
 
 use super::contents::Contents;
 use super::linear::BlockWriter;
@@ -48,6 +48,10 @@ fn sorted(fs: &Fs<'_>, nature: &Nature, contents: &Contents, version: u8) -> Opt
     let mut hasher = NameHasher::new(fs, version);
     let mut sorted = Vec::with_capacity(contents.len());
     for (index, name) in contents.iter().enumerate() {
+        if nature.casefold && !nature.layout.hash_behind_name && !casefold::is_valid(name.name) {
+            // Kernel and tools differ in how they hash a name that cannot be folded.
+            return None;
+        }
         let (major, minor) = hasher.hash(nature, name.name, name.hash)?;
         sorted.push((major & !1, minor, index));
     }
