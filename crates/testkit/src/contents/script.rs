@@ -114,9 +114,15 @@ impl<'w> Script<'w> {
         Ok(())
     }
 
-    /// Links do not make a directory longer by themselves.
-    fn room_for(&mut self, bytes: usize) {
-        (0..bytes / 1000 + 1).for_each(|_| self.make("expand_dir ."));
+    /// Links do not make a directory longer by themselves. Files between its blocks break it into pieces.
+    fn room_for(&mut self, bytes: usize, beside: &str) -> io::Result<()> {
+        for block in 0..bytes / 1000 + 1 {
+            self.make("expand_dir .");
+            if block % 8 == 3 {
+                self.text(&format!("{beside}-{block}"), 1000)?;
+            }
+        }
+        Ok(())
     }
 
     fn tiny(&mut self) -> io::Result<()> {
@@ -144,7 +150,7 @@ impl<'w> Script<'w> {
 
     fn long_names(&mut self, count: u32) -> io::Result<()> {
         self.folder("/long-names");
-        self.room_for(count as usize * 300);
+        self.room_for(count as usize * 300, "beside")?;
         self.text("0", 0)?;
         for number in 0..count {
             let name = format!("{number:-<width$}", width = 200 + (number % 56) as usize);
@@ -211,7 +217,7 @@ impl<'w> Script<'w> {
         self.text("pair", 4)?;
         self.text("many", 4)?;
         self.folder("/hard-links/other");
-        self.room_for(201 * 24);
+        self.room_for(201 * 24, "beside")?;
         self.make("ln ../pair pair-0");
         (0..200).for_each(|name| self.make(&format!("ln ../many many-{name}")));
         Ok(())

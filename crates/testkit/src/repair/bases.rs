@@ -103,9 +103,10 @@ pub fn recipes() -> Vec<Recipe> {
         few("repair-mmp", 8, "-t ext4 -b 1024 -g 2048 -J size=1 -N 512")
             .after(After::Tune2fs("-O mmp -E mmp_update_interval=1")),
         Recipe::new("repair-deep", 8, "-t ext4 -b 1024 -J size=1 -N 512").written(&[
-            Content::LongNames(700),
+            Content::LongNames(1000),
             Content::Entries(200),
             Content::Attributes,
+            Content::Preallocated,
         ]),
     ]
 }
