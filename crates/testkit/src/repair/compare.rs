@@ -31,14 +31,9 @@ impl Trees<'_> {
     }
 
     fn loss_of(&self, path: &[u8], theirs: &Node) -> Option<String> {
-        let here = self.ours.nodes.get(path);
         let before = self.sound.nodes.get(path);
-        let is_as_before = |here: &Node| before.is_some_and(|before| before.difference(here).is_none());
-        if here.is_some_and(is_as_before) {
-            return None;
-        }
-        let here = here.map(|here| self.with_known_attributes(here, theirs));
-        let what = here.as_ref().map(|here| here.difference(theirs));
+        let here = self.ours.nodes.get(path);
+        let what = here.map(|here| self.worse(here, before, theirs));
         if what == Some(None) || self.is_elsewhere(path, theirs) {
             return None;
         }
@@ -49,15 +44,32 @@ impl Trees<'_> {
         Some(format!("{what} of {kept}{} differs", theirs.word()))
     }
 
+    /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
+    /// nobody has to follow the reference in what it spoils.
+    fn worse(&self, ours: &Node, before: Option<&Node>, theirs: &Node) -> Option<&'static str> {
+        let known = self.with_known_attributes(ours, theirs);
+        let Some(before) = before else { return known.difference(theirs) };
+        let mut best = theirs.clone();
+        if ours.holds_the_same(before) {
+            (best.kind, best.size, best.content) = (before.kind, before.size, before.content);
+        }
+        if ours.owner == before.owner {
+            best.owner = before.owner;
+        }
+        if ours.mode == before.mode {
+            best.mode = before.mode;
+        }
+        if ours.attributes == before.attributes {
+            best.attributes.clone_from(&known.attributes);
+        }
+        known.difference(&best)
+    }
+
     /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
     fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
-        let same = |node: &Node| self.with_known_attributes(node, theirs).difference(theirs).is_none();
-        let as_before = |node: &Node| {
-            let before = self.sound.by_inode(theirs.inode);
-            before.is_some_and(|(before, _)| before.difference(node).is_none())
-        };
+        let before = self.sound.by_inode(theirs.inode).map(|(before, _)| before);
         if let Some((node, paths)) = self.ours.by_inode(theirs.inode)
-            && (same(node) || as_before(node))
+            && self.worse(node, before, theirs).is_none()
             && paths.iter().any(|ours| self.may_stand_for(path, ours))
         {
             return true;
@@ -151,6 +163,20 @@ mod tests {
         let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
         assert!(losses(&before, &after, &before).is_empty());
         assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn what_the_reference_spoils_may_stay_as_it_was() {
+        let before = [("a", node(12, 1))];
+        let theirs = [("a", Node { size: 4, content: 2, mode: 0o600, ..node(12, 1) })];
+        let ours = [("a", Node { mode: 0o600, ..node(12, 1) })];
+        assert!(losses(&before, &theirs, &ours).is_empty(), "length and content as before, the rest as theirs");
+        let halves = [("a", Node { size: 4, ..node(12, 1) })];
+        assert_eq!(
+            losses(&before, &theirs, &halves),
+            ["content of file differs"],
+            "a length and what belongs to another one are no file"
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn encryption(
     in_inode: &InInodeAttributes,
     block: Option<&BlockAttributes>,
 ) -> bool {
-    if !(subject.is_regular() || subject.is_directory() || subject.is_symlink()) {
+    if subject.kind().is_none() {
         return true;
     }
     let (record, findings) = (&mut subject.record, &mut subject.findings);

@@ -125,7 +125,7 @@ pub(crate) fn imagic_flag(subject: &mut Subject<'_, '_>) {
 
 /// The flag of indexed directories on something else, where it does not condemn the inode.
 pub(crate) fn index_flag(subject: &mut Subject<'_, '_>) {
-    let other = subject.is_regular();
+    let other = subject.is_regular() || subject.is_special_file();
     refuse_flag(subject, flags::INDEX, other, &INDEX_NOT_DIRECTORY);
 }
 

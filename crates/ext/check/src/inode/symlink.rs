@@ -24,6 +24,12 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, 
     true
 }
 
+/// Whether there is a target in the inode as long as the size says: then there is, whatever is said about its blocks.
+pub(crate) fn lies_in_inode(subject: &Subject<'_, '_>) -> bool {
+    let encrypted = subject.raw.has_flag(flags::ENCRYPT);
+    subject.raw.size() != 0 && text_length(&subject.raw.i_block, encrypted) == Some(subject.raw.size())
+}
+
 /// The length of the target, `None` where there is no proper one.
 fn target_length(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> Option<u64> {
     let encrypted = subject.raw.has_flag(flags::ENCRYPT);

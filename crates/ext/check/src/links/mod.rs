@@ -9,7 +9,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 
 use crate::Fs;
 
@@ -81,9 +81,10 @@ fn compare(
     attach
 }
 
-/// Nothing that could be kept: no size, no blocks, no inline data.
+/// Nothing that could be kept: a file without size, blocks or inline data. (Devices and pipes have none of these either.)
 pub(crate) fn is_empty(raw: &RawInode) -> bool {
-    raw.size() == 0
+    raw.file_type() == mode::REGULAR
+        && raw.size() == 0
         && raw.i_blocks_lo.get() == 0
         && raw.i_blocks_high.get() == 0
         && !raw.has_flag(flags::INLINE_DATA)
