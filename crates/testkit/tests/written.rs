@@ -9,7 +9,8 @@ use fsmend_testkit::target_folder;
 fn bases_of_the_field_fuzzer_are_the_same_every_time() {
     for recipe in bases::recipes() {
         let make = |turn: u32| {
-            let folder = target_folder().join(format!("written-{}-{turn}-{}", recipe.name, std::process::id()));
+            let folder =
+                target_folder().join(format!("written-{}-{turn}-{}", recipe.name, std::process::id()));
             made_anew(&recipe, &folder).unwrap()
         };
         let (one, two) = (make(1), make(2));

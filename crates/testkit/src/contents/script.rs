@@ -198,7 +198,8 @@ impl<'w> Script<'w> {
         self.text("two", 320 << 10)?;
         (0..40).for_each(|gap| self.make(&format!("punch two {} {}", gap * 8, gap * 8 + 3)));
         self.text("one", 160 << 10)?;
-        let pieces: Vec<_> = (0..400).map(|block| (block * 8192, text(&format!("block {block}"), 10))).collect();
+        let pieces: Vec<_> =
+            (0..400).map(|block| (block * 8192, text(&format!("block {block}"), 10))).collect();
         self.file("every-other-block", &pieces)
     }
 

@@ -112,8 +112,7 @@ pub fn recipes() -> Vec<Recipe> {
 }
 
 /// A transaction that waits in the journal: a block in free space, and one that is taken back.
-const TRANSACTION: &str =
-    "jo\njw -b 8100,8101 /dev/zero\njw -r 8101\njc\n";
+const TRANSACTION: &str = "jo\njw -b 8100,8101 /dev/zero\njw -r 8101\njc\n";
 
 fn folded() -> Recipe {
     let mut commands = "mkdir /folded\nsif /folded flags 0x40080000\ncd /folded\n".to_owned();

@@ -170,7 +170,10 @@ mod tests {
         let before = [("a", node(12, 1))];
         let theirs = [("a", Node { size: 4, content: 2, mode: 0o600, ..node(12, 1) })];
         let ours = [("a", Node { mode: 0o600, ..node(12, 1) })];
-        assert!(losses(&before, &theirs, &ours).is_empty(), "length and content as before, the rest as theirs");
+        assert!(
+            losses(&before, &theirs, &ours).is_empty(),
+            "length and content as before, the rest as theirs"
+        );
         let halves = [("a", Node { size: 4, ..node(12, 1) })];
         assert_eq!(
             losses(&before, &theirs, &halves),
