@@ -126,12 +126,26 @@ fn every_damaged_field_is_repaired() {
     assert!(failing(&findings) <= allowed, "{} failures in {} cases:\n{text}", findings.len(), numbers.len());
 }
 
+/// Cases of the block fuzzer: ten, a hundred and a thousand broken bytes on two bases. `FSMEND_REPAIR_SEEDS=N` takes so many seeds of
+/// every magnitude up to a hundred thousand, on all bases.
+fn bytes_cases() -> Vec<u64> {
+    let seeds = std::env::var("FSMEND_REPAIR_SEEDS").ok().and_then(|seeds| seeds.parse::<u64>().ok());
+    let Some(seeds) = seeds else {
+        let cases =
+            |magnitude, seeds| (0..seeds).map(move |seed| bytes_case(2 + (seed % 2) as usize, magnitude, seed));
+        return cases(1, 6).chain(cases(2, 4)).chain(cases(3, 2)).collect();
+    };
+    let on_base = |base| {
+        (0..seeds).flat_map(move |seed| (1..=5).map(move |magnitude| bytes_case(base, magnitude, seed)))
+    };
+    (0..bases::count()).flat_map(on_base).collect()
+}
+
 #[test]
 fn broken_bytes_are_repaired() {
-    let cases =
-        |magnitude, seeds| (0..seeds).map(move |seed| bytes_case(2 + (seed % 2) as usize, magnitude, seed));
-    let numbers: Vec<u64> = cases(1, 6).chain(cases(2, 4)).chain(cases(3, 2)).collect();
+    let numbers = bytes_cases();
     let mut findings = run(&numbers, |_| Depth::USUAL);
+    std::fs::write(target_folder().join("repair-bytes-failures.txt"), table(&findings)).unwrap();
     findings.retain(|finding| !BYTES_STILL_OPEN.contains(&finding.number));
     assert!(failing(&findings) <= NEW_BYTES_CASES_MAX, "{} failures:\n{}", findings.len(), table(&findings));
 }

@@ -8,6 +8,8 @@ const INLINE_DATA: u32 = 0x1000_0000;
 const XATTR_MAGIC: u32 = 0xEA02_0000;
 /// Most nodes of one map that are looked at.
 const NODES_MAX: usize = 20_000;
+/// So many bytes of a file are compared at a time.
+const PART_BYTES: usize = 1024;
 
 /// Little-endian number of 16 bits; 0 where the bytes end.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -201,15 +203,26 @@ impl<'i> Reader<'i> {
 
     /// What the file holds, in one number: holes and zeroes are the same, and it does not matter where the bytes lie.
     pub fn content(&self, inode: Record<'i>) -> u64 {
+        self.parts(inode).values().fold(0, |sum, part| sum.wrapping_add(*part))
+    }
+
+    /// What every KiB of the file holds, in a number each; what is nothing but zeroes is left out.
+    pub fn parts(&self, inode: Record<'i>) -> BTreeMap<u64, u64> {
         let size = inode.size();
         let unit = if inode.is_inline() { 1 } else { self.block_size };
-        let mut sum = 0_u64;
+        let mut parts: BTreeMap<u64, u64> = BTreeMap::new();
         for (at, bytes) in self.pieces(inode) {
             let start = at.saturating_mul(unit);
             let len = size.saturating_sub(start).min(bytes.len() as u64) as usize;
-            sum = sum.wrapping_add(sum_of_words(start, &bytes[..len]));
+            for (step, bytes) in bytes[..len].chunks(PART_BYTES).enumerate() {
+                let start = start + (step * PART_BYTES) as u64;
+                let sum = sum_of_words(start, bytes);
+                let part = parts.entry(start / PART_BYTES as u64).or_default();
+                *part = part.wrapping_add(sum);
+            }
         }
-        sum
+        parts.retain(|_, sum| *sum != 0);
+        parts
     }
 
     fn attribute(&self, inode: Record<'i>, index: u8, name: &[u8]) -> Option<&'i [u8]> {

@@ -44,27 +44,6 @@ impl Trees<'_> {
         Some(format!("{what} of {kept}{} differs", theirs.word()))
     }
 
-    /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
-    /// nobody has to follow the reference in what it spoils.
-    fn worse(&self, ours: &Node, before: Option<&Node>, theirs: &Node) -> Option<&'static str> {
-        let known = self.with_known_attributes(ours, theirs);
-        let Some(before) = before else { return known.difference(theirs) };
-        let mut best = theirs.clone();
-        if ours.holds_the_same(before) {
-            (best.kind, best.size, best.content) = (before.kind, before.size, before.content);
-        }
-        if ours.owner == before.owner {
-            best.owner = before.owner;
-        }
-        if ours.mode == before.mode {
-            best.mode = before.mode;
-        }
-        if ours.attributes == before.attributes {
-            best.attributes.clone_from(&known.attributes);
-        }
-        known.difference(&best)
-    }
-
     /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
     fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
         let before = self.sound.by_inode(theirs.inode).map(|(before, _)| before);
@@ -76,6 +55,27 @@ impl Trees<'_> {
         }
         is_made_up(path)
             && (self.is_value(theirs) || self.ours.nodes.values().any(|node| node.holds_the_same(theirs)))
+    }
+
+    /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
+    /// nobody has to follow the reference in what it spoils; what neither could know (attributes that are there besides, parts of a file
+    /// that are not what they were before the damage anyway) both may choose.
+    fn worse(&self, ours: &Node, before: Option<&Node>, theirs: &Node) -> Option<&'static str> {
+        let mut known = self.with_known_attributes(ours, theirs);
+        let Some(before) = before else { return known.difference(theirs) };
+        if ours.keeps_as_much(theirs, before) || ours.holds_the_same(before) {
+            known = Node { kind: theirs.kind, ..known.holding(theirs) };
+        }
+        if ours.owner == before.owner {
+            known.owner = theirs.owner;
+        }
+        if ours.mode == before.mode {
+            known.mode = theirs.mode;
+        }
+        if ours.attributes == before.attributes {
+            known.attributes.clone_from(&theirs.attributes);
+        }
+        known.difference(theirs)
     }
 
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
@@ -121,6 +121,7 @@ fn show(path: &[u8]) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -132,6 +133,7 @@ mod tests {
             owner: (0, 0),
             size: 10,
             content,
+            parts: Arc::new(BTreeMap::from([(0, content)])),
             attributes: BTreeMap::new(),
         }
     }
@@ -167,19 +169,24 @@ mod tests {
 
     #[test]
     fn what_the_reference_spoils_may_stay_as_it_was() {
-        let before = [("a", node(12, 1))];
-        let theirs = [("a", Node { size: 4, content: 2, mode: 0o600, ..node(12, 1) })];
-        let ours = [("a", Node { mode: 0o600, ..node(12, 1) })];
-        assert!(
-            losses(&before, &theirs, &ours).is_empty(),
-            "length and content as before, the rest as theirs"
-        );
-        let halves = [("a", Node { size: 4, ..node(12, 1) })];
-        assert_eq!(
-            losses(&before, &theirs, &halves),
-            ["content of file differs"],
-            "a length and what belongs to another one are no file"
-        );
+        let link = |target: u64, mode: u16| [("a", Node { kind: 0o120_000, mode, ..node(12, target) })];
+        let (before, theirs) = (link(1, 0o777), link(2, 0o700));
+        assert!(losses(&before, &theirs, &link(1, 0o700)).is_empty(), "as before, and as theirs");
+        assert_eq!(losses(&before, &theirs, &link(3, 0o700)), ["content of link differs"]);
+        assert_eq!(losses(&before, &theirs, &link(1, 0o755)), ["permissions of link differs"]);
+    }
+
+    #[test]
+    fn parts_that_were_damaged_may_be_anything_and_the_others_stay() {
+        let of = |parts: [u64; 3]| {
+            let parts = BTreeMap::from_iter((0..).zip(parts));
+            let content = parts.values().sum();
+            [("a", Node { parts: Arc::new(parts), ..node(12, content) })]
+        };
+        let (before, theirs) = (of([1, 2, 3]), of([1, 7, 3]));
+        assert!(losses(&before, &theirs, &of([1, 8, 3])).is_empty());
+        assert_eq!(losses(&before, &theirs, &of([1, 7, 4])), ["content of file differs"]);
+        assert_eq!(losses(&before, &before, &of([1, 8, 3])), ["content of intact file differs"]);
     }
 
     #[test]

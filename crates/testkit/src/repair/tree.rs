@@ -1,6 +1,7 @@
 //! What is in an image: every path with type, length, content and the rest that a user can see.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::bytes::{Reader, Record};
 
@@ -27,6 +28,8 @@ pub struct Node {
     pub size: u64,
     /// What it holds, in one number: bytes, the target of a link, the number of a device.
     pub content: u64,
+    /// What every KiB of a regular file holds.
+    pub parts: Arc<BTreeMap<u64, u64>>,
     /// Its attributes: what each holds, in one number.
     pub attributes: BTreeMap<Vec<u8>, u64>,
 }
@@ -48,6 +51,23 @@ impl Node {
             ("attributes", self.attributes != other.attributes),
         ];
         differ.into_iter().find(|(_, differ)| *differ).map(|(what, _)| what)
+    }
+
+    /// Whether a regular file still holds all that `theirs` holds as it was `before`: its length, and every part of it. What is in the
+    /// other parts nobody can know, and each repair may choose.
+    pub fn keeps_as_much(&self, theirs: &Node, before: &Node) -> bool {
+        let are_files = [self, theirs, before].iter().all(|node| node.kind == REGULAR);
+        let places = self.parts.keys().chain(theirs.parts.keys()).chain(before.parts.keys());
+        let is_kept = |place: &u64| {
+            let [ours, theirs, before] = [self, theirs, before].map(|node| node.parts.get(place));
+            theirs != before || ours == before
+        };
+        are_files && (theirs.size != before.size || self.size == before.size) && places.into_iter().all(is_kept)
+    }
+
+    /// The same, with the length and content of `other`.
+    pub fn holding(&self, other: &Node) -> Node {
+        Node { size: other.size, content: other.content, parts: Arc::clone(&other.parts), ..self.clone() }
     }
 
     /// One word for its type.
@@ -109,9 +129,10 @@ impl Tree {
 
 fn node(reader: &Reader<'_>, number: u32, inode: Record<'_>) -> Node {
     let kind = inode.kind();
+    let parts = if kind == REGULAR { reader.parts(inode) } else { BTreeMap::new() };
     let (size, content) = match kind {
         DIRECTORY => (0, 0),
-        REGULAR => (inode.size(), reader.content(inode)),
+        REGULAR => (inode.size(), parts.values().fold(0, |sum: u64, part| sum.wrapping_add(*part))),
         SYMLINK => (inode.size(), link_target(reader, inode)),
         _ => (
             0,
@@ -120,7 +141,16 @@ fn node(reader: &Reader<'_>, number: u32, inode: Record<'_>) -> Node {
         ),
     };
     let attributes = reader.attributes(inode);
-    Node { inode: number, kind, mode: inode.mode() & 0o7777, owner: inode.owner(), size, content, attributes }
+    Node {
+        inode: number,
+        kind,
+        mode: inode.mode() & 0o7777,
+        owner: inode.owner(),
+        size,
+        content,
+        parts: Arc::new(parts),
+        attributes,
+    }
 }
 
 fn link_target(reader: &Reader<'_>, inode: Record<'_>) -> u64 {
