@@ -131,8 +131,9 @@ fn every_damaged_field_is_repaired() {
 fn bytes_cases() -> Vec<u64> {
     let seeds = std::env::var("FSMEND_REPAIR_SEEDS").ok().and_then(|seeds| seeds.parse::<u64>().ok());
     let Some(seeds) = seeds else {
-        let cases =
-            |magnitude, seeds| (0..seeds).map(move |seed| bytes_case(2 + (seed % 2) as usize, magnitude, seed));
+        let cases = |magnitude, seeds| {
+            (0..seeds).map(move |seed| bytes_case(2 + (seed % 2) as usize, magnitude, seed))
+        };
         return cases(1, 6).chain(cases(2, 4)).chain(cases(3, 2)).collect();
     };
     let on_base = |base| {

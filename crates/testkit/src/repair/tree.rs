@@ -62,7 +62,9 @@ impl Node {
             let [ours, theirs, before] = [self, theirs, before].map(|node| node.parts.get(place));
             theirs != before || ours == before
         };
-        are_files && (theirs.size != before.size || self.size == before.size) && places.into_iter().all(is_kept)
+        are_files
+            && (theirs.size != before.size || self.size == before.size)
+            && places.into_iter().all(is_kept)
     }
 
     /// The same, with the length and content of `other`.

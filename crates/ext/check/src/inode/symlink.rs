@@ -15,7 +15,7 @@ use super::subject::Subject;
 pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, inline: Option<u64>) -> bool {
     let length = if layout == Layout::Inline { inline } else { target_length(subject, layout, map) };
     let size = subject.raw.size();
-    if length != Some(size) || size == 0 || subject.raw.has_flag(flags::INDEX) {
+    if length != Some(size) || size == 0 {
         let problem = subject.problem(&SYMLINK_WRONG).stored(size).observed(length.unwrap_or(0));
         subject.raise(problem);
         return false;

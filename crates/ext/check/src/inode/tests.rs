@@ -196,7 +196,7 @@ fn symbolic_links() {
             (|raw| raw.set_size(5), &[&SYMLINK_WRONG]),
             (|raw| raw.set_size(0), &[&SYMLINK_WRONG]),
             (|raw| raw.i_size_high.set(1), &[&SYMLINK_WRONG]),
-            (|raw| raw.set_flag(flags::INDEX), &[&SYMLINK_WRONG]),
+            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
             (|raw| raw.set_flag(flags::EXTENTS), &[&FLAG_ON_FAST_SYMLINK]),
             (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
             (|raw| raw.i_block = [b'x'; 60], &[&SYMLINK_WRONG]),
