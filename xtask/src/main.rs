@@ -22,6 +22,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
+  bench neighbour
+                 measure an application (PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
+                 (--image NAME, --rounds N, --seconds N, --clients N, --only warm|cold; short runs write nothing)
   bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
   bench repair-fields
                  damage every field of every structure, repair and judge; goes on where it was interrupted

@@ -39,13 +39,21 @@ pub struct CheckArgs {
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<PathBuf>,
 
-    /// Worker threads, shared by all targets [default: one per core]
+    /// Worker threads, shared by all targets [default: one per core, as far as the container allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
 
     /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
     #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
     pub memory: Option<u64>,
+
+    /// Give way to everything else: lowest priority for processor and disk, and only as many threads as cores are idle
+    #[arg(long)]
+    pub background: bool,
+
+    /// Read at most so many bytes a second, all targets together, e.g. 50M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
+    pub read_limit: Option<u64>,
 
     /// How to tell the result
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -7,6 +7,7 @@
 
 mod args;
 mod ask;
+mod background;
 mod check;
 mod exit;
 mod explain;

@@ -23,6 +23,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "that is more than 16 EiB".to_owned())
 }
 
+/// Parses a number of bytes a second: a size, with or without `/s`; nothing at all would never end.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    match parse_size(text.trim_end_matches("/s"))? {
+        0 => Err("at least one byte has to be read".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
 /// Parses a block size: a power of two from 1 KiB to 64 KiB.
 pub fn parse_block_size(text: &str) -> Result<u32, String> {
     let size = parse_size(text)?;
@@ -98,6 +106,8 @@ mod tests {
         for text in ["", "M", "-1", "1.5G", "5X", "99999999999T", "1 G"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
+        assert_eq!((parse_rate("50M"), parse_rate("1GiB/s")), (Ok(50 << 20), Ok(1 << 30)));
+        assert!(parse_rate("0").is_err() && parse_rate("/s").is_err() && parse_rate("5/h").is_err());
         assert_eq!(parse_block_size("4K"), Ok(4096));
         assert!(parse_block_size("3K").is_err() && parse_block_size("128K").is_err());
     }

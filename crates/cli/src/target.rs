@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fsmend_device::{Device, OpenError, OpenOptions, Opened, Usage};
+use fsmend_device::{Device, Limited, OpenError, OpenOptions, Opened, ReadLimit, Usage};
 use fsmend_ext_check::Refusal;
 
 use crate::args::CheckArgs;
@@ -20,11 +20,21 @@ pub struct Volume {
     pub device: Result<Arc<dyn Device>, Refusal>,
 }
 
-/// Opens everything that `arguments` name. Every target gives at least one volume, if only to say why it cannot be
-/// opened.
-pub fn volumes(arguments: &CheckArgs) -> Vec<Volume> {
+/// Opens everything that `arguments` name, to be read within `limit`. Every target gives at least one volume, if only to say
+/// why it cannot be opened.
+pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Volume> {
     let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
-    arguments.targets.iter().flat_map(|path| volumes_of(path, &options)).collect()
+    let limited =
+        |volume: Volume| Volume { device: volume.device.map(|device| limited(device, limit)), ..volume };
+    arguments.targets.iter().flat_map(|path| volumes_of(path, &options)).map(limited).collect()
+}
+
+/// `device`, read within `limit` if there is one.
+pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<dyn Device> {
+    match limit {
+        Some(limit) => Arc::new(Limited::new(device, Arc::clone(limit))),
+        None => device,
+    }
 }
 
 fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {

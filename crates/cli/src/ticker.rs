@@ -21,6 +21,8 @@ const GUESS_BELOW: f64 = 0.02;
 /// Shows progress while something runs.
 pub struct Ticker {
     show: Show,
+    /// Most bytes that are read in a second.
+    limit: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +42,12 @@ impl Ticker {
             When::Always if !terminal => Show::Lines,
             When::Auto | When::Always => Show::Bar,
         };
-        Ticker { show }
+        Ticker { show, limit: None }
+    }
+
+    /// The same for a run that reads no more than `limit` bytes a second.
+    pub fn limited(self, limit: Option<u64>) -> Self {
+        Ticker { limit, ..self }
     }
 
     /// Does `work` and shows the sum of `progress` beside it until it is done.
@@ -50,22 +57,23 @@ impl Ticker {
         }
         std::thread::scope(|scope| {
             let (done, ends) = channel::<()>();
-            scope.spawn(move || tick(self.show, progress, &ends));
+            scope.spawn(move || tick(self, progress, &ends));
             work();
             drop(done);
         });
     }
 }
 
-fn tick(show: Show, progress: &[Progress], ends: &Receiver<()>) {
+fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
     let started = Instant::now();
     if ends.recv_timeout(QUIET_FOR) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    let bar = (show == Show::Bar).then(new_bar);
+    let bar = (ticker.show == Show::Bar).then(new_bar);
     loop {
         let (totals, stage) = look(progress);
-        let text = words(totals, stage, started.elapsed());
+        let least = ticker.limit.map(|limit| reading_left(progress, limit)).unwrap_or_default();
+        let text = words(totals, stage, started.elapsed(), least);
         match &bar {
             Some(bar) => {
                 bar.set_length(totals.known.max(1));
@@ -103,8 +111,14 @@ fn share(totals: Totals) -> f64 {
     if totals.known == 0 { 0.0 } else { totals.done as f64 / totals.known as f64 }
 }
 
-/// What is said beside the bar: stage, bytes, rate, time left.
-fn words(totals: Totals, stage: &str, elapsed: Duration) -> String {
+/// How long it takes at least to read what is left, at `limit` bytes a second.
+fn reading_left(progress: &[Progress], limit: u64) -> Duration {
+    let left: u64 = progress.iter().map(Progress::bytes_left).sum();
+    seconds(left as f64 / limit.max(1) as f64)
+}
+
+/// What is said beside the bar: stage, bytes, rate, time left, which is no less than `least`.
+fn words(totals: Totals, stage: &str, elapsed: Duration, least: Duration) -> String {
     let mut parts = Vec::new();
     if !stage.is_empty() {
         parts.push(stage.to_owned());
@@ -113,7 +127,8 @@ fn words(totals: Totals, stage: &str, elapsed: Duration) -> String {
     parts.push(rate(totals.bytes_read, elapsed));
     let share = share(totals);
     if (GUESS_BELOW..1.0).contains(&share) {
-        parts.push(format!("{} left", duration(seconds(elapsed.as_secs_f64() * (1.0 - share) / share))));
+        let left = seconds(elapsed.as_secs_f64() * (1.0 - share) / share);
+        parts.push(format!("{} left", duration(left.max(least))));
     }
     parts.join(", ")
 }
@@ -125,10 +140,26 @@ mod tests {
     #[test]
     fn rate_and_time_left() {
         let totals = Totals { known: 100, done: 25, bytes_read: 30 << 20 };
-        let text = words(totals, "directories", Duration::from_secs(10));
+        let text = words(totals, "directories", Duration::from_secs(10), Duration::ZERO);
         assert_eq!(text, "directories, 30 MiB read, 3 MiB/s, 30.0 s left");
-        let start = words(Totals::default(), "", Duration::from_secs(1));
+        let start = words(Totals::default(), "", Duration::from_secs(1), Duration::ZERO);
         assert_eq!(start, "0 B read, 0 B/s", "nothing is known of the time left at the start");
+    }
+
+    #[test]
+    fn time_left_heeds_the_read_limit() {
+        // Small records are through quickly; what is left are the large ones.
+        let progress = [Progress::new()];
+        progress[0].stage("inode tables").expect(100);
+        progress[0].stage("inode tables").finish(100);
+        progress[0].stage("inode tables").read(10 << 20);
+        progress[0].stage("directories").expect(100);
+        progress[0].stage("directories").finish(25);
+        progress[0].stage("directories").read(20 << 20);
+        let (totals, _) = look(&progress);
+        let left = |limit: u64| words(totals, "", Duration::from_secs(5), reading_left(&progress, limit));
+        assert_eq!(left(1 << 20), "30 MiB read, 6 MiB/s, 1 min 0 s left");
+        assert_eq!(left(1 << 30), "30 MiB read, 6 MiB/s, 3.00 s left", "the limit is not what it waits for");
     }
 
     #[test]

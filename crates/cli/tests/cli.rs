@@ -49,13 +49,15 @@ impl Drop for Scratch {
 
 #[test]
 fn usage_errors_exit_16() {
-    let wrong: [&[&str]; 12] = [
+    let wrong: [&[&str]; 14] = [
         &[],
         &["frobnicate"],
         &["check"],
         &["check", "--threads", "0", "x"],
         &["check", "--threads", "many", "x"],
         &["check", "--memory", "lots", "x"],
+        &["check", "--read-limit", "0", "x"],
+        &["repair", "--read-limit", "fast", "x"],
         &["check", "--format", "xml", "x"],
         &["check", "--no-such-option", "x"],
         &["check", "--block-size", "4096", "x"],
@@ -165,6 +167,62 @@ fn a_target_beside_a_refused_one_is_still_checked() {
     assert_eq!(code(&output), 12);
     assert_eq!(stdout(&output).lines().count(), 1);
     assert_eq!(stderr(&output).lines().count(), 1);
+}
+
+#[test]
+fn a_check_in_the_background_and_within_a_read_limit_finds_the_same() {
+    let plain = fsmend(&["check", "--format", "json", EXAMPLE]);
+    let polite: [&[&str]; 4] = [
+        &["--background"],
+        &["--background", "--threads", "7"],
+        &["--read-limit", "20M"],
+        &["--background", "--read-limit", "20MiB/s", "--backend", "pread"],
+    ];
+    for options in polite {
+        let output = fsmend(&[&["check", "--format", "json", EXAMPLE], options].concat());
+        assert_eq!((code(&output), stdout(&output)), (4, stdout(&plain)), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).is_empty(), "{options:?}: {}", stderr(&output));
+    }
+}
+
+/// A control group of its own for one process, where we may make one: its folder, the file of its limit of memory.
+fn memory_group() -> Option<(PathBuf, &'static str)> {
+    let places = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+    places.into_iter().find_map(|(root, limit)| {
+        let folder = PathBuf::from(root).join(format!("fsmend-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).ok()?;
+        match folder.join(limit).exists() {
+            true => Some((folder, limit)),
+            false => std::fs::remove_dir(&folder).ok().and(None),
+        }
+    })
+}
+
+#[test]
+fn the_memory_of_a_real_control_group_is_kept_to() {
+    let Some((group, limit)) = memory_group() else {
+        return fsmend_testkit::host::skip(
+            "the memory of a real control group",
+            "no control group can be made",
+        );
+    };
+    std::fs::write(group.join(limit), "16777216").unwrap();
+    // The shell goes into the group and becomes the program.
+    let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$2\" check --quiet \"$3\"";
+    let inside = Command::new("sh")
+        .args(["-c", script, "sh", group.to_str().unwrap(), env!("CARGO_BIN_EXE_fsmend"), EXAMPLE])
+        .output()
+        .unwrap();
+    // The group is free once the kernel has put the process away.
+    while std::fs::remove_dir(&group).is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(code(&inside), 8, "{}", stderr(&inside));
+    assert!(
+        stderr(&inside).contains("8 MiB of memory are too little"),
+        "half of the group's: {}",
+        stderr(&inside)
+    );
 }
 
 #[test]

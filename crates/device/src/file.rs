@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, ioctl_blksszget, seek};
 use rustix::io::{Errno, pread};
 
+use crate::cached::seems_cached;
 use crate::{Device, Direct, ReadError, ReadErrorKind, check_bounds};
 
 /// How often a read that the kernel asks to repeat is repeated before it counts as failed.
@@ -96,13 +97,15 @@ impl Device for FileDevice {
 
     fn readahead(&self, offset: u64, len: u64) {
         let len = len.min(self.len.saturating_sub(offset));
-        if let Some(len) = NonZeroU64::new(len) {
+        if let Some(len) = NonZeroU64::new(len)
+            && !seems_cached(self.file.as_fd(), offset, len.get())
+        {
             let _ = fadvise(&self.file, offset, Some(len), Advice::WillNeed);
         }
     }
 
     fn direct(&self) -> Option<Direct<'_>> {
-        Some(Direct { fd: self.file.as_fd(), shift: 0 })
+        Some(Direct { fd: self.file.as_fd(), shift: 0, limit: None })
     }
 }
 

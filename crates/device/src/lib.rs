@@ -7,16 +7,19 @@
 mod apply;
 mod batch;
 mod blocks;
+mod cached;
 mod content;
 mod counted;
 mod file;
 mod inherited;
+mod limit;
 mod memory;
 mod mounts;
 mod open;
 mod overlay;
 mod partition;
 mod plan;
+pub mod priority;
 mod qcow2;
 mod salvage;
 mod slice;
@@ -37,6 +40,7 @@ pub use content::{Content, recognise};
 pub use counted::Counted;
 pub use file::FileDevice;
 pub use inherited::inherited;
+pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounts::{Usage, usage_of};
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
@@ -68,7 +72,8 @@ pub trait Device: Send + Sync {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError>;
 
     /// If all bytes of this device can be read from one file descriptor at a constant shift: that descriptor.
-    /// After such a direct read the reader calls [`Device::patch`] on what it got.
+    /// After such a direct read the reader calls [`Device::patch`] on what it got. Before the bytes are used it takes them from the
+    /// [limit](Direct::limit), if there is one.
     fn direct(&self) -> Option<Direct<'_>> {
         None
     }
@@ -155,6 +160,8 @@ pub struct Direct<'d> {
     pub fd: BorrowedFd<'d>,
     /// Byte of the file at which the device starts.
     pub shift: u64,
+    /// What limits how fast is read.
+    pub limit: Option<&'d ReadLimit>,
 }
 
 /// A read that did not succeed.

@@ -3,6 +3,7 @@
 //! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks
 //! are claimed. Claims are set a word at a time with one atomic operation; nothing is locked.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -107,6 +108,21 @@ impl SharedBitmap {
     /// Whether any bit of `start..start + count` is set.
     pub fn any(&self, start: u64, count: u64) -> bool {
         words_of(start, count, self.len).any(|(index, mask)| self.load_word(index) & mask != 0)
+    }
+
+    /// Bits around `bit`, `bit` among them, that are all clear: as many whole words of them on both sides as are clear, up to
+    /// `words_max` on each side. Empty if a bit of its own word is set.
+    pub fn clear_around(&self, bit: u64, words_max: u64) -> Range<u64> {
+        let own = bit / 64;
+        if bit >= self.len || self.load_word(own) != 0 {
+            return 0..0;
+        }
+        let last = self.len.div_ceil(64);
+        let first = (own.saturating_sub(words_max)..own).rev().take_while(|word| self.load_word(*word) == 0);
+        let start = own - first.count() as u64;
+        let behind = (own + 1..last.min(own + 1 + words_max)).take_while(|word| self.load_word(*word) == 0);
+        let end = own + 1 + behind.count() as u64;
+        start * 64..(end * 64).min(self.len)
     }
 
     /// Number of set bits.
@@ -253,6 +269,19 @@ mod tests {
         assert_eq!(budget.limit() - budget.free(), empty + 2 * PAGE_BYTES);
         drop(claims);
         assert_eq!(budget.free(), budget.limit());
+    }
+
+    #[test]
+    fn clear_stretches_end_at_words_with_set_bits() {
+        let bitmap = SharedBitmap::new(1000);
+        bitmap.set_word(2, 1 << 5);
+        bitmap.set_word(9, 1);
+        assert_eq!(bitmap.clear_around(130, 100), 0..0);
+        assert_eq!(bitmap.clear_around(300, 100), 192..576);
+        assert_eq!(bitmap.clear_around(300, 1), 192..384);
+        assert_eq!(bitmap.clear_around(999, 100), 640..1000);
+        assert_eq!(bitmap.clear_around(0, 100), 0..128);
+        assert_eq!(bitmap.clear_around(1000, 100), 0..0);
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl InodeFact {
 /// Memory for the facts of one scanned inode.
 pub const BYTES_PER_INODE: u64 = 7;
 
+/// Where the facts of one inode are kept, once its chunk has been published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    chunk: u32,
+    index: u32,
+}
+
 /// What is known of one directory.
 #[derive(Debug, Default)]
 pub struct DirectoryFact {
@@ -109,6 +116,25 @@ pub struct ChunkFacts {
     stored_links: Vec<AtomicU16>,
     observed_links: Vec<AtomicU32>,
     directories: Vec<DirectoryFact>,
+    /// For each 64 inodes which of them have a place in `directories`; empty in a chunk without directories.
+    ranks: Vec<Rank>,
+}
+
+/// Which of 64 inodes are directories, and how many directories come before them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rank {
+    members: u64,
+    before: u32,
+}
+
+impl Rank {
+    /// The place of the directory at `bit` in the list of its chunk.
+    #[inline]
+    fn place(self, bit: usize) -> Option<usize> {
+        let below = self.members & ((1 << (bit % 64)) - 1);
+        let is_member = self.members >> (bit % 64) & 1 == 1;
+        is_member.then(|| self.before as usize + below.count_ones() as usize)
+    }
 }
 
 impl ChunkFacts {
@@ -120,13 +146,45 @@ impl ChunkFacts {
             stored_links: zeroed(scanned),
             observed_links: zeroed(scanned),
             directories: Vec::new(),
+            ranks: Vec::new(),
         }
     }
 
     /// Memory that these facts take.
     pub fn bytes_held(&self) -> u64 {
         let inodes = self.facts.len() * BYTES_PER_INODE as usize;
-        (inodes + self.directories.capacity() * size_of::<DirectoryFact>() + size_of::<ChunkFacts>()) as u64
+        let directories = self.directories.capacity() * size_of::<DirectoryFact>();
+        let ranks = self.ranks.capacity() * size_of::<Rank>();
+        (inodes + directories + ranks + size_of::<ChunkFacts>()) as u64
+    }
+
+    /// Sorts the directories of the chunk whose first inode is `first`, so that each is found at once.
+    fn rank(&mut self, first: u32) {
+        self.directories.sort_unstable_by_key(|directory| directory.inode);
+        for (before, directory) in self.directories.iter().enumerate() {
+            let index = directory.inode.saturating_sub(first) as usize;
+            self.ranks.resize(index / 64 + 1, Rank { members: 0, before: before as u32 });
+            if let Some(rank) = self.ranks.last_mut() {
+                rank.members |= 1 << (index % 64);
+            }
+        }
+        self.ranks.shrink_to_fit();
+    }
+
+    /// Takes one more directory in, at `index`, which has none.
+    fn count_rank(&mut self, index: usize) {
+        let words = self.ranks.len().max(index / 64 + 1);
+        let others = self.directories.len() as u32 - 1;
+        self.ranks.resize(words, Rank { members: 0, before: others });
+        self.ranks[index / 64].members |= 1 << (index % 64);
+        for rank in &mut self.ranks[index / 64 + 1..] {
+            rank.before += 1;
+        }
+    }
+
+    #[inline]
+    fn directory(&self, index: usize) -> Option<&DirectoryFact> {
+        self.directories.get(self.ranks.get(index / 64)?.place(index)?)
     }
 
     /// Records an inode in use at `index`, in any order.
@@ -182,10 +240,10 @@ impl InodeTable {
     /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
     pub fn publish(&self, chunk: u32, mut facts: ChunkFacts) {
         facts.directories.shrink_to_fit();
+        facts.rank(chunk.saturating_mul(self.per_chunk).saturating_add(1));
         if let Some(budget) = &self.budget {
             budget.charge(facts.bytes_held());
         }
-        facts.directories.sort_unstable_by_key(|directory| directory.inode);
         if let Some(slot) = self.chunks.get(chunk as usize) {
             let _ = slot.set(facts);
         }
@@ -234,6 +292,36 @@ impl InodeTable {
         Some(chunk.facts.get(index).map_or_else(InodeFact::default, |fact| InodeFact(fact.load(Relaxed))))
     }
 
+    /// [`fact`](Self::fact), with the place at which more can be told of the inode; `None` as the place of numbers that no
+    /// scanned inode has.
+    #[inline]
+    pub fn look(&self, inode: InodeNo) -> (Option<InodeFact>, Option<Place>) {
+        let Some(number) = inode.0.checked_sub(1).filter(|_| inode.0 <= self.inodes_count) else {
+            return (Some(InodeFact::default()), None);
+        };
+        let place = Place { chunk: number / self.per_chunk, index: number % self.per_chunk };
+        let Some(chunk) = self.chunk_at(place) else { return (None, None) };
+        match chunk.facts.get(place.index as usize) {
+            Some(fact) => (Some(InodeFact(fact.load(Relaxed))), Some(place)),
+            None => (Some(InodeFact::default()), None),
+        }
+    }
+
+    #[inline]
+    fn chunk_at(&self, place: Place) -> Option<&ChunkFacts> {
+        self.chunks.get(place.chunk as usize)?.get()
+    }
+
+    /// [`observe_link`](Self::observe_link) for an inode that has been looked up.
+    #[inline]
+    pub fn observe_link_at(&self, place: Place) {
+        if let Some(links) =
+            self.chunk_at(place).and_then(|chunk| chunk.observed_links.get(place.index as usize))
+        {
+            links.fetch_add(1, Relaxed);
+        }
+    }
+
     /// The kind of `inode`; unused where nothing is known.
     pub fn kind(&self, inode: InodeNo) -> Kind {
         self.fact(inode).unwrap_or_default().kind()
@@ -259,11 +347,11 @@ impl InodeTable {
         let Some(index) = inode.0.checked_sub(1) else { return };
         let number = index / self.per_chunk;
         let before = self.bytes_held_by(number);
-        let chunk = self.chunks.get_mut(number as usize).and_then(OnceLock::get_mut);
-        if let Some(directories) = chunk.map(|chunk| &mut chunk.directories)
-            && let Err(place) = directories.binary_search_by_key(&inode.0, |directory| directory.inode)
+        if let Some(chunk) = self.chunks.get_mut(number as usize).and_then(OnceLock::get_mut)
+            && let Err(place) = chunk.directories.binary_search_by_key(&inode.0, |directory| directory.inode)
         {
-            directories.insert(place, DirectoryFact { inode: inode.0, ..DirectoryFact::default() });
+            chunk.directories.insert(place, DirectoryFact { inode: inode.0, ..DirectoryFact::default() });
+            chunk.count_rank((index % self.per_chunk) as usize);
         }
         self.charge_growth(number, before);
     }
@@ -301,14 +389,24 @@ impl InodeTable {
 
     /// What is known of directory `inode`, if it is one.
     pub fn directory(&self, inode: InodeNo) -> Option<&DirectoryFact> {
-        let (chunk, _) = self.place(inode)?;
-        let index = chunk.directories.binary_search_by_key(&inode.0, |directory| directory.inode).ok()?;
-        Some(&chunk.directories[index])
+        let (chunk, index) = self.place(inode)?;
+        chunk.directory(index)
     }
 
     /// Records that directory `child` has a name in `parent`. A second name puts it on the list of contested ones.
     pub fn set_parent(&self, child: InodeNo, parent: InodeNo) {
-        if let Some(directory) = self.directory(child)
+        let Some(index) = child.0.checked_sub(1) else { return };
+        self.set_parent_at(
+            Place { chunk: index / self.per_chunk, index: index % self.per_chunk },
+            child,
+            parent,
+        );
+    }
+
+    /// [`set_parent`](Self::set_parent) for a child that has been looked up.
+    #[inline]
+    pub fn set_parent_at(&self, place: Place, child: InodeNo, parent: InodeNo) {
+        if let Some(directory) = self.chunk_at(place).and_then(|chunk| chunk.directory(place.index as usize))
             && let Err(_other) = directory.parent.compare_exchange(0, parent.0, Relaxed, Relaxed)
         {
             let mut contested = self.contested.lock().unwrap_or_else(PoisonError::into_inner);
@@ -333,11 +431,21 @@ impl InodeTable {
 
     /// All directories in ascending order (kinds as they are now; slots of inodes that turned out otherwise are left out).
     pub fn directories(&self) -> Vec<&DirectoryFact> {
-        let chunks = self.chunks.iter().filter_map(OnceLock::get);
-        chunks
-            .flat_map(|chunk| chunk.directories.iter())
+        (0..self.chunk_count()).flat_map(|chunk| self.directories_of_chunk(chunk)).collect()
+    }
+
+    /// How many places for directories there are: at least as many as there are directories.
+    pub fn directory_count(&self) -> u64 {
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| chunk.directories.len() as u64).sum()
+    }
+
+    /// The directories of one chunk, like [`directories`](Self::directories).
+    pub fn directories_of_chunk(&self, chunk: u32) -> impl Iterator<Item = &DirectoryFact> {
+        let directories = self.chunks.get(chunk as usize).and_then(OnceLock::get);
+        directories
+            .into_iter()
+            .flat_map(|chunk| &chunk.directories)
             .filter(|directory| self.kind(InodeNo(directory.inode)) == Kind::Directory)
-            .collect()
     }
 
     /// Calls `visit(inode, fact, stored_links, observed_links)` for every scanned inode of `chunk` that is in use, marked, or
@@ -400,5 +508,25 @@ mod tests {
         table.revise(InodeNo(7), InodeFact::new(Kind::Directory, 0), 1);
         table.add_directory(InodeNo(7));
         assert_eq!(table.directories().iter().map(|d| d.inode).collect::<Vec<_>>(), [5, 7]);
+    }
+
+    #[test]
+    fn every_directory_is_found_whenever_it_was_added() {
+        let mut table = InodeTable::new(2000, 1000);
+        let (early, late): (Vec<u32>, Vec<u32>) =
+            (1001..=2000).filter(|inode| inode % 7 < 2).partition(|inode| inode % 7 == 0);
+        let mut facts = ChunkFacts::new(700);
+        for inode in early.iter().rev().filter(|inode| **inode <= 1700) {
+            facts.record((inode - 1001) as usize, InodeNo(*inode), InodeFact::new(Kind::Directory, 0), 2);
+        }
+        table.publish(1, facts);
+        let later = early.iter().filter(|inode| **inode > 1700).chain(&late).rev();
+        later.for_each(|inode| table.add_directory(InodeNo(*inode)));
+        for inode in 1..=2000 {
+            let found = table.directory(InodeNo(inode)).map(|directory| directory.inode);
+            let expected = (early.contains(&inode) || late.contains(&inode)).then_some(inode);
+            assert_eq!(found, expected, "inode {inode}");
+        }
+        assert_eq!(table.directory_count(), (early.len() + late.len()) as u64);
     }
 }

@@ -1,8 +1,10 @@
 //! Format-independent checking. Formats turn bytes into facts; this crate keeps the facts (inodes, claims,
 //! directories), compares them, schedules the work and collects the problems. It names no file system.
 
+pub mod allowance;
 pub mod budget;
 pub mod claims;
+pub mod cores;
 pub mod edits;
 pub mod inodes;
 pub mod pool;
@@ -11,6 +13,7 @@ pub mod progress;
 pub mod report;
 pub mod tree;
 
+pub use allowance::Allowance;
 pub use budget::Budget;
 pub use edits::{Edit, Edits, Layer};
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};

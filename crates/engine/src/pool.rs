@@ -6,10 +6,12 @@
 //! read in address order.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use fsmend_base::SeededRandom;
+
+use crate::Allowance;
 
 /// Index of a stage, counted from 0 in the order in which data flow.
 pub type StageIndex = usize;
@@ -26,6 +28,27 @@ pub struct Schedule {
 impl Default for Schedule {
     fn default() -> Self {
         Schedule { shuffle: None, batch_max: usize::MAX }
+    }
+}
+
+/// Who works.
+#[derive(Clone, Copy, Debug)]
+pub struct Crew<'a> {
+    /// How many workers there are (0 counts as 1).
+    pub workers: usize,
+    /// How many of them may work at any time, when somebody decides that while they are at it.
+    pub allowance: Option<&'a Allowance>,
+}
+
+impl Crew<'_> {
+    /// So many workers, who may always work.
+    pub fn of(workers: usize) -> Self {
+        Crew { workers, allowance: None }
+    }
+
+    /// The same, but with no more workers than there is work for.
+    fn at_most(self, useful: usize) -> Self {
+        Crew { workers: self.workers.min(useful).max(1), ..self }
     }
 }
 
@@ -50,6 +73,8 @@ struct Entry<B> {
 pub struct Queues<'c, B> {
     waiting: Mutex<Waiting<B>>,
     changed: Condvar,
+    /// Set when nothing more will be handed out, for workers that are parked.
+    over: AtomicBool,
     cancel: &'c AtomicBool,
     /// When waiting batches hold more memory than this, later stages come first.
     bytes_max: u64,
@@ -71,7 +96,13 @@ impl<'c, B> Queues<'c, B> {
             active: 0,
             broken: false,
         };
-        Queues { waiting: Mutex::new(waiting), changed: Condvar::new(), cancel, bytes_max: u64::MAX }
+        Queues {
+            waiting: Mutex::new(waiting),
+            changed: Condvar::new(),
+            over: AtomicBool::new(false),
+            cancel,
+            bytes_max: u64::MAX,
+        }
     }
 
     /// Lets waiting batches hold at most about `bytes_max` of memory: when they hold more, the latest stage that has work is
@@ -100,31 +131,56 @@ impl<'c, B> Queues<'c, B> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next batch, waiting while others might still push some; `None` when all work is done or cancelled.
-    fn take(&self, finished_one: bool) -> Option<(StageIndex, B)> {
+    /// Takes the next batch for `worker`, waiting while others might still push some and while it may not work; `None` when
+    /// all work is done or cancelled.
+    fn take(
+        &self,
+        worker: usize,
+        allowance: Option<&Allowance>,
+        finished_one: bool,
+    ) -> Option<(StageIndex, B)> {
         let mut waiting = self.lock();
         if finished_one {
             waiting.active -= 1;
         }
         loop {
-            if waiting.broken || self.cancel.load(Relaxed) {
-                self.changed.notify_all();
+            if waiting.broken || self.cancel.load(Relaxed) || waiting.is_done() {
+                drop(waiting);
+                self.end(allowance);
                 return None;
+            }
+            if let Some(allowance) = allowance.filter(|allowance| !allowance.admits(worker)) {
+                // It may have been woken for a batch, which is now somebody else's.
+                drop(waiting);
+                self.changed.notify_one();
+                allowance.park(worker, || self.over.load(SeqCst));
+                waiting = self.lock();
+                continue;
             }
             if let Some(next) = waiting.next(self.bytes_max) {
                 waiting.active += 1;
                 return Some(next);
             }
-            if waiting.active == 0 {
-                self.changed.notify_all();
-                return None;
-            }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Sends everybody home.
+    fn end(&self, allowance: Option<&Allowance>) {
+        self.over.store(true, SeqCst);
+        self.changed.notify_all();
+        if let Some(allowance) = allowance {
+            allowance.wake();
         }
     }
 }
 
 impl<B> Waiting<B> {
+    /// Whether nobody is at work and nothing waits.
+    fn is_done(&self) -> bool {
+        self.active == 0 && self.queues.iter().all(VecDeque::is_empty)
+    }
+
     /// Takes a batch of the stage with the most work outstanding; of the last with any, when too much memory waits.
     fn next(&mut self, bytes_max: u64) -> Option<(StageIndex, B)> {
         let mut stages = (0..self.queues.len()).filter(|stage| !self.queues[*stage].is_empty());
@@ -144,30 +200,30 @@ impl<B> Waiting<B> {
     }
 }
 
-/// Runs `workers` workers (at least 1) until all queues are empty and nobody is at work, or until cancelled.
+/// Runs the crew until all queues are empty and nobody is at work, or until cancelled.
 /// Each worker gets its own state from `start` and hands it back. Returns the states in worker order.
 pub fn run<B: Send, W: Send>(
-    workers: usize,
+    crew: Crew<'_>,
     queues: &Queues<'_, B>,
     start: impl Fn(usize) -> W + Sync,
     process: impl Fn(&mut W, StageIndex, B) + Sync,
 ) -> Vec<W> {
     let work = |worker: usize| {
-        let _guard = PanicGuard(queues);
+        let _guard = PanicGuard(queues, crew.allowance);
         let mut state = start(worker);
         let mut finished_one = false;
-        while let Some((stage, batch)) = queues.take(finished_one) {
+        while let Some((stage, batch)) = queues.take(worker, crew.allowance, finished_one) {
             process(&mut state, stage, batch);
             finished_one = true;
         }
         state
     };
-    if workers <= 1 {
+    if crew.workers <= 1 {
         return vec![work(0)];
     }
     std::thread::scope(|scope| {
         let work = &work;
-        let handles: Vec<_> = (1..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        let handles: Vec<_> = (1..crew.workers).map(|worker| scope.spawn(move || work(worker))).collect();
         let mut states = vec![work(0)];
         for handle in handles {
             match handle.join() {
@@ -179,14 +235,24 @@ pub fn run<B: Send, W: Send>(
     })
 }
 
+/// Lets each of the workers' `states` do something by itself, all at once.
+pub fn each<W: Send>(states: &mut [W], work: impl Fn(&mut W) + Sync) {
+    let Some((first, others)) = states.split_first_mut() else { return };
+    std::thread::scope(|scope| {
+        let work = &work;
+        others.iter_mut().for_each(|state| drop(scope.spawn(move || work(state))));
+        work(first);
+    });
+}
+
 /// Sends everybody home when its worker panics.
-struct PanicGuard<'q, 'c, B>(&'q Queues<'c, B>);
+struct PanicGuard<'q, 'c, B>(&'q Queues<'c, B>, Option<&'q Allowance>);
 
 impl<B> Drop for PanicGuard<'_, '_, B> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().broken = true;
-            self.0.changed.notify_all();
+            self.0.end(self.1);
         }
     }
 }
@@ -194,7 +260,7 @@ impl<B> Drop for PanicGuard<'_, '_, B> {
 /// Runs `process` over `items` in parallel, in slices of `slice` items handed out in order, and returns the workers'
 /// states. For phases that have one kind of work and know all of it from the start.
 pub fn run_slices<T: Sync, W: Send>(
-    workers: usize,
+    crew: Crew<'_>,
     items: &[T],
     slice: usize,
     cancel: &AtomicBool,
@@ -205,8 +271,9 @@ pub fn run_slices<T: Sync, W: Send>(
     for part in items.chunks(slice.max(1)) {
         queues.push(0, 1, part);
     }
-    let useful = workers.min(items.len().div_ceil(slice.max(1))).max(1);
-    run(useful, &queues, start, |state, _stage, part: &[T]| process(state, part))
+    run(crew.at_most(items.len().div_ceil(slice.max(1))), &queues, start, |state, _stage, part: &[T]| {
+        process(state, part)
+    })
 }
 
 #[cfg(test)]
@@ -220,7 +287,7 @@ mod tests {
             let queues = Queues::new(3, &cancel);
             (0..100u64).for_each(|item| queues.push(0, 1, item));
             let states = run(
-                workers,
+                Crew::of(workers),
                 &queues,
                 |_| 0u64,
                 |sum, stage, item| {
@@ -240,7 +307,7 @@ mod tests {
         let queues = Queues::new(1, &cancel);
         (0..1000u64).for_each(|item| queues.push(0, 1, item));
         let states = run(
-            2,
+            Crew::of(2),
             &queues,
             |_| 0u64,
             |count, _, _| {
@@ -257,7 +324,7 @@ mod tests {
         let queues = Queues::new(1, &cancel);
         (0..10u64).for_each(|item| queues.push(0, 1, item));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            run(3, &queues, |_| (), |(), _, item| assert_ne!(item, 5));
+            run(Crew::of(3), &queues, |_| (), |(), _, item| assert_ne!(item, 5));
         }));
         assert!(result.is_err());
     }
@@ -269,7 +336,7 @@ mod tests {
         (0..50u64).for_each(|item| queues.push(0, 1000, item));
         let most = std::sync::atomic::AtomicU64::new(0);
         run(
-            1,
+            Crew::of(1),
             &queues,
             |_| (),
             |(), stage, item| {
@@ -284,10 +351,67 @@ mod tests {
     }
 
     #[test]
+    fn only_as_many_work_as_are_allowed_to() {
+        for allowed in [1, 2, 4] {
+            let (cancel, allowance) = (AtomicBool::new(false), Allowance::new(allowed));
+            let queues = Queues::new(2, &cancel);
+            (0..200u64).for_each(|item| queues.push(0, 1, item));
+            let crew = Crew { workers: 6, allowance: Some(&allowance) };
+            let counts = run(
+                crew,
+                &queues,
+                |_| 0,
+                |count, stage, item| {
+                    *count += 1;
+                    if stage == 0 {
+                        queues.push(1, 1, item);
+                    }
+                },
+            );
+            assert_eq!(counts.iter().sum::<u64>(), 400);
+            assert!(counts[allowed..].iter().all(|count| *count == 0), "{counts:?}");
+            assert_eq!(allowance.parked(), 0);
+        }
+    }
+
+    #[test]
+    fn an_allowance_that_moves_loses_nothing() {
+        let (cancel, allowance) = (AtomicBool::new(false), Allowance::new(4));
+        let queues = Queues::new(2, &cancel);
+        (0..2000u64).for_each(|item| queues.push(0, 1, item));
+        let counts = run(
+            Crew { workers: 4, allowance: Some(&allowance) },
+            &queues,
+            |_| 0,
+            |count, stage, item| {
+                *count += 1;
+                allowance.set(item as usize % 5);
+                if stage == 0 {
+                    queues.push(1, 1, item);
+                }
+            },
+        );
+        assert_eq!(counts.iter().sum::<u64>(), 4000);
+    }
+
+    #[test]
+    fn a_panic_is_passed_on_beside_parked_workers() {
+        let (cancel, allowance) = (AtomicBool::new(false), Allowance::new(1));
+        let queues = Queues::new(1, &cancel);
+        (0..10u64).for_each(|item| queues.push(0, 1, item));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let crew = Crew { workers: 3, allowance: Some(&allowance) };
+            run(crew, &queues, |_| (), |(), _, item| assert_ne!(item, 5));
+        }));
+        assert!(result.is_err());
+        assert_eq!(allowance.parked(), 0);
+    }
+
+    #[test]
     fn slices_cover_everything_once() {
         let items: Vec<u64> = (0..1001).collect();
         let sums = run_slices(
-            3,
+            Crew::of(3),
             &items,
             10,
             &AtomicBool::new(false),

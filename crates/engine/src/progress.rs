@@ -65,6 +65,17 @@ impl Progress {
         self.stages().find(|stage| stage.done() < stage.known())
     }
 
+    /// About how many bytes are still to be read: in each stage as many for the work that is left as for the work that is done; in a
+    /// stage that has not begun, as many as in all others together.
+    pub fn bytes_left(&self) -> u64 {
+        let all = self.totals();
+        let left = self.stages().map(|stage| stage.totals()).map(|stage| match stage.done {
+            0 => scaled(all.bytes_read, stage.known, all.done),
+            done => scaled(stage.bytes_read, stage.known - done, done),
+        });
+        left.fold(0, u64::saturating_add)
+    }
+
     /// The sums over all stages.
     pub fn totals(&self) -> Totals {
         self.stages().fold(Totals::default(), |sum, stage| sum.plus(stage.totals()))
@@ -120,6 +131,12 @@ impl Totals {
     }
 }
 
+/// `bytes` times `part` over `whole`; nothing if there is no whole.
+fn scaled(bytes: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(bytes) * u128::from(part);
+    u64::try_from(product / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +155,23 @@ mod tests {
         );
         assert_eq!(progress.totals(), Totals { known: 150, done: 150, bytes_read: 4096 });
         assert!(progress.current().is_none(), "more done than known counts as done");
+    }
+
+    #[test]
+    fn bytes_left_are_told_by_stage() {
+        let progress = Progress::new();
+        assert_eq!(progress.bytes_left(), 0);
+        let tables = progress.stage("inode tables");
+        tables.expect(100);
+        tables.finish(50);
+        tables.read(1000);
+        progress.stage("directories").expect(30);
+        assert_eq!(progress.bytes_left(), 1000 + 600);
+        progress.stage("directories").finish(10);
+        progress.stage("directories").read(5000);
+        assert_eq!(progress.bytes_left(), 1000 + 10_000);
+        progress.stage("names").expect(u64::MAX);
+        assert!(progress.bytes_left() > 1 << 60);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Connectivity: does every directory hang on the root, once, and does its parent entry agree?
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 
-use crate::inodes::InodeTable;
+use crate::claims::SharedBitmap;
+use crate::inodes::{DirectoryFact, InodeTable, Kind};
+use crate::pool::{self, Crew};
 
 /// What the tree check finds about one directory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,9 +28,67 @@ pub enum TreeFinding {
     },
 }
 
-/// Checks the tree below `root` once all directories have been scanned. The findings come in ascending order of
-/// the directory. The root's parent is the root.
-pub fn check(inodes: &InodeTable, root: InodeNo) -> Vec<TreeFinding> {
+/// Chunks that one worker looks at in one go.
+const CHUNKS_PER_SLICE: usize = 4;
+/// Directories deeper than this below the root are left to the exact walk.
+const DEPTH_MAX: usize = 1 << 16;
+
+/// Checks the tree below `root` once all directories have been scanned, by `crew`. The findings come in ascending
+/// order of the directory. The root's parent is the root.
+pub fn check(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> Vec<TreeFinding> {
+    if is_sound(inodes, root, crew, cancel) { Vec::new() } else { walk(inodes, root) }
+}
+
+/// Whether there is nothing to find. Workers climb from each directory to the first one that is known to hang on the
+/// root, and make known those that they came through.
+fn is_sound(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> bool {
+    let connected = SharedBitmap::new(u64::from(inodes.inodes_count()) + 1);
+    let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
+    let start = |_worker| (true, Vec::new());
+    let verdicts = pool::run_slices(crew, &chunks, CHUNKS_PER_SLICE, cancel, start, |(sound, path), part| {
+        let directories = part.iter().flat_map(|chunk| inodes.directories_of_chunk(*chunk));
+        for directory in directories {
+            *sound = *sound
+                && (directory.inode == root.0 || parents_agree(directory))
+                && climb(inodes, root, directory, &connected, path);
+        }
+    });
+    verdicts.into_iter().all(|(sound, _)| sound)
+}
+
+fn parents_agree(directory: &DirectoryFact) -> bool {
+    let (parent, stored) = (directory.parent.load(Relaxed), directory.parent_entry.load(Relaxed));
+    parent != 0 && (stored == 0 || stored == parent)
+}
+
+fn climb<'i>(
+    inodes: &'i InodeTable,
+    root: InodeNo,
+    mut at: &'i DirectoryFact,
+    connected: &SharedBitmap,
+    path: &mut Vec<u32>,
+) -> bool {
+    path.clear();
+    if at.inode == root.0 {
+        let stored = at.parent_entry.load(Relaxed);
+        return stored == 0 || stored == root.0;
+    }
+    while at.inode != root.0 && !connected.get(u64::from(at.inode)) {
+        path.push(at.inode);
+        let parent = InodeNo(at.parent.load(Relaxed));
+        match inodes.directory(parent).filter(|_| inodes.kind(parent) == Kind::Directory) {
+            Some(next) if path.len() < DEPTH_MAX => at = next,
+            _ => return false,
+        }
+    }
+    for inode in &*path {
+        connected.set_word(u64::from(*inode) / 64, 1 << (inode % 64));
+    }
+    true
+}
+
+/// Visits every directory once, in a fixed order.
+fn walk(inodes: &InodeTable, root: InodeNo) -> Vec<TreeFinding> {
     let directories = inodes.directories();
     let index: BTreeMap<u32, usize> = directories.iter().enumerate().map(|(at, d)| (d.inode, at)).collect();
     let mut findings = Vec::new();
@@ -87,7 +147,7 @@ fn smallest_of_loop(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inodes::{ChunkFacts, InodeFact, Kind};
+    use crate::inodes::{ChunkFacts, InodeFact};
 
     fn tree(parents: &[(u32, u32, u32)]) -> Vec<TreeFinding> {
         let inodes = InodeTable::new(100, 100);
@@ -104,12 +164,24 @@ mod tests {
                 directory.parent_entry.store(*entry, Relaxed);
             }
         }
-        check(&inodes, InodeNo(2))
+        let found = check(&inodes, InodeNo(2), Crew::of(2), &AtomicBool::new(false));
+        assert_eq!(found, walk(&inodes, InodeNo(2)), "the quick way and the exact one agree");
+        found
     }
 
     #[test]
     fn a_sound_tree_has_no_findings() {
         assert_eq!(tree(&[(2, 0, 2), (11, 2, 2), (12, 11, 11)]), []);
+    }
+
+    #[test]
+    fn each_defect_by_itself_is_seen() {
+        assert_ne!(tree(&[(2, 0, 5)]), [], "the root's own parent entry");
+        assert_ne!(tree(&[(2, 0, 2), (11, 0, 2)]), [], "no name");
+        assert_ne!(tree(&[(2, 0, 2), (11, 2, 5)]), [], "wrong parent entry");
+        assert_ne!(tree(&[(2, 0, 2), (11, 12, 12), (12, 11, 11)]), [], "a loop");
+        assert_ne!(tree(&[(2, 0, 2), (11, 11, 11)]), [], "its own parent");
+        assert_eq!(tree(&[(2, 0, 2), (11, 2, 0)]), [], "an unknown parent entry");
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub fn options(manner: Manner) -> CheckOptions {
         want_all_paths: true,
         meter: Meter::default,
         schedule: manner.schedule,
+        allowance: None,
         stage_clock: None,
         repair: None,
     }

@@ -310,7 +310,7 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
     let what = (inode, raw.i_generation.get(), indexed);
     let proved = prove_large(&prover, fs, &mut reader, what, &opened.runs, &mut proof).proved;
     let right = |certainty| certainty == Certainty::Right;
-    let certain = proof.targets.iter().all(|target| right(prover.certify(*target)));
+    let certain = proof.targets.iter().all(|target| right(prover.certify(*target).0));
     if !proved || !certain || !right(prover.certify_parent(proof.parent_entry)) {
         return Ok(false);
     }

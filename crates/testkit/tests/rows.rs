@@ -75,6 +75,7 @@ fn findings(image: Vec<u8>, flaw: Range<u64>) -> Findings {
         stage_clock: None,
         repair: None,
         schedule: Default::default(),
+        allowance: None,
     };
     let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false));
     let report = report.unwrap_or_else(|refusal| panic!("refused: {refusal}"));

@@ -60,6 +60,7 @@ fn planned(image: &[u8], block: Option<u64>) -> Repair {
         stage_clock: None,
         repair: None,
         schedule: Default::default(),
+        allowance: None,
     };
     let options = RepairOptions { check, wishes: Wishes::default() };
     plan(&device, &options, &Progress::new(), &AtomicBool::new(false))

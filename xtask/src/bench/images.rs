@@ -78,6 +78,18 @@ pub fn make_all(folder: &Path) -> io::Result<Vec<(Image, PathBuf)>> {
     Ok(made)
 }
 
+/// Where the image called `name` lies in `folder`; all of them are made if it is not there.
+pub fn existing(folder: &Path, name: &str) -> io::Result<PathBuf> {
+    if !all().iter().any(|image| image.name == name) {
+        return Err(io::Error::other(format!("there is no benchmark image {name}")));
+    }
+    let path = folder.join(format!("{name}.img"));
+    if !path.exists() {
+        make_all(folder)?;
+    }
+    Ok(path)
+}
+
 fn check_space(folder: &Path) -> io::Result<()> {
     let space = rustix::fs::statvfs(folder)?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);

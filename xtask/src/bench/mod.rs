@@ -6,6 +6,7 @@ mod fragmented;
 mod images;
 mod layout;
 mod measure;
+mod neighbour;
 mod one_damage;
 mod populate;
 mod repair;
@@ -23,10 +24,13 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => images::make_all(&Options::parse(options)?.cache).map(|_| ()),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
+        ["neighbour", options @ ..] => neighbour::run(options),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
-        _ => Err(io::Error::other("expected `bench images` or `bench check`")),
+        _ => Err(io::Error::other(
+            "expected `bench` and what: images, check, neighbour, repair, repair-fields",
+        )),
     }
 }
 

@@ -210,7 +210,7 @@ impl Session {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
         Ok(CheckOptions {
-            threads: machine::cores(),
+            threads: machine::default_threads(),
             memory: machine::default_memory(),
             replay: true,
             superblock: SuperblockOptions {
@@ -224,6 +224,7 @@ impl Session {
             meter: machine::meter,
             stage_clock: (self.options.timing > 1).then_some(machine::STAGE_CLOCK),
             schedule: Schedule::default(),
+            allowance: None,
             want_all_paths: true,
         })
     }

@@ -61,13 +61,21 @@ pub struct RepairArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Worker threads [default: one per core]
+    /// Worker threads [default: one per core, as far as the container allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
 
     /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
     #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
     pub memory: Option<u64>,
+
+    /// Give way to everything else while the plan is worked out: lowest priority for processor and disk, and only as many threads as cores are idle
+    #[arg(long)]
+    pub background: bool,
+
+    /// Read at most so many bytes a second, e.g. 50M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
+    pub read_limit: Option<u64>,
 
     /// Repair this partition of a whole disk (numbered as the kernel does)
     #[arg(long, value_name = "N", conflicts_with = "offset")]

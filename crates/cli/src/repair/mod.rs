@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, WriteOptions};
+use fsmend_device::{Device, OpenOptions, Plan, ReadBackend, ReadLimit, WriteOptions};
 use fsmend_engine::Progress;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::Report;
@@ -29,7 +29,7 @@ use crate::args::Backend;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{check, machine, mmp, target};
+use crate::{background, check, machine, mmp, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -38,7 +38,8 @@ pub fn run(arguments: &RepairArgs) -> u8 {
         eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
     }
     let show = Show::new(arguments);
-    let ending = work(arguments, &show, &cancel).unwrap_or_else(|ending| ending);
+    let limit = check::read_limit(arguments.read_limit, &cancel);
+    let ending = work(arguments, limit, &show, &cancel).unwrap_or_else(|ending| ending);
     show.end(&ending)
 }
 
@@ -48,11 +49,18 @@ struct Work {
     /// Not with `--dry-run` and `--plan`.
     hold: Option<Hold>,
     start: u64,
+    /// How fast may be read.
+    limit: Option<Arc<ReadLimit>>,
 }
 
-fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Ending, Ending> {
+fn work(
+    arguments: &RepairArgs,
+    limit: Option<Arc<ReadLimit>>,
+    show: &Show,
+    cancel: &AtomicBool,
+) -> Result<Ending, Ending> {
     let started = Instant::now();
-    let work = open(arguments, show).map_err(Ending::Refused)?;
+    let work = open(arguments, limit, show).map_err(Ending::Refused)?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
     if work.hold.is_some() {
         let tell = |sentence: String| show.warn(&sentence);
@@ -87,17 +95,18 @@ fn work(arguments: &RepairArgs, show: &Show, cancel: &AtomicBool) -> Result<Endi
     }
     let problems = show.problems();
     let (found, declined) = (problems.iter().collect::<Vec<_>>(), declined.iter().collect::<Vec<_>>());
-    let options = repair_options(arguments).map_err(refused)?;
     let progress = Progress::new();
-    let rest = repair::without(&work.device, &options, (&changes, &found), &declined, (&progress, cancel))
-        .map_err(|refused| ended(refused, show))?;
+    let rest = in_background(arguments, &work, |options| {
+        repair::without(&work.device, options, (&changes, &found), &declined, (&progress, cancel))
+    });
+    let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
     let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
     write(arguments, &work, &plan, cancel).map(Ending::WrittenInPart)
 }
 
 /// Opens the target, for writing unless nothing is to be written.
-fn open(arguments: &RepairArgs, show: &Show) -> Result<Work, Refusal> {
+fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> Result<Work, Refusal> {
     let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
     let reads_only = arguments.dry_run || arguments.plan.is_some();
     if reads_only {
@@ -107,12 +116,14 @@ fn open(arguments: &RepairArgs, show: &Show) -> Result<Work, Refusal> {
             show.warn(&format!("{usage}: what changes meanwhile makes the plan useless."));
         }
         let only = only_one(opened.targets, |target| target.partition)?;
-        return Ok(Work { start: start_of(arguments, &only), device: only.device, hold: None });
+        let (start, device) = (start_of(arguments, &only), target::limited(only.device, limit.as_ref()));
+        return Ok(Work { start, device, hold: None, limit });
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
     let hold = only_one(holds, |hold| hold.target.partition)?;
-    Ok(Work { device: hold.device(), start: hold.target.start, hold: Some(hold) })
+    let device = target::limited(hold.device(), limit.as_ref());
+    Ok(Work { device, start: hold.target.start, hold: Some(hold), limit })
 }
 
 /// Where in its file or device the file system starts.
@@ -158,18 +169,39 @@ fn finish_interrupted(
 }
 
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
-    let plain = |refusal| Refused { refusal, findings: Default::default() };
-    let options = repair_options(arguments).map_err(plain)?;
     let progress = [Progress::new()];
     let mut planned = None;
-    Ticker::new(arguments.progress).run_beside(&progress, || {
-        planned = Some(repair::plan(&work.device, &options, &progress[0], cancel));
+    Ticker::new(arguments.progress).limited(arguments.read_limit).run_beside(&progress, || {
+        planned = Some(in_background(arguments, work, |options| {
+            repair::plan(&work.device, options, &progress[0], cancel)
+        }));
     });
     planned.unwrap_or_else(|| Err(plain(cancelled())))
 }
 
-fn repair_options(arguments: &RepairArgs) -> Result<RepairOptions, Refusal> {
-    let external = check::external_journal(arguments.journal.as_deref())?;
+/// Works something out, in the background if that was asked for. What is written is never written there: it would keep a
+/// device half-written for as long as others are busy.
+fn in_background<T: Send>(
+    arguments: &RepairArgs,
+    work: &Work,
+    work_out: impl FnOnce(&RepairOptions) -> Result<T, Refused> + Send,
+) -> Result<T, Refused> {
+    let mut options = repair_options(arguments, work.limit.as_ref()).map_err(plain)?;
+    if !arguments.background {
+        return work_out(&options);
+    }
+    background::run(options.check.threads, |allowance| {
+        options.check.allowance = Some(allowance);
+        work_out(&options)
+    })
+}
+
+fn plain(refusal: Refusal) -> Refused {
+    Refused { refusal, findings: Default::default() }
+}
+
+fn repair_options(arguments: &RepairArgs, limit: Option<&Arc<ReadLimit>>) -> Result<RepairOptions, Refusal> {
+    let external = check::external_journal(arguments.journal.as_deref(), limit)?;
     let wishes = Wishes {
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,
@@ -193,7 +225,7 @@ fn cancelled() -> Refusal {
 
 fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
     CheckOptions {
-        threads: arguments.threads.map_or_else(machine::cores, usize::from),
+        threads: arguments.threads.map_or_else(machine::default_threads, usize::from),
         memory: arguments.memory.unwrap_or_else(machine::default_memory),
         replay: true,
         superblock: SuperblockOptions { block: arguments.superblock, block_size: arguments.block_size },
@@ -208,6 +240,7 @@ fn check_options(arguments: &RepairArgs, external_journal: Option<Arc<dyn Device
         meter: machine::meter,
         stage_clock: None,
         schedule: Schedule::default(),
+        allowance: None,
         want_all_paths: true,
     }
 }

@@ -169,6 +169,7 @@ impl<'d> BatchReader<'d> {
             }
             Ok(_) | Err(_) => return false,
         }
+        pay(direct, &mut self.ring, request);
         self.device.patch(request.offset, bytes);
         // Before time goes into a callback, the disk gets to know what it has to do meanwhile.
         submit_queued(&mut self.ring);
@@ -184,6 +185,9 @@ impl<'d> BatchReader<'d> {
         };
         let Some(start) = direct.shift.checked_add(request.offset) else { return false };
         self.set_up_ring(requests);
+        if let RingState::Ready(_) = &self.ring {
+            pay(direct, &mut self.ring, request);
+        }
         while let RingState::Ready(ring) = &mut self.ring {
             if ring.queue(direct.fd, start, request.len as usize, index) {
                 if ring.unsubmitted() >= SUBMIT_GROUP {
@@ -269,6 +273,15 @@ impl<'d> BatchReader<'d> {
             None => on_done(index, Ok(bytes)),
             Some(error) => on_done(index, Err(error)),
         }
+    }
+}
+
+/// Keeps to the device's limit with a request that does not go through the device itself. While it waits, what is queued is
+/// on its way.
+fn pay(direct: Direct<'_>, ring: &mut RingState, request: Request) {
+    if let Some(limit) = direct.limit {
+        submit_queued(ring);
+        limit.take(u64::from(request.len));
     }
 }
 

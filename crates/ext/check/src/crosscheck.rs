@@ -92,13 +92,12 @@ impl CrossCheck<'_> {
         }
     }
 
-    /// Certifies what had to wait, and takes back what was counted for directories that turn out not to be innocent.
-    /// Returns those. For `suspects` nothing was counted. Why this does not depend on timing stands in
+    /// Takes back what was counted for directories that turn out not to be innocent, and returns them. For `suspects` nothing was counted. Why this does not depend on timing stands in
     /// [`ledger`](crate::fast::ledger).
     fn withdraw_guilty(&mut self, suspects: &BTreeSet<InodeNo>) -> BTreeSet<InodeNo> {
         let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
         let ledger = Ledger::new(&prover, &self.inodes);
-        let mut guilty = ledger.certify_pending(std::mem::take(&mut self.outcome.pending));
+        let mut guilty = std::mem::take(&mut self.outcome.guilty);
         for inode in self.lost_inodes() {
             if self.inodes.kind(inode) == Kind::Directory {
                 guilty.insert(inode);
@@ -176,7 +175,7 @@ impl CrossCheck<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
-            self.means.plan.workers,
+            self.means.crew(),
             &directories,
             DIRECTORIES_PER_SLICE,
             self.cancel,
@@ -319,14 +318,13 @@ impl CrossCheck<'_> {
     }
 
     fn value_inodes(&mut self) {
-        let mut holders = Vec::new();
-        for chunk in 0..self.inodes.chunk_count() {
-            self.inodes.visit_chunk(chunk, |inode, fact, _, _| {
-                if fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused {
-                    holders.push(inode);
-                }
-            });
-        }
+        let mut holders = std::mem::take(&mut self.outcome.value_holders);
+        holders.sort_unstable();
+        holders.dedup();
+        holders.retain(|inode| {
+            let fact = self.inodes.fact(*inode).unwrap_or_default();
+            fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused
+        });
         let mut references: BTreeMap<InodeNo, u64> = BTreeMap::new();
         for (value, _, _) in &self.outcome.value_references {
             *references.entry(*value).or_default() += 1;
@@ -368,7 +366,7 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
-            workers: self.means.plan.workers,
+            crew: self.means.crew(),
             room: self.means.plan.owners,
             cancel: self.cancel,
         };
@@ -381,11 +379,12 @@ impl CrossCheck<'_> {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
         directory::tree::check_root(self.fs, &self.inodes, findings);
-        let tree_findings = tree::check(&self.inodes, root);
+        let (crew, cancel) = (self.means.crew(), self.cancel);
+        let tree_findings = tree::check(&self.inodes, root, crew, cancel);
         let adjustments = self.adjustments(&tree_findings);
         let findings = &mut self.outcome.findings;
         let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
-        let unattached = links::check(self.fs, &self.inodes, &adjustments, findings);
+        let unattached = links::check(self.fs, &self.inodes, &adjustments, (crew, cancel), findings);
         let reconnects =
             tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;

@@ -50,8 +50,7 @@ pub fn name_objects(
     } else if !wanted.is_empty() {
         let _held = Reservation::of(cross.means.budget, bytes);
         let wanted: Vec<_> = wanted.into_iter().collect();
-        let paths =
-            Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.means.plan.workers, cross.cancel));
+        let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.means.crew(), cross.cancel));
         for problem in &mut problems {
             problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
             for (_, value) in &mut problem.details {

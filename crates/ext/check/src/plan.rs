@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::GroupNo;
 use fsmend_device::BatchReader;
-use fsmend_engine::Budget;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::BYTES_PER_INODE;
+use fsmend_engine::pool::Crew;
 use fsmend_engine::problem::KEPT_PER_ROW;
+use fsmend_engine::{Allowance, Budget};
 use fsmend_ext_format::geometry::Geometry;
 
 use crate::run::CheckOptions;
@@ -86,12 +87,21 @@ pub struct Plan {
 pub struct Means<'a> {
     /// Its shares.
     pub plan: &'a Plan,
+    /// How many workers may be at work.
+    pub allowance: Option<&'a Allowance>,
     /// What grows with what is found is charged to it.
     pub budget: &'a Arc<Budget>,
     /// Where it says what it ran short of.
     pub shortages: &'a Shortages,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
+}
+
+impl<'a> Means<'a> {
+    /// Who does the work.
+    pub fn crew(self) -> Crew<'a> {
+        Crew { workers: self.plan.workers, allowance: self.allowance }
+    }
 }
 
 impl Plan {

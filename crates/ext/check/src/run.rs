@@ -12,7 +12,7 @@ use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::pool::Schedule;
 use fsmend_engine::report::{StageStats, Summary};
-use fsmend_engine::{Budget, Findings, Problem, Progress, Row};
+use fsmend_engine::{Allowance, Budget, Findings, Problem, Progress, Row};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
@@ -63,6 +63,8 @@ pub struct CheckOptions {
     pub stage_clock: Option<StageClock>,
     /// In which order work is taken. Other than the default, for tests only.
     pub schedule: Schedule,
+    /// How many of the workers may be at work, when somebody decides that while the run goes on.
+    pub allowance: Option<Arc<Allowance>>,
 }
 
 /// The clocks of the process at one moment, all counted from any fixed point.
@@ -305,7 +307,8 @@ fn check_settled(
 ) -> Result<(CheckReport, Option<(Facts, Remains)>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let shortages = Shortages::default();
-    let means = Means { plan: &plan, budget, shortages: &shortages, cancel };
+    let means =
+        Means { plan: &plan, allowance: options.allowance.as_deref(), budget, shortages: &shortages, cancel };
     let gathers = options.repair.is_some();
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
@@ -318,7 +321,7 @@ fn check_settled(
     plan.scan_is_over(budget);
     laps.side_by_side(&STAGE_NAMES, &outcome.costs);
     let mut tree = Reservation::new(budget);
-    tree.set(inodes.directories().len() as u64 * plan::TREE_BYTES_PER_DIRECTORY);
+    tree.set(inodes.directory_count() * plan::TREE_BYTES_PER_DIRECTORY);
     plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
     let mut cross = CrossCheck {
@@ -343,9 +346,9 @@ fn check_settled(
     laps.lap("suspects", suspects);
     cross.tree_and_links();
     laps.lap("links", u64::from(fs.geometry.inodes_count));
-    let workers = plan.workers;
+    let crew = means.crew();
     let totals =
-        allocation::check(fs, &cross.inodes, &cross.claims, workers, cancel, &mut cross.outcome.findings);
+        allocation::check(fs, &cross.inodes, &cross.claims, crew, cancel, &mut cross.outcome.findings);
     allocation::check_totals(fs, &totals, on_disk, &mut cross.outcome.findings);
     stop_if(cancel)?;
     laps.lap("bitmaps", u64::from(fs.geometry.group_count));

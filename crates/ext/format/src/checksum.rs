@@ -130,7 +130,8 @@ pub fn bitmap(seed: u32, bitmap: &[u8], bits: u32, wide: bool) -> u32 {
 /// The seed of everything that belongs to one inode.
 #[inline]
 pub fn inode_seed(seed: u32, inode: InodeNo, generation: u32) -> u32 {
-    crc32c(crc32c(seed, &inode.0.to_le_bytes()), &generation.to_le_bytes())
+    let word = u64::from(generation) << 32 | u64::from(inode.0);
+    inodes::crc32c_of_word(seed, word).unwrap_or_else(|| crc32c(seed, &word.to_le_bytes()))
 }
 
 const INODE_GENERATION: usize = 0x64;

@@ -17,7 +17,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::inode::RawInode;
+use crate::inode::{BASE_INODE_SIZE, RawInode};
 
 /// `h_magic`, in the inode and in a block.
 pub const XATTR_MAGIC: u32 = 0xEA02_0000;
@@ -180,8 +180,12 @@ impl<'a> Area<'a> {
 
 /// Where the attribute area of an inode record starts; `None` where the record leaves no room for one.
 pub fn inode_area_start(record: &[u8]) -> Option<usize> {
-    let extra = RawInode::from_record(record).i_extra_isize.get();
-    let start = crate::inode::BASE_INODE_SIZE + usize::from(extra);
+    // `i_extra_isize` is the first field behind the base record; where that is all, there is none.
+    let extra = record
+        .get(BASE_INODE_SIZE..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |field| u16::from_le_bytes(*field));
+    let start = BASE_INODE_SIZE + usize::from(extra);
     (start + INODE_HEADER_SIZE < record.len()).then_some(start)
 }
 

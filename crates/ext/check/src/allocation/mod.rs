@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind, mark};
-use fsmend_engine::{Findings, Problem, Row, Value, pool};
+use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT};
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -58,14 +59,14 @@ pub fn check(
     fs: &Fs<'_>,
     inodes: &InodeTable,
     claims: &Claims,
-    workers: usize,
+    crew: Crew<'_>,
     cancel: &AtomicBool,
     findings: &mut Findings,
 ) -> Totals {
     let groups: Vec<u32> = (0..fs.geometry.group_count).collect();
     let room = findings.room();
     let states = pool::run_slices(
-        workers,
+        crew,
         &groups,
         GROUPS_PER_SLICE,
         cancel,

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::pool::{self, Crew};
 use fsmend_engine::problem::escape_name;
-use fsmend_engine::{Findings, pool};
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::special;
 
@@ -97,7 +98,7 @@ impl Paths {
         inodes: &InodeTable,
         wanted: &[InodeNo],
         limit: usize,
-        (workers, cancel): (usize, &AtomicBool),
+        (crew, cancel): (Crew<'_>, &AtomicBool),
     ) -> Paths {
         let mut paths = Paths::default();
         let root = InodeNo(special::ROOT);
@@ -110,7 +111,7 @@ impl Paths {
                 part.iter().for_each(|holder| found.add_names(fs, *holder, &files, limit));
             };
             let parts =
-                pool::run_slices(workers, &holders, HOLDERS_PER_SLICE, cancel, |_| Paths::default(), search);
+                pool::run_slices(crew, &holders, HOLDERS_PER_SLICE, cancel, |_| Paths::default(), search);
             parts.into_iter().for_each(|part| paths.absorb(part, limit));
         }
         let holders = paths.names.values().flatten().map(|(holder, _)| *holder);

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::pool::Crew;
 use fsmend_engine::{Findings, tree as engine_tree};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{EntryHeader, EntryLayout, file_type_of_mode};
@@ -258,7 +260,7 @@ impl World {
                 );
             }
             tree::check_root(fs, &inodes, &mut findings);
-            let found = engine_tree::check(&inodes, InodeNo(2));
+            let found = engine_tree::check(&inodes, InodeNo(2), Crew::of(1), &AtomicBool::new(false));
             tree::report_tree(fs, &inodes, &found, &mut findings);
             let claims = Claims::new(if full { 0 } else { 128 });
             tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
@@ -286,7 +288,7 @@ impl World {
                 names.note(directory.inode, mending);
             }
             tree::check_root(fs, &inodes, &mut findings);
-            names.tree = engine_tree::check(&inodes, InodeNo(2));
+            names.tree = engine_tree::check(&inodes, InodeNo(2), Crew::of(1), &AtomicBool::new(false));
             names.parent_entries = tree::report_tree(fs, &inodes, &names.tree, &mut findings);
             names.lost_found = tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::InodeNo;
 use fsmend_engine::Row;
 use fsmend_engine::inodes::mark;
+use fsmend_engine::pool::Crew;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::inode::{flags, mode};
 
@@ -371,7 +372,13 @@ fn names_and_paths() {
     world.entries(14, 43, &[(14, "."), (12, ".."), (13, "second\n")]);
     let (_, inodes) = world.check();
     world.with_fs(|fs, _, _| {
-        let paths = Paths::gather(fs, &inodes, &[InodeNo(13), InodeNo(14)], 4, (1, &AtomicBool::new(false)));
+        let paths = Paths::gather(
+            fs,
+            &inodes,
+            &[InodeNo(13), InodeNo(14)],
+            4,
+            (Crew::of(1), &AtomicBool::new(false)),
+        );
         assert_eq!(paths.path_of(InodeNo(14)).as_deref(), Some("/d/sub"));
         assert_eq!(paths.path_of(InodeNo(13)).as_deref(), Some("/f"));
         assert_eq!(paths.path_of(InodeNo(2)).as_deref(), Some("/"));

@@ -5,7 +5,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
-use fsmend_engine::inodes::{InodeTable, Kind, mark};
+use fsmend_engine::inodes::{InodeTable, Kind, Place, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::geometry::Geometry;
@@ -47,6 +47,8 @@ pub struct DirectoryProof {
     pub parent_entry: InodeNo,
     /// Its other entries.
     pub targets: Vec<Target>,
+    /// Where the facts of the targets are, as far as they are there; for [`Ledger`](crate::fast::ledger::Ledger).
+    pub(super) places: Vec<Option<Place>>,
     name_hashes: Vec<u64>,
     seen: Vec<u64>,
 }
@@ -222,19 +224,16 @@ impl<'f> DirectoryProver<'f> {
         }
     }
 
-    /// Whether what is known of the target bears the entry out.
+    /// Whether what is known of the target bears the entry out, and where it is known.
     #[inline]
-    pub fn certify(&self, target: Target) -> Certainty {
-        match self.inodes.fact(target.inode) {
-            None => Certainty::Later,
-            Some(fact) => {
-                let kind = fact.kind();
-                let as_said = if self.filetype { kind == target.kind } else { kind != Kind::Unused };
-                let plain = kind != Kind::Unknown
-                    && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
-                if as_said && plain { Certainty::Right } else { Certainty::Suspect }
-            }
-        }
+    pub fn certify(&self, target: Target) -> (Certainty, Option<Place>) {
+        let (fact, place) = self.inodes.look(target.inode);
+        let Some(fact) = fact else { return (Certainty::Later, None) };
+        let kind = fact.kind();
+        let as_said = if self.filetype { kind == target.kind } else { kind != Kind::Unused };
+        let plain =
+            kind != Kind::Unknown && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
+        (if as_said && plain { Certainty::Right } else { Certainty::Suspect }, place)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The proof for one inode record.
 
+use std::ops::Range;
+
 use fsmend_base::InodeNo;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::Kind;
@@ -18,6 +20,8 @@ use crate::inode::MapRun;
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
 const BENIGN_FLAGS: u32 =
     0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
+/// How far around a block others are looked at, in words of 64 blocks.
+const WORDS_NEARBY: u64 = 64;
 const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 const EXTENT_WRITTEN_MAX: u16 = 32768;
@@ -54,6 +58,8 @@ pub struct Proof {
     pub needs_walk: bool,
     /// The map, when it lies in the inode.
     pub runs: Vec<MapRun>,
+    /// Blocks that files may own, found when the last inodes were proved: most blocks lie near each other.
+    free_for_files: Range<u64>,
 }
 
 impl Default for Proof {
@@ -68,6 +74,7 @@ impl Default for Proof {
             xattr_block: 0,
             needs_walk: false,
             runs: Vec::with_capacity(12),
+            free_for_files: 0..0,
         }
     }
 }
@@ -294,7 +301,8 @@ impl<'f> InodeProver<'f> {
         let mut next_logical = 0u64;
         for entry in root[12..12 + usize::from(entries) * 12].chunks_exact(12) {
             let run = extent_of(entry)?;
-            if run.logical < next_logical || !self.is_free_for_files(run.physical, u64::from(run.count)) {
+            let is_free = self.is_free_nearby(&mut proof.free_for_files, run.physical, u64::from(run.count));
+            if run.logical < next_logical || !is_free {
                 return None;
             }
             if run.unwritten && proof.kind == Kind::Directory {
@@ -313,12 +321,27 @@ impl<'f> InodeProver<'f> {
             if block == 0 {
                 continue;
             }
-            if !self.is_free_for_files(block, 1) {
+            if !self.is_free_nearby(&mut proof.free_for_files, block, 1) {
                 return None;
             }
             push_block(&mut proof.runs, index as u64, block);
         }
         Some(())
+    }
+
+    /// [`is_free_for_files`](Self::is_free_for_files), where `known` holds such blocks already, or does so then.
+    #[inline]
+    fn is_free_nearby(&self, known: &mut Range<u64>, start: u64, count: u64) -> bool {
+        if known.start <= start && start.checked_add(count).is_some_and(|end| end <= known.end) {
+            return true;
+        }
+        if !self.is_free_for_files(start, count) {
+            return false;
+        }
+        let clear = self.metadata.clear_around(start, WORDS_NEARBY);
+        let first = u64::from(self.geometry.first_data_block).max(1);
+        *known = clear.start.max(first)..clear.end.min(self.geometry.blocks_count);
+        true
     }
 
     /// Whether a file may own these blocks: inside the file system, none of them static metadata.

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
-use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::inodes::{InodeTable, Kind, Place};
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::Fs;
@@ -138,57 +138,60 @@ impl<'a> Ledger<'a> {
 
     /// Counts all entries of a directory, those that have to wait as `pending` ones. Counts nothing, and returns false,
     /// when what is known contradicts one of them.
-    pub fn count(&self, directory: InodeNo, proof: &DirectoryProof, pending: &mut Vec<Pending>) -> bool {
-        let parent = Target { inode: proof.parent_entry, kind: Kind::Directory };
-        let contradicted = |target: &Target| self.certify_entry(*target, true) == Certainty::Suspect;
-        if self.certify_entry(parent, false) == Certainty::Suspect || proof.targets.iter().any(contradicted) {
+    pub fn count(&self, directory: InodeNo, proof: &mut DirectoryProof, pending: &mut Vec<Pending>) -> bool {
+        let DirectoryProof { parent_entry, targets, places, .. } = proof;
+        let parent = self.prover.certify_parent(*parent_entry);
+        places.clear();
+        for target in &*targets {
+            let (certainty, place) = self.prover.certify(*target);
+            if certainty == Certainty::Suspect {
+                return false;
+            }
+            places.push(place);
+        }
+        if parent == Certainty::Suspect {
             return false;
         }
         if let Some(fact) = self.inodes.directory(directory) {
-            fact.parent_entry.store(parent.inode.0, Relaxed);
+            fact.parent_entry.store(parent_entry.0, Relaxed);
         }
         self.inodes.observe_link(directory);
-        self.count_entry(directory, parent, false, pending);
-        for target in &proof.targets {
-            self.count_entry(directory, *target, true, pending);
+        if parent == Certainty::Right {
+            self.inodes.observe_link(*parent_entry);
+        } else {
+            let (target, kind) = (*parent_entry, Kind::Directory);
+            pending.push(Pending { directory, target, kind, is_name: false });
+        }
+        for (target, place) in targets.iter().zip(&*places) {
+            match place {
+                Some(place) => self.observe(directory, *target, *place),
+                None => {
+                    let Target { inode, kind } = *target;
+                    pending.push(Pending { directory, target: inode, kind, is_name: true });
+                }
+            }
         }
         true
     }
 
     /// Whether some entry leads to inodes that have not been read.
     pub fn would_wait(&self, proof: &DirectoryProof) -> bool {
-        let parent = Target { inode: proof.parent_entry, kind: Kind::Directory };
-        self.certify_entry(parent, false) == Certainty::Later
-            || proof.targets.iter().any(|target| self.certify_entry(*target, true) == Certainty::Later)
+        self.prover.certify_parent(proof.parent_entry) == Certainty::Later
+            || proof.targets.iter().any(|target| self.prover.certify(*target).0 == Certainty::Later)
     }
 
-    fn count_entry(&self, directory: InodeNo, target: Target, is_name: bool, pending: &mut Vec<Pending>) {
-        match self.certify_entry(target, is_name) {
-            Certainty::Right => self.observe(directory, target, is_name),
-            // What became known meanwhile and contradicts the entry is found with the pending ones.
-            Certainty::Later | Certainty::Suspect => {
-                let Target { inode, kind } = target;
-                pending.push(Pending { directory, target: inode, kind, is_name });
-            }
-        }
-    }
-
-    fn observe(&self, directory: InodeNo, target: Target, is_name: bool) {
-        self.inodes.observe_link(target.inode);
+    #[inline]
+    fn observe(&self, directory: InodeNo, target: Target, place: Place) {
+        self.inodes.observe_link_at(place);
         let is_directory = match target.kind {
             Kind::Directory => true,
             // Entries without types.
             Kind::Unused => self.inodes.kind(target.inode) == Kind::Directory,
             _ => false,
         };
-        if is_name && is_directory {
-            self.inodes.set_parent(target.inode, directory);
+        if is_directory {
+            self.inodes.set_parent_at(place, target.inode, directory);
         }
-    }
-
-    #[inline]
-    fn certify_entry(&self, target: Target, is_name: bool) -> Certainty {
-        if is_name { self.prover.certify(target) } else { self.prover.certify_parent(target.inode) }
     }
 
     /// Counts what had to wait, also what the facts contradict: the directories returned hold such entries and have to
@@ -197,10 +200,17 @@ impl<'a> Ledger<'a> {
         let mut guilty = BTreeSet::new();
         for Pending { directory, target, kind, is_name } in pending {
             let target = Target { inode: target, kind };
-            if self.certify_entry(target, is_name) != Certainty::Right {
+            let (certainty, place) = match is_name {
+                true => self.prover.certify(target),
+                false => (self.prover.certify_parent(target.inode), None),
+            };
+            if certainty != Certainty::Right {
                 guilty.insert(directory);
             }
-            self.observe(directory, target, is_name);
+            match place {
+                Some(place) => self.observe(directory, target, place),
+                None => self.inodes.observe_link(target.inode),
+            }
         }
         guilty
     }

@@ -13,6 +13,7 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::extent::LAST_BLOCK;
+use crate::fast::claimer::{Claimer, PointerSpan};
 use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
 use crate::inode::MapRun;
 
@@ -351,6 +352,36 @@ impl<'a> Walk<'a> {
 
     fn data_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
         let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
+        match PointerSpan::of(contents.as_chunks::<4>().0) {
+            Some(span) if item.kind != Kind::Directory && span.lowest >= low && span.highest < high => {
+                self.full_pointers(node, contents, &span);
+            }
+            _ => self.mixed_pointers(node, item, contents),
+        }
+    }
+
+    /// A block full of pointers of which each is in range.
+    fn full_pointers(&mut self, node: Node, contents: &[u8], span: &PointerSpan) {
+        let tally = &mut self.tallies[node.item as usize];
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let (words, _) = contents.as_chunks::<4>();
+        let count = words.len() as u64;
+        if span.in_one_piece {
+            claimer.claim(span.lowest, count);
+        } else {
+            words.iter().for_each(|word| claimer.claim_one(u64::from(u32::from_le_bytes(*word))));
+        }
+        tally.blocks += count;
+        tally.data_blocks += count;
+        tally.written_end = tally.written_end.max(node.first + count);
+        tally.gap |= !span.in_one_piece || (node.block != 0 && span.first != node.block + 1);
+        // Without a gap, the last one is the highest.
+        tally.stretch(span.lowest, span.last);
+        tally.suspect |= claimer.finish();
+    }
+
+    fn mixed_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
+        let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
         let tally = &mut self.tallies[node.item as usize];
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         let (words, _) = contents.as_chunks::<4>();
@@ -404,64 +435,5 @@ impl<'a> Walk<'a> {
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         claimer.claim_one(block);
         !claimer.finish()
-    }
-}
-
-/// Gathers claims on neighbouring blocks into one word, so that a fragmented map costs one atomic operation for up to
-/// 64 blocks.
-struct Claimer<'a> {
-    claims: &'a Claims,
-    metadata: &'a SharedBitmap,
-    mode: WalkMode,
-    word: u64,
-    mask: u64,
-    collision: bool,
-}
-
-impl<'a> Claimer<'a> {
-    fn new(claims: &'a Claims, metadata: &'a SharedBitmap, mode: WalkMode) -> Self {
-        Claimer { claims, metadata, mode, word: 0, mask: 0, collision: false }
-    }
-
-    fn claim_one(&mut self, block: u64) {
-        let (word, bit) = (block / 64, 1 << (block % 64));
-        if word != self.word || self.mask & bit != 0 {
-            self.flush();
-            self.word = word;
-        }
-        self.mask |= bit;
-    }
-
-    fn claim(&mut self, start: u64, count: u64) {
-        if count == 1 {
-            return self.claim_one(start);
-        }
-        self.collision |= self.metadata.any(start, count);
-        match self.mode {
-            WalkMode::Claim => {
-                self.claims.claim(start, count);
-            }
-            WalkMode::Withdraw => self.claims.withdraw(start, count),
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.mask == 0 {
-            return;
-        }
-        self.collision |= self.metadata.load_word(self.word) & self.mask != 0;
-        match self.mode {
-            WalkMode::Claim => {
-                self.claims.claim_word(self.word, self.mask);
-            }
-            WalkMode::Withdraw => self.claims.withdraw_word(self.word, self.mask),
-        }
-        self.mask = 0;
-    }
-
-    /// Whether static metadata was hit.
-    fn finish(mut self) -> bool {
-        self.flush();
-        self.collision
     }
 }

@@ -4,9 +4,11 @@ pub mod problems;
 pub(crate) mod repair;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::pool::{self, Crew};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
@@ -19,11 +21,23 @@ const LINKS_MAX: u32 = 65_000;
 /// Changes to the numbers of names by repairs of the tree, e.g. a directory that is reconnected to lost+found.
 pub type Adjustments = BTreeMap<InodeNo, i64>;
 
-/// Compares the counts of all inodes in use. Returns how many inodes without a name have to go to lost+found.
-pub fn check(fs: &Fs<'_>, inodes: &InodeTable, adjustments: &Adjustments, findings: &mut Findings) -> u64 {
-    let mut unattached = 0;
-    for chunk in 0..inodes.chunk_count() {
-        let mut wrong = Vec::new();
+/// Chunks of inodes that one worker compares in one go.
+const CHUNKS_PER_SLICE: usize = 4;
+
+/// A count that is not the number of names: inode, fact, stored and observed count.
+type Wrong = (InodeNo, InodeFact, u16, u64);
+
+/// Compares the counts of all inodes in use, by `crew`. Returns how many inodes without a name have to go to
+/// lost+found.
+pub fn check(
+    fs: &Fs<'_>,
+    inodes: &InodeTable,
+    adjustments: &Adjustments,
+    (crew, cancel): (Crew<'_>, &AtomicBool),
+    findings: &mut Findings,
+) -> u64 {
+    let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
+    let compare_chunk = |wrong: &mut Vec<Wrong>, chunk: u32| {
         inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
             let change =
                 if adjustments.is_empty() { 0 } else { adjustments.get(&inode).copied().unwrap_or(0) };
@@ -32,9 +46,20 @@ pub fn check(fs: &Fs<'_>, inodes: &InodeTable, adjustments: &Adjustments, findin
                 wrong.push((inode, fact, stored, observed));
             }
         });
-        for (inode, fact, stored, observed) in wrong {
-            unattached += u64::from(compare(fs, inode, fact, stored, observed, findings));
-        }
+    };
+    let lists = pool::run_slices(
+        crew,
+        &chunks,
+        CHUNKS_PER_SLICE,
+        cancel,
+        |_worker| Vec::new(),
+        |wrong, part| part.iter().for_each(|chunk| compare_chunk(wrong, *chunk)),
+    );
+    let mut wrong = lists.concat();
+    wrong.sort_unstable_by_key(|(inode, ..)| *inode);
+    let mut unattached = 0;
+    for (inode, fact, stored, observed) in wrong {
+        unattached += u64::from(compare(fs, inode, fact, stored, observed, findings));
     }
     unattached
 }
@@ -104,7 +129,8 @@ mod tests {
             facts.record(1, InodeNo(special::ROOT), InodeFact::new(Kind::Directory, 0), 1);
             inodes.publish(0, facts);
             let adjustments = Adjustments::from([(InodeNo(special::ROOT), 66_000)]);
-            assert_eq!(check(fs, &inodes, &adjustments, findings), 0);
+            let alone = (Crew::of(1), &AtomicBool::new(false));
+            assert_eq!(check(fs, &inodes, &adjustments, alone, findings), 0);
             findings.counts().into_keys().collect::<Vec<_>>()
         });
         assert_eq!(found, [problems::NLINK_FEATURE_MISSING.code]);

@@ -26,9 +26,10 @@ mod tests;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::{Findings, pool};
+use fsmend_engine::pool::{self, Crew};
 
 use crate::Fs;
 use crate::inode;
@@ -63,7 +64,7 @@ pub struct Search<'a> {
     /// Owners that no inode's map knows of (attribute blocks).
     pub extra: &'a [(u64, Owner)],
     /// Workers that may be used.
-    pub workers: usize,
+    pub crew: Crew<'a>,
     /// Owners that may be held at a time.
     pub room: usize,
     /// Set when the user wants to stop.
@@ -102,15 +103,14 @@ impl Search<'_> {
 
     /// The owners of the contested units from `start` to before the unit that is returned beside them, sorted.
     fn owners_from(&self, start: u64) -> (Vec<Pair>, u64) {
-        let workers = self.workers;
         let window = Window {
             start,
             end: AtomicU64::new(self.claims.contested().len()),
-            room: (self.room / workers).max(PAIRS_MIN),
+            room: (self.room / self.crew.workers.max(1)).max(PAIRS_MIN),
         };
         let chunks: Vec<u32> = (0..self.inodes.chunk_count()).collect();
         let found = pool::run_slices(
-            workers,
+            self.crew,
             &chunks,
             GROUPS_PER_SLICE,
             self.cancel,

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
+use fsmend_engine::pool::Crew;
 use fsmend_ext_format::features::{incompat, ro_compat};
 
 use super::keepers::{Keeper, Place, Places, attribute_block};
@@ -48,7 +49,7 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
         inodes: &mender.inodes,
         claims: &mender.claims,
         extra: &last.extra,
-        workers: mender.workers,
+        crew: Crew::of(mender.workers),
         room: last.room,
         cancel: &AtomicBool::new(false),
     };

@@ -4,6 +4,7 @@ use fsmend_base::BlockNo;
 use fsmend_device::{Device, ReadError, ReadErrorKind};
 use fsmend_engine::Problem;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact};
+use fsmend_engine::pool::Crew;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
@@ -77,7 +78,7 @@ fn mend_with(
     let mut findings = Findings::new().gathering(true);
     let cancel = AtomicBool::new(false);
     let search =
-        Search { fs: &fs, inodes: &inodes, claims: &claims, extra, workers: 1, room, cancel: &cancel };
+        Search { fs: &fs, inodes: &inodes, claims: &claims, extra, crew: Crew::of(1), room, cancel: &cancel };
     let contest = search.report(|| false, &mut findings);
     let remains = Remains { contest, ..Remains::default() };
     let mut mender =

@@ -122,6 +122,8 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
     refuse_strangers(fs, &pointers)?;
     let per_block = geometry.block_size / 4;
     let first = geometry.group_head(GroupNo(0)).reserved.start.0;
+    let backups: Vec<u32> =
+        (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group))).collect();
     for step in 0..geometry.reserved_gdt_blocks {
         let slot = (geometry.desc_blocks().wrapping_add(step)) % per_block;
         let expected = first + u64::from(step);
@@ -129,7 +131,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<(), String> {
         if found != expected {
             return Err(format!("it lists block {found} where block {expected} is reserved"));
         }
-        check_copies(fs, geometry, expected)?;
+        check_copies(fs, geometry, &backups, expected)?;
     }
     nothing_else(&pointers, u64::from(geometry.reserved_gdt_blocks), "its double indirect block")
 }
@@ -141,13 +143,12 @@ fn nothing_else(pointers: &[u8], expected: u64, what: &str) -> Result<(), String
 }
 
 /// Reserved block `block` of group 0 has to list its copies in the groups with backups.
-fn check_copies(fs: &Fs<'_>, geometry: &Geometry, block: u64) -> Result<(), String> {
+fn check_copies(fs: &Fs<'_>, geometry: &Geometry, backups: &[u32], block: u64) -> Result<(), String> {
     let pointers = fs.read_block(BlockNo(block)).map_err(|error| error.to_string())?;
     refuse_strangers(fs, &pointers)?;
-    let groups = (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group)));
     let mut copies = 0;
-    for (group, slot) in groups.zip(0..geometry.block_size / 4) {
-        let expected = block + u64::from(group) * u64::from(geometry.blocks_per_group);
+    for (group, slot) in backups.iter().zip(0..geometry.block_size / 4) {
+        let expected = block + u64::from(*group) * u64::from(geometry.blocks_per_group);
         let found = u64::from(pointer(&pointers, slot));
         if found != expected {
             return Err(format!(

@@ -96,7 +96,7 @@ impl<'a> Scan<'a> {
         &self,
         directory: InodeNo,
         proved: bool,
-        proof: &DirectoryProof,
+        proof: &mut DirectoryProof,
         outcome: &mut ScanOutcome,
     ) {
         let ledger = Ledger::new(&self.directory_prover, self.inodes);

@@ -19,7 +19,7 @@ use fsmend_engine::pool::{self, Queues, Schedule, StageIndex};
 use crate::Fs;
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
-use crate::fast::ledger::DirectoryJob;
+use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::WalkItem;
 use crate::inode::{Census, Inspection};
 use crate::plan::Means;
@@ -148,9 +148,10 @@ impl<'a> Scan<'a> {
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
         };
-        let workers = pool::run(plan.workers, &self.queues, start, |worker, stage, batch| {
+        let mut workers = pool::run(self.means.crew(), &self.queues, start, |worker, stage, batch| {
             self.process(worker, stage, batch)
         });
+        pool::each(&mut workers, |worker| self.certify(&mut worker.outcome));
         let mut outcome = ScanOutcome::with_room(plan.problems, self.mends);
         for worker in workers {
             // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
@@ -159,6 +160,13 @@ impl<'a> Scan<'a> {
         }
         outcome.sort();
         (!self.is_crowded()).then_some(outcome)
+    }
+
+    /// Certifies what had to wait, now that all facts are there. In which order does not matter (see
+    /// [`ledger`](crate::fast::ledger)).
+    fn certify(&self, outcome: &mut ScanOutcome) {
+        let ledger = Ledger::new(&self.directory_prover, self.inodes);
+        outcome.guilty = ledger.certify_pending(std::mem::take(&mut outcome.pending));
     }
 
     /// Whether more blocks of maps were walked than there are. Both sums grow to what the image makes of them, whatever the

@@ -1,5 +1,7 @@
 //! What the stages leave behind, and what they cost.
 
+use std::collections::BTreeSet;
+
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::budget::growing;
@@ -23,8 +25,12 @@ pub(super) const LARGE_FILE: u64 = 1 << 31;
 pub struct ScanOutcome {
     /// Problems found by inspection.
     pub findings: Findings,
-    /// Entries that have to wait to be certified.
-    pub pending: Vec<Pending>,
+    /// Entries that have to wait to be certified, until the scan is over.
+    pub(super) pending: Vec<Pending>,
+    /// Directories that hold entries which the facts contradict.
+    pub guilty: BTreeSet<InodeNo>,
+    /// Inodes that say that they hold the value of an attribute.
+    pub value_holders: Vec<InodeNo>,
     /// Directories that have to be inspected; nothing was counted for them.
     pub suspect_directories: Vec<InodeNo>,
     /// Inodes whose facts changed after they had been published.
@@ -88,15 +94,17 @@ impl ScanOutcome {
 
     /// Memory of the lists whose length nobody knew before; they are held once more while they are merged.
     pub(super) fn bytes_held(&self) -> u64 {
-        2 * (growing::<InodeNo>(self.suspect_directories.len() + self.revised.len())
-            + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
+        2 * (growing::<InodeNo>(
+            self.suspect_directories.len() + self.revised.len() + self.value_holders.len(),
+        ) + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
             + self.quota.owners() as u64 * QUOTA_BYTES
             + self.findings.edit_bytes_held())
     }
 
     pub(super) fn absorb(&mut self, other: ScanOutcome) {
         self.findings.merge(other.findings);
-        self.pending.extend(other.pending);
+        self.guilty.extend(other.guilty);
+        self.value_holders.extend(other.value_holders);
         self.suspect_directories.extend(other.suspect_directories);
         self.revised.extend(other.revised);
         self.rebuilds.extend(other.rebuilds);
@@ -111,7 +119,6 @@ impl ScanOutcome {
     }
 
     pub(super) fn sort(&mut self) {
-        self.pending.sort_unstable();
         self.suspect_directories.sort_unstable();
         self.revised.sort_unstable();
         self.xattr_references.sort_unstable();
@@ -133,6 +140,7 @@ impl ScanOutcome {
         }
         claim_inspection(fs, claims, inspection);
         self.rebuilds.extend(inspection.rebuild.then_some(inode));
+        self.value_holders.extend((inspection.marks & mark::VALUE_HOLDER != 0).then_some(inode));
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);
