@@ -55,7 +55,9 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, changed: false };
-    let node = walk.entries(&root, &header, 0, LAST_BLOCK);
+    // An extent of a directory moves up to the others.
+    let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
+    let node = walk.entries(&root, &header, 0, end);
     if walk.subject.is_given_up {
         return None;
     }

@@ -56,7 +56,11 @@ fn encryption(
     in_inode: &InInodeAttributes,
     block: Option<&BlockAttributes>,
 ) -> bool {
-    if subject.kind().is_none() {
+    let has_contents = subject.is_regular() || subject.is_directory() || subject.is_symlink();
+    let has_context = in_inode.encryption_context.is_some()
+        || block.is_some_and(|block| block.encryption_context.is_some());
+    if !has_contents && has_context {
+        // Nothing of it is encrypted.
         return true;
     }
     let (record, findings) = (&mut subject.record, &mut subject.findings);

@@ -106,7 +106,8 @@ fn compare(
     attach
 }
 
-/// Nothing that could be kept: a file without size, blocks or inline data. (Devices and pipes have none of these either.)
+/// Nothing that could be kept: a file without size, blocks, inline data. (Of a device, a pipe or a socket, what it is is all that it
+/// ever held.)
 pub(crate) fn is_empty(raw: &RawInode) -> bool {
     raw.file_type() == mode::REGULAR
         && raw.size() == 0
