@@ -138,8 +138,9 @@ impl Subject for Vandal {
         };
         let (file, script) =
             (Scratch::with(&repaired).unwrap(), Scratch::with(self.commands.as_bytes()).unwrap());
-        let done =
-            command("debugfs").arg("-w").arg("-f").arg(script.path()).arg(file.path()).output().unwrap();
+        let mut debugfs = command("debugfs");
+        debugfs.env("E2FSPROGS_FAKE_TIME", self.e2fsck.now.to_string()).arg("-w").arg("-f");
+        let done = debugfs.arg(script.path()).arg(file.path()).output().unwrap();
         assert!(done.status.success());
         let vandalised = std::fs::read(file.path()).unwrap();
         if self.fsck_again { self.e2fsck.repair(&vandalised, threads) } else { Outcome::Repaired(vandalised) }
