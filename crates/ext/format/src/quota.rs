@@ -105,6 +105,11 @@ pub fn stored_blocks(block: &[u8]) -> u32 {
     le32(block, 20).unwrap_or(0)
 }
 
+/// Where the lists of free blocks and of leaves with free entries begin, by the first block of a file; 0 for no such list.
+pub fn free_lists(block: &[u8]) -> [u32; 2] {
+    [24, 28].map(|at| le32(block, at).unwrap_or(0))
+}
+
 /// The block numbers that a tree block leads to, unused ones left out.
 pub fn references(block: &[u8]) -> impl Iterator<Item = u32> + '_ {
     let words = block.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));

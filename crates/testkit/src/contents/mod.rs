@@ -2,10 +2,13 @@
 
 mod directories;
 mod files;
+mod script;
 mod special;
 
 use std::io;
 use std::path::Path;
+
+pub use script::Script;
 
 /// A kind of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

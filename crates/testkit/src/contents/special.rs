@@ -98,9 +98,8 @@ pub fn huge_attributes(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Access and default lists, in the kernel's version 2 form: tag, permissions, id.
-pub fn acls(folder: &Path) -> io::Result<()> {
-    fs::create_dir(folder)?;
+/// An access control list, in the kernel's version 2 form: tag, permissions, id.
+pub fn access_list() -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     let entries: [(u16, u16, u32); 5] = [(1, 6, !0), (2, 4, 1000), (4, 4, !0), (16, 4, !0), (32, 0, !0)];
     for (tag, permissions, id) in entries {
@@ -108,6 +107,13 @@ pub fn acls(folder: &Path) -> io::Result<()> {
         list.extend(permissions.to_le_bytes());
         list.extend(id.to_le_bytes());
     }
+    list
+}
+
+/// Access and default lists.
+pub fn acls(folder: &Path) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    let list = access_list();
     set_attribute(folder, "system.posix_acl_default", &list)?;
     for number in 0..5 {
         let path = folder.join(format!("file-{number}"));

@@ -1,7 +1,9 @@
 //! Images: a recipe says how one is made, `build` makes it once and keeps it under `target/testkit-images`.
 
+mod make;
 pub mod matrix;
 mod recipe;
+mod settle;
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub use recipe::{After, Fill, Recipe};
 
 use crate::contents;
-use crate::host::{LoopDevice, LoopMount, command, find_program, is_root, run};
+use crate::host::{LoopDevice, find_program, is_root, run};
 
 /// Changes when the builders change in a way that recipes do not show; old cached images are then made anew.
 const GENERATION: u32 = 1;
@@ -48,7 +50,7 @@ pub fn build(recipe: &Recipe) -> io::Result<Built> {
     let workshop = folder.join(format!("{stem}.{}-{number}.making", std::process::id()));
     let _ = fs::remove_dir_all(&workshop);
     fs::create_dir_all(&workshop)?;
-    let made = make(recipe, &workshop);
+    let made = make::make(recipe, &workshop);
     if made.is_ok() {
         if recipe.journal.is_some() {
             fs::rename(workshop.join("journal"), journal_of(&image))?;
@@ -86,37 +88,12 @@ fn cannot_make(recipe: &Recipe) -> Option<String> {
     }
 }
 
-/// Makes the image as `workshop/image`.
-fn make(recipe: &Recipe, workshop: &Path) -> io::Result<()> {
-    let image = workshop.join("image");
-    File::create(&image)?.set_len(recipe.size)?;
-    let mut arguments: Vec<String> = ["-q", "-F"].map(str::to_owned).to_vec();
-    arguments.extend(recipe.mke2fs.split_whitespace().map(str::to_owned));
-    let journal = recipe.journal.map(|mke2fs| make_journal(mke2fs, &workshop.join("journal"))).transpose()?;
-    if let Some(journal) = &journal {
-        arguments.extend(["-J".to_owned(), format!("device={}", journal.path())]);
-    }
-    if let Fill::Copy(wanted) = &recipe.fill {
-        let staging = workshop.join("staging");
-        fs::create_dir_all(&staging)?;
-        contents::fill(&staging, wanted)?;
-        arguments.extend(["-d".to_owned(), staging.to_string_lossy().into_owned()]);
-    }
-    arguments.push(image.to_string_lossy().into_owned());
-    run("mke2fs", &arguments)?;
-    for step in &recipe.before {
-        apply(step, &image, workshop)?;
-    }
-    if let Fill::Mount { kind, options, contents: wanted } = &recipe.fill {
-        let options = match &journal {
-            Some(journal) => format!("{options},journal_path={}", journal.path()),
-            None => (*options).to_owned(),
-        };
-        let mount = LoopMount::new(&image, &workshop.join("mount"), kind, options.trim_matches(','))?;
-        contents::fill(mount.path(), wanted)?;
-        mount.unmount()?;
-    }
-    recipe.after.iter().try_for_each(|step| apply(step, &image, workshop))
+/// Makes the image of a recipe and reads it, whatever an earlier run left; `folder` must not exist and is gone afterwards.
+pub fn made_anew(recipe: &Recipe, folder: &Path) -> io::Result<Vec<u8>> {
+    fs::create_dir_all(folder)?;
+    let image = make::make(recipe, folder).and_then(|()| fs::read(folder.join("image")));
+    let _ = fs::remove_dir_all(folder);
+    image
 }
 
 /// Makes the external journal. `mke2fs` takes only block devices for one, so it stays attached as long as it is needed.
@@ -125,40 +102,4 @@ pub fn make_journal(mke2fs: &str, file: &Path) -> io::Result<LoopDevice> {
     let options = ["-q", "-F", "-O", "journal_dev"].into_iter().chain(mke2fs.split_whitespace());
     run("mke2fs", options.map(OsStr::new).chain([file.as_os_str()]))?;
     LoopDevice::new(file)
-}
-
-fn apply(step: &After, image: &Path, workshop: &Path) -> io::Result<()> {
-    let words = |text: &str| -> Vec<String> {
-        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        words.push(image.to_string_lossy().into_owned());
-        words
-    };
-    match step {
-        After::Tune2fs(arguments) => run("tune2fs", words(arguments)).map(|_| ()),
-        After::Resize(arguments, size) => {
-            let file = File::options().write(true).open(image)?;
-            file.set_len(file.metadata()?.len().max(*size))?;
-            run("e2fsck", words("-fp"))?;
-            let mut arguments = words(&format!("-f {arguments}"));
-            arguments.push(format!("{}K", size / 1024));
-            run("resize2fs", arguments)?;
-            File::options().write(true).open(image)?.set_len(*size)
-        }
-        After::Optimise => {
-            // Exit code 1 says that something was changed, which is what it is for.
-            let output = command("e2fsck").args(words("-fyD")).output()?;
-            let fine = output.status.code().is_some_and(|code| code <= 1);
-            if fine {
-                Ok(())
-            } else {
-                Err(io::Error::other(String::from_utf8_lossy(&output.stdout).into_owned()))
-            }
-        }
-        After::Debugfs(commands) => {
-            let script = workshop.join("debugfs");
-            fs::write(&script, commands)?;
-            let arguments = ["-w".as_ref(), "-f".as_ref(), script.as_os_str(), image.as_os_str()];
-            run("debugfs", arguments).map(|_| ())
-        }
-    }
 }

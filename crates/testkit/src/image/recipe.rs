@@ -37,6 +37,8 @@ pub enum Fill {
     },
     /// By `mke2fs -d`, from a folder of the host: for what this kernel cannot mount.
     Copy(Vec<Content>),
+    /// By debugfs and e2fsck at a fixed time: the same bytes every time, and on every machine with the same e2fsprogs.
+    Written(Vec<Content>),
 }
 
 /// Something that is done to an image while it is not mounted.
@@ -89,6 +91,12 @@ impl Recipe {
         self
     }
 
+    /// Filled by debugfs, to the same bytes every time. The steps that follow happen at the same time of the clock, too.
+    pub fn written(mut self, contents: &[Content]) -> Self {
+        self.fill = Fill::Written(contents.to_vec());
+        self
+    }
+
     /// With a step before it is filled.
     pub fn before(mut self, step: After) -> Self {
         self.before.push(step);
@@ -105,7 +113,7 @@ impl Recipe {
     pub fn contents(&self) -> &[Content] {
         match &self.fill {
             Fill::Nothing => &[],
-            Fill::Mount { contents, .. } | Fill::Copy(contents) => contents,
+            Fill::Mount { contents, .. } | Fill::Copy(contents) | Fill::Written(contents) => contents,
         }
     }
 }

@@ -39,6 +39,8 @@ impl Base {
 
 /// What fits into a few mebibytes.
 const FEW: &[Content] = &[
+    Content::Attributes,
+    Content::Acls,
     Content::Tiny,
     Content::Entries(50),
     Content::LongNames(180),
@@ -48,15 +50,16 @@ const FEW: &[Content] = &[
     Content::HardLinks,
     Content::Symlinks,
     Content::Special,
-    Content::Attributes,
-    Content::Acls,
 ];
+
+/// The same for the first revision, which has no attributes.
+const PLAIN: &[Content] = FEW.split_at(2).1;
 
 /// All recipes.
 pub fn recipes() -> Vec<Recipe> {
-    let few = |name, size, mke2fs| Recipe::new(name, size, mke2fs).mounted(FEW);
+    let few = |name, size, mke2fs| Recipe::new(name, size, mke2fs).written(FEW);
     let also =
-        |name, size, mke2fs, more: &[Content]| Recipe::new(name, size, mke2fs).mounted(&[FEW, more].concat());
+        |name, size, mke2fs, more: &[Content]| Recipe::new(name, size, mke2fs).written(&[FEW, more].concat());
     vec![
         few("repair-ext2", 6, "-t ext2 -b 1024 -g 1024 -N 576"),
         few("repair-ext3", 8, "-t ext3 -b 1024 -g 2048 -J size=1 -N 512"),
@@ -95,19 +98,21 @@ pub fn recipes() -> Vec<Recipe> {
         ),
         few("repair-dirty", 8, "-t ext4 -b 1024 -g 2048 -J size=1 -N 512")
             .after(After::Debugfs(TRANSACTION.to_owned())),
-        few("repair-old", 6, "-t ext2 -r 0 -b 1024 -g 1024 -N 576"),
-        few("repair-mmp", 8, "-t ext4 -b 1024 -g 2048 -J size=1 -N 512 -O mmp -E mmp_update_interval=1"),
-        Recipe::new("repair-deep", 8, "-t ext4 -b 1024 -J size=1 -N 512").mounted(&[
-            Content::LongNames(700),
+        Recipe::new("repair-old", 6, "-t ext2 -r 0 -b 1024 -g 1024 -N 576").written(PLAIN),
+        // Not from the start: each of the programs would wait for seconds.
+        few("repair-mmp", 8, "-t ext4 -b 1024 -g 2048 -J size=1 -N 512")
+            .after(After::Tune2fs("-O mmp -E mmp_update_interval=1")),
+        Recipe::new("repair-deep", 8, "-t ext4 -b 1024 -J size=1 -N 512").written(&[
+            Content::LongNames(1000),
             Content::Entries(200),
             Content::Attributes,
+            Content::Preallocated,
         ]),
     ]
 }
 
 /// A transaction that waits in the journal: a block in free space, and one that is taken back.
-const TRANSACTION: &str =
-    concat!("jo\njw -b 8100,8101 ", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml\njw -r 8101\njc\n");
+const TRANSACTION: &str = "jo\njw -b 8100,8101 /dev/zero\njw -r 8101\njc\n";
 
 fn folded() -> Recipe {
     let mut commands = "mkdir /folded\nsif /folded flags 0x40080000\ncd /folded\n".to_owned();
@@ -115,6 +120,7 @@ fn folded() -> Recipe {
         commands.push_str(&format!("mknod Name-{number}-ÄÖÜ-Straße p\n"));
     }
     Recipe::new("repair-casefold", 6, "-t ext4 -b 1024 -J size=1 -N 512 -O casefold -E encoding=utf8")
+        .written(&[])
         .after(After::Debugfs(commands))
         .after(After::Optimise)
 }
@@ -159,12 +165,13 @@ fn surveyed(recipe: &Recipe, image: Vec<u8>) -> io::Result<Base> {
     let tree = Tree::of(&image).ok_or_else(useless)?;
     let written = u64::from(super::bytes::u32_at(&image, 1024 + 0x30));
     let survey = Survey::of_bytes(image).ok_or_else(useless)?;
+    let has_mmp = survey.structures.iter().any(|structure| structure.kind == "mmp");
     Ok(Base {
         name: recipe.name,
         survey,
         tree,
         now: written + 3600,
         mountable: OnceLock::new(),
-        reference: !recipe.mke2fs.contains("mmp"),
+        reference: !has_mmp,
     })
 }

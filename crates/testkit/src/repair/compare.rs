@@ -31,14 +31,9 @@ impl Trees<'_> {
     }
 
     fn loss_of(&self, path: &[u8], theirs: &Node) -> Option<String> {
-        let here = self.ours.nodes.get(path);
         let before = self.sound.nodes.get(path);
-        let is_as_before = |here: &Node| before.is_some_and(|before| before.difference(here).is_none());
-        if here.is_some_and(is_as_before) {
-            return None;
-        }
-        let here = here.map(|here| self.with_what_nobody_knows(here, theirs, before));
-        let what = here.as_ref().map(|here| here.difference(theirs));
+        let here = self.ours.nodes.get(path);
+        let what = here.map(|here| self.worse(here, before, theirs));
         if what == Some(None) || self.is_elsewhere(path, theirs) {
             return None;
         }
@@ -52,11 +47,8 @@ impl Trees<'_> {
     /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
     fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
         let before = self.sound.by_inode(theirs.inode).map(|(before, _)| before);
-        let same =
-            |node: &Node| self.with_what_nobody_knows(node, theirs, before).difference(theirs).is_none();
-        let as_before = |node: &Node| before.is_some_and(|before| before.difference(node).is_none());
         if let Some((node, paths)) = self.ours.by_inode(theirs.inode)
-            && (same(node) || as_before(node))
+            && self.worse(node, before, theirs).is_none()
             && paths.iter().any(|ours| self.may_stand_for(path, ours))
         {
             return true;
@@ -65,14 +57,25 @@ impl Trees<'_> {
             && (self.is_value(theirs) || self.ours.nodes.values().any(|node| node.holds_the_same(theirs)))
     }
 
-    /// Ours, with what the reference has where both may choose: attributes that are there besides, and parts of a file that are not
-    /// what they were before the damage anyway.
-    fn with_what_nobody_knows(&self, ours: &Node, theirs: &Node, before: Option<&Node>) -> Node {
-        let known = self.with_known_attributes(ours, theirs);
-        match before {
-            Some(before) if known.keeps_as_much(theirs, before) => known.holding(theirs),
-            _ => known,
+    /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
+    /// nobody has to follow the reference in what it spoils; what neither could know (attributes that are there besides, parts of a file
+    /// that are not what they were before the damage anyway) both may choose.
+    fn worse(&self, ours: &Node, before: Option<&Node>, theirs: &Node) -> Option<&'static str> {
+        let mut known = self.with_known_attributes(ours, theirs);
+        let Some(before) = before else { return known.difference(theirs) };
+        if ours.keeps_as_much(theirs, before) || ours.holds_the_same(before) {
+            known = Node { kind: theirs.kind, ..known.holding(theirs) };
         }
+        if ours.owner == before.owner {
+            known.owner = theirs.owner;
+        }
+        if ours.mode == before.mode {
+            known.mode = theirs.mode;
+        }
+        if ours.attributes == before.attributes {
+            known.attributes.clone_from(&theirs.attributes);
+        }
+        known.difference(theirs)
     }
 
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
@@ -162,6 +165,15 @@ mod tests {
         let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
         assert!(losses(&before, &after, &before).is_empty());
         assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn what_the_reference_spoils_may_stay_as_it_was() {
+        let link = |target: u64, mode: u16| [("a", Node { kind: 0o120_000, mode, ..node(12, target) })];
+        let (before, theirs) = (link(1, 0o777), link(2, 0o700));
+        assert!(losses(&before, &theirs, &link(1, 0o700)).is_empty(), "as before, and as theirs");
+        assert_eq!(losses(&before, &theirs, &link(3, 0o700)), ["content of link differs"]);
+        assert_eq!(losses(&before, &theirs, &link(1, 0o755)), ["permissions of link differs"]);
     }
 
     #[test]

@@ -22,6 +22,21 @@ pub(super) fn mend(
     dots.mend_dot_dot()
 }
 
+/// Shortens a `.` that reaches over the `..` behind it, so that the chain is followed from there.
+pub(super) fn shorten_dot(bytes: &mut [u8], nature: &Nature, block: BlockNo, findings: &mut Findings) {
+    let entry = |at: usize, name: &[u8]| {
+        let entry = Entry::at(bytes, at, nature.layout, true).ok()?;
+        let is_known = entry.header.inode != 0 && entry.header.inode <= nature.inodes_count;
+        (is_known && entry.name == name).then_some(entry.header)
+    };
+    let Some(dot) = entry(0, b".").filter(|dot| dot.rec_len > ENTRY_LEN_MIN) else { return };
+    if entry(ENTRY_LEN_MIN, b"..").is_some() && entry(dot.rec_len, b"..").is_none() {
+        let problem = Problem::new(&rows::DOT_OVERSIZED).inode(nature.inode).block(block);
+        findings.raise(problem.stored(dot.rec_len as u64));
+        EntryHeader { rec_len: ENTRY_LEN_MIN, ..dot }.store(bytes, 0, nature.layout);
+    }
+}
+
 struct Dots<'a> {
     bytes: &'a mut [u8],
     nature: &'a Nature,

@@ -433,6 +433,9 @@ pub(super) fn mend_block(
 ) -> (Option<InodeNo>, Option<usize>) {
     let rules = ChainRules { layout: nature.layout, inodes_count: nature.inodes_count, first };
     let mut broken_at = None;
+    if let Some(block) = block.filter(|_| first) {
+        dots::shorten_dot(bytes, nature, block, found);
+    }
     chain::mend(bytes, rules, &mut |place| {
         broken_at = broken_at.or(Some(place.offset));
         found.raise(break_problem(nature, block, place));

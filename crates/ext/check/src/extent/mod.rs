@@ -30,6 +30,9 @@ use problems::{
 /// A greater depth is no depth: five levels map every file.
 const DEPTH_MAX: u16 = 16;
 
+/// The last block that a file may have: its number and the number behind it have 32 bits. (The kernel refuses a file with one more.)
+pub(crate) const LAST_BLOCK: u64 = u32::MAX as u64 - 1;
+
 /// Walks the extent tree in `i_block` and mends it: the root in the subject, nodes by edits.
 /// `may_be_unwritten` says whether unwritten extents are allowed. `None` when there is no tree, and the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Option<Map> {
@@ -52,7 +55,9 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten };
-    let node = walk.entries(&root, &header, 0, u64::from(u32::MAX));
+    // An extent of a directory moves up to the others.
+    let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
+    let node = walk.entries(&root, &header, 0, end);
     if walk.subject.is_given_up {
         return None;
     }

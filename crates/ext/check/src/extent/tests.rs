@@ -41,6 +41,7 @@ fn wrong_extents_are_taken_out_one_by_one() {
         (extent(3, 2, 120), &OVERLAP),
         (extent(4, 0, 120), &LENGTH_ZERO),
         (extent(u32::MAX, 2, 120), &BEYOND_PARENT),
+        (extent(u32::MAX, 1, 120), &BEYOND_PARENT),
     ];
     for (entry, row) in cases {
         let raw = tree(mode::REGULAR, 0, &[extent(0, 4, 100), entry], 4, 0);

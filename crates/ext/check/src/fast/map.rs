@@ -12,6 +12,7 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, flags};
 
+use crate::extent::LAST_BLOCK;
 use crate::fast::claimer::{Claimer, PointerSpan};
 use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
 use crate::inode::MapRun;
@@ -217,7 +218,7 @@ impl<'a> Walk<'a> {
             item.raw.i_block[14],
             item.raw.i_block[15],
         ]));
-        let node = Node { item: index as u32, block: 0, level: depth, first, end: 1 << 32 };
+        let node = Node { item: index as u32, block: 0, level: depth, first, end: LAST_BLOCK + 1 };
         self.index_entries(node, &item.raw.i_block[12..12 + entries.min(4) * 12], nodes);
     }
 

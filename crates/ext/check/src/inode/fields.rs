@@ -123,10 +123,9 @@ pub(crate) fn imagic_flag(subject: &mut Subject<'_, '_>) {
     refuse_flag(subject, flags::IMAGIC, !imagic, &IMAGIC_WITHOUT_FEATURE);
 }
 
-/// The flag of indexed directories on something else, where it does not condemn the inode.
+/// The flag of indexed directories on something else.
 pub(crate) fn index_flag(subject: &mut Subject<'_, '_>) {
-    let other = subject.is_regular();
-    refuse_flag(subject, flags::INDEX, other, &INDEX_NOT_DIRECTORY);
+    refuse_flag(subject, flags::INDEX, !subject.is_directory(), &INDEX_NOT_DIRECTORY);
 }
 
 fn refuse_flag(subject: &mut Subject<'_, '_>, flag: u32, impossible: bool, row: &'static Row) {

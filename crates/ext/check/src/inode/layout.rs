@@ -8,6 +8,7 @@ use super::problems::{
     BOTH_FLAGS_BLOCK_MAP, BOTH_FLAGS_EXTENTS, BOTH_FLAGS_INLINE, BOTH_FLAGS_JUNK, SPECIAL_WITH_MAP_FLAGS,
 };
 use super::subject::Subject;
+use super::symlink;
 use crate::extent;
 use crate::extent::problems::{FLAG_MISSING, FLAG_ON_FAST_SYMLINK, FLAG_WITHOUT_TREE, TREE_WITHOUT_FEATURE};
 
@@ -103,6 +104,9 @@ fn has_blocks(subject: &Subject<'_, '_>) -> bool {
         return false;
     }
     if subject.is_symlink() {
+        if symlink::lies_in_inode(subject) {
+            return false;
+        }
         let short = raw.size() < I_BLOCK_LEN as u64;
         if subject.file_acl() == 0 {
             // With attribute values in inodes of their own, `i_blocks` counts theirs too.

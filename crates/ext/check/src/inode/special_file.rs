@@ -10,6 +10,7 @@ use super::problems::{
     SPECIAL_WITH_MAP_FLAGS, TREAT_AS_DIRECTORY,
 };
 use super::subject::Subject;
+use crate::extent;
 
 /// Checks a device, pipe or socket; `false` when it makes no sense and has to be cleared.
 pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> bool {
@@ -24,10 +25,11 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> bool {
         subject.raise(problem);
         return false;
     }
-    if subject.raw.has_flag(flags::INLINE_DATA) {
+    let map_flags = flags::INLINE_DATA | flags::EXTENTS;
+    if subject.raw.i_flags.get() & map_flags != 0 {
         let problem = subject.problem(&SPECIAL_WITH_MAP_FLAGS);
         subject.raise(problem);
-        subject.raw.clear_flag(flags::INLINE_DATA);
+        subject.raw.clear_flag(map_flags);
     }
     immutable(subject);
     if subject.raw.size() != 0 {
@@ -48,13 +50,13 @@ pub(crate) fn immutable(subject: &mut Subject<'_, '_>) {
     }
 }
 
-/// Some implementations leave junk behind the device number, so that alone proves nothing; together with marks that
-/// no device can be given it does.
+/// Some implementations leave junk behind the device number, so that alone proves nothing, and flags that no device can have may be all
+/// that is wrong with it. Both together prove that it was never one; so does the root of an extent tree.
 fn is_plausible(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
-    let marked = raw.i_flags.get() & (flags::IMMUTABLE | flags::APPEND) != 0;
-    let junk = (4..15).any(|index| raw.block_word(index) != 0);
-    raw.i_flags.get() & (flags::INDEX | flags::EXTENTS) == 0 && !(marked && junk)
+    let impossible = flags::INDEX | flags::EXTENTS | flags::IMMUTABLE | flags::APPEND;
+    let junk = (4..15).any(|index| raw.block_word(index) != 0) || extent::is_root(subject);
+    raw.i_flags.get() & impossible == 0 || !junk
 }
 
 /// Makes an inode a directory again whose mode says that it is something else, but whose first block holds the

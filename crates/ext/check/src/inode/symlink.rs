@@ -15,13 +15,19 @@ use super::subject::Subject;
 pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, inline: Option<u64>) -> bool {
     let length = if layout == Layout::Inline { inline } else { target_length(subject, layout, map) };
     let size = subject.raw.size();
-    if length != Some(size) || size == 0 || subject.raw.has_flag(flags::INDEX) {
+    if length != Some(size) || size == 0 {
         let problem = subject.problem(&SYMLINK_WRONG).stored(size).observed(length.unwrap_or(0));
         subject.raise(problem);
         return false;
     }
     immutable(subject);
     true
+}
+
+/// Whether there is a target in the inode as long as the size says: then there is, whatever is said about its blocks.
+pub(crate) fn lies_in_inode(subject: &Subject<'_, '_>) -> bool {
+    let encrypted = subject.raw.has_flag(flags::ENCRYPT);
+    subject.raw.size() != 0 && text_length(&subject.raw.i_block, encrypted) == Some(subject.raw.size())
 }
 
 /// The length of the target, `None` where there is no proper one.

@@ -129,7 +129,8 @@ fn special_files() {
         &[
             (|raw| raw.set_size(5), &[&SIZE_OF_SPECIAL]),
             (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
-            (|raw| raw.set_flag(flags::INDEX), &[&CHAR_DEVICE_WRONG]),
+            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(flags::EXTENTS), &[&SPECIAL_WITH_MAP_FLAGS]),
             (|raw| raw.set_flag(flags::ENCRYPT), &[&ENCRYPTION_MISSING]),
             (|raw| raw.set_block_word(5, 5), &[]),
         ],
@@ -144,6 +145,8 @@ fn special_files() {
         raw.set_flag(flags::IMMUTABLE);
         raw.set_block_word(7, 1);
         assert!(Bench::new().expect(FILE, &raw, &[row]).cleared);
+        let empty = tree(kind, 0, &[], 0, 0);
+        assert!(Bench::new().expect(FILE, &empty, &[row]).cleared, "the tree of an empty file");
     }
     let mut bench = Bench::new();
     bench.features().incompat |= incompat::INLINE_DATA;
@@ -152,6 +155,17 @@ fn special_files() {
     bench.expect(FILE, &raw, &[&SPECIAL_WITH_MAP_FLAGS]);
     raw.set_flag(flags::EXTENTS);
     bench.expect(FILE, &raw, &[&SPECIAL_WITH_MAP_FLAGS]);
+}
+
+#[test]
+fn a_short_link_with_a_wrong_count_of_blocks_keeps_its_target() {
+    let mut raw = plain_symlink(b"target");
+    raw.i_blocks_lo.set(7);
+    let inspection = Bench::new().expect(FILE, &raw, &[&SECTORS_WRONG]);
+    assert_eq!((inspection.raw().i_blocks_lo.get(), &inspection.raw().i_block[..7]), (0, &b"target\0"[..]));
+    raw.i_blocks_lo.set(0);
+    raw.set_flag(flags::EXTENTS);
+    assert!(!Bench::new().expect(FILE, &raw, &[&FLAG_ON_FAST_SYMLINK]).cleared);
 }
 
 #[test]
@@ -182,7 +196,7 @@ fn symbolic_links() {
             (|raw| raw.set_size(5), &[&SYMLINK_WRONG]),
             (|raw| raw.set_size(0), &[&SYMLINK_WRONG]),
             (|raw| raw.i_size_high.set(1), &[&SYMLINK_WRONG]),
-            (|raw| raw.set_flag(flags::INDEX), &[&SYMLINK_WRONG]),
+            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
             (|raw| raw.set_flag(flags::EXTENTS), &[&FLAG_ON_FAST_SYMLINK]),
             (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
             (|raw| raw.i_block = [b'x'; 60], &[&SYMLINK_WRONG]),

@@ -15,8 +15,8 @@ use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode, special};
 use fsmend_ext_format::quota::{
-    QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, references,
-    stored_blocks, version,
+    QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, free_lists,
+    references, stored_blocks, version,
 };
 
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -26,6 +26,9 @@ use crate::journal::draft::Draft;
 use crate::journal::map::{self, FileMap};
 use problems::{FILE_DAMAGED, INODE_NUMBER, USAGE_WRONG};
 pub use usage::{Owner, QuotaUsage, Used, bytes_of};
+
+/// A longer quota file is not read by anybody.
+const SIZE_MAX: u64 = 1 << 31;
 
 /// The inode that holds the quota of type `kind` by the superblock of `fs`; `None` when there is none, or when its
 /// number cannot be right.
@@ -165,6 +168,9 @@ impl<'d> QuotaFile<'d> {
         if raw.i_links_count.get() == 0 || raw.file_type() != mode::REGULAR {
             return Err("its inode is no regular file in use".to_owned());
         }
+        if raw.size() > SIZE_MAX {
+            return Err(format!("it has {} bytes, more than such a file can have", raw.size()));
+        }
         let map = map::read(&draft, &raw);
         Ok(QuotaFile { draft, map, blocks: raw.size() / QUOTA_BLOCK_SIZE as u64 })
     }
@@ -190,6 +196,11 @@ impl<'d> QuotaFile<'d> {
         let counted = stored_blocks(&head);
         if u64::from(counted) > self.blocks {
             return Err(format!("it counts {counted} blocks of its own, more than it has"));
+        }
+        if let Some(behind) = free_lists(&head).into_iter().find(|first| *first != 0 && *first >= counted) {
+            return Err(format!(
+                "a list of what is free in it begins in block {behind}, which it does not have"
+            ));
         }
         let mut level = BTreeSet::from([QUOTA_TREE_ROOT]);
         let mut seen = BTreeSet::new();

@@ -65,9 +65,12 @@ type Damage = fn(&mut World);
 
 #[test]
 fn damaged_files() {
-    let damages: [(&str, Damage); 7] = [
+    let damages: [(&str, Damage); 10] = [
         ("count of blocks too large", |world| world.bytes(90, 20, &[7])),
         ("count of blocks too small", |world| world.bytes(90, 20, &[5])),
+        ("free blocks outside", |world| world.bytes(90, 24, &[6])),
+        ("leaves with room outside", |world| world.bytes(90, 30, &[1])),
+        ("too long", |world| world.edit_inode(3, |raw| raw.set_size((1 << 31) + 1))),
         ("an id twice", |world| world.bytes(95, 16 + 72, &[5])),
         ("magic", |world| world.bytes(90, 0, &[0])),
         ("reference outside", |world| world.bytes(92, 0, &[77])),

@@ -16,10 +16,6 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
     }
     let inode = InodeNo(special::RESIZE);
     let Some(stored) = mender.read_inode(inode) else { return };
-    if mender.fs.geometry.reserved_gdt_blocks == 0 {
-        mender.write_inode(inode, &mut vec![0; stored.len()]);
-        return;
-    }
     let raw = RawInode::from_record(&stored);
     let Some(double) = double_indirect(mender, u64::from(raw.block_word(DOUBLE_INDIRECT))) else { return };
     write_map(mender, double);

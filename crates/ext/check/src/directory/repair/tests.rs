@@ -40,6 +40,18 @@ fn two_files_of_one_name_both_stay() {
 }
 
 #[test]
+fn a_dot_that_reaches_over_others_costs_nothing() {
+    let mut world = World::checksummed();
+    for rec_len in [24_u16, 268, 1012] {
+        world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub")]);
+        world.block(42)[4..6].copy_from_slice(&rec_len.to_le_bytes());
+        assert!(world.codes().contains(rows::DOT_OVERSIZED.code), "{rec_len}");
+        repair(&mut world);
+        assert_eq!(world.names(12), names(&[("sub", 14)]));
+    }
+}
+
+#[test]
 fn a_hole_costs_nothing_but_itself() {
     let mut world = World::plain();
     world.directory(12, 3, &[42, 0, 50], &[(12, "."), (2, ".."), (14, "sub")]);
@@ -73,8 +85,9 @@ fn files_without_a_name_go_to_lost_and_found_and_empty_ones_away() {
     let mut world = World::plain();
     world.entries(2, 40, &[(2, "."), (2, ".."), (11, "lost+found"), (12, "d")]);
     world.inode(15, mode::REGULAR, 0, 1, &[60]);
+    world.inode(16, mode::FIFO, 0, 1, &[]);
     repair(&mut world);
-    assert_eq!(world.names(11), names(&[("#15", 15)]));
+    assert_eq!(world.names(11), names(&[("#15", 15), ("#16", 16)]), "a pipe is all that it can be");
     assert_eq!(raw(&mut world, 13).i_mode.get(), 0);
 }
 
