@@ -206,7 +206,7 @@ mod tests {
         let found = || {
             let mut findings = Findings::new();
             findings.raise(problem(&allocation::GROUP_FREE_BLOCKS, 2, 9));
-            findings.raise(Problem::new(&UNRELEASED).observed(1u32));
+            findings.raise(Problem::new(&UNRELEASED).stored(7u32).observed(1u32));
             findings
         };
         let judged = judge(found(), JournalUse::Clean);

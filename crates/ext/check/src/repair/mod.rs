@@ -270,7 +270,8 @@ mod tests {
 
     #[test]
     fn of_what_later_looks_find_new_losses_are_told_and_each_once() {
-        let problem = |row: &'static Row, number| Problem::new(row).inode(InodeNo(number));
+        let problem =
+            |row: &'static Row, number| Problem::new(row).inode(InodeNo(number)).stored(1u32).observed(2u32);
         let seen = problem(&links::problems::UNATTACHED, 12);
         let mut later = Later { known: [key(&seen)].into(), ..Later::default() };
         let mut findings = fsmend_engine::Findings::new();
