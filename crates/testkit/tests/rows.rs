@@ -241,7 +241,9 @@ fn inodes_without_a_name() {
     let Some(base) = base() else { return };
     let nameless = |name: &str, row| raises(&base, &entry(&base, name).with(&base, &[("inode", 0)]), &[row]);
     nameless("of-1-bytes", "ext.inode.unattached");
-    nameless("pipe", "ext.inode.unattached-empty");
+    // A pipe holds nothing but what it is, and that is kept.
+    nameless("pipe", "ext.inode.unattached");
+    nameless("of-0-bytes", "ext.inode.unattached-empty");
 }
 
 #[test]
