@@ -46,6 +46,12 @@ pub fn run() -> io::Result<()> {
             let followed = totals.follow(cargo(&["test", "--workspace", "--no-fail-fast"]));
             followed.inspect_err(|error| eprintln!("cargo test: {error}")).unwrap_or(false)
         }),
+        step("model checker", || {
+            let model =
+                ["test", "--package", "fsmend-engine", "--features", "model", "--lib", "--", "pool", "model"];
+            let followed = totals.follow(cargo(&model));
+            followed.inspect_err(|error| eprintln!("cargo test: {error}")).unwrap_or(false)
+        }),
     ];
     clean_up();
     summarise(&steps, &missing, &skip_log);
