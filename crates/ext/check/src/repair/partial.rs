@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::RepairOptions;
 use crate::run::{self, CheckReport, Refused, check};
 use crate::superblock::repair::seal;
-use crate::{Fs, superblock};
+use crate::{Fs, journal, superblock};
 
 /// `s_state`: cleanly unmounted.
 const STATE_VALID: u16 = 1;
@@ -44,7 +44,10 @@ pub fn without(
 ) -> Result<Option<Rest>, Refused> {
     let repaired = laid(device, changes);
     let spared = spared(&repaired, options, declined)?;
-    let mut kept = marked_unclean(device, cut(changes, &spared));
+    // The journal is emptied by the rest of the repair: what it brings to the records that are left alone has to be written all the same.
+    let mut rest = within(&replayed(device, options)?, &spared);
+    rest.extend(cut(changes, &spared));
+    let mut kept = marked_unclean(device, rest);
     kept.retain(|(_, bytes)| !bytes.is_empty());
     let draft: Arc<dyn Device> = Arc::new(laid(device, &kept));
     let left = check(&draft, &options.check, progress, cancel)?;
@@ -55,6 +58,34 @@ pub fn without(
         .filter(|problem| problem.row.severity > Severity::Note)
         .all(|problem| before.contains(&key(problem)));
     Ok(is_harmless.then_some(Rest { changes: kept, left }))
+}
+
+/// What a replay of the journal writes to `device`, in the order of the blocks.
+fn replayed(device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
+    let refused = |refusal| Refused { refusal, findings: Box::default() };
+    let (check, mut findings) = (&options.check, Findings::new());
+    let settled =
+        superblock::settle(&**device, check.superblock, check.now, &mut findings).map_err(refused)?;
+    let fs = run::open(&**device, settled, check.now, &mut findings);
+    let external = check.external_journal.as_deref();
+    let journal = journal::examine(&fs, external, check.replay, check.memory / 4, &mut findings);
+    let writes = journal.map_err(refused)?.writes;
+    Ok(writes.into_iter().map(|(block, bytes)| (fs.block_offset(BlockNo(block)), bytes.into_vec())).collect())
+}
+
+/// What of `changes` lies in `spared`.
+fn within(changes: &Changes, spared: &[(u64, u64)]) -> Changes {
+    let mut parts = Vec::new();
+    for (offset, bytes) in changes {
+        for (from, until) in spared {
+            let start = from.saturating_sub(*offset).min(bytes.len() as u64) as usize;
+            let end = until.saturating_sub(*offset).min(bytes.len() as u64) as usize;
+            if start < end {
+                parts.push((offset + start as u64, bytes[start..end].to_vec()));
+            }
+        }
+    }
+    parts
 }
 
 /// What a problem is, whatever its numbers are by now.
@@ -157,6 +188,16 @@ fn marked_unclean(device: &Arc<dyn Device>, changes: Changes) -> Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_within_is_what_a_cut_takes_away() {
+        let changes = vec![(10, vec![1, 2, 3, 4]), (20, vec![5, 6])];
+        assert_eq!(within(&changes, &[]), []);
+        assert_eq!(within(&changes, &[(11, 13)]), [(11, vec![2, 3])]);
+        assert_eq!(within(&changes, &[(0, 11), (13, 21)]), [(10, vec![1]), (13, vec![4]), (20, vec![5])]);
+        assert_eq!(within(&changes, &[(0, 100)]), changes);
+        assert_eq!(within(&changes, &[(14, 20), (0, 10)]), []);
+    }
 
     #[test]
     fn changes_are_cut() {
