@@ -40,12 +40,7 @@ pub fn run(arguments: &CheckArgs) -> u8 {
 
 fn outcomes(arguments: &CheckArgs, cancel: &Arc<AtomicBool>) -> Vec<Outcome> {
     if arguments.online.online {
-        let options = CheckOptions {
-            schedule: machine::schedule(arguments.schedule, false),
-            want_all_paths: arguments.common.all || arguments.common.format == Format::Json,
-            ..options(&arguments.common, None)
-        };
-        return online::check_all(arguments, &options, cancel);
+        return online::check_all(arguments, &wanted(arguments, None), cancel);
     }
     let limit = read_limit(arguments.common.read_limit, cancel);
     let volumes = target::volumes(arguments, limit.as_ref());
@@ -98,18 +93,15 @@ fn check_all(
     cancel: &AtomicBool,
 ) -> Vec<Outcome> {
     let common = &arguments.common;
-    let schedule = machine::schedule(arguments.schedule, common.background);
+    let all = wanted(arguments, journal);
+    let schedule = all.schedule;
     let by_default = || schedule.mode.workers_by_default(machine::default_threads());
     let threads = common.threads.map_or_else(by_default, usize::from);
     let alone = common.background || schedule.mode == Mode::ResourceAware;
     let side_by_side = if alone { 1 } else { volumes.len().clamp(1, threads) };
-    let all = options(common, journal);
     let mut options = CheckOptions {
         threads: (threads / side_by_side).max(1),
         memory: all.memory / side_by_side as u64,
-        schedule,
-        meter: if arguments.stats { machine::meter } else { machine::clocks },
-        want_all_paths: common.all || common.format == Format::Json,
         ..all
     };
     let progress: Vec<Progress> =
@@ -174,7 +166,18 @@ fn take<'v>(next: &AtomicUsize, volumes: &'v [Volume]) -> (usize, Option<&'v Vol
     (at, volumes.get(at))
 }
 
-/// How to check, as the command line says.
+/// How `check` is to check, as its command line says.
+fn wanted(arguments: &CheckArgs, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
+    let common = &arguments.common;
+    CheckOptions {
+        schedule: machine::schedule(arguments.schedule, common.background),
+        meter: if arguments.stats { machine::meter } else { machine::clocks },
+        want_all_paths: common.all || common.format == Format::Json,
+        ..options(common, external_journal)
+    }
+}
+
+/// How to check, as the options say that a check and a repair have in common.
 pub fn options(common: &Common, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
     let superblock = SuperblockOptions { block: common.superblock, block_size: common.block_size };
     CheckOptions {

@@ -53,7 +53,7 @@ impl Drop for Scratch {
 
 #[test]
 fn usage_errors_exit_16() {
-    let wrong: [&[&str]; 15] = [
+    let wrong: [&[&str]; 18] = [
         &[],
         &["frobnicate"],
         &["check"],
@@ -68,6 +68,9 @@ fn usage_errors_exit_16() {
         &["check", "--block-size", "4096", "x"],
         &["check", "-b", "32768", "-B", "3000", "x"],
         &["check", "--partition", "1", "--offset", "1M", "x"],
+        &["check", "--online", "--trace", "t.json", "/"],
+        &["check", "--online", "--journal", "j", "/"],
+        &["check", "--online", "--background", "/"],
         &["explain"],
     ];
     for arguments in wrong {

@@ -11,7 +11,7 @@ pub struct OnlineArgs {
     /// Check file systems that are mounted and in use: TARGET is a mount point or its device. A view that stands still is made for it (an LVM
     /// snapshot, a reflink copy of an image, else a short freeze)
     // While it is frozen everybody waits for the check: it must not stand back behind them.
-    #[arg(long, conflicts_with_all = ["background", "read_limit", "estimate"])]
+    #[arg(long, conflicts_with_all = ["background", "read_limit", "estimate", "trace", "journal"])]
     pub online: bool,
 
     /// All mounted ext2, ext3 and ext4 file systems
