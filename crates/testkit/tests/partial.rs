@@ -9,6 +9,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::run::CheckOptions;
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::target_folder;
 use fsmend_testkit::within::{Manner, options};
@@ -19,12 +20,12 @@ const TIME: u32 = 1_700_000_123;
 
 /// An image in which inode 13 stores a wrong link count, and a transaction waits that gives inode 12 another one, and another time;
 /// with the place of the record of inode 12.
-fn image() -> Option<(Vec<u8>, usize)> {
+fn image(label: &str) -> Option<(Vec<u8>, usize)> {
     if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
         skip("repairs in part", "needs mke2fs and debugfs");
         return None;
     }
-    let folder = target_folder().join("partial");
+    let folder = target_folder().join(format!("partial-{label}"));
     fs::create_dir_all(&folder).unwrap();
     let [image, block, script] = ["image", "block", "script"].map(|name| folder.join(name));
     let _ = fs::remove_file(&image);
@@ -52,7 +53,7 @@ fn image() -> Option<(Vec<u8>, usize)> {
 
 #[test]
 fn what_the_journal_brings_to_a_declined_record_is_written() {
-    let Some((bytes, place)) = image() else { return };
+    let Some((bytes, place)) = image("declined") else { return };
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("partial", bytes.clone()));
     let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
     let (progress, cancel) = (Progress::new(), AtomicBool::new(false));
@@ -71,4 +72,15 @@ fn what_the_journal_brings_to_a_declined_record_is_written() {
     assert_eq!(one[16..20], TIME.to_le_bytes(), "the time is that of the transaction");
     assert_eq!(one[26], 5, "and so is the count, which was to be left alone");
     assert_eq!(mended[place + 256 + 26], 1, "the other inode is mended");
+}
+
+#[test]
+fn a_repair_that_ignores_a_waiting_journal_is_refused() {
+    let Some((bytes, _)) = image("refused") else { return };
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("unreplayed", bytes));
+    let check = CheckOptions { replay: false, ..options(Manner::default()) };
+    let options = RepairOptions { check, wishes: Wishes::default() };
+    let refused = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap_err();
+    assert!(refused.refusal.message.contains("journal"), "{}", refused.refusal.message);
+    assert!(!refused.refusal.way_out.is_empty());
 }
