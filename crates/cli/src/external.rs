@@ -51,9 +51,13 @@ impl Journal {
     /// The journal that goes with `plan`, if one does; at the place that the user `named`, or else where it was. Refuses one that is
     /// another one, that is in use, or that somebody has written to since, unless `force` says that it does not matter.
     pub fn of(plan: &Plan, named: Option<&Path>, force: bool) -> Result<Option<Journal>, String> {
-        let text: Json = serde_json::from_str(plan.text()).unwrap_or_default();
-        let Some(told) = text.get("journal").filter(|told| !told.is_null()) else { return Ok(None) };
         let damaged = || "the plan is damaged".to_owned();
+        // To take what cannot be read for no journal would leave one that is replayed over the repair.
+        let text: Json = match plan.text() {
+            "" => Json::Null,
+            text => serde_json::from_str(text).map_err(|_| damaged())?,
+        };
+        let Some(told) = text.get("journal").filter(|told| !told.is_null()) else { return Ok(None) };
         let path = named.map(PathBuf::from).or_else(|| told["device"].as_str().map(PathBuf::from));
         let path = path.ok_or_else(damaged)?;
         let writes =
