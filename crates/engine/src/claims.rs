@@ -110,11 +110,19 @@ impl SharedBitmap {
         words_of(start, count, self.len).any(|(index, mask)| self.load_word(index) & mask != 0)
     }
 
-    /// Bits around `bit`, `bit` among them, that are all clear: as many whole words of them on both sides as are clear, up to
-    /// `words_max` on each side. Empty if a bit of its own word is set.
+    /// Bits around `bit`, `bit` among them, that are all clear: its whole page, where nobody has touched that, or else as many
+    /// whole words on both sides as are clear, up to `words_max` on each side. Empty if a bit of its own word is set.
     pub fn clear_around(&self, bit: u64, words_max: u64) -> Range<u64> {
         let own = bit / 64;
-        if bit >= self.len || self.load_word(own) != 0 {
+        if bit >= self.len {
+            return 0..0;
+        }
+        let page = bit / BITS_PER_PAGE;
+        if self.pages.get(page as usize).is_some_and(|page| page.get().is_none()) {
+            // Nobody ever set a bit of this page: there is nothing to look through.
+            return page * BITS_PER_PAGE..((page + 1) * BITS_PER_PAGE).min(self.len);
+        }
+        if self.load_word(own) != 0 {
             return 0..0;
         }
         let last = self.len.div_ceil(64);
@@ -282,6 +290,15 @@ mod tests {
         assert_eq!(bitmap.clear_around(999, 100), 640..1000);
         assert_eq!(bitmap.clear_around(0, 100), 0..128);
         assert_eq!(bitmap.clear_around(1000, 100), 0..0);
+    }
+
+    #[test]
+    fn pages_that_nobody_touched_are_clear_as_a_whole() {
+        let bitmap = SharedBitmap::new(3 * BITS_PER_PAGE - 100);
+        bitmap.set_word(0, 1);
+        assert_eq!(bitmap.clear_around(BITS_PER_PAGE + 7, 1), BITS_PER_PAGE..2 * BITS_PER_PAGE);
+        assert_eq!(bitmap.clear_around(2 * BITS_PER_PAGE, 1), 2 * BITS_PER_PAGE..3 * BITS_PER_PAGE - 100);
+        assert_eq!(bitmap.clear_around(0, 1), 0..0);
     }
 
     #[test]
