@@ -11,6 +11,7 @@ pub mod image;
 pub mod oracle;
 pub mod process;
 pub mod repair;
+pub mod rext3;
 pub mod within;
 
 use std::path::PathBuf;

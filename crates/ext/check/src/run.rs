@@ -26,6 +26,7 @@ pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
 use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
+use crate::region::Regions;
 use crate::repair::{self, Remains, Wishes};
 use crate::resize_inode::ResizeInode;
 use crate::scan::{STAGES, Scan, ScanOutcome, StageCost, take_census};
@@ -301,7 +302,8 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     if !has_mmp_place {
         superblock.s_mmp_block = 0.into();
     }
-    Fs { device, superblock, geometry, groups, metadata, now, crowd: Default::default() }
+    let regions = Regions::of(&geometry, &groups);
+    Fs { device, superblock, geometry, groups, metadata, now, crowd: Default::default(), regions }
 }
 
 /// The facts of a run: inodes and claims.

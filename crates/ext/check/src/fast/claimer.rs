@@ -77,6 +77,7 @@ impl<'a> Claimer<'a> {
                 self.claims.withdraw(start, count);
                 self.metadata.any(start, count)
             }
+            WalkMode::Look => self.metadata.any(start, count),
         };
     }
 
@@ -91,6 +92,7 @@ impl<'a> Claimer<'a> {
                 self.claims.withdraw_word(self.word, self.mask);
                 hits_metadata()
             }
+            WalkMode::Look => hits_metadata(),
         };
         self.mask = 0;
     }

@@ -137,8 +137,9 @@ impl ScanOutcome {
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);
-        self.non_contiguous +=
-            u64::from(is_short(fs, blocks) && is_scattered(&inspection.runs, map_blocks_in_line(inspection)));
+        self.non_contiguous += u64::from(
+            is_short(fs, blocks) && is_scattered(&inspection.runs, map_blocks_in_line(fs, inspection)),
+        );
         if inspection.kind == Kind::Regular && inspection.raw().size() >= LARGE_FILE {
             self.first_large_file = first_of(self.first_large_file, Some(inode));
         }
@@ -210,8 +211,8 @@ pub(super) fn is_short(fs: &Fs<'_>, blocks: u64) -> bool {
 }
 
 /// The blocks of a map that stand in line with the data: indirect blocks do, nodes of extent trees do not.
-pub(super) fn map_blocks_in_line(inspection: &Inspection) -> &[u64] {
-    if inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
+pub(super) fn map_blocks_in_line<'i>(fs: &Fs<'_>, inspection: &'i Inspection) -> &'i [u64] {
+    if fs.regions.exist() || inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
 }
 
 /// Whether the blocks of a file, with those of its map that stand in line with them, do not lie in one piece.
