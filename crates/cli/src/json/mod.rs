@@ -190,7 +190,7 @@ fn value(operand: &Value) -> Json {
 }
 
 fn summary(summary: &Summary) -> Json {
-    json!({
+    let mut told = json!({
         "kind": summary.kind,
         "label": summary.label,
         "uuid": summary.uuid,
@@ -204,7 +204,11 @@ fn summary(summary: &Summary) -> Json {
         "blocks_total": summary.blocks_total,
         "journal": summary.journal.word(),
         "superblock": {"block": summary.superblock, "backup": summary.superblock_is_backup},
-    })
+    });
+    if let (Some((used, all)), Some(fields)) = (summary.metadata_regions, told.as_object_mut()) {
+        fields.insert("metadata_regions".to_owned(), json!({"blocks_used": used, "blocks_total": all}));
+    }
+    told
 }
 
 fn estimate_json(estimate: &Estimate) -> Json {

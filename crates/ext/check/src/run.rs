@@ -400,7 +400,7 @@ fn check_settled(
     let is_damaged = findings.is_damaged() || !edits.is_empty();
     let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
-    let summary = summary::counts(fs, &totals, non_contiguous);
+    let summary = summary::counts(fs, &cross.claims, &totals, non_contiguous);
     let CrossCheck { inodes, claims, mut remains, .. } = cross;
     remains.edits = edits;
     remains.features = superblock::repair::missing_features(&findings);

@@ -25,8 +25,6 @@ pub const HEADER_SIZE: usize = 8;
 pub const TAIL_SIZE: usize = 32;
 /// The file type byte of the tail, which looks like a free record.
 pub const TAIL_TYPE: u8 = 0xDF;
-/// Bytes of a region that mkfs makes when nothing else is asked for.
-pub const REGION_BYTES_DEFAULT: u32 = 2 << 20;
 /// Most levels of indirection.
 pub const LEVELS_MAX: u8 = 3;
 /// Blocks that the inode itself points to.
@@ -41,6 +39,12 @@ const ALLOWED: Features = Features {
         | ro_compat::EXTRA_ISIZE
         | ro_compat::DIR_NLINK,
 };
+
+/// Blocks of a region that mkfs makes when nothing else is asked for: a 64th of a group, 2 MiB where blocks have 4 KiB and groups
+/// are as large as they can be.
+pub fn region_blocks_default(blocks_per_group: u32) -> u32 {
+    (blocks_per_group / 64).max(1)
+}
 
 /// What of `features` a rext3 cannot have.
 pub fn excluded(features: Features) -> Features {
@@ -206,6 +210,7 @@ mod tests {
     fn largest_files() {
         let blocks = [1024, 2048, 4096].map(file_blocks_max);
         assert_eq!(blocks, [16_451_846, 132_911_622, 1_068_508_166]);
+        assert_eq!([8, 8192, 16_384, 32_768].map(region_blocks_default), [1, 128, 256, 512]);
     }
 
     #[test]

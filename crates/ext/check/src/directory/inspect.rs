@@ -191,7 +191,10 @@ impl<'a> Inspector<'a> {
             self.findings.raise(problem);
             self.empty_block(logical);
             let parent = (logical == 0).then_some(InodeNo(special::ROOT));
-            self.edit(block, &leaf::empty(&self.nature, parent));
+            let mut empty = leaf::empty(&self.nature, parent);
+            let end = leaf::capacity(&self.nature);
+            self.seal_tail(&mut empty, (logical, end), true, block);
+            self.edit(block, &empty);
             return;
         };
         let before = self.keeps.then(|| bytes.clone());

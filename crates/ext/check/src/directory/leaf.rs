@@ -91,6 +91,7 @@ pub(super) fn empty(nature: &Nature, parent: Option<InodeNo>) -> Vec<u8> {
             );
         }
     }
+    put_tail(&mut block, nature, end, 0);
     if let Some(seed) = nature.checksum_seed {
         checksum::seal_directory_leaf(seed, &mut block);
     }

@@ -108,13 +108,16 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     blocks: u64,
-    data_blocks: u64,
-    written_end: u64,
-    suspect: bool,
+    /// Blocks of data, or of names.
+    pub data_blocks: u64,
+    /// The block of the file behind the last written one.
+    pub written_end: u64,
+    /// Whether something about it asks for inspection.
+    pub suspect: bool,
     /// Whether there is a gap within one node, or between a node and the first block below it.
-    gap: bool,
+    pub gap: bool,
     /// The lowest and the highest block in line.
-    reach: Option<(u64, u64)>,
+    pub reach: Option<(u64, u64)>,
     /// The map in pieces, kept for directories only.
     pub runs: Vec<MapRun>,
 }

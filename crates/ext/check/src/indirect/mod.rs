@@ -143,6 +143,7 @@ impl Walk {
         };
         let is_inside = fs.regions.contain(block.0);
         if !is_inside && !fs.metadata.get(block.0) {
+            self.map.rebuild = true;
             let problem = subject.problem(&region::MAP_OUTSIDE).block(block);
             subject.raise(problem);
         }
@@ -152,14 +153,18 @@ impl Walk {
             return Backpointer::Right;
         }
         let is_intact = header.is_right(seed, block);
+        // Of a block that was written to the wrong place, neither fits.
+        let is_strange = header.inode != right.inode && header.check != right.check;
         let problem = match is_intact {
             true if header.inode == subject.inode => {
                 subject.problem(&region::LEVEL_WRONG).stored(u64::from(header.level)).observed(levels)
             }
-            true => subject.problem(&region::BACKPOINTER_WRONG).stored(header.inode.0),
-            false => subject.problem(&region::HEADER_DAMAGED).stored(header.inode.0),
+            _ if is_intact || is_strange => {
+                subject.problem(&region::BACKPOINTER_WRONG).stored(header.inode.0)
+            }
+            _ => subject.problem(&region::HEADER_DAMAGED).stored(header.inode.0),
         };
-        let is_foreign = is_intact || !is_inside || DirectoryTail::parse(bytes).is_some();
+        let is_foreign = is_intact || is_strange || !is_inside || DirectoryTail::parse(bytes).is_some();
         if is_foreign {
             self.refuse(subject, problem.block(block));
             return Backpointer::Foreign;
@@ -203,6 +208,7 @@ impl Walk {
             return self.refuse(subject, problem);
         }
         subject.raise(problem);
+        self.map.rebuild = true;
         true
     }
 

@@ -9,10 +9,12 @@
 //! | `mod.rs` | where the regions are |
 //! | `facts.rs` | what the scan keeps of files and indirect blocks |
 //! | `crosscheck.rs` | the comparison of both, file by file |
+//! | `repair.rs` | what a repair has to do for them |
 
-//pub mod crosscheck;
-//pub mod facts;
+pub mod crosscheck;
+pub mod facts;
 pub mod problems;
+pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
@@ -91,9 +93,10 @@ impl Regions {
         }
     }
 
-    /// Blocks in all regions that no static metadata take, and how many of them are in `used`.
+    /// How many blocks of all regions are in `used`, and how many there are.
     pub fn fullness(&self, used: &SharedBitmap) -> (u64, u64) {
-        let blocks = || self.ranges.iter().flat_map(|range| range.start.0..range.end());
-        (blocks().count() as u64, blocks().filter(|block| used.get(*block)).count() as u64)
+        let blocks = self.ranges.iter().flat_map(|range| range.start.0..range.end());
+        let all = self.ranges.iter().map(|range| range.count).sum();
+        (blocks.filter(|block| used.get(*block)).count() as u64, all)
     }
 }

@@ -13,6 +13,16 @@ problem_rows! {
         peers: [],
     }
 
+    /// Attributes inside: regions are for indirect blocks and directory blocks.
+    ATTRIBUTES_INSIDE = "ext.region.attributes-inside" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode} has its attribute block at {stored}, inside an indirect region",
+        meaning: "Indirect regions hold indirect blocks and directory blocks, never attributes. The pointer is damaged.",
+        repair: "The pointer is cleared.",
+        loss: "The extended attributes of the file that stood in that block.",
+        peers: [],
+    }
+
     /// Map outside: indirect blocks lie in regions only.
     MAP_OUTSIDE = "ext.region.map-outside" {
         severity: Major, evidence: Local, preen: false,
@@ -33,11 +43,11 @@ problem_rows! {
         peers: [],
     }
 
-    /// Backpointer wrong: the indirect block is another file's.
+    /// Backpointer wrong: the indirect block is another file's, or belongs to another place.
     BACKPOINTER_WRONG = "ext.region.backpointer-wrong" {
         severity: Major, evidence: Local, preen: false,
         message: "{block}, an indirect block of {inode}, says that it is one of inode {stored}",
-        meaning: "The pointer to it is damaged or stale: the block is intact and another file's, or was.",
+        meaning: "The pointer to it is damaged or stale, and the block is another file's, or was; or another block was written to its place.",
         repair: "The pointer is cleared: the file gets a hole there.",
         loss: "The blocks of the file that were mapped there, if any.",
         peers: [],

@@ -141,6 +141,7 @@ impl Mender<'_> {
         journal::repair::mend(self);
         orphan::repair::mend(self);
         quota::repair::mend(self);
+        crate::region::repair::seal_directories(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
         true

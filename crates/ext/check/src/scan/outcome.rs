@@ -14,6 +14,7 @@ use crate::Fs;
 use crate::fast::ledger::Pending;
 use crate::inode::{Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
+use crate::region::facts::RegionFacts;
 
 /// An owner in the sums for quota.
 const QUOTA_BYTES: u64 = 96;
@@ -48,6 +49,8 @@ pub struct ScanOutcome {
     pub non_contiguous: u64,
     /// The first large file that was inspected. Those that the fast path proves innocent have the feature they need.
     pub first_large_file: Option<InodeNo>,
+    /// What is kept of regions until all of them have been read.
+    pub(super) regions: RegionFacts,
     /// Work and bytes per stage.
     pub costs: [StageCost; 3],
 }
@@ -90,7 +93,8 @@ impl ScanOutcome {
             self.suspect_directories.len() + self.revised.len() + self.value_holders.len(),
         ) + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
             + self.quota.owners() as u64 * QUOTA_BYTES
-            + self.findings.edit_bytes_held())
+            + self.findings.edit_bytes_held()
+            + self.regions.bytes_held())
     }
 
     pub(super) fn absorb(&mut self, other: ScanOutcome) {

@@ -157,6 +157,9 @@ fn put_entries(block: &mut [u8], count_offset: usize, limit: usize, entries: &[I
 }
 
 fn seal(nature: &Nature, block: &mut [u8], count_offset: usize) {
+    // Of an index block, the last bytes are nobody's: there is always room.
+    let end = block.len() - leaf::tail_len(nature);
+    leaf::put_tail(block, nature, end, 0);
     if let Some(seed) = nature.checksum_seed {
         checksum::seal_htree(seed, block, count_offset);
     }
