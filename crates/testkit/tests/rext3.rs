@@ -412,3 +412,26 @@ fn what_was_put_on_the_wrong_side_moves() {
         assert!(after.block(place)[start..end] == contents[start..end], "{wanted}: nothing is lost");
     }
 }
+
+#[test]
+fn a_directory_that_is_written_anew_gets_an_index() {
+    const DIR_INDEX: u32 = 0x20;
+    const INDEX_FLAG: u32 = 0x1000;
+    let mut image = build(Shape::default());
+    let compat = image.word(1024 + 0x5C);
+    image.set_word(1024 + 0x5C, compat | DIR_INDEX);
+    assert_eq!(codes(&image).len(), 0);
+    let at = image.pointer_at(MANY, 3);
+    image.set_word(at, 0);
+    expect(&image, &["ext.directory.hole"]);
+    let mut repaired = Image { bytes: sound_after_repair(&image), ..image };
+    let flags = repaired.word(repaired.inode_at(MANY) + 0x20);
+    assert_eq!(flags & INDEX_FLAG, INDEX_FLAG);
+    // The limit of the root leaves room for the tail.
+    let root = u64::from(repaired.word(repaired.pointer_at(MANY, 0)));
+    assert_eq!(repaired.block(root)[32..34], ((1024u16 - 32 - 32) / 8).to_le_bytes());
+    // What is wrong in an index block is told, too.
+    let at = repaired.at(root) + 40;
+    repaired.bytes[at] ^= 2;
+    expect(&repaired, &["ext.region.tail-checksum"]);
+}

@@ -415,5 +415,7 @@ pub(super) fn nature() -> super::nature::Nature {
         levels_max: 2,
         is_huge: false,
         checksum_seed: Some(9),
+        index_tail: fsmend_ext_format::htree::INDEX_TAIL_LEN,
+        tail_generation: None,
     }
 }

@@ -66,14 +66,19 @@ fn the_end_of_a_file_by_its_last_pointers() {
     assert_eq!(end(&file, facts.of(FILE), POINTERS), Some(3090 + 1));
     let tree = tree(&file, &facts, &regions(), POINTERS).unwrap();
     assert_eq!((tree.end, tree.data_blocks, tree.map_blocks), (3091, 12 + 3 * 1022 + 13, 5));
-    let sparse = FileFact { trees: [0, 0, 40], ..file };
+    let with = |trees| {
+        let mut other = file;
+        other.trees = trees;
+        other
+    };
+    let sparse = with([0, 0, 40]);
     add(&mut facts, 40, 3, (1, 5), &[41]);
     add(&mut facts, 41, 2, (1, 6), &[42]);
     add(&mut facts, 42, 1, (1, 7), &[]);
     let first = 12 + 1022 + 1022 * 1022;
     assert_eq!(end(&sparse, facts.of(FILE), POINTERS), Some(first + 5 * 1022 * 1022 + 6 * 1022 + 7 + 1));
-    assert_eq!(end(&FileFact { trees: [0; 3], ..file }, &[], POINTERS), Some(12));
-    assert_eq!(end(&FileFact { trees: [0, 99, 0], ..file }, facts.of(FILE), POINTERS), None);
+    assert_eq!(end(&with([0; 3]), &[], POINTERS), Some(12));
+    assert_eq!(end(&with([0, 99, 0]), facts.of(FILE), POINTERS), None);
 }
 
 /// Figure 7: a single indirect block at 3, a double one at 6, with two below it at 7 and 10.
