@@ -23,7 +23,7 @@ pub struct Image {
     fill: Fill,
     /// What is wanted of it.
     pub targets: Targets,
-    /// Made and measured only when it is asked for by name: it takes many minutes.
+    /// Made and measured only when it is asked for by name: it takes many minutes, or only `bench repair` wants it.
     pub on_demand: bool,
 }
 
@@ -109,6 +109,16 @@ pub fn all() -> Vec<Image> {
                 populate::Tree { fan: vec![1000, 99], entries: INODES_IN_USE * 10 - 234 - INODES_OF_MKE2FS },
                 populate::Files::Empty,
             ),
+            targets: Targets { warm: 15.0, cold: 6.0 },
+            on_demand: true,
+        },
+        Image {
+            name: "files50k",
+            what: "50 011 inodes in use, 1 % directories, ext4 defaults, 1 GB",
+            size: 1 << 30,
+            kind: "ext4",
+            inode_ratio: 16384,
+            fill: Fill::Tree(populate::Tree { fan: vec![50, 9], entries: 50_000 }, populate::Files::Written),
             targets: Targets { warm: 15.0, cold: 6.0 },
             on_demand: true,
         },

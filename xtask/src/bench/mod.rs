@@ -2,6 +2,7 @@
 
 mod aged;
 mod check;
+mod contest;
 mod curve;
 mod estimate;
 mod floor;
@@ -58,6 +59,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether the image called `name` is to be measured.
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == name)
+    }
+
     fn parse(words: &[&str]) -> io::Result<Self> {
         let mut options = Options { cache: PathBuf::new(), runs: RUNS_MIN, build: true, only: None };
         let mut cache = None;
