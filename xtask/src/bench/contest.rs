@@ -72,6 +72,8 @@ impl Times {
     /// How it ended, in two words.
     pub fn end(&self) -> String {
         match self.ended {
+            // That is how the shell tells of a signal.
+            Some(Ended::Code(137)) => "killed after 60 s".to_owned(),
             Some(Ended::Code(code)) => format!("exit {code}"),
             Some(Ended::Signal) => "crashed".to_owned(),
             Some(Ended::TimedOut) => "hung".to_owned(),

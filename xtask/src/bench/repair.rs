@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use fsmend_testkit::damage::Survey;
 use fsmend_testkit::host::find_program;
 use fsmend_testkit::process::Ended;
-use fsmend_testkit::repair::{Case, Depth, bases, broken_bytes, bytes_case, judge_case};
+use fsmend_testkit::repair::{Case, Depth, bases, broken_bytes, bytes_case, judge_case, write_sparse};
 
 use super::contest::{Contest, Times};
 use super::{Options, images, one_damage, report};
@@ -117,6 +117,9 @@ fn measure(
     image: &[u8],
     judgement: String,
 ) -> io::Result<Row> {
+    if let Some(folder) = &options.keep {
+        write_sparse(&folder.join(format!("{name}-{bytes}.img")), image)?;
+    }
     let pieces = Pieces::of(image);
     let (mut check, mut repair) = (Contest::default(), Contest::default());
     for _ in 0..options.runs {

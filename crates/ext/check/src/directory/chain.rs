@@ -166,36 +166,45 @@ fn astray(
 /// Where sound records with names that can be begin that lead to the end of the block. Found out once, when it is first asked for: mending
 /// goes from the start to the end, and what lies behind the broken record stays as it is until the mending gets there (but when it is moved up).
 #[derive(Default)]
-struct SoundPlaces(OnceCell<Vec<Option<usize>>>);
+struct SoundPlaces(OnceCell<Vec<u32>>);
+
+/// No place.
+const NOWHERE: u32 = u32::MAX;
 
 impl SoundPlaces {
     /// The first of them from `start` on.
     fn from(&self, bytes: &[u8], rules: ChainRules, start: usize) -> Option<usize> {
         let nearest = self.0.get_or_init(|| nearest_sound(bytes, rules));
-        nearest.get(start.div_ceil(4)).copied().flatten()
+        nearest.get(start.div_ceil(4)).filter(|place| **place != NOWHERE).map(|place| *place as usize)
     }
 }
 
 /// For every fourth byte: the first place there or behind from which sound records lead to the end.
-fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<Option<usize>> {
-    let places = bytes.len() / 4;
-    let mut nearest = vec![None; places];
-    let mut next = None;
+fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
+    let mut nearest = vec![NOWHERE; bytes.len() / 4];
+    let mut next = NOWHERE;
     // From the last place to the first: where a record leads to is known by then.
-    for place in (0..places).rev() {
+    for place in (0..nearest.len()).rev() {
         let at = 4 * place;
-        let leads = Entry::at(bytes, at, rules.layout, rules.first && at == ENTRY_LEN_MIN).is_ok_and(|entry| {
-            let end = at + entry.header.rec_len;
-            let name_can_be = !entry.name.is_empty() && !entry.name.contains(&0);
-            (end == bytes.len() || nearest.get(end / 4) == Some(&Some(end)))
-                && (entry.header.inode == 0 || entry.header.inode <= rules.inodes_count && name_can_be)
-        });
-        if leads {
-            next = Some(at);
+        let Some(header) = EntryHeader::at(bytes, at, rules.layout) else { continue };
+        let end = at + header.rec_len;
+        // Nearly all places lead nowhere, so that this is asked first.
+        let leads_on = end == bytes.len() || nearest.get(end / 4) == Some(&(end as u32));
+        if leads_on && is_plausible(bytes, rules, at) {
+            next = at as u32;
         }
         nearest[place] = next;
     }
     nearest
+}
+
+/// Whether a sound record is at `at`, free or with a name that can be.
+fn is_plausible(bytes: &[u8], rules: ChainRules, at: usize) -> bool {
+    let is_dot_dot = rules.first && at == ENTRY_LEN_MIN;
+    Entry::at(bytes, at, rules.layout, is_dot_dot).is_ok_and(|entry| {
+        let name_can_be = !entry.name.is_empty() && !entry.name.contains(&0);
+        entry.header.inode == 0 || entry.header.inode <= rules.inodes_count && name_can_be
+    })
 }
 
 /// How many bytes the run of bare headers at `offset` takes. (They are removed at once: moving the rest of the block up
