@@ -10,6 +10,8 @@ use fsmend_testkit::process::{Ended, Limits, run_limited};
 
 /// A run that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// What takes more seconds than this is done once.
+const SLOW: f64 = 10.0;
 /// Runs a program, and has the shell write down what it took: seconds by the clock, of the program itself, of the kernel for it.
 const TIMED: &str =
     r#"TIMEFORMAT="%3R %3U %3S"; file=$1; shift; { time "$@" >&3 2>&4; } 3>&1 4>&2 2>"$file""#;
@@ -57,6 +59,11 @@ impl Times {
         median(&self.wall)
     }
 
+    /// Whether it takes so long that nobody wants it done again and again.
+    pub fn is_slow(&self) -> bool {
+        self.wall() > SLOW
+    }
+
     /// Median of the seconds of processor time. It comes in whole milliseconds, and nothing takes none.
     pub fn cpu(&self) -> f64 {
         median(&self.cpu).max(1e-3)
@@ -66,6 +73,9 @@ impl Times {
     pub fn cell(&self) -> String {
         let ms = |seconds: Option<&f64>| seconds.map_or(0.0, |seconds| seconds * 1e3);
         let (first, last) = (ms(self.wall.first()), ms(self.wall.last()));
+        if self.wall.len() == 1 {
+            return format!("{:.0}; {last:.0} (once)", self.cpu() * 1e3);
+        }
         format!("{:.0}; {:.0} ({first:.0} to {last:.0})", self.cpu() * 1e3, self.wall() * 1e3)
     }
 
@@ -73,7 +83,7 @@ impl Times {
     pub fn end(&self) -> String {
         match self.ended {
             // That is how the shell tells of a signal.
-            Some(Ended::Code(137)) => "killed after 60 s".to_owned(),
+            Some(Ended::Code(137)) => "killed after 20 s of processor time".to_owned(),
             Some(Ended::Code(code)) => format!("exit {code}"),
             Some(Ended::Signal) => "crashed".to_owned(),
             Some(Ended::TimedOut) => "hung".to_owned(),
