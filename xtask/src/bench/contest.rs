@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use fsmend_testkit::process::{Ended, Limits, run_limited};
 
-/// A run that takes longer is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Nobody waits longer for a run.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// What takes more seconds than this is done once.
 const SLOW: f64 = 10.0;
-/// Runs a program, and has the shell write down what it took: seconds by the clock, of the program itself, of the kernel for it.
+/// Runs a program, and has the shell write down what it took: seconds by the clock, of the program itself, of the kernel for it. After twenty
+/// seconds of processor time it is killed: the shell alone could be, and the program would go on.
 const TIMED: &str =
-    r#"TIMEFORMAT="%3R %3U %3S"; file=$1; shift; { time "$@" >&3 2>&4; } 3>&1 4>&2 2>"$file""#;
+    r#"ulimit -t 20; TIMEFORMAT="%3R %3U %3S"; file=$1; shift; { time "$@" >&3 2>&4; } 3>&1 4>&2 2>"$file""#;
 
 /// What several runs of one program took, and how they ended.
 #[derive(Default)]
@@ -82,6 +83,8 @@ impl Times {
     /// How it ended, in two words.
     pub fn end(&self) -> String {
         match self.ended {
+            // That is how the shell tells of a signal.
+            Some(Ended::Code(137)) => "killed after 20 s of processor time".to_owned(),
             // That is how the shell tells of a signal.
             Some(Ended::Code(137)) => "killed after 20 s of processor time".to_owned(),
             Some(Ended::Code(code)) => format!("exit {code}"),
