@@ -85,8 +85,6 @@ impl Times {
         match self.ended {
             // That is how the shell tells of a signal.
             Some(Ended::Code(137)) => "killed after 20 s of processor time".to_owned(),
-            // That is how the shell tells of a signal.
-            Some(Ended::Code(137)) => "killed after 20 s of processor time".to_owned(),
             Some(Ended::Code(code)) => format!("exit {code}"),
             Some(Ended::Signal) => "crashed".to_owned(),
             Some(Ended::TimedOut) => "hung".to_owned(),
