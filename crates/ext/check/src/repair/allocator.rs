@@ -42,13 +42,11 @@ impl Mender<'_> {
         let claimed = self.claims.claimed();
         let (mut at, mut run) = (start, 0);
         while at < end {
-            // The claimed ones up to the end of the word are left out at once.
-            let taken = (claimed.load_word(at / 64) >> (at % 64)).trailing_ones();
-            if taken > 0 {
-                (at, run) = (at + u64::from(taken), 0);
+            if at.is_multiple_of(64) && claimed.load_word(at / 64) == u64::MAX {
+                (at, run) = (at + 64, 0);
                 continue;
             }
-            run = if self.is_bad(at) { 0 } else { run + 1 };
+            run = if self.is_takeable(at) { run + 1 } else { 0 };
             at += 1;
             if run == units {
                 return Some(at - units);
@@ -57,12 +55,12 @@ impl Mender<'_> {
         None
     }
 
-    /// Whether there is a bad block in the unit.
-    fn is_bad(&self, unit: u64) -> bool {
+    fn is_takeable(&self, unit: u64) -> bool {
         let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
         let bad = &self.remains.bad_blocks;
         let from = bad.partition_point(|block| *block < unit * unit_blocks);
-        bad.get(from).is_some_and(|block| *block < (unit + 1) * unit_blocks)
+        !self.claims.claimed().get(unit)
+            && bad.get(from).is_none_or(|block| *block >= (unit + 1) * unit_blocks)
     }
 
     /// Gives `count` blocks from `start` back.
