@@ -24,6 +24,7 @@ mod partition;
 mod plan;
 pub mod priority;
 mod qcow2;
+mod remembered;
 mod salvage;
 mod slice;
 #[cfg(any(test, feature = "testing"))]
@@ -55,6 +56,7 @@ pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
 pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};
 pub use qcow2::Qcow2Device;
+pub use remembered::Remembered;
 pub use salvage::salvage;
 pub use slice::Slice;
 pub use write::{
