@@ -36,8 +36,9 @@ use std::sync::Arc;
 
 pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
-    Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, create_log, end_write_test,
-    find_logs, find_open_log, inspect_log, is_write_test, recover, undo,
+    Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
+    end_write_test, find_logs, find_open_log, inspect_log, is_write_test, overtaken_write_test, recover,
+    undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};
