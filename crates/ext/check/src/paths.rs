@@ -21,7 +21,7 @@ const PATH_BYTES: u64 = 1024;
 const NAMELESS: [&Row; 3] = [&UNCONNECTED, &UNATTACHED, &UNATTACHED_EMPTY];
 /// Memory for the former names of one of those, and for looking for them.
 const FORMER_BYTES: u64 = 2048;
-const SEARCH_BYTES: u64 = 1 << 20;
+const SEARCH_BYTES: u64 = 4 << 20;
 
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.

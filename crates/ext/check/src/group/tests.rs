@@ -100,7 +100,7 @@ fn an_inode_table_that_no_descriptor_knows_is_found_by_its_inodes() {
         }
         let mut desc = image.desc(GroupNo(0));
         let place = u64::from(desc.bg_inode_table_lo.get());
-        desc.bg_inode_table_lo = 1.into();
+        desc.bg_inode_table_lo = 9999.into();
         image.put_desc(GroupNo(0), desc, true);
         let (groups, found) = image.load();
         // One half of a checksum may be right by chance.
