@@ -18,7 +18,7 @@ use fsmend_testkit::target_folder;
 const BLOCK: usize = 1024;
 const LETTERS: [&str; 9] = ["a", "bb", "ccc", "dddd", "eeeee", "f", "gg", "hhh", "iiii"];
 
-/// An image of `/home/ann/letters` with letters and a folder, `/home/ann/note`, and `/many` with directories and files in several
+/// An image of `/people/ann/letters` with letters and a folder, `/people/ann/note`, and `/many` with directories and files in several
 /// blocks; deleted when this goes.
 struct Image(std::path::PathBuf);
 
@@ -36,11 +36,11 @@ impl Image {
         }
         let path = target_folder().join(format!("former-{name}-{}.img", std::process::id()));
         let tree = path.with_extension("tree");
-        fs::create_dir_all(tree.join("home/ann/letters/old")).unwrap();
+        fs::create_dir_all(tree.join("people/ann/letters/old")).unwrap();
         for letter in LETTERS {
-            fs::write(tree.join("home/ann/letters").join(letter), letter).unwrap();
+            fs::write(tree.join("people/ann/letters").join(letter), letter).unwrap();
         }
-        fs::write(tree.join("home/ann/note"), "note").unwrap();
+        fs::write(tree.join("people/ann/note"), "note").unwrap();
         for number in 0..40 {
             fs::create_dir_all(tree.join(format!("many/a-directory-of-number-{number}"))).unwrap();
             fs::write(tree.join(format!("many/file-of-number-{number}")), "x").unwrap();
@@ -125,9 +125,9 @@ const EXT4: &str = "-t ext4 -b 1024 -O metadata_csum";
 
 /// The inodes of all letters with their paths, and where the entries of their directory stand.
 fn letters(image: &Image) -> (BTreeMap<u32, String>, u64) {
-    let path = |letter: &&str| format!("/home/ann/letters/{letter}");
-    let letters = LETTERS.iter().map(path).chain(["/home/ann/letters/old".to_owned()]);
-    (letters.map(|path| (image.inode(&path), path)).collect(), image.block("/home/ann/letters"))
+    let path = |letter: &&str| format!("/people/ann/letters/{letter}");
+    let letters = LETTERS.iter().map(path).chain(["/people/ann/letters/old".to_owned()]);
+    (letters.map(|path| (image.inode(&path), path)).collect(), image.block("/people/ann/letters"))
 }
 
 /// All of `expected` are told by `witness`, in `block`, and nothing else is.
@@ -147,7 +147,7 @@ fn names_in_a_lost_directory() {
     for (number, mke2fs) in [EXT4, "-t ext2 -b 1024", "-t ext3 -b 2048 -O ^filetype"].iter().enumerate() {
         let Some(image) = Image::new(&format!("lost-{number}"), mke2fs) else { return };
         let (expected, block) = letters(&image);
-        image.debugfs(&["clri /home/ann/letters"]);
+        image.debugfs(&["clri /people/ann/letters"]);
         expect(&image, &expected, Witness::Entry, Some(block));
     }
 }
@@ -156,8 +156,8 @@ fn names_in_a_lost_directory() {
 fn names_in_a_lost_directory_within_a_lost_directory() {
     let Some(image) = Image::new("nested", EXT4) else { return };
     let (mut expected, _) = letters(&image);
-    expected.insert(image.inode("/home/ann/note"), "/home/ann/note".to_owned());
-    image.debugfs(&["clri /home/ann/letters", "clri /home/ann"]);
+    expected.insert(image.inode("/people/ann/note"), "/people/ann/note".to_owned());
+    image.debugfs(&["clri /people/ann/letters", "clri /people/ann"]);
     expect(&image, &expected, Witness::Entry, None);
 }
 
@@ -165,7 +165,7 @@ fn names_in_a_lost_directory_within_a_lost_directory() {
 fn names_in_what_is_no_directory_any_more() {
     let Some(image) = Image::new("mode", EXT4) else { return };
     let (expected, block) = letters(&image);
-    image.debugfs(&["sif /home/ann/letters mode 0100644"]);
+    image.debugfs(&["sif /people/ann/letters mode 0100644"]);
     expect(&image, &expected, Witness::Entry, Some(block));
 }
 
@@ -211,7 +211,7 @@ fn names_behind_damage_in_a_block() {
 fn names_of_deleted_entries() {
     for (number, mke2fs) in [EXT4, "-t ext4 -b 1024 -I 256 -O inline_data"].iter().enumerate() {
         let Some(image) = Image::new(&format!("deleted-{number}"), mke2fs) else { return };
-        let paths = ["/home/ann/note", "/home/ann/letters/old", "/home/ann/letters/gg"];
+        let paths = ["/people/ann/note", "/people/ann/letters/old", "/people/ann/letters/gg"];
         let expected = paths.map(|path| (image.inode(path), path.to_owned())).into();
         image.debugfs(&paths.map(|path| format!("unlink {path}")).each_ref().map(String::as_str));
         expect(&image, &expected, Witness::DeletedEntry, None);
@@ -234,20 +234,20 @@ fn names_in_older_copies_in_the_journal() {
 #[test]
 fn a_parent_entry_tells_the_place() {
     let Some(image) = Image::new("parent", "-t ext2 -b 1024") else { return };
-    let (inode, block) = (image.inode("/home/ann/letters"), image.block("/home/ann"));
+    let (inode, block) = (image.inode("/people/ann/letters"), image.block("/people/ann"));
     image.patch(|bytes| {
         let records = &mut bytes[block as usize * BLOCK..][..BLOCK];
         records[24..].fill(0);
         records[16..18].copy_from_slice(&(BLOCK as u16 - 12).to_le_bytes());
     });
-    expect(&image, &[(inode, "/home/ann".to_owned())].into(), Witness::ParentEntry, None);
+    expect(&image, &[(inode, "/people/ann".to_owned())].into(), Witness::ParentEntry, None);
 }
 
 #[test]
 fn what_is_empty_is_told_before_it_is_freed() {
     let Some(image) = Image::new("empty", EXT4) else { return };
-    image.debugfs(&["write /dev/null /home/empty"]);
-    let inode = image.inode("/home/empty");
-    image.debugfs(&["unlink /home/empty"]);
-    expect(&image, &[(inode, "/home/empty".to_owned())].into(), Witness::DeletedEntry, None);
+    image.debugfs(&["write /dev/null /people/empty"]);
+    let inode = image.inode("/people/empty");
+    image.debugfs(&["unlink /people/empty"]);
+    expect(&image, &[(inode, "/people/empty".to_owned())].into(), Witness::DeletedEntry, None);
 }
