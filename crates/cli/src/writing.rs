@@ -365,6 +365,8 @@ fn save_beside(log: &Path, blocks: &[(u64, Vec<u8>)]) -> io::Result<PathBuf> {
             file.write_all_at(bytes, *at)?;
         }
         file.sync_all()?;
+        // The log goes only once the file's name will survive a power cut, too.
+        place.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())?;
         return Ok(place);
     }
     Err(io::Error::from(io::ErrorKind::AlreadyExists))

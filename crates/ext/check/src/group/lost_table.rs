@@ -65,9 +65,9 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The first block of the table of `group`, if it is found. `others` are the descriptors of all groups, with places that may be wrong; what is in
-    /// `occupied` belongs to others, but for what belongs to this table. Without `scans` only likely
-    /// places are looked at.
+    /// The first block of the table of `group`, if it is found. `others` are the descriptors of all groups, with places that may be
+    /// wrong; what is in `occupied` belongs to others, but for what belongs to this table. Without `scans` only likely places are
+    /// looked at.
     pub(super) fn find(
         &mut self,
         group: GroupNo,

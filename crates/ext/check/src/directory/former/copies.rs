@@ -1,6 +1,7 @@
 //! Blocks that hold entries and that no directory leads to: those of lost directories, and older copies in the journal.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::checksum::{directory_leaf, has_leaf_tail, inode_seed};
@@ -16,7 +17,7 @@ use crate::journal::map;
 /// Blocks that are read of each kind at most: what nothing owns, the journal, lost directories.
 const READS_MAX: u64 = 16_384;
 /// `eh_depth` in `i_block`.
-const EXTENT_DEPTH: std::ops::Range<usize> = 6..8;
+const EXTENT_DEPTH: Range<usize> = 6..8;
 /// Bytes of `i_block` that name data blocks, in a map without extents.
 const DIRECT_BYTES: usize = 12 * 4;
 
@@ -89,7 +90,7 @@ pub(super) fn journaled(fs: &Fs<'_>, found: &mut BTreeSet<Copy>) {
 /// Blocks of `directories` that will be none after the repair, as far as their records alone still tell them. (Deeper maps would take
 /// reads without end where many records are nonsense; what they lead to is owned by nobody, and found as that.)
 pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut BTreeSet<Copy>) {
-    let mut left = READS_MAX;
+    let (mut left, draft) = (READS_MAX, Draft::new(fs));
     for inode in directories {
         let Some(Ok(record)) = fs.read_inode(*inode) else { continue };
         let mut raw = RawInode::from_record(&record);
@@ -103,7 +104,7 @@ pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut 
         if !raw.has_flag(flags::EXTENTS) {
             raw.i_block[DIRECT_BYTES..].fill(0);
         }
-        let runs = map::read(&Draft::new(fs), &raw).runs;
+        let runs = map::read(&draft, &raw).runs;
         let mut blocks = runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|at| run.physical + at));
         let is_own = |block: u64| {
             let bytes = fs.read_block(BlockNo(block)).ok()?;
