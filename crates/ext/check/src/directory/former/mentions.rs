@@ -32,7 +32,7 @@ pub(super) fn visit<'b>(
     for (at, entry) in Entries::new(bytes, layout, first).map_while(Result::ok).enumerate() {
         let is_dot = first && at < 2;
         if entry.header.inode != 0 && !is_dot {
-            read(bytes, entry.offset, layout, fits).into_iter().for_each(|mention| visit(mention));
+            read(bytes, entry.offset, layout, fits).into_iter().for_each(&mut *visit);
         }
         let own = layout.needed_len(usize::from(entry.header.name_len).max(1), is_dot);
         // What is left of a longer name may reach beyond the record that was put over its beginning.

@@ -171,8 +171,9 @@ impl Search<'_> {
                 let block = BlockNo(run.physical.saturating_add(within));
                 let Ok(bytes) = self.fs.read_block(block) else { continue };
                 let first = run.logical == 0 && within == 0;
-                let holds_index = nature.index_flag && is_index_node(&bytes, nature.layout);
-                if !holds_index && !(first && is_index_root(&bytes, nature.layout)) {
+                let is_node = nature.index_flag && is_index_node(&bytes, nature.layout);
+                let is_root = first && is_index_root(&bytes, nature.layout);
+                if !is_node && !is_root {
                     let end = entries_len(&bytes, self.fs.geometry.features);
                     let place = (inode, Some(block));
                     self.search_block(&bytes[..end], (nature.layout, first), place, wanted, found);
