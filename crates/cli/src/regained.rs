@@ -80,6 +80,8 @@ impl Regained {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use fsmend_base::BlockNo;
     use fsmend_engine::{Findings, Witness};
 
