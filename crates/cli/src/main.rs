@@ -20,6 +20,7 @@ mod numbers;
 mod online;
 mod outcome;
 mod output;
+mod regained;
 mod repair;
 mod style;
 mod target;

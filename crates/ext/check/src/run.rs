@@ -397,6 +397,7 @@ fn check_settled(
     let edits = findings.take_edits();
     let is_damaged = findings.is_damaged() || !edits.is_empty();
     let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
+    let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &totals, non_contiguous);
     let CrossCheck { inodes, claims, mut remains, .. } = cross;

@@ -18,11 +18,13 @@
 //! | `lost_found.rs` | `lost+found` |
 //! | `repair/` | what takes the facts of everything: directories written anew, the tree |
 //! | `paths.rs` | names and paths for reports |
+//! | `former/` | what something without a name was called before |
 
 mod chain;
 mod dots;
 mod encryption;
 mod entry;
+pub(crate) mod former;
 mod hashing;
 mod index;
 mod inline;

@@ -1,6 +1,7 @@
 //! The journal: its inode, its superblock, its transactions; and its replay in memory.
 
 mod changes;
+pub(crate) mod copies;
 pub(crate) mod draft;
 pub(crate) mod extents;
 mod external;
