@@ -74,8 +74,12 @@ mod tests {
     }
 
     fn settled_at(entries: &[(u32, u32, u64)]) -> Vec<Option<u32>> {
-        let extent =
-            |&(logical, count, physical): &(u32, u32, u64)| Extent { logical, count, physical, unwritten: false };
+        let extent = |&(logical, count, physical): &(u32, u32, u64)| Extent {
+            logical,
+            count,
+            physical,
+            unwritten: false,
+        };
         settle(&entries.iter().map(extent).collect::<Vec<_>>(), |extent| extent.count > 0)
     }
 

@@ -119,6 +119,13 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
     true
 }
 
+/// Whether `i_blocks` says that so many blocks are in use.
+pub(crate) fn tells(subject: &Subject<'_, '_>, blocks: u64) -> bool {
+    let in_blocks = subject.has_ro_compat(ro_compat::HUGE_FILE) && subject.raw.has_flag(flags::HUGE_FILE);
+    let unit = if in_blocks { 1 } else { subject.block_size() / 512 };
+    !subject.fs.geometry.hurd && blocks.checked_mul(unit) == Some(sectors(subject))
+}
+
 /// `i_blocks` as it stands, in its own unit.
 fn sectors(subject: &Subject<'_, '_>) -> u64 {
     let high = if subject.has_ro_compat(ro_compat::HUGE_FILE) { subject.raw.i_blocks_high.get() } else { 0 };

@@ -63,8 +63,9 @@ pub(crate) fn find<'d>(
 
 /// Whether what the first block of the log holds can be read, and is no part of a journal.
 fn is_another_file(log: &Log<'_>) -> bool {
-    log.read(log.head)
-        .is_ok_and(|block| RawJournalSuperblock::of(&block).is_none_or(|raw| !raw.s_header.is_journal_block()))
+    log.read(log.head).is_ok_and(|block| {
+        RawJournalSuperblock::of(&block).is_none_or(|raw| !raw.s_header.is_journal_block())
+    })
 }
 
 /// Writes into the record of the journal what its copy knows, and into the superblock which inode that is.

@@ -48,6 +48,15 @@ problem_rows! {
         loss: "This attribute, whose name or value is wrong anyhow.",
         peers: [0x010054],
     }
+    /// The name of an attribute is shorter than its length.
+    NAME_WITH_ZERO = "ext.xattr.name-with-zero" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the name of extended attribute {name} of {inode} ends before its length of {stored:byte:bytes}",
+        meaning: "A name is as long as the entry says and holds no zero byte; the kernel refuses all attributes beside one that does, and a file whose data are kept there. The length was overwritten.",
+        repair: "The length is set to what there is of the name.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// An attribute block cannot be read.
     BLOCK_UNREADABLE = "ext.xattr.block-unreadable" {
         severity: Major, evidence: Local, preen: false,

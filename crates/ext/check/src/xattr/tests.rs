@@ -115,6 +115,24 @@ fn a_wrong_hash_costs_one_attribute() {
 }
 
 #[test]
+fn a_name_ends_where_its_first_zero_stands() {
+    let mut record = record_with(&two()[..1]);
+    let len = record[AREA_AT + 4];
+    for longer in [len + 1, len + 17] {
+        record[AREA_AT + 4] = longer;
+        assert_eq!(expect_plain(&mut record, &[&problems::NAME_WITH_ZERO]).entries, 1);
+        assert_eq!(record[AREA_AT + 4], len);
+        assert_eq!(expect_plain(&mut record, &[]).entries, 1);
+    }
+    let mut block = block_with(BLOCK, &two()[..1]);
+    let sound = block.clone();
+    block[32] += 17;
+    seal(BLOCK, &mut block);
+    assert_eq!(expect_block(&mut block, &[&problems::NAME_WITH_ZERO]).entries, 1);
+    assert_eq!(block[32..64], sound[32..64]);
+}
+
+#[test]
 fn an_area_that_loses_all_its_attributes_is_empty() {
     let mut record = record_with(&two()[..1]);
     record[HASH] ^= 1;
