@@ -57,7 +57,8 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
     let last = last_block(subject, &root, &header);
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, last };
+    let blocks = blocks_of_only_leaf(subject, &header);
+    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, last, blocks };
     // An extent of a directory moves up to the others.
     let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
     let node = walk.entries(&root, &header, 0, end);
@@ -88,9 +89,20 @@ fn last_block(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> 
         end.checked_sub(u64::from(last.logical)).filter(|room| (1..u64::from(last.count)).contains(room))?;
     let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
     let attributes = u64::from(subject.file_acl() != 0);
-    let is_told = size::tells(subject, before + room + attributes)
+    let is_told = size::told(subject) == Some(before + room + attributes)
         && others.iter().all(|extent| extent.logical_end() <= end);
     is_told.then(|| end - 1)
+}
+
+/// How many blocks the extents of the tree have together, if the space in use is right. Only where one leaf holds all of them.
+fn blocks_of_only_leaf(subject: &Subject<'_, '_>, header: &ExtentHeader) -> Option<u64> {
+    let nodes = match (header.depth, header.entries) {
+        (0, _) => 0,
+        (1, 1) => 1,
+        _ => return None,
+    };
+    let attributes = u64::from(subject.file_acl() != 0);
+    size::told(subject)?.checked_sub(nodes + attributes).filter(|_| subject.fs.geometry.cluster_blocks == 1)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no
@@ -124,6 +136,8 @@ struct Walk<'s, 'a, 'd> {
     may_be_unwritten: bool,
     /// The last block of the file, where its last extent is known to be too long.
     last: Option<u64>,
+    /// How many blocks the only leaf maps, as the space in use says.
+    blocks: Option<u64>,
 }
 
 /// What is left of the entries of a node.
@@ -274,7 +288,10 @@ impl Walk<'_, '_, '_> {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
         let listed: Vec<Extent> = extents(node, header).collect();
-        let settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
+        let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
+        if let Some(blocks) = self.blocks {
+            order::fit(&listed, &mut settled, blocks);
+        }
         for ((extent, raw), length) in listed.into_iter().zip(raw_entries(node, header)).zip(settled) {
             let Some(fitting) = self.cut(extent, length, floor).filter(|extent| {
                 let problem = self.judge(extent, floor, end);

@@ -35,6 +35,25 @@ pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Ve
     lengths
 }
 
+/// Where one entry alone was cut, and what the others leave of `blocks`, the space that all of them have together, is even less than its
+/// room: that is its length.
+pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64) {
+    let is_cut =
+        |(entry, length): &(&Extent, &mut Option<u32>)| length.is_none_or(|length| length < entry.count);
+    let others: u64 = entries
+        .iter()
+        .zip(lengths.iter())
+        .filter(|(entry, length)| **length == Some(entry.count))
+        .map(|(entry, _)| u64::from(entry.count))
+        .sum();
+    let mut cut = entries.iter().zip(lengths).filter(is_cut);
+    if let (Some((_, Some(length))), None) = (cut.next(), cut.next())
+        && let Some(left) = blocks.checked_sub(others).filter(|left| (1..u64::from(*length)).contains(left))
+    {
+        *length = left as u32;
+    }
+}
+
 /// Where entries start on the disk, ascending.
 fn starts_on_disk(candidates: &[usize], entries: &[Extent]) -> Vec<u64> {
     let mut starts: Vec<u64> =
@@ -109,6 +128,19 @@ mod tests {
         assert_eq!(settled_at(&one), [Some(4), Some(4), Some(4)], "over its neighbour in both");
         let twice = [(0, 4, 100), (0, 4, 102)];
         assert_eq!(settled_at(&twice), [Some(4), Some(4)], "nothing would be left of the first");
+    }
+
+    #[test]
+    fn the_space_in_use_tells_the_length_of_an_entry_that_is_cut() {
+        let extent = |(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        let entries = [(0, 4), (8, 6660), (16, 4), (24, 4)].map(extent);
+        let fitted = |blocks| {
+            let mut lengths = settle(&entries, |_| true);
+            fit(&entries, &mut lengths, blocks);
+            lengths[1]
+        };
+        assert_eq!((fitted(16), fitted(20), fitted(24)), (Some(4), Some(8), Some(8)));
+        assert_eq!((fitted(12), fitted(3)), (Some(8), Some(8)), "what leaves it nothing is wrong itself");
     }
 
     #[test]

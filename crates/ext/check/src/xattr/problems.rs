@@ -192,6 +192,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x040005],
     }
+    /// A value inode has more links than one.
+    VALUE_INODE_LINKS = "ext.xattr.value-inode-links" {
+        severity: Minor, evidence: Local, preen: true,
+        message: "{inode} holds an attribute value and stores a link count of {stored} instead of 1",
+        meaning: "An inode that holds a large attribute value has no name. Its link count is always 1; how many attributes refer to it stands elsewhere.",
+        repair: "The count is set to 1.",
+        loss: "Nothing.",
+        peers: [0x040002],
+    }
     /// An inode has the flag of value inodes, but holds nobody's value.
     VALUE_INODE_SPURIOUS = "ext.xattr.value-inode-spurious" {
         severity: Minor, evidence: Cross, preen: true,

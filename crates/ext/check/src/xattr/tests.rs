@@ -337,6 +337,18 @@ fn value_inodes_need_their_feature() {
 }
 
 #[test]
+fn a_value_inode_has_one_link() {
+    let mut holder = holder_record(2);
+    edit(&mut holder, |inode| inode.i_links_count.set(38));
+    let mut findings = Findings::new();
+    let mends = check_value_inodes([(HOLDER, RawInode::from_record(&holder))], |_| 2, &mut findings);
+    assert_eq!(
+        (mends, raised(&findings)),
+        (vec![(HOLDER, ValueMend::Link)], codes(&[&problems::VALUE_INODE_LINKS]))
+    );
+}
+
+#[test]
 fn references_of_value_inodes() {
     let inode = RawInode::from_record(&holder_record(2));
     let judge = |references: u64| {
