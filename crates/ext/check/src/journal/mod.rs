@@ -168,7 +168,12 @@ impl Examination<'_, '_> {
             Loaded::NotAJournal => self.drop_journal(&SUPERBLOCK_MISSING, ""),
             Loaded::Damaged(why) => self.reset(log, why),
             // No newer program writes such numbers, so nothing can be said about what the log holds.
-            loaded if loaded.is_rubbish() && log.internal && self.has_journal() && replay => {
+            loaded
+                if loaded.is_rubbish()
+                    && log.internal
+                    && self.has_journal()
+                    && (replay || self.is_at_rest()) =>
+            {
                 self.reset(log, "it names features or a version that make no sense");
             }
             // The file system was left cleanly: nothing in the journal is needed, whatever its format is. A check does not judge what it
