@@ -35,7 +35,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
   bench repair-fields
                  damage every field of every structure, repair and judge; goes on where it was interrupted
-                 (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples)";
+                 (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples,
+                 --bytes FIRST..END: the block fuzzer with these seeds instead)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
