@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use fsmend_device::{WritableDevice, WritableMemory};
 use fsmend_ext_driver::mkfs::Kind;
-use fsmend_ext_driver::{Ext, MountOptions};
+use fsmend_ext_driver::{Ext, MountError, MountOptions};
 use fsmend_testkit::driver::crash::Sweep;
-use fsmend_testkit::driver::snapshot::{difference, of_driver, of_kernel};
+use fsmend_testkit::driver::snapshot::{Snapshot, difference, of_driver, of_kernel};
 use fsmend_testkit::driver::workload::Workload;
 use fsmend_testkit::driver::{BASES, Base, NOW, complaint, keep};
 use fsmend_testkit::host::{LoopMount, is_root, skip};
+use fsmend_testkit::image::{Built, Recipe, build, matrix};
 use fsmend_testkit::repair::Scratch;
 use fsmend_vfs::{FileSystem, Time};
 
@@ -125,4 +126,98 @@ fn a_power_cut_leaves_what_was_after_some_operation() {
             }
         }
     }
+}
+
+/// Images that the kernel, mke2fs and debugfs make, with every feature: a sample, or all of them.
+fn foreign_recipes() -> impl Iterator<Item = Recipe> {
+    let every = if std::env::var_os("FSMEND_DRIVER_MATRIX").is_some() { 1 } else { 6 };
+    let recipes = matrix::all().into_iter();
+    let word = std::env::var("FSMEND_MATRIX").unwrap_or_default();
+    recipes
+        .filter(move |recipe| {
+            recipe.size <= 128 << 20 && recipe.journal.is_none() && recipe.name.contains(&word)
+        })
+        .step_by(every)
+}
+
+fn kernel_view(image: &[u8]) -> Option<Snapshot> {
+    if !is_root() {
+        skip("driver", "only the superuser may mount images");
+        return None;
+    }
+    let file = Scratch::with(image).unwrap();
+    let point = std::path::PathBuf::from(format!("{}.mnt", file.path().display()));
+    let mount = LoopMount::new(file.path(), &point, "ext4", "ro").ok()?;
+    let seen = of_kernel(mount.path());
+    mount.unmount().unwrap();
+    Some(seen.unwrap())
+}
+
+#[test]
+fn what_others_made_is_read_and_changed() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let (mut written, mut refused) = (0, Vec::new());
+    for recipe in foreign_recipes() {
+        let name = recipe.name;
+        let image = match build(&recipe).unwrap() {
+            Built::Image(path) => std::fs::read(path).unwrap(),
+            Built::Skipped(why) => {
+                skip(name, &why);
+                continue;
+            }
+        };
+        let theirs = kernel_view(&image);
+        let device = Arc::new(WritableMemory::new(name, image.clone()));
+        let as_device = || Arc::clone(&device) as Arc<dyn WritableDevice>;
+        let mut reader = match Ext::mount(as_device(), MountOptions::read_only(Time::at(now))) {
+            Ok(reader) => reader,
+            Err(MountError::Features(names)) => {
+                assert!(!names.is_empty(), "{name}");
+                refused.push((name, names));
+                continue;
+            }
+            Err(error) => panic!("{name}: {error}"),
+        };
+        let before =
+            of_driver(&mut reader).unwrap_or_else(|error| panic!("{name}: {error}, {:?}", reader.trouble()));
+        if let Some(theirs) = theirs {
+            assert_eq!(difference(&before, &theirs), None, "{name}, seen by the kernel");
+        }
+        reader.unmount(Time::at(now)).unwrap();
+        assert!(device.bytes() == image, "{name}: reading has changed something");
+        let mut fs = match Ext::mount(as_device(), MountOptions::new(Time::at(now))) {
+            Ok(fs) => fs,
+            Err(MountError::ReadOnlyFeatures(names)) => {
+                assert!(!names.is_empty(), "{name}");
+                refused.push((name, names));
+                continue;
+            }
+            Err(error) => panic!("{name}: {error}"),
+        };
+        let has_unwritten = fs_has_extents(&image);
+        let mut work = Workload::in_folder(&mut fs, b"work of ours", 5, has_unwritten, now).unwrap();
+        for step in 0..400 {
+            work.step().unwrap_or_else(|what| panic!("{name}, step {step}: {what}"));
+        }
+        work.release_all().unwrap();
+        work.compare().unwrap_or_else(|what| panic!("{name}: {what}"));
+        let end = work.clock;
+        let mut after = of_driver(&mut fs).unwrap();
+        fs.unmount(Time::at(end)).unwrap();
+        assert_sound(name, &device.bytes(), end);
+        if let Some(theirs) = kernel_view(&device.bytes()) {
+            assert_eq!(difference(&after, &theirs), None, "{name}, changed, seen by the kernel");
+        }
+        after.retain(|path, _| !path.starts_with(b"/work of ours") && path != b"/");
+        let mut before = before;
+        before.remove(&b"/"[..]);
+        assert_eq!(difference(&before, &after), None, "{name}: what was there before");
+        written += 1;
+    }
+    assert!(written > 5 || !is_root(), "only {written} images were written");
+    println!("{written} images were written, {refused:?} could only be read or not even that");
+}
+
+fn fs_has_extents(image: &[u8]) -> bool {
+    u32::from_le_bytes([image[1120], image[1121], image[1122], image[1123]]) & 0x40 != 0
 }
