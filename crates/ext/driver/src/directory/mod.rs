@@ -64,8 +64,9 @@ impl Volume {
         }
     }
 
+    /// Blocks of a directory: no more than the file system has, whatever its length says.
     fn directory_blocks(&self, directory: &Inode) -> u64 {
-        directory.raw.size() / u64::from(self.geometry.block_size)
+        (directory.raw.size() / u64::from(self.geometry.block_size)).min(self.geometry.blocks_count)
     }
 
     /// Whether the directory has an index that counts.
