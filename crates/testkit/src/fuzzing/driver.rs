@@ -137,3 +137,25 @@ fn look_at(fs: &mut Ext, inode: InodeNo) {
         let _ = fs.getxattr(inode, name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_image_can_be_lived_in() {
+        let mount = |image: Vec<u8>| {
+            let device = Arc::new(WritableMemory::new("fuzz", image)) as Arc<dyn WritableDevice>;
+            Ext::mount(device, MountOptions::new(Time::at(NOW))).unwrap()
+        };
+        let mut fs = mount(ours().unwrap());
+        assert!(fs.lookup(fs.root(), b"folder").is_ok());
+        live_in(&mut fs);
+        if base().is_some() {
+            // Nothing is put over the structure that is chosen.
+            let mut fs = mount(over_any(&[0; 4]).unwrap());
+            assert!(fs.lookup(fs.root(), b"small").is_ok());
+        }
+    }
+}
