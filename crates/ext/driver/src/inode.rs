@@ -135,7 +135,7 @@ impl Inode {
 
     /// What the contents of a file in its inode would take: whoever sees no blocks at all takes it for a hole.
     fn inline_sectors(&self) -> u64 {
-        if self.has_inline_data() { self.raw.size().div_ceil(512) } else { 0 }
+        if self.has_inline_data() && self.is_regular() { self.raw.size().div_ceil(512) } else { 0 }
     }
 
     /// The device number of a device node: the old form in the first word, or the new one in the second.
