@@ -3,6 +3,7 @@
 pub mod contents;
 pub mod crash;
 pub mod damage;
+pub mod driver;
 pub mod fsmend;
 pub mod fuzzing;
 pub mod host;
