@@ -178,6 +178,7 @@ mod tests {
 
     use std::time::Duration;
 
+    use fsmend_base::SeededRandom;
     use fsmend_device::{BatchReader, MemoryDevice, ReadBackend, Request};
 
     use super::*;
@@ -190,7 +191,11 @@ mod tests {
     }
 
     fn scattered_blocks() -> Vec<Request> {
-        (0..LEN as u64).step_by(301 * 4096).map(|offset| Request { offset, len: 4096 }).collect()
+        let mut random = SeededRandom::new(5);
+        let mut blocks: Vec<u64> = (0..64).map(|_| random.next_u64() % (LEN as u64 / 4096)).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks.into_iter().map(|block| Request { offset: block * 4096, len: 4096 }).collect()
     }
 
     #[test]
