@@ -12,6 +12,7 @@ mod layout;
 mod measure;
 mod neighbour;
 mod one_damage;
+mod paper;
 mod populate;
 mod repair;
 mod repair_fields;
@@ -32,12 +33,13 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
+        ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, neighbour, repair, repair-fields",
+            "expected `bench` and what: images, check, estimate, neighbour, paper, repair, repair-fields, scaling",
         )),
     }
 }
