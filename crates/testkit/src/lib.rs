@@ -4,6 +4,7 @@ pub mod conformance;
 pub mod contents;
 pub mod crash;
 pub mod damage;
+pub mod driver;
 pub mod fsmend;
 pub mod fuzzing;
 pub mod host;
