@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fsmend_device::{WritableDevice, WritableMemory};
 use fsmend_ext_driver::mkfs::Kind;
 use fsmend_ext_driver::{Ext, MountOptions};
+use fsmend_testkit::driver::crash::Sweep;
 use fsmend_testkit::driver::snapshot::{difference, of_driver, of_kernel};
 use fsmend_testkit::driver::workload::Workload;
 use fsmend_testkit::driver::{BASES, Base, NOW, complaint, keep};
@@ -94,4 +95,34 @@ fn random_work(base: &Base, seed: u64) {
     let theirs = of_kernel(mount.path());
     mount.unmount().unwrap();
     assert_eq!(difference(&after, &theirs.unwrap()), None, "{name}, seen by the kernel");
+}
+
+/// Small images with the smallest journal, so that it is full now and then.
+const CRASH_BASES: &[Base] = &[
+    Base { bytes: 8 << 20, ..BASES[2] },
+    Base { bytes: 8 << 20, ..BASES[4] },
+    Base { bytes: 24 << 20, ..BASES[5] },
+];
+
+#[test]
+fn a_power_cut_leaves_what_was_after_some_operation() {
+    let all = std::env::var_os("FSMEND_DRIVER_CUTS").is_some();
+    for base in CRASH_BASES.iter().filter(|base| wanted(base)) {
+        for seed in seeds() {
+            let sweep = Sweep::new(*base, seed, 900).unwrap();
+            let requests = sweep.requests().unwrap();
+            assert!(requests > 300, "{requests} requests");
+            // A step that is prime to everything in sight, so that cuts fall everywhere.
+            let stride = if all { 1 } else { requests / 60 + 1 };
+            for cut in (seed % stride..requests).step_by(stride as usize) {
+                let again = (cut % 3 == 0).then_some(cut % 11);
+                if let Err(what) = sweep.run(cut, again) {
+                    panic!(
+                        "{} with seed {seed}, cut {cut} of {requests}, again {again:?}: {what}",
+                        base.name
+                    );
+                }
+            }
+        }
+    }
 }

@@ -145,8 +145,13 @@ fn read_superblock(device: &dyn WritableDevice) -> Result<RawSuperblock, MountEr
     RawSuperblock::read_from_bytes(&bytes).map_err(|_| MountError::Corrupt("no superblock".into()))
 }
 
+/// Whether the checksum of a superblock is right, if it has to have one.
+fn has_right_sum(superblock: &RawSuperblock) -> bool {
+    !superblock.features().metadata_csum() || fsmend_ext_format::checksum::superblock(superblock).is_right()
+}
+
 impl Volume {
-    /// Reads the superblock and the descriptors; nothing is replayed or written yet.
+    /// Reads the superblock, whose checksum is for others to judge; nothing is replayed or written yet.
     pub fn open(
         device: Arc<dyn WritableDevice>,
         policy: Box<dyn Policy>,
@@ -155,9 +160,6 @@ impl Volume {
     ) -> Result<Volume, MountError> {
         let raw = read_superblock(&*device)?;
         let geometry = Geometry::from_superblock(&raw, device.len()).map_err(MountError::Superblock)?;
-        if geometry.features.metadata_csum() && !fsmend_ext_format::checksum::superblock(&raw).is_right() {
-            return Err(MountError::Corrupt("the superblock has a wrong checksum".into()));
-        }
         let blocks_on_device = device.len() / u64::from(geometry.block_size);
         if geometry.blocks_count > blocks_on_device {
             return Err(MountError::Corrupt("the file system is larger than its device".into()));
@@ -210,12 +212,15 @@ impl Volume {
     /// Mounts what lies on `device`.
     pub fn mount(device: Arc<dyn WritableDevice>, options: MountOptions) -> Result<Volume, MountError> {
         let MountOptions { read_only, policy, cache_bytes, now } = options;
-        let features = read_superblock(&*device)?.features();
-        check_features(features, read_only)?;
+        let first = read_superblock(&*device)?;
+        check_features(first.features(), read_only)?;
         let mut volume = Volume::open(Arc::clone(&device), policy, cache_bytes, now)?;
-        volume.prepare_journal(read_only)?;
+        volume.prepare_journal(read_only, !has_right_sum(&first))?;
         // The journal may have brought another superblock.
         let raw = volume.superblock().map_err(|error| volume.why(error))?;
+        if !has_right_sum(&raw) {
+            return Err(MountError::Corrupt("the superblock has a wrong checksum".into()));
+        }
         let geometry = Geometry::from_superblock(&raw, device.len()).map_err(MountError::Superblock)?;
         if geometry.group_count != volume.geometry.group_count {
             return Err(MountError::Corrupt("the journal changes the size of the file system".into()));
@@ -226,10 +231,11 @@ impl Volume {
         Ok(volume)
     }
 
-    fn prepare_journal(&mut self, read_only: bool) -> Result<(), MountError> {
+    /// A superblock of two sectors may have been cut in two by a crash (`is_torn`); then a good one is in the log.
+    fn prepare_journal(&mut self, read_only: bool, is_torn: bool) -> Result<(), MountError> {
         let features = self.geometry.features;
         let raw = self.superblock().map_err(|error| self.why(error))?;
-        let needs_recovery = features.has_incompat(incompat::RECOVER);
+        let needs_recovery = features.has_incompat(incompat::RECOVER) || is_torn;
         if !features.has_compat(compat::HAS_JOURNAL) {
             return Ok(());
         }
@@ -258,7 +264,8 @@ impl Volume {
             })
             .collect();
         let mut log = Log::open(&mut self.store, pieces, block_size)?;
-        if needs_recovery || log.is_dirty() {
+        // Without the flag, everything is home already, whatever the log says.
+        if needs_recovery {
             let blocks = log.replay(&mut self.store)?;
             self.store.drop_cache();
             if read_only {
@@ -300,11 +307,10 @@ impl Volume {
         if has_log {
             self.geometry.features.incompat |= incompat::RECOVER;
         }
-        // Whoever finds the file system after a crash has to know that there is something to be replayed.
-        let (block, _) = self.superblock_place();
-        let bytes = self.store.get(block)?;
-        self.store.write_blocks([(block, &bytes)].into_iter())?;
-        self.store.sync()?;
+        // Whoever finds the file system after a crash has to know that there is something to be replayed. The log has it first, in
+        // case the power fails while the superblock is being written.
+        self.commit(now)?;
+        self.flush_home()?;
         self.clean_up_orphans(now)
     }
 
@@ -341,8 +347,8 @@ impl Volume {
         }
         let had_log = self.log.is_some();
         self.commit(now)?;
-        self.close_log()?;
-        // From here on there is no journal; one block is left to be written.
+        self.empty_log()?;
+        // Everything is at home now, and may say so; first in the log, in case the power fails while the superblock is being written.
         self.change_superblock(|superblock| {
             if had_log {
                 let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
@@ -350,8 +356,8 @@ impl Volume {
             }
             superblock.s_state.set(superblock.s_state.get() | STATE_CLEAN);
         })?;
-        self.store.sync()?;
-        self.store.write_changed()?;
-        self.store.sync()
+        self.commit(now)?;
+        self.flush_home()?;
+        self.close_log()
     }
 }

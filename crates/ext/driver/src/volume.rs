@@ -244,11 +244,26 @@ impl Volume {
         Ok(())
     }
 
-    /// Empties the log for good, so that nothing has to be replayed.
+    /// What is committed is at home, and durable there.
+    pub fn flush_home(&mut self) -> Result<()> {
+        self.store.write_home()?;
+        self.store.sync()
+    }
+
+    /// Empties the log.
+    pub fn empty_log(&mut self) -> Result<()> {
+        let Some(mut log) = self.log.take() else { return self.flush_home() };
+        let result = self.checkpoint(&mut log);
+        self.log = Some(log);
+        result
+    }
+
+    /// Leaves the log with nothing to be replayed; all of it has to be at home.
     pub fn close_log(&mut self) -> Result<()> {
-        let Some(mut log) = self.log.take() else { return Ok(()) };
-        self.checkpoint(&mut log)?;
-        log.close(&mut self.store)
+        match self.log.take() {
+            Some(mut log) => log.close(&mut self.store),
+            None => Ok(()),
+        }
     }
 
     /// Whether somebody holds an inode.

@@ -1,5 +1,6 @@
 //! Mounted file systems against what stands for them: a model in memory, the kernel, e2fsck and our own check.
 
+pub mod crash;
 pub mod model;
 pub mod snapshot;
 pub mod workload;

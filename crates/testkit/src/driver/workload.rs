@@ -27,7 +27,14 @@ pub struct Workload<'f> {
     pub crowd: u64,
     /// Whether unwritten blocks are known.
     pub has_unwritten: bool,
+    /// Only operations that one transaction holds.
+    pub small: bool,
+    /// Inodes whose contents or number may have changed since this was emptied.
+    pub touched: BTreeSet<u32>,
 }
+
+/// What there is to see of a path without reading contents: inode, kind, permissions, links, length.
+pub type View = BTreeMap<Vec<u8>, (u32, FileKind, Permissions, u32, u64)>;
 
 type Done = Result<(), String>;
 
@@ -62,7 +69,30 @@ impl<'f> Workload<'f> {
             refused: 0,
             crowd: 30,
             has_unwritten,
+            small: false,
+            touched: BTreeSet::new(),
         })
+    }
+
+    /// The tree as it should be, without contents.
+    pub fn view(&self) -> View {
+        let mut view = View::new();
+        let mut waiting = vec![(Vec::new(), self.fs.root())];
+        while let Some((path, inode)) = waiting.pop() {
+            let Some(node) = self.model.nodes.get(&inode.0) else { continue };
+            let (kind, size) = match &node.body {
+                Body::File(contents) => (FileKind::Regular, contents.size),
+                Body::Symlink(target) => (FileKind::Symlink, target.len() as u64),
+                Body::Special(kind, _) => (*kind, 0),
+                Body::Directory(entries, _) => {
+                    let below = |name: &Vec<u8>| [&path[..], b"/", name].concat();
+                    waiting.extend(entries.iter().map(|(name, inode)| (below(name), *inode)));
+                    (FileKind::Directory, 0)
+                }
+            };
+            view.insert(path, (inode.0, kind, node.of, node.links, size));
+        }
+        view
     }
 
     fn now(&self) -> Time {
@@ -172,6 +202,7 @@ impl<'f> Workload<'f> {
             };
         }
         let Some(attributes) = self.judged("make", result)? else { return Ok(()) };
+        self.touched.insert(attributes.inode.0);
         let is_directory = kind == NewKind::Directory;
         let body = if is_directory { Body::Directory(BTreeMap::new(), parent) } else { body };
         let links = if is_directory { 2 } else { 1 };
@@ -216,8 +247,9 @@ impl<'f> Workload<'f> {
             Some(Body::File(contents)) => contents.size,
             _ => 0,
         };
+        self.touched.insert(file.0);
         let len = match self.random.below(10) {
-            0 => 200_000,
+            0 if !self.small => 200_000,
             1..4 => 20_000,
             _ => 2_000,
         };
@@ -243,6 +275,7 @@ impl<'f> Workload<'f> {
 
     fn truncate(&mut self) -> Done {
         let Some(file) = self.a_file() else { return Ok(()) };
+        self.touched.insert(file.0);
         let size = match self.random.below(4) {
             0 => 0,
             1 => self.random.below(3_000_000),
@@ -459,6 +492,7 @@ impl<'f> Workload<'f> {
 
     fn allocate(&mut self) -> Done {
         let Some(file) = self.a_file() else { return Ok(()) };
+        self.touched.insert(file.0);
         let (offset, len) = (self.random.below(500_000), 1 + self.random.below(100_000));
         let how =
             if self.random.below(2) == 0 { Allocation::Unwritten } else { Allocation::UnwrittenKeepSize };
@@ -498,7 +532,8 @@ impl<'f> Workload<'f> {
         }
     }
 
-    fn durable(&mut self) -> Done {
+    /// Makes everything durable.
+    pub fn durable(&mut self) -> Done {
         let result = self.fs.sync(self.now());
         self.judged("sync", result).map(|_| ())
     }
