@@ -1,11 +1,14 @@
 //! What every file system has to do, whichever it is: cases from POSIX and from the promises of [`fsmend_vfs::FileSystem`], each on a fresh and empty
-//! file system. [`model`] goes on from there with operations at random, beside a model; [`files`] with reads and writes at random; [`folders`] are cases
-//! for what is mounted.
+//! file system. [`files`] goes on with reads and writes at random, [`folders`] has cases for what is mounted, [`twins`] operations at
+//! random in two mounted folders at once.
 
 mod data;
+pub mod files;
+pub mod folders;
 mod inodes;
 mod names;
 mod rename;
+pub mod twins;
 mod xattrs;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

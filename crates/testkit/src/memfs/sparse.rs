@@ -76,13 +76,14 @@ impl Sparse {
     pub fn runs(&self, offset: u64, max: usize) -> Vec<(u64, u64, bool)> {
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         for (number, page) in self.pages.range(offset / PAGE..) {
+            let is_full = runs.len() == max;
             match runs.last_mut() {
                 Some((start, len, unwritten))
                     if *start + *len == number * PAGE && *unwritten != page.written =>
                 {
                     *len += PAGE;
                 }
-                _ if runs.len() == max => break,
+                _ if is_full => break,
                 _ => runs.push((number * PAGE, PAGE, !page.written)),
             }
         }
