@@ -77,7 +77,7 @@ impl Images {
         let is_ext4 = self.kind == Kind::Ext4;
         let block_size = u64::from(self.block_size);
         let pointers = block_size / 4;
-        // What three levels of pointers reach, and what 32 bits of sectors can count.
+        // What three levels of pointers reach, if that is not too much.
         let by_pointers = (12 + pointers + pointers.pow(2) + pointers.pow(3)) * block_size;
         Abilities {
             nanoseconds: self.inode_size > 128,
@@ -85,7 +85,7 @@ impl Images {
             // What the kernel's ext4 allows, which mounts all three of them today.
             file_links_max: 65_000,
             dir_links_max: if is_ext4 { None } else { Some(65_000) },
-            size_max: if is_ext4 { ((1 << 32) - 1) * block_size } else { by_pointers.min(SECTORS_MAX) },
+            size_max: if is_ext4 { ((1 << 32) - 1) * block_size } else { by_pointers.min(BY_POINTERS_MAX) },
             unwritten: is_ext4,
             // A block, but for heads and names.
             value_min: self.block_size as usize - 64,
@@ -131,8 +131,9 @@ impl Images {
     }
 }
 
-/// What 32 bits can count of units of 512 bytes: the limit of files where `huge_file` is not set.
-const SECTORS_MAX: u64 = ((1 << 32) - 1) * 512;
+/// The largest file of 4 KiB blocks where `huge_file` is not set: its sectors and those of its map have to be counted in 32 bits. That is as far as
+/// the kernel goes, and from where on e2fsck calls a length wrong.
+const BY_POINTERS_MAX: u64 = 2_196_873_666_560;
 
 fn conforms(images: Images) {
     let images = std::cell::RefCell::new(images);

@@ -44,6 +44,7 @@ fn set(b: &mut Bench) {
 /// Which times of an inode an operation has set to its own: access, modification, change.
 fn touched(b: &mut Bench, inode: InodeNo, do_it: impl FnOnce(&mut Bench)) -> (bool, bool, bool) {
     let before = b.attr(inode);
+    b.tick();
     do_it(b);
     let (after, now) = (b.attr(inode), b.now());
     let is_now = |before: Time, after: Time| {

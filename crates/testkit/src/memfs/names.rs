@@ -86,9 +86,6 @@ impl MemFs {
         if of.kind == FileKind::Directory {
             return Err(Errno::NotPermitted);
         }
-        if of.links == 0 {
-            return Err(Errno::NotFound);
-        }
         if of.links >= links_max {
             return Err(Errno::TooManyLinks);
         }
