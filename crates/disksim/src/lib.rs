@@ -3,15 +3,19 @@
 //! All disks and files of one [`Machine`] lose their power at the same request. What was written and not synced by then may have
 //! reached the medium or not, sector by sector (512 bytes), in any order; one that was just being written may not be readable; a file whose entry was not synced may not be there at all. Sectors
 //! can fail to be read or written, once, a few times or for ever, and a sync can fail and take with it what it should have made durable.
+//!
+//! And a hard disk's time ([`Hdd`], [`Timed`]): what requests would have taken on one, on a clock of its own.
 
 mod disk;
 mod fault;
 mod file;
+mod hdd;
 mod machine;
 mod medium;
 
 pub use disk::SimDisk;
 pub use fault::{Fault, FaultKind};
 pub use file::SimFile;
+pub use hdd::{Hdd, HddDescription, HddStatistics, Ticket, Timed};
 pub use machine::{Machine, Request, RequestKind};
 pub use medium::SECTOR_BYTES;

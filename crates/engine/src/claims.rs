@@ -9,7 +9,10 @@ use std::sync::{Arc, OnceLock};
 
 use crate::Budget;
 
-const WORDS_PER_PAGE: usize = 512;
+/// Few: where every group has metadata of its own (no flexible groups), each touches a page.
+const WORDS_PER_PAGE: usize = 64;
+/// So many untouched pages on each side are looked at when clear bits are asked for.
+const PAGES_AROUND: usize = 8;
 const BITS_PER_PAGE: u64 = WORDS_PER_PAGE as u64 * 64;
 /// Memory of a page, with what the allocator adds.
 const PAGE_BYTES: u64 = WORDS_PER_PAGE as u64 * 8 + 16;
@@ -110,19 +113,36 @@ impl SharedBitmap {
         words_of(start, count, self.len).any(|(index, mask)| self.load_word(index) & mask != 0)
     }
 
-    /// Bits around `bit`, `bit` among them, that are all clear: as many whole words of them on both sides as are clear, up to
-    /// `words_max` on each side. Empty if a bit of its own word is set.
-    pub fn clear_around(&self, bit: u64, words_max: u64) -> Range<u64> {
-        let own = bit / 64;
-        if bit >= self.len || self.load_word(own) != 0 {
+    /// Bits around `bit`, `bit` among them, that are all clear: its page and those beside it, where nobody has touched them, or else
+    /// as many whole words of its page on both sides as are clear. Empty if a bit of its own word is set.
+    pub fn clear_around(&self, bit: u64) -> Range<u64> {
+        if bit >= self.len {
             return 0..0;
         }
-        let last = self.len.div_ceil(64);
-        let first = (own.saturating_sub(words_max)..own).rev().take_while(|word| self.load_word(*word) == 0);
+        let page = (bit / BITS_PER_PAGE) as usize;
+        if self.is_untouched(page) {
+            let first =
+                (page.saturating_sub(PAGES_AROUND)..page).rev().take_while(|page| self.is_untouched(*page));
+            let start = page - first.count();
+            let behind = (page + 1..=page + PAGES_AROUND).take_while(|page| self.is_untouched(*page));
+            let end = page + 1 + behind.count();
+            return start as u64 * BITS_PER_PAGE..(end as u64 * BITS_PER_PAGE).min(self.len);
+        }
+        let own = bit / 64;
+        if self.load_word(own) != 0 {
+            return 0..0;
+        }
+        let page = own / WORDS_PER_PAGE as u64 * WORDS_PER_PAGE as u64;
+        let first = (page..own).rev().take_while(|word| self.load_word(*word) == 0);
         let start = own - first.count() as u64;
-        let behind = (own + 1..last.min(own + 1 + words_max)).take_while(|word| self.load_word(*word) == 0);
+        let behind = (own + 1..page + WORDS_PER_PAGE as u64).take_while(|word| self.load_word(*word) == 0);
         let end = own + 1 + behind.count() as u64;
         start * 64..(end * 64).min(self.len)
+    }
+
+    /// Whether there is such a page, and nobody has set a bit of it.
+    fn is_untouched(&self, page: usize) -> bool {
+        self.pages.get(page).is_some_and(|page| page.get().is_none())
     }
 
     /// Number of set bits.
@@ -276,12 +296,26 @@ mod tests {
         let bitmap = SharedBitmap::new(1000);
         bitmap.set_word(2, 1 << 5);
         bitmap.set_word(9, 1);
-        assert_eq!(bitmap.clear_around(130, 100), 0..0);
-        assert_eq!(bitmap.clear_around(300, 100), 192..576);
-        assert_eq!(bitmap.clear_around(300, 1), 192..384);
-        assert_eq!(bitmap.clear_around(999, 100), 640..1000);
-        assert_eq!(bitmap.clear_around(0, 100), 0..128);
-        assert_eq!(bitmap.clear_around(1000, 100), 0..0);
+        assert_eq!(bitmap.clear_around(130), 0..0);
+        assert_eq!(bitmap.clear_around(300), 192..576);
+        assert_eq!(bitmap.clear_around(999), 640..1000);
+        assert_eq!(bitmap.clear_around(0), 0..128);
+        assert_eq!(bitmap.clear_around(1000), 0..0);
+    }
+
+    #[test]
+    fn clear_stretches_end_at_pages_that_somebody_touched() {
+        let bitmap = SharedBitmap::new(30 * BITS_PER_PAGE - 100);
+        bitmap.set_word(0, 1);
+        bitmap.set_word(WORDS_PER_PAGE as u64 * 4 + 3, 1);
+        assert_eq!(bitmap.clear_around(2 * BITS_PER_PAGE + 7), BITS_PER_PAGE..4 * BITS_PER_PAGE);
+        assert_eq!(
+            bitmap.clear_around(4 * BITS_PER_PAGE + 64 * 4),
+            4 * BITS_PER_PAGE + 64 * 4..5 * BITS_PER_PAGE
+        );
+        assert_eq!(bitmap.clear_around(20 * BITS_PER_PAGE), 12 * BITS_PER_PAGE..29 * BITS_PER_PAGE);
+        assert_eq!(bitmap.clear_around(29 * BITS_PER_PAGE).end, 30 * BITS_PER_PAGE - 100);
+        assert_eq!(bitmap.clear_around(0), 0..0);
     }
 
     #[test]

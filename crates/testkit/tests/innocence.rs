@@ -15,7 +15,7 @@ use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_ext_check::directory::{self, Directory};
 use fsmend_ext_check::fast::directory::{Certainty, DirectoryProof, DirectoryProver, prove_large};
 use fsmend_ext_check::fast::inode::{InodeProver, Proof, Verdict, push_block};
-use fsmend_ext_check::fast::map::{Walk, WalkItem, WalkMode};
+use fsmend_ext_check::fast::map::{Walk, WalkItem, WalkMode, join, verdicts};
 use fsmend_ext_check::inode::{Inspection, MapRun, inspect};
 use fsmend_ext_check::scan::units_of;
 use fsmend_ext_check::superblock::{SuperblockOptions, settle};
@@ -168,15 +168,21 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
     let mut runs = proof.runs.clone();
     if proof.needs_walk {
         let item = [WalkItem::new(inode, &proof, &RawInode::from_record(&record))];
-        let (mut walk, mut nodes) =
+        let (walk, mut nodes) =
             Walk::start(&item, WalkMode::Claim, &fs.geometry, &prover, &fs.metadata, &claims);
+        let other = Walk::part(&item, WalkMode::Claim, &fs.geometry, &prover, &fs.metadata, &claims);
+        // In two parts, as two workers would.
+        let mut walks = [walk, other];
         while let Some(node) = nodes.pop() {
+            let walk = &mut walks[(node.block % 2) as usize];
             match fs.read_block(fsmend_base::BlockNo(node.block)) {
                 Ok(contents) => walk.visit(node, &contents, &mut nodes),
                 Err(_) => walk.unreadable(node),
             }
         }
-        let walked = walk.finish().pop().unwrap();
+        let mut tallies = Vec::new();
+        walks.into_iter().for_each(|walk| join(&mut tallies, walk.finish()));
+        let walked = verdicts(&item, tallies, &prover).pop().unwrap();
         if !walked.innocent {
             return Ok(false);
         }

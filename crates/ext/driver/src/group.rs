@@ -268,12 +268,12 @@ impl Volume {
             let per_block = self.geometry.block_size / self.geometry.inode_size;
             let block_start = index / per_block * per_block;
             if block_start >= used {
-                self.store.create(desc.inode_table + u64::from(index / per_block))?;
+                self.store.create(desc.inode_table.saturating_add(u64::from(index / per_block)))?;
             }
             desc.itable_unused = desc.itable_unused.min(self.geometry.inodes_per_group - index - 1);
         }
         desc.free_inodes = desc.free_inodes.saturating_sub(1);
-        desc.used_dirs += u32::from(is_directory);
+        desc.used_dirs = desc.used_dirs.saturating_add(u32::from(is_directory));
         self.totals.free_inodes = self.totals.free_inodes.saturating_sub(1);
         self.set_desc(group, &desc)
     }

@@ -122,7 +122,7 @@ impl Inode {
             of: self.permissions(),
             links: u32::from(self.links()),
             size: raw.size(),
-            blocks_512: self.sectors(wide_blocks, block_size),
+            blocks_512: self.sectors(wide_blocks, block_size) + self.inline_sectors(),
             device: self.device(),
             atime: time(raw.i_atime.get(), raw.i_atime_extra.get(), ATIME_EXTRA_END),
             mtime: time(raw.i_mtime.get(), raw.i_mtime_extra.get(), MTIME_EXTRA_END),
@@ -131,6 +131,11 @@ impl Inode {
                 .has_extra(CRTIME_END)
                 .then(|| decode_time(raw.i_crtime.get(), Some(raw.i_crtime_extra.get()))),
         })
+    }
+
+    /// What the contents of a file in its inode would take: whoever sees no blocks at all takes it for a hole.
+    fn inline_sectors(&self) -> u64 {
+        if self.has_inline_data() { self.raw.size().div_ceil(512) } else { 0 }
     }
 
     /// The device number of a device node: the old form in the first word, or the new one in the second.

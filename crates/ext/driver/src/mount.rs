@@ -253,6 +253,9 @@ impl Volume {
             return Err(self.store.corrupt(|| "the journal is no file".into()));
         }
         let block_size = self.geometry.block_size;
+        if inode.raw.size() / u64::from(block_size) > self.geometry.blocks_count {
+            return Err(self.store.corrupt(|| "the journal is larger than the file system".into()));
+        }
         let extents = self.list_extents(&inode, 0, usize::MAX)?;
         let size = u64::from(block_size);
         let pieces: Vec<Piece> = extents

@@ -143,7 +143,7 @@ impl Volume {
         let seed = self.seed_of(&file);
         let has_sums = self.geometry.features.metadata_csum();
         let blocks = file.raw.size() / u64::from(self.geometry.block_size);
-        for logical in 0..blocks {
+        for logical in 0..blocks.min(self.geometry.blocks_count) {
             let Some(place) = self.map(&file, logical, 1)?.physical else { continue };
             let bytes = self.store.get(place)?;
             if !orphan_file::has_magic(&bytes) {

@@ -151,10 +151,11 @@ impl Volume {
     pub fn attribute_names(&mut self, inode: &Inode) -> Result<Vec<Vec<u8>>> {
         let mut all = self.collect(&inode.record, false, inode.number)?;
         all.extend(self.in_block(inode)?);
-        let shown = all.iter().filter(|attribute| {
-            !xattr::prefix(attribute.index).is_empty()
-                && !(attribute.index == name_index::SYSTEM && attribute.name == b"data")
-        });
+        let is_hidden = |attribute: &Attribute| {
+            let has_no_prefix = xattr::prefix(attribute.index).is_empty();
+            has_no_prefix || attribute.is_called(name_index::SYSTEM, b"data")
+        };
+        let shown = all.iter().filter(|attribute| !is_hidden(attribute));
         Ok(shown
             .map(|attribute| [xattr::prefix(attribute.index).as_bytes(), &attribute.name].concat())
             .collect())

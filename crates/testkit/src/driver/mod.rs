@@ -8,13 +8,16 @@ pub mod workload;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, MemoryDevice, WritableDevice, WritableMemory};
-use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
+use fsmend_engine::Progress;
+use fsmend_ext_check::run::{CheckOptions, check};
+use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
 use fsmend_vfs::Time;
 
 use crate::repair::E2fsck;
-use crate::within::{Manner, found_on};
+use crate::within::{Manner, options};
 
 /// The time at which tests begin.
 pub const NOW: i64 = 1_700_000_000;
@@ -59,13 +62,13 @@ const fn base(
 
 impl Base {
     /// What mkfs is asked for.
-    pub fn options(&self) -> Options {
-        Options {
+    pub fn options(&self) -> mkfs::Options {
+        mkfs::Options {
             block_size: Some(self.block_size),
             inode_size: self.inode_size,
             blocks_per_group: self.blocks_per_group,
             label: b"made by a test".to_vec(),
-            ..Options::new(self.kind, *b"0123456789abcdef", Time::at(NOW))
+            ..mkfs::Options::new(self.kind, *b"0123456789abcdef", Time::at(NOW))
         }
     }
 
@@ -85,9 +88,15 @@ pub fn complaint(image: &[u8], now: i64) -> io::Result<Option<String>> {
         return Ok(Some(format!("e2fsck: {said}")));
     }
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("image", image.to_vec()));
-    let found = found_on(&device, Manner::default());
-    // The first two lines are the summary and the counts; each problem is one more.
-    Ok((found.len() != 2).then(|| format!("fsmend: {}", found.join("\n"))))
+    let options = CheckOptions { now: now.unsigned_abs() + 1, ..options(Manner::default()) };
+    let report = match check(&device, &options, &Progress::new(), &AtomicBool::new(false)) {
+        Ok(report) => report,
+        Err(refused) => return Ok(Some(format!("fsmend: {refused}"))),
+    };
+    let problems = report.findings.into_sorted();
+    let said: Vec<String> =
+        problems.iter().map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
+    Ok((!said.is_empty()).then(|| format!("fsmend: {}", said.join("\n"))))
 }
 
 /// Keeps an image that a test has failed with, if the environment says where to.

@@ -14,6 +14,7 @@ use super::snapshot::names;
 
 /// A driver at work, and what it should hold.
 pub struct Workload<'f> {
+    root: InodeNo,
     fs: &'f mut dyn FileSystem,
     random: SeededRandom,
     /// What the driver should hold.
@@ -59,10 +60,34 @@ impl<'f> Workload<'f> {
             attributes: BTreeMap::new(),
         };
         model.nodes.insert(root.0, node);
-        let random = SeededRandom::new(seed);
-        Ok(Workload {
+        Ok(Workload::on(fs, root, model, seed, has_unwritten))
+    }
+
+    /// Work in a new folder of the root, on a file system that may hold anything.
+    pub fn in_folder(
+        fs: &'f mut dyn FileSystem,
+        name: &[u8],
+        seed: u64,
+        has_unwritten: bool,
+        clock: i64,
+    ) -> Result<Self, String> {
+        let of = Permissions { mode: 0o755, uid: 0, gid: 0 };
+        let root = fs.root();
+        let folder = fs.mkdir(root, name, of, Time::at(clock)).map_err(|error| error.to_string())?;
+        let mut model = Model::default();
+        let body = Body::Directory(BTreeMap::new(), root);
+        let node = Node { body, of: folder.of, links: 2, attributes: BTreeMap::new() };
+        model.nodes.insert(folder.inode.0, node);
+        let mut work = Workload::on(fs, folder.inode, model, seed, has_unwritten);
+        work.clock = clock;
+        Ok(work)
+    }
+
+    fn on(fs: &'f mut dyn FileSystem, root: InodeNo, model: Model, seed: u64, has_unwritten: bool) -> Self {
+        Workload {
+            root,
             fs,
-            random,
+            random: SeededRandom::new(seed),
             model,
             held: BTreeSet::new(),
             clock: NOW,
@@ -71,13 +96,13 @@ impl<'f> Workload<'f> {
             has_unwritten,
             small: false,
             touched: BTreeSet::new(),
-        })
+        }
     }
 
     /// The tree as it should be, without contents.
     pub fn view(&self) -> View {
         let mut view = View::new();
-        let mut waiting = vec![(Vec::new(), self.fs.root())];
+        let mut waiting = vec![(Vec::new(), self.root)];
         while let Some((path, inode)) = waiting.pop() {
             let Some(node) = self.model.nodes.get(&inode.0) else { continue };
             let (kind, size) = match &node.body {
@@ -113,7 +138,7 @@ impl<'f> Workload<'f> {
     }
 
     fn a_directory(&mut self) -> InodeNo {
-        let root = self.fs.root();
+        let root = self.root;
         self.pick(|node| matches!(node.body, Body::Directory(..)) && node.links > 0).unwrap_or(root)
     }
 
@@ -170,7 +195,7 @@ impl<'f> Workload<'f> {
             97 => self.durable(),
             _ => self.read_one(),
         }
-        .map_err(|what| format!("{what}, {} seconds after the start", self.clock - NOW))
+        .map_err(|what| format!("{what}, at {}", self.clock))
     }
 
     /// Whether the driver had no room; everything else but success is wrong.

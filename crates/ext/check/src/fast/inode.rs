@@ -20,8 +20,6 @@ use crate::inode::MapRun;
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
 const BENIGN_FLAGS: u32 =
     0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
-/// How far around a block others are looked at, in words of 64 blocks.
-const WORDS_NEARBY: u64 = 64;
 const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 const EXTENT_WRITTEN_MAX: u16 = 32768;
@@ -338,7 +336,7 @@ impl<'f> InodeProver<'f> {
         if !self.is_free_for_files(start, count) {
             return false;
         }
-        let clear = self.metadata.clear_around(start, WORDS_NEARBY);
+        let clear = self.metadata.clear_around(start);
         let first = u64::from(self.geometry.first_data_block).max(1);
         *known = clear.start.max(first)..clear.end.min(self.geometry.blocks_count);
         true

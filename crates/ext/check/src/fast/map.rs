@@ -100,7 +100,7 @@ impl Node {
     }
 }
 
-/// What the walk of one inode has gathered.
+/// What the walk of one inode, or a part of it, has gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     blocks: u64,
@@ -122,6 +122,19 @@ impl Tally {
         self.reach = Some((low.min(first), high.max(last)));
     }
 
+    /// Takes over what another part of the same walk has gathered; in which order does not matter.
+    fn absorb(&mut self, part: Tally) {
+        self.blocks += part.blocks;
+        self.data_blocks += part.data_blocks;
+        self.written_end = self.written_end.max(part.written_end);
+        self.suspect |= part.suspect;
+        self.gap |= part.gap;
+        if let Some((first, last)) = part.reach {
+            self.stretch(first, last);
+        }
+        self.runs.extend(part.runs);
+    }
+
     /// Pieces without gaps that fill their reach, whatever their order: close enough to lying in one piece.
     fn is_scattered(&self, by_extents: bool) -> bool {
         let in_line = if by_extents { self.data_blocks } else { self.blocks };
@@ -129,7 +142,35 @@ impl Tally {
     }
 }
 
-/// A walk over the maps of a batch of inodes.
+/// Adds what one part of a walk has gathered to what the others have.
+pub fn join(tallies: &mut Vec<Tally>, part: Vec<Tally>) {
+    if tallies.is_empty() {
+        *tallies = part;
+        return;
+    }
+    tallies.iter_mut().zip(part).for_each(|(tally, part)| tally.absorb(part));
+}
+
+/// What the walk of all its parts came to, item by item.
+pub fn verdicts(items: &[WalkItem], tallies: Vec<Tally>, prover: &InodeProver<'_>) -> Vec<Walked> {
+    let verdict = |(item, mut tally): (&WalkItem, Tally)| {
+        tally.runs.sort_unstable_by_key(|run| run.logical);
+        let innocent = !tally.suspect
+            && tally.blocks + u64::from(item.xattr_block != 0) == item.charged_blocks
+            && prover.size_fits(
+                item.kind,
+                item.size,
+                tally.written_end,
+                tally.data_blocks,
+                item.by_extents(),
+            );
+        let scattered = tally.is_scattered(item.by_extents());
+        Walked { innocent, scattered, runs: tally.runs }
+    };
+    items.iter().zip(tallies).map(verdict).collect()
+}
+
+/// A walk over the maps of a batch of inodes, or a part of it.
 pub struct Walk<'a> {
     items: &'a [WalkItem],
     tallies: Vec<Tally>,
@@ -151,16 +192,7 @@ impl<'a> Walk<'a> {
         metadata: &'a SharedBitmap,
         claims: &'a Claims,
     ) -> (Self, Vec<Node>) {
-        let mut walk = Walk {
-            items,
-            tallies: vec![Tally::default(); items.len()],
-            mode,
-            geometry,
-            prover,
-            metadata,
-            claims,
-            checksums: geometry.features.metadata_csum(),
-        };
+        let mut walk = Walk::part(items, mode, geometry, prover, metadata, claims);
         let mut nodes = Vec::new();
         for (index, item) in items.iter().enumerate() {
             if item.by_extents() {
@@ -170,6 +202,27 @@ impl<'a> Walk<'a> {
             }
         }
         (walk, nodes)
+    }
+
+    /// A walk that is given blocks which another one has found, and gathers what hangs there.
+    pub fn part(
+        items: &'a [WalkItem],
+        mode: WalkMode,
+        geometry: &'a Geometry,
+        prover: &'a InodeProver<'a>,
+        metadata: &'a SharedBitmap,
+        claims: &'a Claims,
+    ) -> Self {
+        Walk {
+            items,
+            tallies: vec![Tally::default(); items.len()],
+            mode,
+            geometry,
+            prover,
+            metadata,
+            claims,
+            checksums: geometry.features.metadata_csum(),
+        }
     }
 
     /// Takes in the contents of one block and adds the blocks below it to `nodes`.
@@ -189,24 +242,9 @@ impl<'a> Walk<'a> {
         self.tallies[node.item as usize].suspect = true;
     }
 
-    /// Ends the walk.
-    pub fn finish(self) -> Vec<Walked> {
-        let Walk { items, tallies, prover, .. } = self;
-        let verdict = |(item, mut tally): (&WalkItem, Tally)| {
-            tally.runs.sort_unstable_by_key(|run| run.logical);
-            let innocent = !tally.suspect
-                && tally.blocks + u64::from(item.xattr_block != 0) == item.charged_blocks
-                && prover.size_fits(
-                    item.kind,
-                    item.size,
-                    tally.written_end,
-                    tally.data_blocks,
-                    item.by_extents(),
-                );
-            let scattered = tally.is_scattered(item.by_extents());
-            Walked { innocent, scattered, runs: tally.runs }
-        };
-        items.iter().zip(tallies).map(verdict).collect()
+    /// Ends the walk, or this part of it: what it has gathered of each item.
+    pub fn finish(self) -> Vec<Tally> {
+        self.tallies
     }
 
     fn extent_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {

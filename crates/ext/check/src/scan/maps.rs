@@ -1,23 +1,98 @@
 //! The stage of block maps that continue outside the inode.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Relaxed},
+};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_ext_format::inode::RawInode;
 
 use super::outcome::{charge, is_short};
-use super::{MAPS, Scan, Worker, job_of};
+use super::{Batch, MAPS, Scan, Worker, job_of};
 use crate::fast::ledger::DirectoryJob;
-use crate::fast::map::{Node, Walk, WalkItem, WalkMode, Walked};
+use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
 use crate::inode;
 use crate::reading::read_blocks;
 
 /// Most nodes of maps that are read in one go; more wait on a stack.
 const NODES_IN_FLIGHT: usize = 4096;
+/// Nodes that are handed on to whoever has time, where twice as many wait.
+const NODES_PER_PART: usize = 256;
+
+/// A walk of which more than one worker may do a part: a large file must not be one worker's alone.
+pub(super) struct SharedWalk {
+    items: Vec<WalkItem>,
+    tallies: Mutex<Vec<Tally>>,
+    /// Parts that are not done yet. Whoever does the last one judges.
+    open: AtomicUsize,
+}
+
+/// A part of a walk that waits for a worker.
+pub(super) struct Part {
+    walk: Arc<SharedWalk>,
+    /// Where to go on; none to begin at the roots.
+    nodes: Option<Vec<Node>>,
+    /// Its share of the work, in the units of the stage.
+    weight: u64,
+}
+
+impl Part {
+    /// Memory that it holds while it waits.
+    pub(super) fn bytes_held(&self) -> u64 {
+        self.nodes.as_deref().map_or(0, size_of_val) as u64
+    }
+}
 
 impl<'a> Scan<'a> {
-    pub(super) fn maps(&self, worker: &mut Worker<'a>, items: &[WalkItem]) -> u64 {
-        let verdicts = self.walk(worker, items, WalkMode::Claim);
+    /// Walks the maps of these inodes. Returns the weight of the work that was not handed on.
+    pub(super) fn maps(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>) -> u64 {
+        let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
+        let shared = Arc::new(SharedWalk { items, tallies: Mutex::default(), open: AtomicUsize::new(1) });
+        self.part_of_maps(worker, Part { walk: shared, nodes: None, weight })
+    }
+
+    /// Walks a part of the maps. Returns the weight of what was not handed on.
+    pub(super) fn part_of_maps(&self, worker: &mut Worker<'a>, part: Part) -> u64 {
+        let Part { walk: shared, nodes, mut weight } = part;
+        let (fs, mode) = (self.fs, WalkMode::Claim);
+        let prover = &self.inode_prover;
+        let (walk, stack) = match nodes {
+            None => Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims),
+            Some(nodes) => {
+                let walk = Walk::part(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
+                (walk, nodes)
+            }
+        };
+        let hand_on = |stack: &mut Vec<Node>| self.hand_on(&shared, stack, &mut weight);
+        let tallies = self.walk(worker, walk, stack, mode, hand_on);
+        {
+            let mut all = shared.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+            join(&mut all, tallies);
+        }
+        if shared.open.fetch_sub(1, AcqRel) == 1 {
+            let tallies = std::mem::take(&mut *shared.tallies.lock().unwrap_or_else(PoisonError::into_inner));
+            self.judge_maps(worker, &shared.items, verdicts(&shared.items, tallies, prover));
+        }
+        weight
+    }
+
+    /// Leaves a large part of what is to be walked to whoever has time.
+    fn hand_on(&self, shared: &Arc<SharedWalk>, stack: &mut Vec<Node>, weight: &mut u64) {
+        let count = self.batch(NODES_PER_PART);
+        while stack.len() >= 2 * count && self.queues.bytes() < self.means.plan.queue_bytes / 2 {
+            let share = *weight / stack.len() as u64 * count as u64;
+            *weight -= share;
+            let nodes = Some(stack.drain(..count).collect());
+            shared.open.fetch_add(1, Relaxed);
+            let part = Part { walk: Arc::clone(shared), nodes, weight: share };
+            self.queues.push_large(MAPS, share, part.bytes_held(), Batch::PartOfMaps(part));
+        }
+    }
+
+    /// Takes in what the walk of these inodes came to.
+    fn judge_maps(&self, worker: &mut Worker<'a>, items: &[WalkItem], verdicts: Vec<Walked>) {
         let suspects: Vec<WalkItem> = items
             .iter()
             .zip(&verdicts)
@@ -40,7 +115,10 @@ impl<'a> Scan<'a> {
             }
         }
         if !suspects.is_empty() && !self.is_crowded() {
-            self.walk(worker, &suspects, WalkMode::Withdraw);
+            let (fs, mode) = (self.fs, WalkMode::Withdraw);
+            let prover = &self.inode_prover;
+            let (walk, stack) = Walk::start(&suspects, mode, &fs.geometry, prover, &fs.metadata, self.claims);
+            self.walk(worker, walk, stack, mode, |_| ());
             for item in &suspects {
                 if self.is_crowded() {
                     break;
@@ -49,7 +127,6 @@ impl<'a> Scan<'a> {
             }
         }
         self.push_directories(directories);
-        items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum()
     }
 
     /// Inspects an inode whose facts were published before its map was walked.
@@ -80,12 +157,19 @@ impl<'a> Scan<'a> {
         outcome.findings.merge(found);
     }
 
-    pub(super) fn walk(&self, worker: &mut Worker<'a>, items: &[WalkItem], mode: WalkMode) -> Vec<Walked> {
+    /// Walks on from the blocks on `stack`; before each wave of reads, `hand_on` may take some of them away.
+    fn walk(
+        &self,
+        worker: &mut Worker<'a>,
+        mut walk: Walk<'_>,
+        mut stack: Vec<Node>,
+        mode: WalkMode,
+        mut hand_on: impl FnMut(&mut Vec<Node>),
+    ) -> Vec<Tally> {
         let fs = self.fs;
-        let (mut walk, mut stack) =
-            Walk::start(items, mode, &fs.geometry, &self.inode_prover, &fs.metadata, self.claims);
         let cost = &mut worker.outcome.costs[MAPS];
         while !stack.is_empty() {
+            hand_on(&mut stack);
             let mut wave = take_wave(&mut stack, self.means.plan.nodes, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node: &Node| node.block);
             if mode == WalkMode::Claim {

@@ -47,6 +47,7 @@ const CERTIFICATION: [Stage; 1] = [Stage { name: "delayed certification", pass: 
 enum Batch {
     InodeTable(GroupNo),
     Maps(Vec<WalkItem>),
+    PartOfMaps(maps::Part),
     Directories(Vec<DirectoryJob>),
 }
 
@@ -209,7 +210,8 @@ impl<'a> Scan<'a> {
         let begun = self.progress.now();
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
-            Batch::Maps(items) => self.maps(worker, &items),
+            Batch::Maps(items) => self.maps(worker, items),
+            Batch::PartOfMaps(part) => self.part_of_maps(worker, part),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
         if let (Some(clock), Some((wall, cpu))) = (self.means.clock, start) {
@@ -263,6 +265,7 @@ impl Batch {
         match self {
             Batch::InodeTable(_) => 0,
             Batch::Maps(items) => size_of_val(items.as_slice()) as u64,
+            Batch::PartOfMaps(part) => part.bytes_held(),
             Batch::Directories(jobs) => {
                 let runs: usize = jobs.iter().map(|job| size_of_val(job.runs.as_slice())).sum();
                 (size_of_val(jobs.as_slice()) + runs) as u64

@@ -260,7 +260,7 @@ impl Volume {
         let Some((place, bytes)) = self.directory_block(directory, leaf)? else {
             return Err(self.broken(directory.number));
         };
-        let names = self.hashed_names(directory, version, &bytes, new)?;
+        let names = self.hashed_names(directory, version, (leaf, &bytes), new)?;
         drop(bytes);
         let cut = self.best_cut(&names)?;
         let (left, right) = names.split_at(cut);
@@ -282,10 +282,10 @@ impl Volume {
         &mut self,
         directory: &Inode,
         version: u8,
-        bytes: &[u8],
+        (logical, bytes): (u64, &[u8]),
         new: &NewEntry<'_>,
     ) -> Result<Vec<Hashed>> {
-        let end = self.entries_len(bytes);
+        let end = self.entries_len(directory, logical, bytes);
         let Some(entries) = block::entries(&bytes[..end], self.entry_layout()) else {
             return Err(self.broken(directory.number));
         };
@@ -330,7 +330,7 @@ impl Volume {
             None => return Err(self.broken(directory.number)),
         };
         let version = self.hash_version;
-        let names = self.hashed_names(directory, version, &bytes, new)?;
+        let names = self.hashed_names(directory, version, (0, &bytes), new)?;
         drop(bytes);
         let cut = self.best_cut(&names)?;
         let (left, right) = names.split_at(cut);

@@ -64,8 +64,9 @@ impl Volume {
         }
     }
 
+    /// Blocks of a directory: no more than the file system has, whatever its length says.
     fn directory_blocks(&self, directory: &Inode) -> u64 {
-        directory.raw.size() / u64::from(self.geometry.block_size)
+        (directory.raw.size() / u64::from(self.geometry.block_size)).min(self.geometry.blocks_count)
     }
 
     /// Whether the directory has an index that counts.
@@ -109,13 +110,11 @@ impl Volume {
         Ok(Some((place, bytes)))
     }
 
-    /// The part of a block that holds entries: without the checksum of a leaf.
-    fn entries_len(&self, bytes: &[u8]) -> usize {
-        if self.has_sums() && checksum::has_leaf_tail(bytes) {
-            bytes.len() - LEAF_TAIL_SIZE
-        } else {
-            bytes.len()
-        }
+    /// The part of a block that holds entries: without the checksum of a leaf. (What looks like one at the end of a root may be left from when it
+    /// was a leaf.)
+    fn entries_len(&self, directory: &Inode, logical: u64, bytes: &[u8]) -> usize {
+        let is_leaf = self.has_sums() && self.part(directory, logical, bytes) == Part::Leaf;
+        bytes.len() - if is_leaf { LEAF_TAIL_SIZE.min(bytes.len()) } else { 0 }
     }
 
     fn broken(&mut self, directory: InodeNo) -> Errno {
@@ -142,7 +141,7 @@ impl Volume {
 
     fn find_in_block(&mut self, directory: &Inode, logical: u64, name: &[u8]) -> Result<Option<Found>> {
         let Some((place, bytes)) = self.directory_block(directory, logical)? else { return Ok(None) };
-        let end = self.entries_len(&bytes);
+        let end = self.entries_len(directory, logical, &bytes);
         match block::find(&bytes[..end], self.entry_layout(), name) {
             Ok(spot) => Ok(spot.map(|spot| Found { inode: InodeNo(spot.inode), logical, place, spot })),
             Err(()) => Err(self.broken(directory.number)),
@@ -159,7 +158,8 @@ impl Volume {
     ) -> Result<T> {
         let layout = self.entry_layout();
         let bytes = self.store.get(place)?;
-        let (part, end) = (self.part(directory, logical, &bytes), self.entries_len(&bytes));
+        let (part, end) =
+            (self.part(directory, logical, &bytes), self.entries_len(directory, logical, &bytes));
         drop(bytes);
         let bytes = self.store.change(place)?;
         let result = change(&mut bytes[..end], layout);
@@ -192,7 +192,11 @@ impl Volume {
         let blocks = self.directory_blocks(directory);
         for logical in 0..blocks {
             let Some((place, bytes)) = self.directory_block(directory, logical)? else { continue };
-            if !has_room(&bytes[..self.entries_len(&bytes)], self.entry_layout(), new.name.len()) {
+            if !has_room(
+                &bytes[..self.entries_len(directory, logical, &bytes)],
+                self.entry_layout(),
+                new.name.len(),
+            ) {
                 continue;
             }
             drop(bytes);
@@ -282,7 +286,7 @@ impl Volume {
     pub(crate) fn is_empty_directory(&mut self, directory: &Inode) -> Result<bool> {
         for logical in 0..self.directory_blocks(directory) {
             let Some((_, bytes)) = self.directory_block(directory, logical)? else { continue };
-            let end = self.entries_len(&bytes);
+            let end = self.entries_len(directory, logical, &bytes);
             let Some(entries) = block::entries(&bytes[..end], self.entry_layout()) else {
                 return Err(self.broken(directory.number));
             };

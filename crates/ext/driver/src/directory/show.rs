@@ -89,7 +89,7 @@ impl Volume {
         visit: &mut Visitor<'_>,
     ) -> Result<bool> {
         let Some((_, bytes)) = self.directory_block(directory, logical)? else { return Ok(true) };
-        let end = self.entries_len(&bytes);
+        let end = self.entries_len(directory, logical, &bytes);
         let start = logical * u64::from(self.geometry.block_size);
         let Some(entries) = block::entries(&bytes[..end], self.entry_layout()) else {
             return Err(self.broken(directory.number));
@@ -111,7 +111,7 @@ impl Volume {
 
     fn items(&mut self, directory: &Inode, version: u8, logical: u64, items: &mut Vec<Item>) -> Result<()> {
         let Some((_, bytes)) = self.directory_block(directory, logical)? else { return Ok(()) };
-        let end = self.entries_len(&bytes);
+        let end = self.entries_len(directory, logical, &bytes);
         let Some(entries) = block::entries(&bytes[..end], self.entry_layout()) else {
             return Err(self.broken(directory.number));
         };

@@ -1,0 +1,266 @@
+//! A device whose requests cost the time of a hard disk.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fsmend_device::{Device, ReadError, WritableDevice, WriteError};
+
+use super::{Hdd, HddDescription, Ticket};
+
+/// Longest piece of what is read ahead: as large as an operating system makes its requests.
+const PIECE: u64 = 512 << 10;
+/// Memory for what was read ahead, like a page cache: what is older may have to be read again.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// Any device, with the time that a hard disk would take for what is asked of it. Clones share disk and clock. What was announced
+/// ([`Device::readahead`]) is read when the disk comes to it, and reading it then costs only what is left of the wait.
+pub struct Timed<D> {
+    inner: D,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    hdd: Hdd,
+    announced: VecDeque<Announced>,
+    announced_bytes: u64,
+}
+
+struct Announced {
+    start: u64,
+    end: u64,
+    /// None once it is there.
+    ticket: Option<Ticket>,
+}
+
+impl<D> Timed<D> {
+    /// Puts a disk like that before `inner`.
+    pub fn new(inner: D, description: HddDescription) -> Self {
+        let shared = Shared { hdd: Hdd::new(description), announced: VecDeque::new(), announced_bytes: 0 };
+        Timed { inner, shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// The disk as it is now: its clock, its statistics.
+    pub fn hdd(&self) -> Hdd {
+        self.shared().hdd.clone()
+    }
+
+    /// The computer does something else for so long.
+    pub fn spend(&self, time: std::time::Duration) {
+        self.shared().hdd.spend(time);
+    }
+
+    /// Forgets what was read ahead, as if the caches had been dropped.
+    pub fn drop_caches(&self) {
+        let mut shared = self.shared();
+        while let Some(oldest) = shared.announced.pop_front() {
+            if let Some(ticket) = oldest.ticket {
+                shared.hdd.wait(ticket);
+            }
+        }
+        shared.announced_bytes = 0;
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Clone> Clone for Timed<D> {
+    fn clone(&self) -> Self {
+        Timed { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Shared {
+    /// Waits for what was announced of a range; what is left of it at the front and at the end was not.
+    fn wait_for_announced(&mut self, mut start: u64, mut end: u64) -> (u64, u64) {
+        for part in &mut self.announced {
+            let meets = part.start < end && start < part.end;
+            if !meets || (start < part.start && part.end < end) {
+                continue;
+            }
+            if let Some(ticket) = part.ticket.take() {
+                self.hdd.wait(ticket);
+            }
+            if part.start <= start {
+                start = part.end.min(end);
+            } else {
+                end = part.start.max(start);
+            }
+        }
+        (start, end)
+    }
+
+    fn announce(&mut self, start: u64, end: u64) {
+        let ticket = Some(self.hdd.ask(start, end - start));
+        self.announced.push_back(Announced { start, end, ticket });
+        self.announced_bytes += end - start;
+        while self.announced_bytes > CACHE_BYTES {
+            let Some(oldest) = self.announced.pop_front() else { break };
+            self.announced_bytes -= oldest.end - oldest.start;
+            if let Some(ticket) = oldest.ticket {
+                self.hdd.wait(ticket);
+            }
+        }
+    }
+
+    /// What was read is worth nothing where something else stands now.
+    fn forget(&mut self, start: u64, end: u64) {
+        let mut kept = VecDeque::new();
+        for part in std::mem::take(&mut self.announced) {
+            if part.end <= start || end <= part.start {
+                kept.push_back(part);
+                continue;
+            }
+            self.announced_bytes -= part.end - part.start;
+            if let Some(ticket) = part.ticket {
+                self.hdd.wait(ticket);
+            }
+        }
+        self.announced = kept;
+    }
+}
+
+impl<D: Device> Device for Timed<D> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        self.inner.read_at(offset, buf)?;
+        let mut shared = self.shared();
+        let (start, end) = shared.wait_for_announced(offset, offset + buf.len() as u64);
+        if start < end {
+            shared.hdd.read(start, end - start);
+        }
+        Ok(())
+    }
+
+    fn readahead(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.inner.len());
+        let mut at = offset;
+        let mut shared = self.shared();
+        while at < end {
+            let to = (at + PIECE).min(end);
+            shared.announce(at, to);
+            at = to;
+        }
+    }
+
+    fn memory_max(&self) -> u64 {
+        self.inner.memory_max()
+    }
+}
+
+impl<D: WritableDevice> WritableDevice for Timed<D> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        self.inner.write_at(offset, bytes)?;
+        let mut shared = self.shared();
+        shared.forget(offset, offset + bytes.len() as u64);
+        shared.hdd.write(offset, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        self.inner.sync()?;
+        self.shared().hdd.flush();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use fsmend_device::{BatchReader, MemoryDevice, ReadBackend, Request};
+
+    use super::*;
+
+    const LEN: usize = 64 << 20;
+
+    fn timed() -> Timed<Arc<MemoryDevice>> {
+        let bytes: Vec<u8> = (0..LEN).map(|at| (at / 1000) as u8).collect();
+        Timed::new(Arc::new(MemoryDevice::new("disk", bytes)), HddDescription::default())
+    }
+
+    fn every_eighth_block() -> Vec<Request> {
+        (0..LEN as u64).step_by(8 * 4096).map(|offset| Request { offset, len: 4096 }).collect()
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_device_and_time_goes_by() {
+        let device = timed();
+        let mut buf = [0; 3000];
+        device.read_at(5000, &mut buf).unwrap();
+        assert_eq!((buf[0], buf[2999]), (5, 7));
+        assert!(device.hdd().now() > Duration::from_micros(100));
+        device.read_at(LEN as u64, &mut buf).unwrap_err();
+        assert_eq!(device.hdd().statistics().reads, 1, "what fails before it reaches the disk costs nothing");
+    }
+
+    #[test]
+    fn what_was_announced_is_waited_for_once() {
+        let device = timed();
+        device.readahead(1 << 20, 1 << 20);
+        let mut buf = vec![0; 1 << 20];
+        device.read_at(1 << 20, &mut buf).unwrap();
+        let (now, statistics) = (device.hdd().now(), device.hdd().statistics());
+        assert_eq!((statistics.reads, statistics.bytes_read), (2, 1 << 20));
+        device.read_at((1 << 20) + 500, &mut buf[..100]).unwrap();
+        assert_eq!(device.hdd().now(), now);
+        device.drop_caches();
+        device.read_at(1 << 20, &mut buf).unwrap();
+        assert!(device.hdd().now() > now);
+    }
+
+    #[test]
+    fn a_part_that_was_not_announced_is_read() {
+        let device = timed();
+        device.readahead(8192, 4096);
+        device.read_at(4096, &mut [0; 8192]).unwrap();
+        assert_eq!(device.hdd().statistics().bytes_read, 8192);
+        device.read_at(0, &mut [0; 16384]).unwrap();
+        assert_eq!(
+            device.hdd().statistics().bytes_read,
+            8192 + 16384,
+            "the middle of a read is not left out"
+        );
+    }
+
+    #[test]
+    fn a_batch_reader_announces_and_is_quicker_for_it() {
+        let requests = every_eighth_block();
+        let apart = timed();
+        requests.iter().for_each(|request| apart.read_at(request.offset, &mut [0; 4096]).unwrap());
+        let batched = timed();
+        let mut reader = BatchReader::new(&batched, ReadBackend::Auto, 32);
+        let mut seen = 0;
+        reader.read(&requests, &mut |index, result| {
+            assert_eq!(result.unwrap()[0], (requests[index].offset / 1000) as u8);
+            seen += 1;
+        });
+        assert_eq!(seen, requests.len());
+        let (apart, batched) = (apart.hdd().now(), batched.hdd().now());
+        assert!(batched <= apart, "{batched:?} against {apart:?}");
+    }
+
+    #[test]
+    fn writing_over_what_was_read_ahead_makes_it_worthless() {
+        use fsmend_device::WritableMemory;
+        let device = Timed::new(WritableMemory::new("disk", vec![0; LEN]), HddDescription::default());
+        device.readahead(0, 8192);
+        device.write_at(4096, &[7; 512]).unwrap();
+        let before = device.hdd().statistics().reads;
+        let mut buf = [0; 512];
+        device.read_at(4096, &mut buf).unwrap();
+        assert_eq!((buf[0], device.hdd().statistics().reads), (7, before + 1));
+        device.sync().unwrap();
+        assert_eq!(device.hdd().statistics().flushes, 1);
+    }
+}
