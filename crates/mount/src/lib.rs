@@ -174,6 +174,8 @@ impl Mounted {
                 Err(RecvTimeoutError::Timeout) => self.shared.commit(),
                 Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Event::Stop) if self.session.guard.is_finished() => break,
+                // Whoever asks twice gets it once: by now something else may be mounted there.
+                Ok(Event::Stop) if ended == Ended::Stopped => {}
                 Ok(Event::Stop) => match unmount::unmount(&self.place) {
                     // The kernel sends what it still has, and then it is gone.
                     Ok(()) => ended = Ended::Stopped,
