@@ -1,5 +1,6 @@
 //! What the tests need and no user does: image builders, seeded damage, crash sweeps, oracles, hostile images, bodies of fuzz targets.
 
+pub mod conformance;
 pub mod contents;
 pub mod crash;
 pub mod damage;
@@ -9,6 +10,7 @@ pub mod fuzzing;
 pub mod host;
 pub mod hostile;
 pub mod image;
+pub mod memfs;
 pub mod oracle;
 pub mod process;
 pub mod repair;
