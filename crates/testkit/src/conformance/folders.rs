@@ -60,7 +60,7 @@ fn make(path: &Path) -> File {
 
 fn write_and_read(folder: &Path) {
     let path = folder.join("file");
-    let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..300_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
     fs::write(&path, &bytes).expect("there is room");
     assert!(fs::read(&path).expect("it is there") == bytes);
     let (one, other) = (OpenOptions::new().write(true).open(&path), File::open(&path));
@@ -262,7 +262,7 @@ fn times_set(folder: &Path) {
             assert_eq!((of.mtime(), of.mtime_nsec()), (time.0 + 1, time.1));
         }
     }
-    set_times(&path, (0, i64::from(UTIME_NOW)), (5, 0));
+    set_times(&path, (0, UTIME_NOW), (5, 0));
     let of = fs::metadata(&path).expect("it is there");
     assert!(of.atime() > 1_600_000_000 && of.mtime() == 5);
 }

@@ -86,7 +86,14 @@ impl Volume {
         }
         let pointers = u64::from(self.geometry.block_size / 4);
         let all = 12 + pointers + pointers.pow(2) + pointers.pow(3);
-        all.min(u64::from(u32::MAX))
+        if self.has_huge_files() {
+            return all.min(u64::from(u32::MAX));
+        }
+        // The sectors of data and map have to be counted in 32 bits: as many blocks as that, but for the map that they would need.
+        let counted = u64::from(u32::MAX) / u64::from(self.geometry.block_size / 512);
+        let by_three = counted.saturating_sub(12 + pointers + pointers.pow(2));
+        let map = 1 + (1 + pointers) + (1 + by_three.div_ceil(pointers.pow(2)) + by_three.div_ceil(pointers));
+        all.min(counted.saturating_sub(map))
     }
 
     /// Unwritten blocks have been written.
