@@ -32,10 +32,13 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench neighbour
                  measure an application (PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
                  (--image NAME, --rounds N, --seconds N, --clients N, --only warm|cold; short runs write nothing)
+  bench paper ffsck
+                 the experiments of the paper on rext3 and ffsck, on a simulated hard disk (--gib N; needs the superuser)
   bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
   bench repair-fields
                  damage every field of every structure, repair and judge; goes on where it was interrupted
-                 (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples)";
+                 (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples,
+                 --bytes FIRST..END: the block fuzzer with these seeds instead)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

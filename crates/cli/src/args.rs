@@ -31,6 +31,10 @@ pub enum Command {
     Apply(crate::repair::ApplyArgs),
     /// Take a repair back, byte for byte
     Undo(crate::repair::UndoArgs),
+    /// Mount a file system in a folder through FUSE, and serve it until it is unmounted
+    Mount(crate::mount::MountArgs),
+    /// Make a new file system, on an image file or a block device
+    Mkfs(crate::mkfs::MkfsArgs),
     /// Explain a kind of problem: what it means, what a repair does, what may be lost
     Explain(ExplainArgs),
     /// Started by check --online for itself: thaws a file system if that dies while it is frozen

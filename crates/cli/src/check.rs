@@ -180,16 +180,17 @@ fn wanted(arguments: &CheckArgs, external_journal: Option<Arc<dyn Device>>) -> C
 /// How to check, as the options say that a check and a repair have in common.
 pub fn options(common: &Common, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
     let superblock = SuperblockOptions { block: common.superblock, block_size: common.block_size };
+    let plain = plain_options(superblock, external_journal);
     CheckOptions {
-        threads: common.threads.map_or_else(machine::default_threads, usize::from),
-        memory: common.memory.unwrap_or_else(machine::default_memory),
+        threads: common.threads.map_or(plain.threads, usize::from),
+        memory: common.memory.unwrap_or(plain.memory),
         replay: !common.no_replay,
         backend: match common.backend {
             Backend::Auto => ReadBackend::Auto,
             Backend::Uring => ReadBackend::Uring,
             Backend::Pread => ReadBackend::Pread,
         },
-        ..plain_options(superblock, external_journal)
+        ..plain
     }
 }
 

@@ -15,11 +15,14 @@ mod external;
 mod face;
 mod json;
 mod machine;
+mod mkfs;
 mod mmp;
+mod mount;
 mod numbers;
 mod online;
 mod outcome;
 mod output;
+mod regained;
 mod repair;
 mod style;
 mod target;
@@ -50,6 +53,8 @@ fn main() -> ExitCode {
         Command::Repair(arguments) => repair::run(arguments),
         Command::Apply(arguments) => repair::apply(arguments),
         Command::Undo(arguments) => repair::undo(arguments),
+        Command::Mount(arguments) => mount::run(arguments),
+        Command::Mkfs(arguments) => mkfs::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };

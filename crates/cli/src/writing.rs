@@ -2,8 +2,10 @@
 //! log that survives anything.
 
 use std::fmt;
+use std::fs::OpenOptions as OpenFile;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,13 +13,21 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{
     ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
     OpenOptions, Plan, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice, WritableTarget,
-    WriteError, WriteOptions, WriteTest, apply, create_log, end_write_test, find_open_log, inspect_log,
-    is_write_test, open_writable, recover,
+    WriteError, WriteOptions, WriteTest, apply, close_write_test, create_log, end_write_test, find_open_log,
+    inspect_log, is_write_test, open_writable, overtaken_write_test, recover,
 };
 use fsmend_ext_check::repair;
 
 use crate::external::Journal;
+use crate::regained::Regained;
 use crate::{machine, mmp};
+
+/// What stands behind the name of a target in that of a file with what a write test had saved.
+const SAVED_SUFFIX: &str = "fsmend-saved";
+/// So many of those are tried.
+const SAVED_MAX: u32 = 1000;
+/// Places that are told.
+const PLACES_TOLD: usize = 5;
 
 /// A target that nobody else uses as long as this lives.
 pub struct Hold {
@@ -49,6 +59,26 @@ pub struct Written {
     pub undo: Option<PathBuf>,
     /// What did not go as it should, though all is written.
     pub warning: Option<String>,
+    /// What tells the former names of what is in `lost+found` by now, if there is anything to tell.
+    pub names: Option<PathBuf>,
+    /// Where the log was made.
+    folder: Option<PathBuf>,
+}
+
+impl Written {
+    /// Keeps the former names of what was put into `lost+found` of the target at `path`.
+    pub fn keep_names(&mut self, regained: &Regained, path: &Path) {
+        let Some(folder) = &self.folder else { return };
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match regained.keep(folder, &path, machine::seconds_since_epoch()) {
+            Ok(place) => self.names = place,
+            Err(error) => {
+                let why = format!("the names of what is in lost+found cannot be kept ({error})");
+                self.warning =
+                    Some(self.warning.take().map_or(why.clone(), |first| format!("{first}; {why}")));
+            }
+        }
+    }
 }
 
 /// Why something was not written.
@@ -66,6 +96,8 @@ pub enum Failure {
     Journal(String),
     /// There is no superblock that could say that the target is being tested.
     NoMark,
+    /// What an interrupted write test had saved cannot be kept in a file.
+    NotKept(io::Error),
     /// An interrupted write test has left blocks that do not take back what they held, so many; the log that has it.
     Unrestored(usize, String),
 }
@@ -77,6 +109,8 @@ pub struct Finished {
     pub told: Vec<String>,
     /// What a write test could not give back to bad blocks.
     pub unrestored: Vec<Unrestored>,
+    /// Whether a write test was not ended, because somebody has used the file system since: blocks may have lost what they held.
+    pub is_overtaken: bool,
 }
 
 impl Failure {
@@ -112,6 +146,12 @@ impl fmt::Display for Failure {
                 f,
                 "its superblock cannot be believed, and could not say that the blocks are being tested; repair it first"
             ),
+            Failure::NotKept(error) => {
+                write!(
+                    f,
+                    "what a write test had saved cannot be kept in a file ({error}); nothing was written"
+                )
+            }
             Failure::Unrestored(blocks, log) => write!(
                 f,
                 "{blocks} blocks do not take back what they held before an interrupted write test; it is kept in {log}. \
@@ -151,19 +191,26 @@ impl Hold {
         let mut finished = Finished::default();
         // A log that stays open is locked as long as it is held, so that it is not found again.
         while let Some(FoundLog { log, .. }) = self.open_log() {
-            let path = log.path().to_owned();
-            let failed = |error| Failure::Apply(error, Some(path));
+            let failed = |error, log: &LogOnDisk| Failure::Apply(error, Some(log.path().to_owned()));
             let plan = inspect_log(&log).ok().flatten().map(|log| log.plan);
             if !plan.as_ref().is_some_and(is_write_test) {
                 let journal = plan.map_or(Ok(None), |plan| self.journal_of(&plan, false))?;
                 let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
                 let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
-                let recovered =
-                    recover(&log, &*self.target.device, Way::AsBegun, false, control).map_err(failed)?;
+                let recovered = recover(&log, &*self.target.device, Way::AsBegun, false, control)
+                    .map_err(|error| failed(error, &log))?;
                 finished.told.extend(told(&recovered));
                 break;
             }
-            let left = end_write_test(Box::new(log), &*self.target.device).map_err(failed)?;
+            let overtaken = overtaken_write_test(&log, &*self.target.device);
+            if let Some(lost) = overtaken.map_err(|error| failed(error, &log))? {
+                finished.told.push(keep_overtaken(&log, &lost)?);
+                finished.is_overtaken = true;
+                continue;
+            }
+            let path = log.path().to_owned();
+            let left = end_write_test(Box::new(log), &*self.target.device)
+                .map_err(|error| Failure::Apply(error, Some(path)))?;
             finished.told.push(match &left {
                 None => "a write test was interrupted; what it had overwritten was written back first".to_owned(),
                 Some(left) => format!(
@@ -230,7 +277,7 @@ impl Hold {
     /// Carries out a plan.
     pub fn commit(&self, plan: &Plan, undo: &Undo, stop: &AtomicBool) -> Result<Written, Failure> {
         if plan.is_empty() {
-            return Ok(Written { blocks: 0, undo: None, warning: None });
+            return Ok(Written { blocks: 0, undo: None, warning: None, names: None, folder: None });
         }
         let journal = self.journal_of(plan, false)?;
         let log = new_log(&self.path).map_err(Failure::NoLog)?;
@@ -241,7 +288,8 @@ impl Hold {
             let waits = error.is_begun().then(|| log.path().to_owned());
             Failure::Apply(error, waits)
         })?;
-        let mut written = Written { blocks: applied.blocks, undo: None, warning: None };
+        let folder = log.path().parent().map(Path::to_owned);
+        let mut written = Written { blocks: applied.blocks, undo: None, warning: None, names: None, folder };
         if applied.undo_kept {
             written.undo = Some(log.path().to_owned());
             if let Undo::At(place) = undo {
@@ -267,6 +315,61 @@ impl Hold {
         let device = &self.target.device;
         device.write_at(offset, bytes).and_then(|()| device.sync()).map_err(Failure::Write)
     }
+}
+
+/// Keeps what an interrupted write test had saved, and what the target does not hold any more, in a file, and closes its log. Tells about
+/// it.
+fn keep_overtaken(log: &LogOnDisk, lost: &[(u64, Vec<u8>)]) -> Result<String, Failure> {
+    let why = "a write test was interrupted, and the file system was used before it could be ended";
+    let kept =
+        if lost.is_empty() { None } else { Some(save_beside(log.path(), lost).map_err(Failure::NotKept)?) };
+    close_write_test(log).map_err(|error| Failure::Apply(error, Some(log.path().to_owned())))?;
+    Ok(match kept {
+        None => format!("{why}; every block that it had tested holds what it held"),
+        Some(file) => format!(
+            "{why}: {} blocks of 4 KiB do not hold what they held then ({}). They were left as they are. What they held is kept in {}, \
+             at the same places",
+            lost.len(),
+            places(lost),
+            file.display()
+        ),
+    })
+}
+
+/// A few of the places, in bytes.
+fn places(blocks: &[(u64, Vec<u8>)]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for (at, bytes) in blocks {
+        let end = at.saturating_add(bytes.len() as u64);
+        match runs.last_mut() {
+            Some((_, last)) if *last == *at => *last = end,
+            _ => runs.push((*at, end)),
+        }
+    }
+    let told: Vec<String> =
+        runs.iter().take(PLACES_TOLD).map(|(at, end)| format!("{at} to {}", end.saturating_sub(1))).collect();
+    let more = if runs.len() > PLACES_TOLD { " and others" } else { "" };
+    format!("bytes {}{more}", told.join(", "))
+}
+
+/// Writes `blocks` to a new file beside `log`, each where it stood in the target, with holes between them. It is for the owner's eyes only.
+fn save_beside(log: &Path, blocks: &[(u64, Vec<u8>)]) -> io::Result<PathBuf> {
+    let name = log.with_extension(SAVED_SUFFIX);
+    let numbered = (1..SAVED_MAX).map(|number| name.with_extension(format!("{SAVED_SUFFIX}.{number}")));
+    for place in std::iter::once(name.clone()).chain(numbered) {
+        let file = match OpenFile::new().write(true).create_new(true).mode(0o600).open(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            opened => opened?,
+        };
+        for (at, bytes) in blocks {
+            file.write_all_at(bytes, *at)?;
+        }
+        file.sync_all()?;
+        // The log goes only once the file's name will survive a power cut, too.
+        place.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())?;
+        return Ok(place);
+    }
+    Err(io::Error::from(io::ErrorKind::AlreadyExists))
 }
 
 fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {

@@ -231,6 +231,44 @@ fn what_bad_blocks_do_not_take_back_gets_another_place() {
     assert!(places.split_whitespace().all(is_good), "{places}");
 }
 
+#[test]
+fn what_a_write_test_saved_is_kept_and_not_written_over_what_came_later() {
+    if !have("face: write test overtaken", &TOOLS) {
+        return;
+    }
+    let folder = Folder::new("face-write-overtaken");
+    let (image, last) = filled(&folder);
+    let original = std::fs::read(&image).unwrap();
+    let bad = last - 9;
+    let preened = face_with_limit("-p -cc", &image, bad);
+    assert_eq!(code(&preened), 4, "{}{}", stdout(&preened), stderr(&preened));
+    // The disk has lost two of these blocks, and the file system has been mounted since.
+    let (lost, junk) = (bad as usize * 4096, vec![b'J'; 8192]);
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    file.write_all_at(&junk, lost as u64).unwrap();
+    debugfs(&image, "ssv mnt_count 7");
+    debugfs(&image, "mkdir newer");
+    let mended = face("-p", &image);
+    let told = stdout(&mended);
+    assert_eq!(code(&mended), 1, "{told}{}", stderr(&mended));
+    assert!(!log_of(&image).exists());
+    let saved = folder.path("full.img.fsmend-saved");
+    assert!(told.contains(saved.to_str().unwrap()), "{told}");
+    assert!(told.contains(&format!("bytes {lost} to {}", lost + 8191)), "{told}");
+    let now = std::fs::read(&image).unwrap();
+    assert!(now[lost..lost + junk.len()] == junk, "nothing old was written over it");
+    assert!(asked(&image, "ls /").contains("newer"));
+    let saved = std::fs::read(saved).unwrap();
+    assert!(
+        saved[lost..] == original[lost..lost + junk.len()],
+        "what it held, and nothing else, in its place"
+    );
+    assert!(saved[..lost].iter().all(|byte| *byte == 0));
+    let again = face("-p", &image);
+    assert_eq!(code(&again), 0, "{}{}", stdout(&again), stderr(&again));
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+}
+
 /// A write test that has begun to write.
 fn begun(image: &Path) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fsmend"))

@@ -172,6 +172,54 @@ fn the_document_is_valid() {
 }
 
 #[test]
+fn what_goes_to_lost_found_is_told_with_the_name_that_it_had() {
+    if !ready("repair: former names") {
+        return;
+    }
+    let folder = Folder::new("repair-names");
+    let image = folder.image("x.img", &[]);
+    let letter = folder.path("letter");
+    std::fs::write(&letter, "dear").unwrap();
+    debugfs(&image, "mkdir ann");
+    debugfs(&image, &format!("write {} ann/letter", letter.display()));
+    debugfs(&image, "unlink ann/letter");
+    let planned = on(&image, &["repair", "-n", "--format", "json"]);
+    let document = valid_report(&stdout(&planned));
+    let file = document["repair"]["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|file| file.get("former_names").is_some())
+        .unwrap_or_else(|| panic!("{document:#}"));
+    assert_eq!(file["former_names"][0]["path"], "/ann/letter");
+    assert_eq!(file["former_names"][0]["witness"], "deleted-entry");
+    let number = file["inode"].as_u64().unwrap();
+    let plan = folder.path("plan");
+    assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
+    assert!(String::from_utf8_lossy(&std::fs::read(&plan).unwrap()).contains("/ann/letter"));
+    let copy = folder.path("y.img");
+    std::fs::copy(&image, &copy).unwrap();
+    let repaired = on(&image, &["repair", "-y", "--no-undo"]);
+    let text = stdout(&repaired);
+    let line = format!("#{number} was probably /ann/letter (");
+    assert_eq!(code(&repaired), 1, "{text}");
+    assert!(text.contains(&format!("inode {number}, which was probably /ann/letter")), "{text}");
+    assert!(text.contains(&line), "{text}");
+    let names = folder.path("x.img.fsmend-names.txt");
+    assert!(text.contains(names.to_str().unwrap()), "{text}");
+    assert!(std::fs::read_to_string(names).unwrap().contains(&line));
+    assert_eq!(code(&e2fsck("-fn", &image)), 0);
+    assert!(images::asked(&image, "ls lost+found").contains(&format!("#{number}")));
+    // As e2fsck, too; unattended.
+    let preened = images::face("-fp", &copy);
+    let text = stdout(&preened);
+    assert_eq!(code(&preened), 1, "{text}{}", stderr(&preened));
+    assert!(text.contains(&line) && text.contains("it was probably /ann/letter"), "{text}");
+    assert!(folder.path("y.img.fsmend-names.txt").exists());
+    assert_eq!(code(&e2fsck("-fn", &copy)), 0);
+}
+
+#[test]
 fn undo_files_go_where_they_are_wanted() {
     if !ready("repair: places of undo files") {
         return;

@@ -24,6 +24,7 @@ mod partition;
 mod plan;
 pub mod priority;
 mod qcow2;
+mod remembered;
 mod salvage;
 mod slice;
 #[cfg(any(test, feature = "testing"))]
@@ -36,8 +37,9 @@ use std::sync::Arc;
 
 pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
-    Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, create_log, end_write_test,
-    find_logs, find_open_log, inspect_log, is_write_test, recover, undo,
+    Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
+    end_write_test, find_logs, find_open_log, inspect_log, is_write_test, overtaken_write_test, recover,
+    undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};
@@ -55,6 +57,7 @@ pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
 pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};
 pub use qcow2::Qcow2Device;
+pub use remembered::Remembered;
 pub use salvage::salvage;
 pub use slice::Slice;
 pub use write::{
@@ -98,67 +101,42 @@ pub trait Device: Send + Sync {
     }
 }
 
-/// A borrowed device is a device.
-impl<T: Device + ?Sized> Device for &T {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
+/// What points at a device is one.
+macro_rules! forward {
+    ($($pointer:ty),*) => { $(
+        impl<T: Device + ?Sized> Device for $pointer {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
 
-    fn len(&self) -> u64 {
-        (**self).len()
-    }
+            fn len(&self) -> u64 {
+                (**self).len()
+            }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        (**self).read_at(offset, buf)
-    }
+            fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+                (**self).read_at(offset, buf)
+            }
 
-    fn direct(&self) -> Option<Direct<'_>> {
-        (**self).direct()
-    }
+            fn direct(&self) -> Option<Direct<'_>> {
+                (**self).direct()
+            }
 
-    fn readahead(&self, offset: u64, len: u64) {
-        (**self).readahead(offset, len);
-    }
+            fn readahead(&self, offset: u64, len: u64) {
+                (**self).readahead(offset, len);
+            }
 
-    fn patch(&self, offset: u64, buf: &mut [u8]) {
-        (**self).patch(offset, buf);
-    }
+            fn patch(&self, offset: u64, buf: &mut [u8]) {
+                (**self).patch(offset, buf);
+            }
 
-    fn memory_max(&self) -> u64 {
-        (**self).memory_max()
-    }
+            fn memory_max(&self) -> u64 {
+                (**self).memory_max()
+            }
+        }
+    )* };
 }
 
-/// A shared device is a device.
-impl<T: Device + ?Sized> Device for Arc<T> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn len(&self) -> u64 {
-        (**self).len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        (**self).read_at(offset, buf)
-    }
-
-    fn direct(&self) -> Option<Direct<'_>> {
-        (**self).direct()
-    }
-
-    fn readahead(&self, offset: u64, len: u64) {
-        (**self).readahead(offset, len);
-    }
-
-    fn patch(&self, offset: u64, buf: &mut [u8]) {
-        (**self).patch(offset, buf);
-    }
-
-    fn memory_max(&self) -> u64 {
-        (**self).memory_max()
-    }
-}
+forward!(&T, Arc<T>);
 
 /// Where the bytes of a device lie in a file.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! A device in memory, for tests and fuzzing.
 
-use crate::{Device, ReadError, ReadErrorKind};
+use crate::{Device, ReadError, check_bounds};
 
 /// Bytes in memory as a device.
 pub struct MemoryDevice {
@@ -35,13 +35,8 @@ impl Device for MemoryDevice {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.len());
-        match end {
-            Some(end) => {
-                buf.copy_from_slice(&self.bytes[offset as usize..end as usize]);
-                Ok(())
-            }
-            None => Err(ReadError { offset, len: buf.len() as u64, kind: ReadErrorKind::BeyondEnd }),
-        }
+        check_bounds(offset, buf.len() as u64, self.len())?;
+        buf.copy_from_slice(&self.bytes[offset as usize..offset as usize + buf.len()]);
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! a lookup where nothing was written costs one search. Reading asks the device below only for what no run covers: an
 //! overlaid block hides a bad sector.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::{Device, Direct, ReadError, check_bounds};
@@ -31,14 +32,16 @@ impl<D: Device> Overlay<D> {
     }
 
     /// Puts `bytes` at `offset`. Fails only where the device ends.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ReadError> {
-        check_bounds(offset, bytes.len() as u64, self.inner.len())?;
-        if bytes.is_empty() || self.write_in_place(offset, bytes) {
+    pub fn write<'b>(&mut self, offset: u64, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), ReadError> {
+        let bytes = bytes.into();
+        let len = bytes.len() as u64;
+        check_bounds(offset, len, self.inner.len())?;
+        if len == 0 || self.write_in_place(offset, &bytes) {
             return Ok(());
         }
-        self.cut(offset, offset + bytes.len() as u64);
-        self.runs.insert(offset, bytes.to_vec());
-        self.bytes_held += bytes.len() as u64;
+        self.cut(offset, offset + len);
+        self.runs.insert(offset, bytes.into_owned());
+        self.bytes_held += len;
         Ok(())
     }
 

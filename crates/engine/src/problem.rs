@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::edits::{Edit, Edits, Layer};
+use crate::former::FormerName;
 
 /// How bad a kind of problem is, mildest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -159,6 +160,8 @@ pub enum Value {
     Text(String),
     /// A further inode beside the one that the problem is about. Its path is filled in like the object's.
     Inode(InodeNo, Option<String>),
+    /// What something was called before.
+    Former(FormerName),
     /// Several of them, printed with commas between.
     List(Vec<Value>),
 }
@@ -179,7 +182,7 @@ impl Value {
                     visit(*inode, path);
                 }
             }),
-            Value::Number(_) | Value::Hex(_) | Value::Text(_) => {}
+            Value::Number(_) | Value::Hex(_) | Value::Text(_) | Value::Former(_) => {}
         }
     }
 }
@@ -213,6 +216,7 @@ impl std::fmt::Display for Value {
             Value::Text(text) => f.write_str(text),
             Value::Inode(inode, None) => write!(f, "inode {inode}"),
             Value::Inode(inode, Some(path)) => write!(f, "inode {inode} ({path})"),
+            Value::Former(name) => name.fmt(f),
             Value::List(values) => values.iter().enumerate().try_for_each(|(at, value)| {
                 f.write_str(if at == 0 { "" } else { ", " })?;
                 value.fmt(f)
@@ -338,7 +342,7 @@ impl Problem {
 
     /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "inode 12 (/path)" when the
     /// path is known; `{block}` becomes "block 7" or "blocks 7 to 9"; `{group}` becomes "group 3";
-    /// `{stored:name leads:names lead}` becomes "1 name leads" or "3 names lead".
+    /// `{stored:name leads:names lead}` becomes "1 name leads" or "3 names lead"; `{why?, as }` becomes nothing, or ", as it was".
     pub fn message(&self) -> String {
         let mut text = String::new();
         let mut rest = self.row.message;
@@ -360,6 +364,9 @@ impl Problem {
     }
 
     fn operand(&self, operand: &str) -> Option<String> {
+        if let Some((name, before)) = operand.split_once('?') {
+            return Some(self.value(name).map_or_else(String::new, |value| format!("{before}{value}")));
+        }
         let mut parts = operand.split(':');
         let value = self.value(parts.next()?)?;
         Some(match (parts.next(), parts.next()) {
@@ -600,7 +607,7 @@ mod tests {
         /// For the tests below.
         DEMO = "demo.thing.wrong" {
             severity: Minor, evidence: Local, preen: true,
-            message: "{inode} of {group} stores {stored:byte:bytes}, not {observed}, at {block} ({why})",
+            message: "{inode} of {group} stores {stored:byte:bytes}, not {observed}, at {block} ({why}){once?, once }",
             meaning: "m", repair: "r", loss: "Nothing.", peers: [0x010007],
         }
         /// Another.
@@ -630,6 +637,7 @@ mod tests {
             "inode 12 of group 3 stores 1 byte, not 0x10, at blocks 7 to 9 (because)"
         );
         assert!(problem.missing_operands().is_empty());
+        assert!(problem.detail("once", 7u32).message().ends_with("(because), once 7"));
         let others = Value::List(vec![Value::Inode(InodeNo(5), Some("/a".to_owned())), "more".into()]);
         let vague = Problem::new(&DEMO).stored(2u32).detail("why", others);
         assert_eq!(vague.message(), "? of ? stores 2 bytes, not ?, at ? (inode 5 (/a), more)");

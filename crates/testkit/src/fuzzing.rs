@@ -5,6 +5,7 @@
 //! them in the surroundings that it meets in earnest.
 
 mod cut;
+mod driver;
 mod plans;
 mod seeds;
 
@@ -26,6 +27,7 @@ use crate::rext3 as images;
 use crate::within::{Manner, checked, options};
 
 pub use cut::{Cut, cut_image};
+pub use driver::driver_image;
 pub use plans::{log, plan};
 pub use seeds::seeds;
 
@@ -56,6 +58,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "repair_image", body: repair_image },
     Target { name: "cut_image", body: cut_image },
     Target { name: "rext3", body: rext3 },
+    Target { name: "driver_image", body: driver_image },
 ];
 
 /// The kinds of structures that a target puts its bytes over.
@@ -222,7 +225,11 @@ fn repaired(image: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
 }
 
 fn changed(data: &[u8]) -> Option<Vec<u8>> {
-    let mut image = base()?.image.clone();
+    Some(put_changes(base()?.image.clone(), data))
+}
+
+/// An image with the changes that `data` lists.
+fn put_changes(mut image: Vec<u8>, data: &[u8]) -> Vec<u8> {
     let mut rest = data;
     while let Some((head, tail)) = rest.split_first_chunk::<4>() {
         let offset = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize % image.len();
@@ -230,7 +237,7 @@ fn changed(data: &[u8]) -> Option<Vec<u8>> {
         image[offset..offset + len].copy_from_slice(&tail[..len]);
         rest = &tail[len..];
     }
-    Some(image)
+    image
 }
 
 /// The structures of the base image that are of a target's kinds.

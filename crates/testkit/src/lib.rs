@@ -1,13 +1,16 @@
 //! What the tests need and no user does: image builders, seeded damage, crash sweeps, oracles, hostile images, bodies of fuzz targets.
 
+pub mod conformance;
 pub mod contents;
 pub mod crash;
 pub mod damage;
+pub mod driver;
 pub mod fsmend;
 pub mod fuzzing;
 pub mod host;
 pub mod hostile;
 pub mod image;
+pub mod memfs;
 pub mod oracle;
 pub mod process;
 pub mod repair;

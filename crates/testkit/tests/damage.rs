@@ -121,6 +121,21 @@ const STRICTER_ON_PURPOSE: &[(&str, &str, &str)] = &[
         "blocks in use are marked free; e2fsck passes over it in some images, and debugfs then refuses the bitmap",
     ),
     (
+        "journal superblock.s_first",
+        "ext.journal.superblock-bad",
+        "the log begins outside the journal: the kernel refuses to mount; e2fsck looks only where there is something to replay",
+    ),
+    (
+        "attribute in inode.e_name_len",
+        "ext.xattr.name-with-zero",
+        "a zero within a name: the kernel refuses to read the file (inline data) or its attributes; e2fsck reads names up to it",
+    ),
+    (
+        "attribute in block.e_name_len",
+        "ext.xattr.name-with-zero",
+        "the same in a block of attributes, where the hash does not tell",
+    ),
+    (
         "directory entry.name",
         "ext.htree.hash-too-",
         "a folded name that is not UTF-8: the kernel hashes its bytes as they are, libext2fs gives up and compares nothing",

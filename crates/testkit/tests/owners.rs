@@ -11,7 +11,7 @@ use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
 use fsmend_testkit::contents::Content;
-use fsmend_testkit::host::{run, skip};
+use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::image::{Built, Recipe, build};
 use fsmend_testkit::oracle::{Verdict, e2fsck};
 use fsmend_testkit::target_folder;
@@ -96,4 +96,115 @@ fn shared_blocks_are_mended_in_every_way() {
         assert!(sharing > 3, "{name}: only {sharing} of the damages led to shared blocks");
         fs::remove_file(&scratch).unwrap();
     }
+}
+
+/// An image with files `a` and `b` of nine blocks each in the folder `d`; `commands` for debugfs are carried out on it.
+fn with_two_files(name: &str, mke2fs: &str) -> Option<PathBuf> {
+    if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
+        skip(name, "needs mke2fs and debugfs");
+        return None;
+    }
+    let path = target_folder().join(format!("{name}-{}.img", std::process::id()));
+    fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+    run("mke2fs", "-q -F".split(' ').chain(mke2fs.split(' ')).chain([path.to_str().unwrap()])).unwrap();
+    let contents = path.with_extension("contents");
+    fs::write(&contents, [7; 9000]).unwrap();
+    debugfs(&path, "mkdir d");
+    for file in ["a", "b"] {
+        debugfs(&path, &format!("write {} d/{file}", contents.display()));
+    }
+    fs::remove_file(contents).unwrap();
+    Some(path)
+}
+
+fn debugfs(image: &Path, request: &str) -> String {
+    let output = run("debugfs", ["-w", "-R", request, image.to_str().unwrap()]).unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn laid_over(image: &[u8], repair: &Repair) -> Vec<u8> {
+    let mut mended = image.to_vec();
+    for (offset, bytes) in &repair.changes {
+        mended[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+    mended
+}
+
+/// What the translator's field of a file says.
+fn translator(path: &Path, image: &[u8], file: &str) -> u32 {
+    let told = debugfs(path, &format!("imap {file}"));
+    let part = |from: &str| {
+        let rest = told.split(from).nth(1).unwrap();
+        rest.split(|c: char| !c.is_ascii_hexdigit()).next().unwrap().to_owned()
+    };
+    let block: usize = part("located at block ").parse().unwrap();
+    let offset = usize::from_str_radix(&part("offset 0x"), 16).unwrap();
+    let at = block * 1024 + offset + 0x24;
+    u32::from_le_bytes(image[at..at + 4].try_into().unwrap())
+}
+
+#[test]
+fn translators_of_the_hurd_get_places_of_their_own() {
+    let Some(path) = with_two_files("owners-hurd", "-o hurd -t ext2 -O none,sparse_super -b 1024") else {
+        return;
+    };
+    debugfs(&path, "sif d/a translator 900");
+    debugfs(&path, "sif d/b translator 900");
+    let mut image = fs::read(&path).unwrap();
+    image[900 * 1024..901 * 1024].fill(b'T');
+    fs::write(&path, &image).unwrap();
+    assert!(judge("both", &image, &path.with_extension("scratch")));
+    let mended = laid_over(&image, &plan(&image, Wishes::default(), 2));
+    let blocks = ["d/a", "d/b"].map(|file| translator(&path, &mended, file));
+    assert!(blocks.contains(&900) && blocks[0] != blocks[1], "{blocks:?}");
+    for block in blocks {
+        assert!(mended[block as usize * 1024..][..1024].iter().all(|byte| *byte == b'T'), "{blocks:?}");
+    }
+    // One that lies where another file has its data, in the middle and alone.
+    let data: Vec<String> = debugfs(&path, "blocks d/b").split_whitespace().map(str::to_owned).collect();
+    debugfs(&path, "sif d/b translator 0");
+    debugfs(&path, &format!("sif d/a translator {}", data[4]));
+    let image = fs::read(&path).unwrap();
+    assert!(judge("data", &image, &path.with_extension("scratch")));
+    let mended = laid_over(&image, &plan(&image, Wishes::default(), 2));
+    let moved = translator(&path, &mended, "d/a");
+    assert!(moved != 0 && moved.to_string() != data[4]);
+    assert!(mended[moved as usize * 1024..][..1024].iter().all(|byte| *byte == 7), "what lay there");
+    let _ = fs::remove_file(path.with_extension("scratch"));
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn files_named_in_inline_directories_go_where_they_are_wanted() {
+    let mke2fs = "-t ext4 -b 1024 -I 256 -O inline_data,metadata_csum";
+    let Some(path) = with_two_files("owners-inline", mke2fs) else { return };
+    let scratch = path.with_extension("scratch");
+    let shared = debugfs(&path, "blocks d/a").split_whitespace().next().unwrap().to_owned();
+    debugfs(&path, &format!("sif d/b block[5] {shared}"));
+    assert!(debugfs(&path, "stat d").contains("0x10000000"), "the directory lives in its inode");
+    let image = fs::read(&path).unwrap();
+    assert!(judge("inline", &image, &scratch));
+    for (duplicates, in_lost_found) in [(Duplicates::LostFound, true), (Duplicates::Delete, false)] {
+        let wishes = Wishes { duplicates, ..Wishes::default() };
+        let repair = plan(&image, wishes, 2);
+        assert!(repair.later.is_empty() || in_lost_found, "{:?}", repair.later.counts());
+        fs::write(&scratch, laid_over(&image, &repair)).unwrap();
+        let names = |folder: &str| {
+            let listed = debugfs(&scratch, &format!("ls -p {folder}"));
+            // Entries without an inode are listed, too.
+            let names = listed
+                .lines()
+                .filter(|line| !line.starts_with("/0/"))
+                .filter_map(|line| line.split('/').nth(5));
+            let mut names: Vec<String> =
+                names.filter(|name| !matches!(*name, "" | "." | "..")).map(str::to_owned).collect();
+            names.sort();
+            names
+        };
+        assert!(names("d").is_empty(), "{duplicates:?}: {:?}", names("d"));
+        let expected: &[&str] = if in_lost_found { &["#13", "#14"] } else { &[] };
+        assert_eq!(names("lost+found"), expected, "{duplicates:?}");
+    }
+    fs::remove_file(scratch).unwrap();
+    fs::remove_file(path).unwrap();
 }

@@ -2,6 +2,7 @@
 
 mod aged;
 mod check;
+mod contest;
 mod curve;
 mod estimate;
 mod floor;
@@ -11,6 +12,7 @@ mod layout;
 mod measure;
 mod neighbour;
 mod one_damage;
+mod paper;
 mod populate;
 mod repair;
 mod repair_fields;
@@ -24,19 +26,20 @@ use std::path::{Path, PathBuf};
 /// A median of fewer runs says little.
 const RUNS_MIN: usize = 5;
 
-/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--no-build]`.
+/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--keep FOLDER] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
+        ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, neighbour, repair, repair-fields",
+            "expected `bench` and what: images, check, estimate, neighbour, paper, repair, repair-fields, scaling",
         )),
     }
 }
@@ -55,11 +58,19 @@ pub struct Options {
     pub build: bool,
     /// Restricts the run to one image.
     pub only: Option<String>,
+    /// Where damaged images are left for those who want to know why something takes long.
+    pub keep: Option<PathBuf>,
 }
 
 impl Options {
+    /// Whether the image called `name` is to be measured.
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == name)
+    }
+
     fn parse(words: &[&str]) -> io::Result<Self> {
-        let mut options = Options { cache: PathBuf::new(), runs: RUNS_MIN, build: true, only: None };
+        let mut options =
+            Options { cache: PathBuf::new(), runs: RUNS_MIN, build: true, only: None, keep: None };
         let mut cache = None;
         let switches = words.iter().filter(|word| **word == "--no-build");
         options.build = switches.count() == 0;
@@ -69,6 +80,7 @@ impl Options {
                 ["--cache", folder] => cache = Some(PathBuf::from(folder)),
                 ["--runs", runs] => options.runs = number(runs)?.max(RUNS_MIN),
                 ["--only", name] => options.only = Some((*name).to_owned()),
+                ["--keep", folder] => options.keep = Some(PathBuf::from(folder)),
                 other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
             }
         }

@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use fsmend_base::SeededRandom;
-use fsmend_testkit::repair::{Depth, Finding, bases, field_cases, findings_of, table};
+use fsmend_testkit::repair::{Depth, Finding, bases, bytes_case, field_cases, findings_of, table};
 use fsmend_testkit::target_folder;
 
 /// The seed of the order.
@@ -30,12 +31,14 @@ struct Wanted {
     one: Option<u64>,
     again: bool,
     keep: Option<PathBuf>,
+    /// Seeds of the block fuzzer, if that is wanted instead.
+    seeds: Option<Range<u64>>,
 }
 
-/// Runs `bench repair-fields [--cases N] [--base NAME] [--one NUMBER] [--again] [--keep FOLDER]`.
+/// Runs `bench repair-fields [--cases N] [--base NAME] [--one NUMBER] [--again] [--keep FOLDER] [--bytes FIRST..END]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     let wanted = parse(words)?;
-    let folder = target_folder().join("repair-fields");
+    let folder = target_folder().join(if wanted.seeds.is_some() { "repair-bytes" } else { "repair-fields" });
     fs::create_dir_all(&folder)?;
     if let Some(number) = wanted.one {
         let findings = findings_of(number, Depth::FULL, wanted.keep.as_deref())?;
@@ -46,10 +49,12 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     let (numbers, mut findings) = if wanted.again {
         let failed: BTreeSet<u64> = notes.findings()?.iter().map(|finding| finding.number).collect();
         (failed.into_iter().collect(), Vec::new())
+    } else if let Some(seeds) = &wanted.seeds {
+        (broken_bytes(seeds, wanted.base.as_deref()), Vec::new())
     } else {
         (shuffled(wanted.base.as_deref())?, notes.findings()?)
     };
-    let first = if wanted.again { 0 } else { notes.place()? };
+    let first = if wanted.again || wanted.seeds.is_some() { 0 } else { notes.place()? };
     let end = wanted.cases.map_or(numbers.len(), |cases| (first + cases).min(numbers.len()));
     println!("{} cases, from {first} to {end}", numbers.len());
     let start = Instant::now();
@@ -77,10 +82,33 @@ fn parse(words: &[&str]) -> io::Result<Wanted> {
             "--base" => wanted.base = Some((*next()?).to_owned()),
             "--keep" => wanted.keep = Some(PathBuf::from(*next()?)),
             "--again" => wanted.again = true,
+            "--bytes" => wanted.seeds = Some(seeds(next()?)?),
             other => return Err(io::Error::other(format!("what is {other}?"))),
         }
     }
     Ok(wanted)
+}
+
+/// `FIRST..END` in numbers.
+fn seeds(word: &str) -> io::Result<Range<u64>> {
+    let parts = word.split_once("..").and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+    parts.ok_or_else(|| io::Error::other(format!("{word} are no seeds: FIRST..END")))
+}
+
+/// The block fuzzer: every magnitude on every base, the larger ones too, for each seed.
+fn broken_bytes(seeds: &Range<u64>, base: Option<&str>) -> Vec<u64> {
+    let small = bases::recipes().into_iter().enumerate();
+    let large =
+        bases::large_recipes().into_iter().enumerate().map(|(index, recipe)| (bases::LARGE + index, recipe));
+    let wanted: Vec<usize> = small
+        .chain(large)
+        .filter(|(_, recipe)| base.is_none_or(|base| recipe.name.contains(base)))
+        .map(|(number, _)| number)
+        .collect();
+    let of_seed = |seed| {
+        wanted.iter().flat_map(move |base| (1..=5).map(move |magnitude| bytes_case(*base, magnitude, seed)))
+    };
+    seeds.clone().flat_map(of_seed).collect()
 }
 
 fn shuffled(base: Option<&str>) -> io::Result<Vec<u64>> {

@@ -102,6 +102,11 @@ impl Expansion<'_> {
     }
 }
 
+/// A moment, given in seconds since the epoch, for people.
+pub fn utc(now: u64) -> String {
+    Expansion { device: "", now }.fill("%Y-%m-%d %H:%M:%S UTC")
+}
+
 /// Year, month and day of a day counted from the beginning of 1970, by whole cycles of 400 years.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     const CYCLE_DAYS: u64 = 146_097;

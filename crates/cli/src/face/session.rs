@@ -24,6 +24,7 @@ use super::progress::Meter;
 use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
+use crate::regained::Regained;
 use crate::writing::{self, Hold};
 use crate::{ask, check, exit, machine, mmp, target};
 
@@ -37,7 +38,7 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) out: Out,
     pub(super) watch: Stopwatch,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) device: Arc<dyn Device>,
     /// The device as something that can be written; not with `-n`.
     pub(super) hold: Option<Hold>,
@@ -163,7 +164,7 @@ impl Session {
                 for told in &finished.told {
                     self.out.print(&format!("{}: {told}\n", self.name));
                 }
-                self.options.force |= !finished.unrestored.is_empty();
+                self.options.force |= finished.is_overtaken || !finished.unrestored.is_empty();
                 self.keep_unrestored(finished.unrestored);
                 Ok(!finished.told.is_empty())
             }
@@ -251,7 +252,7 @@ impl Session {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;
         }
-        self.write(&seen.changes, &seen.journal_changes).err().unwrap_or(exit::CLEAN)
+        self.write(&seen.changes, &seen.journal_changes, &Regained::default()).err().unwrap_or(exit::CLEAN)
     }
 
     /// The file system is clean: it is said, and what the replay of its journal changes is written.
@@ -262,7 +263,7 @@ impl Session {
                 let text = format!("{}: releasing {} orphaned inodes\n", self.name, seen.orphans);
                 self.out.print(&text);
             }
-            if let Err(code) = self.write(&seen.changes, &seen.journal_changes) {
+            if let Err(code) = self.write(&seen.changes, &seen.journal_changes, &Regained::default()) {
                 return code;
             }
         }
@@ -348,6 +349,7 @@ impl Session {
         let code = self.write_repair(&Outcome {
             changes: &changes,
             journal_changes: &journal_changes,
+            regained: &Regained::of(&[&report, &later], &[]),
             was_damaged,
             was_unclean,
         });
@@ -370,11 +372,12 @@ impl Session {
     ) -> u8 {
         let all: Vec<&Problem> = report.damage().flat_map(|group| &group.problems).collect();
         if declined.len() < all.len() {
+            let regained = Regained::of(&[report], declined);
             let declined: Vec<&Problem> = declined.iter().collect();
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
             match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
                 Ok(Some(rest)) => {
-                    if let Err(code) = self.write(&rest.changes, journal_changes) {
+                    if let Err(code) = self.write(&rest.changes, journal_changes, &regained) {
                         return code;
                     }
                     self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));

@@ -20,6 +20,7 @@ use super::timing;
 use crate::ask::{self, Answer};
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
+use crate::regained::Regained;
 use crate::style::printable;
 use crate::writing::{Failure, Undo};
 use crate::{exit, external};
@@ -32,6 +33,8 @@ pub(super) struct Outcome<'c> {
     pub changes: &'c Changes,
     /// What goes to the device of the external journal.
     pub journal_changes: &'c Changes,
+    /// What will be in `lost+found`.
+    pub regained: &'c Regained,
     /// Whether there were problems.
     pub was_damaged: bool,
     /// Whether the file system had not been left cleanly.
@@ -193,7 +196,7 @@ impl Session {
     /// Writes a repair and says so; the exit code.
     pub(super) fn write_repair(&mut self, repair: &Outcome<'_>) -> u8 {
         let is_modified = repair.was_damaged || repair.changes.iter().any(|change| !is_superblock(change));
-        if let Err(code) = self.write(repair.changes, repair.journal_changes) {
+        if let Err(code) = self.write(repair.changes, repair.journal_changes, repair.regained) {
             return code;
         }
         if repair.changes.is_empty() {
@@ -245,8 +248,13 @@ impl Session {
         }
     }
 
-    /// Writes changes; the exit code if that fails.
-    pub(super) fn write(&mut self, changes: &Changes, journal_changes: &Changes) -> Result<(), u8> {
+    /// Writes changes, which put `regained` into `lost+found`; the exit code if that fails.
+    pub(super) fn write(
+        &mut self,
+        changes: &Changes,
+        journal_changes: &Changes,
+        regained: &Regained,
+    ) -> Result<(), u8> {
         let Some(hold) = &self.hold else { return Ok(()) };
         let undo = self.undo();
         let journal = self.options.journal.as_ref().map(Path::new);
@@ -258,7 +266,8 @@ impl Session {
         let written = hold
             .plan(&self.name, &text, changes)
             .and_then(|plan| Ok((plan.bytes_to_write(), hold.commit(&plan, &undo, &self.cancel)?)));
-        let (bytes, written) = written.map_err(|failure| self.fail(&failure))?;
+        let (bytes, mut written) = written.map_err(|failure| self.fail(&failure))?;
+        written.keep_names(regained, &self.path);
         self.bytes_written += bytes;
         if let Some(place) = &written.undo {
             let text = format!(
@@ -268,6 +277,13 @@ impl Session {
                 self.options.device.to_string_lossy()
             );
             self.out.print(&printable_lines(&text));
+        }
+        for line in regained.lines() {
+            self.out.print(&format!("{}: lost+found: {line}\n", self.name));
+        }
+        if let Some(place) = &written.names {
+            let place = printable(&place.display().to_string());
+            self.out.print(&format!("{}: These names are kept in {place}\n", self.name));
         }
         if let Some(warning) = written.warning {
             self.out.complain(&format!("{}: {}: {warning}\n", self.program, self.name));

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use fsmend_engine::report::{Division, Report, StageStats, Summary};
-use fsmend_engine::{Object, Problem, Value};
+use fsmend_engine::{FormerName, Object, Problem, Value};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
 use serde::{Serialize, Serializer};
@@ -185,8 +185,16 @@ fn value(operand: &Value) -> Json {
         Value::Inode(inode, path) => {
             place(&Object { inode: Some(*inode), path: path.clone(), ..Object::default() })
         }
+        Value::Former(name) => former_name(name),
         Value::List(values) => Json::Array(values.iter().map(value).collect()),
     }
+}
+
+/// A former name: path, what tells it, and in which block.
+pub fn former_name(name: &FormerName) -> Json {
+    let mut members = object([("path", json!(name.path)), ("witness", json!(name.witness.word()))]);
+    members.extend(name.block.map(|block| ("block".to_owned(), json!(block.0))));
+    Json::Object(members)
 }
 
 fn summary(summary: &Summary) -> Json {

@@ -47,6 +47,15 @@ pub fn wall_and_cpu() -> (u64, u64) {
     (nanoseconds(ClockId::Monotonic), nanoseconds(ClockId::ProcessCPUTime))
 }
 
+/// The time, for what is written into file systems.
+pub fn time() -> fsmend_vfs::Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    fsmend_vfs::Time {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
+    }
+}
+
 /// The pace at which time passes.
 pub struct RealTime;
 

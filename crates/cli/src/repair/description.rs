@@ -4,18 +4,31 @@ use std::collections::BTreeMap;
 
 use fsmend_base::InodeNo;
 use fsmend_device::Plan;
+use fsmend_engine::FormerName;
 use fsmend_engine::report::Report;
 use serde_json::{Value as Json, json};
+
+use crate::json::former_name;
+use crate::regained::former_names;
 
 /// Files beyond these are counted and not named in a saved plan.
 const FILES_SAVED: usize = 10_000;
 /// Problems of a kind beyond these are counted and not listed in a saved plan.
 const PROBLEMS_SAVED: usize = 100;
+/// What is known of a file or directory that problems are about.
+#[derive(Debug, Default)]
+pub struct File {
+    /// Its path, if a name leads to it.
+    pub path: Option<String>,
+    /// What it was called before, if it has no name.
+    pub former_names: Vec<FormerName>,
+}
+
 /// What can be said of a repair beside its problems.
 #[derive(Debug, Default)]
 pub struct Description {
-    /// Inodes that problems are about, with their paths where they are known.
-    pub files: BTreeMap<InodeNo, Option<String>>,
+    /// Inodes that problems are about.
+    pub files: BTreeMap<InodeNo, File>,
     /// What may be lost: how many problems of a kind, its code, and the sentence.
     pub losses: Vec<(u64, &'static str, &'static str)>,
     /// Losses that only later looks found: what became of the problem, in a sentence of its own, with its code.
@@ -39,11 +52,14 @@ impl Description {
             } else if group.row.loses_something() {
                 description.losses.push((group.total, group.row.code, group.row.loss));
             }
-            for object in group.problems.iter().map(|problem| &problem.object) {
-                let Some(inode) = object.inode else { continue };
-                let path = description.files.entry(inode).or_default();
-                if path.is_none() {
-                    path.clone_from(&object.path);
+            for problem in &group.problems {
+                let Some(inode) = problem.object.inode else { continue };
+                let file = description.files.entry(inode).or_default();
+                if file.path.is_none() {
+                    file.path.clone_from(&problem.object.path);
+                }
+                if file.former_names.is_empty() {
+                    file.former_names = former_names(problem);
                 }
             }
         }
@@ -52,9 +68,15 @@ impl Description {
 
     /// As JSON, with at most `files_max` files named.
     pub fn to_json(&self, files_max: usize) -> Json {
-        let file = |(inode, path): (&InodeNo, &Option<String>)| match path {
-            Some(path) => json!({"inode": inode.0, "path": path}),
-            None => json!({"inode": inode.0}),
+        let file = |(inode, file): (&InodeNo, &File)| {
+            let mut told = json!({"inode": inode.0});
+            if let Some(path) = &file.path {
+                told["path"] = json!(path);
+            }
+            if !file.former_names.is_empty() {
+                told["former_names"] = file.former_names.iter().map(former_name).collect();
+            }
+            told
         };
         let losses: Vec<Json> = self
             .losses

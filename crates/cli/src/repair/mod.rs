@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
-use fsmend_engine::Progress;
 use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
+use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::Refused;
@@ -92,18 +92,23 @@ fn work(
     }
     let declined = show.may_write(arguments, is_damaged)?;
     if declined.is_empty() {
-        return write(arguments, &work, &plan, cancel).map(Ending::Written);
+        let mut written = write(arguments, &work, &plan, cancel)?;
+        written.keep_names(&show.regained(&[]), &arguments.target);
+        return Ok(Ending::Written(written));
     }
     let problems = show.problems();
-    let (found, declined) = (problems.iter().collect::<Vec<_>>(), declined.iter().collect::<Vec<_>>());
+    let found: Vec<&Problem> = problems.iter().collect();
     let progress = Progress::new();
     let rest = in_background(arguments, &work, |options| {
+        let declined: Vec<&Problem> = declined.iter().collect();
         repair::without(&work.device, options, (&changes, &found), &declined, (&progress, cancel))
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
     let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
-    write(arguments, &work, &plan, cancel).map(Ending::WrittenInPart)
+    let mut written = write(arguments, &work, &plan, cancel)?;
+    written.keep_names(&show.regained(&declined), &arguments.target);
+    Ok(Ending::WrittenInPart(written))
 }
 
 /// Opens the target, for writing unless nothing is to be written.

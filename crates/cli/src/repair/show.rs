@@ -17,6 +17,7 @@ use crate::args::Format;
 use crate::ask::{self, Answer};
 use crate::numbers::{bytes, counted, thousands};
 use crate::outcome::{Answer as Result_, Checked, Outcome};
+use crate::regained::Regained;
 use crate::style::{Style, printable};
 use crate::text::{self, Layout};
 use crate::writing::{Failure, Written};
@@ -125,6 +126,10 @@ struct Seen {
     left: Vec<(String, String)>,
     blocks: Vec<(u64, u64)>,
     bytes: u64,
+    /// What only later looks found.
+    later: Report,
+    /// What stands in `lost+found` once it is written.
+    regained: Regained,
     /// The first kind of problem that only a later look found and that is not safe to mend unattended.
     later_unsafe: Option<&'static str>,
 }
@@ -201,7 +206,7 @@ impl Show {
             .collect();
         seen.blocks = plan.blocks().map(|block| (block.offset, block.len)).collect();
         seen.bytes = plan.bytes_to_write();
-        (seen.outcome, seen.description) = (Some(outcome), description);
+        (seen.outcome, seen.description, seen.later) = (Some(outcome), description, later);
     }
 
     fn plan_text(&self, description: &Description, plan: &Plan, rounds: u32) -> String {
@@ -223,8 +228,12 @@ impl Show {
             ));
         }
         let listed = if self.all { usize::MAX } else { LISTED };
-        for (inode, path) in description.files.iter().take(listed) {
-            let path = path.as_deref().map_or(String::new(), |path| format!(" ({})", printable(path)));
+        for (inode, file) in description.files.iter().take(listed) {
+            let path = match (&file.path, file.former_names.first()) {
+                (Some(path), _) => format!(" ({})", printable(path)),
+                (None, Some(name)) => format!(", which was probably {}", printable(&name.to_string())),
+                (None, None) => String::new(),
+            };
             text.push_str(&self.style.wrap("  - ", &format!("inode {inode}{path}")));
         }
         if description.files.len() > listed {
@@ -362,12 +371,52 @@ impl Show {
             told => {
                 let sentence = format!("{name}: {}", self.sentence(told));
                 self.print(&format!("\n{}{}", self.style.wrap("", &sentence), command(told)));
+                if let Ending::Written(written) | Ending::WrittenInPart(written) = told {
+                    self.tell_regained(written);
+                }
             }
         }
         if let Ending::Written(Written { warning: Some(warning), .. }) = ending {
             self.warn(warning);
         }
         code
+    }
+
+    /// What is going to stand in `lost+found`, without what was declined.
+    pub fn regained(&self, declined: &[Problem]) -> Regained {
+        let mut seen = self.seen.borrow_mut();
+        let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
+            return Regained::default();
+        };
+        let regained = Regained::of(&[&checked.report, &seen.later], declined);
+        seen.regained = regained.clone();
+        regained
+    }
+
+    /// Tells what stands in `lost+found` by now, and what it was before.
+    fn tell_regained(&self, written: &Written) {
+        let seen = self.seen.borrow();
+        let all = seen.regained.len();
+        if all == 0 {
+            return;
+        }
+        let listed = if self.all { usize::MAX } else { LISTED };
+        let what = counted(
+            all as u64,
+            "of what is in lost+found now is known",
+            "of what is in lost+found now are known",
+        );
+        let mut text = format!("The former names of {what}:\n");
+        for line in seen.regained.lines().take(listed) {
+            text.push_str(&self.style.wrap("  - ", &line));
+        }
+        if all > listed {
+            text.push_str(&format!("    and {} more\n", thousands((all - listed) as u64)));
+        }
+        if let Some(place) = &written.names {
+            text.push_str(&format!("They are kept in {}\n", printable(&place.display().to_string())));
+        }
+        self.print(&text);
     }
 
     fn sentence(&self, ending: &Ending) -> String {
@@ -453,6 +502,9 @@ impl Show {
             Ending::Written(written) | Ending::WrittenInPart(written) => {
                 if let Some(place) = &written.undo {
                     repair["undo_file"] = json!(place.display().to_string());
+                }
+                if let Some(place) = &written.names {
+                    repair["names_file"] = json!(place.display().to_string());
                 }
             }
             Ending::Saved(place) => repair["plan_file"] = json!(place.display().to_string()),

@@ -33,7 +33,9 @@ pub use file::{LogFile, LogOnDisk};
 pub use layout::LogState;
 pub use places::{FoundLog, create_log, find_logs, find_open_log};
 pub use recover::{LogContents, Recovered, Way, inspect_log, recover, undo};
-pub use write_test::{Tested, Unrestored, WriteTest, end_write_test, is_write_test};
+pub use write_test::{
+    Tested, Unrestored, WriteTest, close_write_test, end_write_test, is_write_test, overtaken_write_test,
+};
 
 /// How the caller looks after the work.
 #[derive(Clone, Copy)]

@@ -19,7 +19,7 @@ use super::recover::compare;
 use super::{ApplyError, Control, LogFile, Progress, Step};
 use crate::blocks::{BLOCK_BYTES, read_sectors};
 use crate::plan::Entry;
-use crate::{Draft, Plan, WritableDevice, WriteError, WriteErrorKind};
+use crate::{Device, Draft, Plan, WritableDevice, WriteError, WriteErrorKind};
 
 /// Tells the plans of tests from those of repairs.
 const IDENTITY: &[u8] = b"write test";
@@ -29,7 +29,7 @@ const STRETCH_BLOCKS: u64 = 4096;
 const BAD_MAX: usize = 512;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Bytes of the target, and what is written there.
+/// Bytes of the target, and what is written there, or stood there.
 type Writes = Vec<(u64, Vec<u8>)>;
 
 /// What is tested, and how.
@@ -70,10 +70,7 @@ pub struct Unrestored {
 impl Unrestored {
     /// Closes the log: what it held is safe elsewhere by now.
     pub fn close(self) -> Result<(), ApplyError> {
-        match Log::read(&*self.log)? {
-            Some(mut log) => log.finish(LogState::Undone),
-            None => Ok(()),
-        }
+        close_write_test(&*self.log)
     }
 }
 
@@ -208,6 +205,35 @@ pub fn end_write_test(
     log.turn(LogState::Undoing)?;
     let blocks = give_back(log, target)?;
     Ok((!blocks.is_empty()).then_some(Unrestored { log: file, blocks }))
+}
+
+/// Closes the log of a test: nothing will be given back any more.
+pub fn close_write_test(file: &dyn LogFile) -> Result<(), ApplyError> {
+    match Log::read(file)? {
+        Some(mut log) => log.finish(LogState::Undone),
+        None => Ok(()),
+    }
+}
+
+/// If the superblock shows that somebody has used the target since a test was interrupted: what those blocks held before that do not
+/// hold it by now, be it that they lost it, or that they were written since. None of it may be written back: only whoever knows
+/// what belongs there can tell. `None` if nobody has; then [`end_write_test`] ends it.
+pub fn overtaken_write_test(file: &dyn LogFile, target: &dyn Device) -> Result<Option<Writes>, ApplyError> {
+    let Some(log) = Log::read(file)?.filter(|log| log.state().is_open()) else { return Ok(None) };
+    if compare(&log, target)?.foreign_marks == 0 {
+        return Ok(None);
+    }
+    let mut lost = Vec::new();
+    let mut found = [0; BLOCK_BYTES];
+    let entries = log.plan.entries().iter().enumerate();
+    for (number, entry) in entries.filter(|(_, entry)| !entry.is_marked() && !entry.is_unreadable) {
+        let held = image(&log, number, entry)?;
+        let found = &mut found[..held.len()];
+        if read_sectors(target, entry.offset(), found).any() || *found != held[..] {
+            lost.push((entry.offset(), held));
+        }
+    }
+    Ok(Some(lost))
 }
 
 fn no_plan(why: impl std::fmt::Display) -> ApplyError {

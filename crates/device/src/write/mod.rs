@@ -81,41 +81,30 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-impl<T: WritableDevice + ?Sized> WritableDevice for &T {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
-        (**self).write_at(offset, bytes)
-    }
+/// What points at a writable device is one.
+macro_rules! forward {
+    ($($pointer:ty),*) => { $(
+        impl<T: WritableDevice + ?Sized> WritableDevice for $pointer {
+            fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+                (**self).write_at(offset, bytes)
+            }
 
-    fn sync(&self) -> Result<(), WriteError> {
-        (**self).sync()
-    }
+            fn sync(&self) -> Result<(), WriteError> {
+                (**self).sync()
+            }
 
-    fn discard(&self, offset: u64, len: u64) -> bool {
-        (**self).discard(offset, len)
-    }
+            fn discard(&self, offset: u64, len: u64) -> bool {
+                (**self).discard(offset, len)
+            }
 
-    fn forget(&self, offset: u64, len: u64) {
-        (**self).forget(offset, len);
-    }
+            fn forget(&self, offset: u64, len: u64) {
+                (**self).forget(offset, len);
+            }
+        }
+    )* };
 }
 
-impl<T: WritableDevice + ?Sized> WritableDevice for Arc<T> {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
-        (**self).write_at(offset, bytes)
-    }
-
-    fn sync(&self) -> Result<(), WriteError> {
-        (**self).sync()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> bool {
-        (**self).discard(offset, len)
-    }
-
-    fn forget(&self, offset: u64, len: u64) {
-        (**self).forget(offset, len);
-    }
-}
+forward!(&T, Arc<T>);
 
 /// A window of a writable device can be written.
 impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {

@@ -178,6 +178,7 @@ mod tests {
 
     use std::time::Duration;
 
+    use fsmend_base::SeededRandom;
     use fsmend_device::{BatchReader, MemoryDevice, ReadBackend, Request};
 
     use super::*;
@@ -189,8 +190,12 @@ mod tests {
         Timed::new(Arc::new(MemoryDevice::new("disk", bytes)), HddDescription::default())
     }
 
-    fn every_eighth_block() -> Vec<Request> {
-        (0..LEN as u64).step_by(8 * 4096).map(|offset| Request { offset, len: 4096 }).collect()
+    fn scattered_blocks() -> Vec<Request> {
+        let mut random = SeededRandom::new(5);
+        let mut blocks: Vec<u64> = (0..64).map(|_| random.next_u64() % (LEN as u64 / 4096)).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks.into_iter().map(|block| Request { offset: block * 4096, len: 4096 }).collect()
     }
 
     #[test]
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_batch_reader_announces_and_is_quicker_for_it() {
-        let requests = every_eighth_block();
+        let requests = scattered_blocks();
         let apart = timed();
         requests.iter().for_each(|request| apart.read_at(request.offset, &mut [0; 4096]).unwrap());
         let batched = timed();
@@ -247,7 +252,7 @@ mod tests {
         });
         assert_eq!(seen, requests.len());
         let (apart, batched) = (apart.hdd().now(), batched.hdd().now());
-        assert!(batched <= apart, "{batched:?} against {apart:?}");
+        assert!(batched < apart.mul_f64(0.7), "{batched:?} against {apart:?}");
     }
 
     #[test]

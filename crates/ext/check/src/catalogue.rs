@@ -121,7 +121,9 @@ mod tests {
             while let Some(open) = rest.find(['{', '}']) {
                 assert!(rest[open..].starts_with('{'), "{}: stray brace", row.code);
                 let Some(close) = rest[open..].find('}') else { panic!("{}: open brace", row.code) };
-                let mut parts = rest[open + 1..open + close].split(':');
+                let operand = &rest[open + 1..open + close];
+                // What stands behind a question mark comes before the operand, if there is one.
+                let mut parts = operand.split_once('?').map_or(operand, |(name, _)| name).split(':');
                 let name = parts.next().unwrap_or_default();
                 let words = parts.filter(|word| !word.is_empty()).count();
                 assert!(words == 0 || words == 2, "{}: {name} takes two words", row.code);

@@ -170,7 +170,7 @@ fn lay_over(
     writes: BTreeMap<u64, Box<[u8]>>,
 ) -> Result<(), Refusal> {
     for (block, contents) in writes {
-        overlay.write(block.saturating_mul(block_size), &contents).map_err(|error| Refusal {
+        overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(|error| Refusal {
             code: "journal-beyond-device",
             message: format!("the journal holds a block that the device does not have: {error}"),
             way_out: "Check without it (--no-replay)".to_owned(),

@@ -2,16 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_engine::Findings;
+use fsmend_base::InodeNo;
 use fsmend_engine::budget::Reservation;
+use fsmend_engine::{Findings, Problem, Row, Value};
 
+use crate::allocation::problems::BLOCKS_MARKED_BUT_FREE;
 use crate::crosscheck::CrossCheck;
+use crate::directory::former::Search;
 use crate::directory::paths::Paths;
+use crate::directory::problems::UNCONNECTED;
+use crate::links::problems::{UNATTACHED, UNATTACHED_EMPTY};
 
 /// Problems per kind that get a path when not all are wanted.
 const NAMED_PER_ROW: usize = 5;
 /// Memory for a path, and as much for the names that it is made of while they are looked up.
 const PATH_BYTES: u64 = 1024;
+/// Problems of what has no name.
+const NAMELESS: [&Row; 3] = [&UNCONNECTED, &UNATTACHED, &UNATTACHED_EMPTY];
+/// Memory for the former names of one of those, and for looking for them.
+const FORMER_BYTES: u64 = 2048;
+const SEARCH_BYTES: u64 = 4 << 20;
 
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.
@@ -56,6 +66,57 @@ pub fn name_objects(
             for (_, value) in &mut problem.details {
                 value.visit_inodes(&mut |inode, path| *path = paths.path_of(inode));
             }
+        }
+    }
+    Findings::from_parts(problems, counts)
+}
+
+/// Says of every problem about something without a name what that was called before, as far as anything still tells; of the first few
+/// problems of each kind, or of all.
+pub fn name_nameless(
+    cross: &CrossCheck<'_>,
+    findings: Findings,
+    all: bool,
+    degraded: &mut Vec<String>,
+) -> Findings {
+    if NAMELESS.iter().all(|row| !findings.has(row)) {
+        return findings;
+    }
+    let counts = findings.counts();
+    let mut problems = findings.into_sorted();
+    let mut unowned: Vec<(u64, u64)> = problems
+        .iter()
+        .filter(|problem| *problem.row == BLOCKS_MARKED_BUT_FREE)
+        .filter_map(|problem| Some((problem.object.block?.0, problem.object.block_count.unwrap_or(1))))
+        .collect();
+    unowned.sort_unstable();
+    let mut wanted: BTreeSet<InodeNo> = BTreeSet::new();
+    for row in NAMELESS {
+        let inodes = problems.iter().filter(|problem| problem.row == row).filter_map(|one| one.object.inode);
+        wanted.extend(inodes.take(if all { usize::MAX } else { NAMED_PER_ROW }));
+    }
+    let bytes = SEARCH_BYTES + wanted.len() as u64 * FORMER_BYTES;
+    if !cross.means.budget.try_reserve(bytes) {
+        degraded.push(format!(
+            "Nobody looked for the former names of {} inodes without a name: there was too little memory.",
+            wanted.len()
+        ));
+        return Findings::from_parts(problems, counts);
+    }
+    let _held = Reservation::of(cross.means.budget, bytes);
+    let search = Search {
+        fs: cross.fs,
+        inodes: &cross.inodes,
+        unowned: &unowned,
+        crew: cross.means.crew(),
+        cancel: cross.cancel,
+    };
+    let mut names = search.names_of(&wanted);
+    let is_nameless = |problem: &&mut Problem| NAMELESS.contains(&problem.row);
+    for problem in problems.iter_mut().filter(is_nameless) {
+        if let Some(names) = problem.object.inode.and_then(|inode| names.remove(&inode)) {
+            let names = names.into_iter().map(Value::Former).collect();
+            problem.details.push(("former_names", Value::List(names)));
         }
     }
     Findings::from_parts(problems, counts)

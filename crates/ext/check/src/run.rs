@@ -268,9 +268,9 @@ fn joined(overlay: &Overlay<Arc<dyn Device>>, changes: Vec<(u64, Vec<u8>)>) -> V
     let below = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec()));
     for (offset, bytes) in below.chain(changes) {
         // Both were laid over the same device, within its length.
-        let _ = all.write(offset, &bytes);
+        let _ = all.write(offset, bytes);
     }
-    all.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect()
+    all.into_runs().collect()
 }
 
 /// Lays blocks over the device.
@@ -280,7 +280,7 @@ fn lay_over(
     writes: BTreeMap<u64, Box<[u8]>>,
 ) -> Result<(), Refusal> {
     for (block, contents) in writes {
-        overlay.write(block.saturating_mul(block_size), &contents).map_err(beyond_device)?;
+        overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(beyond_device)?;
     }
     Ok(())
 }
@@ -399,6 +399,7 @@ fn check_settled(
     let edits = findings.take_edits();
     let is_damaged = findings.is_damaged() || !edits.is_empty();
     let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
+    let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &cross.claims, &totals, non_contiguous);
     let CrossCheck { inodes, claims, mut remains, .. } = cross;

@@ -9,7 +9,7 @@ use std::io;
 use fsmend_base::SeededRandom;
 
 use super::bases::{self, Base};
-use crate::damage::{Damage, MUTATIONS, Structure};
+use crate::damage::{Damage, MUTATIONS, Structure, Survey};
 
 const BYTES: u64 = 1 << 56;
 /// How many structures of one kind are damaged in one image.
@@ -33,7 +33,8 @@ impl Case {
         let damage = if number & BYTES == 0 {
             field_damage(base, number)
         } else {
-            Some(broken_bytes(base, 10_usize.pow((number >> 40 & 0xFF) as u32), number))
+            let count = 10_usize.pow((number >> 40 & 0xFF) as u32);
+            Some(broken_bytes(&base.survey, base.name, count, number))
         };
         Ok(damage.filter(|damage| !damage.is_nothing()).map(|damage| Case { number, base, damage }))
     }
@@ -62,29 +63,33 @@ fn field_damage(base: &Base, number: u64) -> Option<Damage> {
     })
 }
 
-/// Random bytes anywhere in metadata, half of them whole random values and half of them single bits.
-fn broken_bytes(base: &Base, count: usize, seed: u64) -> Damage {
+/// Random bytes anywhere in the metadata of the image called `name`, half of them whole random values and half of them single bits.
+pub fn broken_bytes(survey: &Survey, name: &str, count: usize, seed: u64) -> Damage {
     let mut random = SeededRandom::new(seed);
-    let ranges = base.survey.metadata();
+    let ranges = survey.metadata();
+    // Where each range begins when they are laid end to end.
+    let begins: Vec<u64> = ranges
+        .iter()
+        .scan(0, |sum, range| {
+            *sum += range.1;
+            Some(*sum - range.1)
+        })
+        .collect();
     let total: u64 = ranges.iter().map(|range| range.1).sum();
     let mut patches = Vec::new();
     for _ in 0..count {
-        let mut at = random.below(total);
-        let holds = |range: &&(u64, u64)| {
-            let here = at < range.1;
-            at -= if here { 0 } else { range.1 };
-            here
-        };
-        let Some((start, _)) = ranges.iter().find(holds) else { continue };
-        let offset = start + at;
-        let old = base.survey.image.get(offset as usize).copied().unwrap_or(0);
+        let at = random.below(total);
+        let index = begins.partition_point(|begin| *begin <= at).saturating_sub(1);
+        let (Some(range), Some(begin)) = (ranges.get(index), begins.get(index)) else { continue };
+        let offset = range.0 + (at - begin);
+        let old = survey.image.get(offset as usize).copied().unwrap_or(0);
         let value = random.next_u64();
         let new = if value & 0x100 == 0 { value as u8 } else { old ^ 1 << (value & 7) };
         patches.push(crate::damage::Patch { offset, old: vec![old], new: vec![new] });
     }
     Damage {
-        label: format!("{}, {count} bytes of metadata", base.name),
-        class: format!("{count} bytes of {}", base.name),
+        label: format!("{name}, {count} bytes of metadata"),
+        class: format!("{count} bytes of {name}"),
         patches,
     }
 }

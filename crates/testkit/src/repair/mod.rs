@@ -11,7 +11,7 @@ mod subject;
 mod table;
 mod tree;
 
-pub use case::{Case, PER_KIND, bytes_case, field_cases};
+pub use case::{Case, PER_KIND, broken_bytes, bytes_case, field_cases};
 pub use compare::{Loss, Trees};
 pub use judge::{Depth, Failure, Judge, Judgement, Reference};
 pub use subject::{E2fsck, Fsmend, Outcome, Scratch, Subject, changes_of_repair, laid_over};

@@ -3,6 +3,8 @@
 //! After [`mend`] the bytes are a sound chain of records from start to end, whatever they were before. The work is
 //! linear in the number of bytes.
 
+use std::cell::OnceCell;
+
 use fsmend_ext_format::directory::{
     BrokenRecord, ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout,
 };
@@ -47,6 +49,7 @@ pub(super) struct ChainRules {
 pub(super) fn mend(bytes: &mut [u8], rules: ChainRules, report: &mut dyn FnMut(Break)) {
     let layout = rules.layout;
     let (mut offset, mut previous, mut index) = (0, None, 0u32);
+    let mut sound = SoundPlaces::default();
     while offset < bytes.len() {
         let is_dot = rules.first && index < 2;
         match Entry::at(bytes, offset, layout, is_dot) {
@@ -58,16 +61,26 @@ pub(super) fn mend(bytes: &mut [u8], rules: ChainRules, report: &mut dyn FnMut(B
             Err(why) => {
                 let stored_len = EntryHeader::at(bytes, offset, layout).map_or(0, |header| header.rec_len);
                 report(Break { offset, stored_len, why });
-                offset = apply(bytes, rules, offset, previous, is_dot);
+                let remedy = remedy(bytes, rules, &sound, offset, previous.is_some(), is_dot);
+                if let Remedy::MoveUp(_) = remedy {
+                    sound = SoundPlaces::default();
+                }
+                offset = apply(bytes, layout, offset, previous, remedy);
             }
         }
     }
 }
 
 /// Applies the remedy and returns where to go on.
-fn apply(bytes: &mut [u8], rules: ChainRules, offset: usize, previous: Option<usize>, is_dot: bool) -> usize {
+fn apply(
+    bytes: &mut [u8],
+    layout: EntryLayout,
+    offset: usize,
+    previous: Option<usize>,
+    remedy: Remedy,
+) -> usize {
     let room = bytes.len() - offset;
-    match (remedy(bytes, rules, offset, previous.is_some(), is_dot), previous) {
+    match (remedy, previous) {
         (Remedy::MoveUp(by), _) => {
             bytes.copy_within(offset + by.., offset);
             let len = bytes.len();
@@ -75,19 +88,19 @@ fn apply(bytes: &mut [u8], rules: ChainRules, offset: usize, previous: Option<us
             offset
         }
         (Remedy::CutTo(len), _) => {
-            set_len(bytes, offset, rules.layout, len);
+            set_len(bytes, offset, layout, len);
             offset
         }
         (Remedy::Absorb(len), Some(previous)) => {
-            set_len(bytes, previous, rules.layout, offset + len - previous);
+            set_len(bytes, previous, layout, offset + len - previous);
             offset + len
         }
         (Remedy::FreeRest, Some(previous)) => {
-            set_len(bytes, previous, rules.layout, bytes.len() - previous);
+            set_len(bytes, previous, layout, bytes.len() - previous);
             bytes.len()
         }
-        (Remedy::Free(len), _) => free(bytes, offset, rules.layout, len),
-        (Remedy::Absorb(_) | Remedy::FreeRest, None) => free(bytes, offset, rules.layout, room),
+        (Remedy::Free(len), _) => free(bytes, offset, layout, len),
+        (Remedy::Absorb(_) | Remedy::FreeRest, None) => free(bytes, offset, layout, room),
     }
 }
 
@@ -97,7 +110,14 @@ fn free(bytes: &mut [u8], offset: usize, layout: EntryLayout, len: usize) -> usi
     offset + len
 }
 
-fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is_dot: bool) -> Remedy {
+fn remedy(
+    bytes: &[u8],
+    rules: ChainRules,
+    sound: &SoundPlaces,
+    offset: usize,
+    has_previous: bool,
+    is_dot: bool,
+) -> Remedy {
     let layout = rules.layout;
     let room = bytes.len() - offset;
     let Some(header) = EntryHeader::at(bytes, offset, layout) else { return Remedy::Absorb(room) };
@@ -113,7 +133,7 @@ fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is
     match (leads_on, has_previous) {
         (true, true) => Remedy::Absorb(len),
         (true, false) => Remedy::Free(len),
-        _ => astray(bytes, rules, offset, header, (has_previous, is_dot)),
+        _ => astray(bytes, (rules, sound), offset, header, (has_previous, is_dot)),
     }
 }
 
@@ -121,7 +141,7 @@ fn remedy(bytes: &[u8], rules: ChainRules, offset: usize, has_previous: bool, is
 /// do, a record that reaches beyond the end is cut. The name is kept if it can be one.
 fn astray(
     bytes: &[u8],
-    rules: ChainRules,
+    (rules, sound): (ChainRules, &SoundPlaces),
     offset: usize,
     header: EntryHeader,
     (has_previous, is_dot): (bool, bool),
@@ -131,34 +151,60 @@ fn astray(
     let name = bytes.get(offset + ENTRY_HEADER_LEN..offset + ENTRY_HEADER_LEN + name_len);
     let is_whole = name.is_some_and(|name| !name.contains(&0)) && header.inode <= rules.inodes_count;
     let needed = layout.needed_len(name_len.max(1), is_dot);
-    let next = if is_whole { sound_from(bytes, rules, offset, offset + needed) } else { None };
+    let next = if is_whole { sound.from(bytes, rules, offset + needed) } else { None };
     if let Some(next) = next.filter(|_| name_len > 0) {
         return Remedy::CutTo(next - offset);
     }
     let shortest = if has_previous { ENTRY_HEADER_LEN } else { layout.needed_len(1, is_dot) };
-    if let Some(next) = sound_from(bytes, rules, offset, offset + shortest) {
+    if let Some(next) = sound.from(bytes, rules, offset + shortest) {
         return if has_previous { Remedy::Absorb(next - offset) } else { Remedy::Free(next - offset) };
     }
     let could_be_cut = header.rec_len > room && needed <= room && room.is_multiple_of(4);
     if could_be_cut && is_whole { Remedy::CutTo(room) } else { Remedy::FreeRest }
 }
 
-/// The first place from `start` on from which sound records with names that can be lead to the end. `offset` is where the broken
-/// record begins.
-fn sound_from(bytes: &[u8], rules: ChainRules, offset: usize, start: usize) -> Option<usize> {
-    let places = (bytes.len().saturating_sub(start)) / 4;
-    // Whether the chain from a place leads to the end, from the last place to the first.
-    let mut leads = vec![false; places + 1];
-    leads[places] = (bytes.len() - start.min(bytes.len())).is_multiple_of(4);
-    for place in (0..places).rev() {
-        let at = start + 4 * place;
-        let is_dot_dot = rules.first && offset == 0 && at == ENTRY_LEN_MIN;
-        let Ok(entry) = Entry::at(bytes, at, rules.layout, is_dot_dot) else { continue };
-        let is_plausible = entry.header.inode == 0
-            || entry.header.inode <= rules.inodes_count && !entry.name.is_empty() && !entry.name.contains(&0);
-        leads[place] = is_plausible && leads.get(place + entry.header.rec_len / 4) == Some(&true);
+/// Where sound records with names that can be begin that lead to the end of the block. Found out once, when it is first asked for: mending
+/// goes from the start to the end, and what lies behind the broken record stays as it is until the mending gets there (but when it is moved up).
+#[derive(Default)]
+struct SoundPlaces(OnceCell<Vec<u32>>);
+
+/// No place.
+const NOWHERE: u32 = u32::MAX;
+
+impl SoundPlaces {
+    /// The first of them from `start` on.
+    fn from(&self, bytes: &[u8], rules: ChainRules, start: usize) -> Option<usize> {
+        let nearest = self.0.get_or_init(|| nearest_sound(bytes, rules));
+        nearest.get(start.div_ceil(4)).filter(|place| **place != NOWHERE).map(|place| *place as usize)
     }
-    leads[..places].iter().position(|leads| *leads).map(|place| start + 4 * place)
+}
+
+/// For every fourth byte: the first place there or behind from which sound records lead to the end.
+fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
+    let mut nearest = vec![NOWHERE; bytes.len() / 4];
+    let mut next = NOWHERE;
+    // From the last place to the first: where a record leads to is known by then.
+    for place in (0..nearest.len()).rev() {
+        let at = 4 * place;
+        let Some(header) = EntryHeader::at(bytes, at, rules.layout) else { continue };
+        let end = at + header.rec_len;
+        // Nearly all places lead nowhere, so that this is asked first.
+        let leads_on = end == bytes.len() || nearest.get(end / 4) == Some(&(end as u32));
+        if leads_on && is_plausible(bytes, rules, at) {
+            next = at as u32;
+        }
+        nearest[place] = next;
+    }
+    nearest
+}
+
+/// Whether a sound record is at `at`, free or with a name that can be.
+fn is_plausible(bytes: &[u8], rules: ChainRules, at: usize) -> bool {
+    let is_dot_dot = rules.first && at == ENTRY_LEN_MIN;
+    Entry::at(bytes, at, rules.layout, is_dot_dot).is_ok_and(|entry| {
+        let name_can_be = !entry.name.is_empty() && !entry.name.contains(&0);
+        entry.header.inode == 0 || entry.header.inode <= rules.inodes_count && name_can_be
+    })
 }
 
 /// How many bytes the run of bare headers at `offset` takes. (They are removed at once: moving the rest of the block up

@@ -31,6 +31,8 @@ use crate::{Fs, xattr};
 /// How often, and in directories of how many blocks, a name in another directory is looked up: a bound on the work that a
 /// hostile directory can ask for.
 const LOOKUPS_MAX: u32 = 4;
+/// So many directories are asked for their parent before it is their turn.
+const PARENTS_MAX: u32 = 256;
 const LOOKUP_BLOCKS_MAX: u64 = 16;
 
 /// The records of a block, or of a part of an inode.
@@ -60,6 +62,8 @@ pub(super) struct Inspector<'a> {
     rebuild: bool,
     pub names: NameTable,
     lookups: u32,
+    /// Parents that were looked up in directories which have not been inspected yet.
+    parents_read: u32,
     /// Whether what is mended is kept, block by block.
     keeps: bool,
 }
@@ -92,6 +96,7 @@ impl<'a> Inspector<'a> {
             rebuild: false,
             names,
             lookups: 0,
+            parents_read: 0,
             keeps,
         }
     }
@@ -371,7 +376,12 @@ impl<'a> Inspector<'a> {
             self.inodes.set_parent(child, own);
             return true;
         }
-        if known == own || InodeNo(fact.parent_entry.load(Relaxed)) != own {
+        let leads_to = match fact.parent_entry.load(Relaxed) {
+            // It is still to be inspected.
+            0 if known != own => self.parent_entry_of(child),
+            parent => parent,
+        };
+        if known == own || leads_to != own.0 {
             found.raise(self.judge.problem(&rows::DIRECTORY_NAMED_TWICE, entry));
             return false;
         }
@@ -382,6 +392,13 @@ impl<'a> Inspector<'a> {
         let problem = Problem::new(&rows::DIRECTORY_NAMED_TWICE).inode(known).stored(child.0);
         found.raise(problem.detail("name", Value::name(&other)));
         true
+    }
+
+    /// Where `..` of a directory leads that has not been inspected yet; 0 when it takes too much work to find.
+    fn parent_entry_of(&mut self, child: InodeNo) -> u32 {
+        self.parents_read += 1;
+        let directory = if self.parents_read <= PARENTS_MAX { Directory::open(self.fs, child) } else { None };
+        directory.map_or(0, |directory| directory.parent_entry(self.fs))
     }
 
     /// A name of `child` in another directory; empty when it takes too much work to find.

@@ -18,11 +18,13 @@
 //! | `lost_found.rs` | `lost+found` |
 //! | `repair/` | what takes the facts of everything: directories written anew, the tree |
 //! | `paths.rs` | names and paths for reports |
+//! | `former/` | what something without a name was called before |
 
 mod chain;
 mod dots;
 mod encryption;
 mod entry;
+pub(crate) mod former;
 mod hashing;
 mod index;
 mod inline;
@@ -42,7 +44,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
@@ -81,7 +83,23 @@ impl Directory {
             inline: found.inline,
         })
     }
+
+    /// Where its own `..` leads, as it stands in its usual place; 0 where nothing of the kind is there.
+    fn parent_entry(&self, fs: &Fs<'_>) -> u32 {
+        if self.inline {
+            return inline::gather(&self.record).map_or(0, |data| data.parent.0);
+        }
+        let first = self.runs.first().filter(|run| run.logical == 0);
+        let block = first.and_then(|run| fs.read_block(BlockNo(run.physical)).ok()).unwrap_or_default();
+        match block.get(DOT_DOT..DOT_DOT + 10) {
+            Some(&[a, b, c, d, _, _, 2, _, b'.', b'.']) => u32::from_le_bytes([a, b, c, d]),
+            _ => 0,
+        }
+    }
 }
+
+/// Where the record of `..` stands: behind that of `.`, which has twelve bytes.
+const DOT_DOT: usize = 12;
 
 /// What the inspection of directories has to know beside the inode facts.
 #[derive(Clone, Copy, Default)]

@@ -537,9 +537,9 @@ problem_rows! {
     /// No name leads to a directory.
     UNCONNECTED = "ext.directory.unconnected" {
         severity: Major, evidence: Cross, preen: false,
-        message: "directory {inode} has no name (its '..' leads to inode {stored})",
+        message: "directory {inode} has no name (its '..' leads to inode {stored}){former_names?; it was probably }",
         meaning: "The directory that held its name was damaged, or the system stopped between two steps.",
-        repair: "It gets a name in lost+found.",
+        repair: "It gets a name in lost+found: a hash sign and its number. What still tells its former name is told.",
         loss: "Its name and place; its contents are kept.",
         peers: [0x030003],
     }

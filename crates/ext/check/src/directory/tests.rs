@@ -119,6 +119,20 @@ fn of_two_names_the_one_that_the_parent_entry_bears_out_stays() {
     assert_eq!(parent, 14);
 }
 
+#[test]
+fn the_parent_entry_is_read_where_it_usually_stands() {
+    let mut world = World::plain();
+    world.entries(14, 43, &[(14, "."), (12, ".."), (15, "x")]);
+    world.with_fs(|fs, _, _| {
+        let directory = super::Directory::open(fs, InodeNo(14)).unwrap();
+        assert_eq!(directory.parent_entry(fs), 12);
+    });
+    world.block(43)[12 + 8] = b'x';
+    world.with_fs(|fs, _, _| {
+        assert_eq!(super::Directory::open(fs, InodeNo(14)).unwrap().parent_entry(fs), 0);
+    });
+}
+
 /// Rows whose repair is not for this folder, or not to be had in this small world: inode tables and group descriptors,
 /// an inode in a bad block, a file of another policy, a feature of the superblock that a later look has to see.
 const NOT_HERE: &[&Row] = &[

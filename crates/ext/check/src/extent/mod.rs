@@ -20,11 +20,13 @@ use fsmend_ext_format::features::incompat;
 
 use crate::inode::MapRun;
 use crate::inode::map::Map;
+use crate::inode::size;
 use crate::inode::subject::Subject;
 use problems::{
-    BEYOND_PARENT, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE, HEADER_INVALID,
-    INDEX_START, LENGTH_ZERO, NODE_CHECKSUM, NODE_IN_METADATA, NODE_REPEATED, NODE_UNREADABLE, OUT_OF_ORDER,
-    OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
+    BEYOND_PARENT, BEYOND_SIZE, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE,
+    HEADER_INVALID, INDEX_START, LENGTH_ZERO, NODE_CHECKSUM, NODE_IN_METADATA, NODE_REPEATED,
+    NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_ROOT_INVALID,
+    UNWRITTEN_NOT_ALLOWED,
 };
 
 /// A greater depth is no depth: five levels map every file.
@@ -54,7 +56,9 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten };
+    let last = last_block(subject, &root, &header);
+    let blocks = blocks_of_only_leaf(subject, &header);
+    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, last, blocks };
     // An extent of a directory moves up to the others.
     let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
     let node = walk.entries(&root, &header, 0, end);
@@ -70,6 +74,35 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     }
     map.rebuild = depth > depth_needed || map.is_unordered();
     Some(map)
+}
+
+/// The block that ends the file by two witnesses, where the last extent reaches behind it: the size, and the number of blocks in use,
+/// which is right if the extent ends there and wrong if it does not.
+fn last_block(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> Option<u64> {
+    if header.depth > 0 || subject.fs.geometry.cluster_blocks > 1 {
+        return None;
+    }
+    let end = subject.raw.size().div_ceil(subject.block_size());
+    let listed: Vec<Extent> = extents(root, header).collect();
+    let (last, others) = listed.split_last()?;
+    let room =
+        end.checked_sub(u64::from(last.logical)).filter(|room| (1..u64::from(last.count)).contains(room))?;
+    let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
+    let attributes = u64::from(subject.file_acl() != 0);
+    let is_told = size::told(subject) == Some(before + room + attributes)
+        && others.iter().all(|extent| extent.logical_end() <= end);
+    is_told.then(|| end - 1)
+}
+
+/// How many blocks the extents of the tree have together, if the space in use is right. Only where one leaf holds all of them.
+fn blocks_of_only_leaf(subject: &Subject<'_, '_>, header: &ExtentHeader) -> Option<u64> {
+    let nodes = match (header.depth, header.entries) {
+        (0, _) => 0,
+        (1, 1) => 1,
+        _ => return None,
+    };
+    let attributes = u64::from(subject.file_acl() != 0);
+    size::told(subject)?.checked_sub(nodes + attributes).filter(|_| subject.fs.geometry.cluster_blocks == 1)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no
@@ -101,6 +134,10 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
+    /// The last block of the file, where its last extent is known to be too long.
+    last: Option<u64>,
+    /// How many blocks the only leaf maps, as the space in use says.
+    blocks: Option<u64>,
 }
 
 /// What is left of the entries of a node.
@@ -251,7 +288,10 @@ impl Walk<'_, '_, '_> {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
         let listed: Vec<Extent> = extents(node, header).collect();
-        let settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
+        let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
+        if let Some(blocks) = self.blocks {
+            order::fit(&listed, &mut settled, blocks);
+        }
         for ((extent, raw), length) in listed.into_iter().zip(raw_entries(node, header)).zip(settled) {
             let Some(fitting) = self.cut(extent, length, floor).filter(|extent| {
                 let problem = self.judge(extent, floor, end);
@@ -287,7 +327,13 @@ impl Walk<'_, '_, '_> {
             let problem = self.place(&TOO_LONG, extent.logical, extent.count).observed(count);
             self.subject.raise(problem);
         }
-        Some(Extent { count, ..extent })
+        let room = self.last.and_then(|last| (last + 1).checked_sub(u64::from(extent.logical)));
+        let Some(room) = room.filter(|room| (1..u64::from(count)).contains(room)) else {
+            return Some(Extent { count, ..extent });
+        };
+        let problem = self.place(&BEYOND_SIZE, extent.logical, count).observed(room);
+        self.subject.raise(problem);
+        Some(Extent { count: room as u32, ..extent })
     }
 
     /// What is wrong with an extent of a leaf, if it has to go. Blocks before `floor` belong to earlier entries.

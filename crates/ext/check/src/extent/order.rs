@@ -1,7 +1,8 @@
 //! Which entries of a leaf are out of order: as few as can be.
 //!
 //! One wrong entry must not take its sound neighbours along. If the entries do not ascend, the longest run of them that does is
-//! believed. And an entry that covers the starts of several others that are in order among themselves is too long: it is cut.
+//! believed. And an entry that covers the starts of several others that are in order among themselves is too long: it is cut. So is one
+//! that reaches over its neighbour both in the file and on the disk: no wrong start of the neighbour would do both.
 
 use fsmend_ext_format::extent::Extent;
 
@@ -15,15 +16,56 @@ pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Ve
     for place in (0..candidates.len()).filter(|place| chosen.binary_search(place).is_err()) {
         lengths[candidates[place]] = None;
     }
+    let mut on_disk = None;
     for (nth, place) in chosen.iter().enumerate() {
         let entry = &entries[candidates[*place]];
         let next = chosen.get(nth + 1).map(|place| starts[*place]);
         let after = chosen.get(nth + 2).map(|place| u64::from(starts[*place]));
-        if after.is_some_and(|after| after < entry.logical_end()) {
-            lengths[candidates[*place]] = next.map(|next| next - entry.logical).filter(|length| *length > 0);
+        let covers = |start: u64| start < entry.logical_end();
+        let Some(room) = next.filter(|next| covers((*next).into())).map(|next| next - entry.logical) else {
+            continue;
+        };
+        let on_disk = on_disk.get_or_insert_with(|| starts_on_disk(&candidates, entries));
+        let free = room_on_disk(entry, on_disk);
+        if after.is_some_and(covers) || (room > 0 && free.is_some()) {
+            let length = free.map_or(room, |free| free.min(room));
+            lengths[candidates[*place]] = Some(length).filter(|length| *length > 0);
         }
     }
     lengths
+}
+
+/// Where one entry alone was cut, and what the others leave of `blocks`, the space that all of them have together, is even less than its
+/// room: that is its length.
+pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64) {
+    let is_cut =
+        |(entry, length): &(&Extent, &mut Option<u32>)| length.is_none_or(|length| length < entry.count);
+    let others: u64 = entries
+        .iter()
+        .zip(lengths.iter())
+        .filter(|(entry, length)| **length == Some(entry.count))
+        .map(|(entry, _)| u64::from(entry.count))
+        .sum();
+    let mut cut = entries.iter().zip(lengths).filter(is_cut);
+    if let (Some((_, Some(length))), None) = (cut.next(), cut.next())
+        && let Some(left) = blocks.checked_sub(others).filter(|left| (1..u64::from(*length)).contains(left))
+    {
+        *length = left as u32;
+    }
+}
+
+/// Where entries start on the disk, ascending.
+fn starts_on_disk(candidates: &[usize], entries: &[Extent]) -> Vec<u64> {
+    let mut starts: Vec<u64> =
+        candidates.iter().filter_map(|at| entries.get(*at)).map(|entry| entry.physical).collect();
+    starts.sort_unstable();
+    starts
+}
+
+/// The length at which an entry runs into the start of another one on the disk, if it does.
+fn room_on_disk(entry: &Extent, starts: &[u64]) -> Option<u32> {
+    let next = starts.get(starts.partition_point(|start| *start <= entry.physical))?;
+    u32::try_from(next - entry.physical).ok().filter(|room| *room < entry.count)
 }
 
 /// Places of the longest strictly ascending subsequence; of several, the one that believes the earlier entries.
@@ -47,10 +89,14 @@ mod tests {
     use super::*;
 
     fn settled(entries: &[(u32, u32)]) -> Vec<Option<u32>> {
-        let extent = |(logical, count): &(u32, u32)| Extent {
-            logical: *logical,
-            count: *count,
-            physical: 100,
+        settled_at(&entries.iter().map(|(logical, count)| (*logical, *count, 100)).collect::<Vec<_>>())
+    }
+
+    fn settled_at(entries: &[(u32, u32, u64)]) -> Vec<Option<u32>> {
+        let extent = |&(logical, count, physical): &(u32, u32, u64)| Extent {
+            logical,
+            count,
+            physical,
             unwritten: false,
         };
         settle(&entries.iter().map(extent).collect::<Vec<_>>(), |extent| extent.count > 0)
@@ -72,6 +118,29 @@ mod tests {
             [Some(6), Some(4), Some(4)],
             "one of two is wrong: which?"
         );
+    }
+
+    #[test]
+    fn an_entry_is_cut_where_another_one_starts_on_the_disk() {
+        let holes = [(0, 18, 100), (8, 1, 101), (16, 1, 102)];
+        assert_eq!(settled_at(&holes), [Some(1), Some(1), Some(1)], "what lay between them were holes");
+        let one = [(0, 6, 100), (4, 4, 104), (8, 4, 120)];
+        assert_eq!(settled_at(&one), [Some(4), Some(4), Some(4)], "over its neighbour in both");
+        let twice = [(0, 4, 100), (0, 4, 102)];
+        assert_eq!(settled_at(&twice), [Some(4), Some(4)], "nothing would be left of the first");
+    }
+
+    #[test]
+    fn the_space_in_use_tells_the_length_of_an_entry_that_is_cut() {
+        let extent = |(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        let entries = [(0, 4), (8, 6660), (16, 4), (24, 4)].map(extent);
+        let fitted = |blocks| {
+            let mut lengths = settle(&entries, |_| true);
+            fit(&entries, &mut lengths, blocks);
+            lengths[1]
+        };
+        assert_eq!((fitted(16), fitted(20), fitted(24)), (Some(4), Some(8), Some(8)));
+        assert_eq!((fitted(12), fitted(3)), (Some(8), Some(8)), "what leaves it nothing is wrong itself");
     }
 
     #[test]

@@ -83,6 +83,15 @@ problem_rows! {
         peers: [0x01005E],
     }
 
+    /// An extent that reaches beyond the end of its file.
+    BEYOND_SIZE = "ext.extent.beyond-size" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the last extent of {inode} (file block {logical}, length {length}) reaches beyond the end of the file; size and space in use leave it {observed:block:blocks}",
+        meaning: "The size of the file and the number of blocks that it has in use agree with each other, and the extent with neither: its length was overwritten, and what lies behind belongs to others.",
+        repair: "The extent is cut where the file ends.",
+        loss: "Nothing that belongs to the file.",
+        peers: [],
+    }
     /// Too long: it covers several entries that are in order.
     TOO_LONG = "ext.extent.too-long" {
         severity: Major, evidence: Local, preen: false,

@@ -61,6 +61,23 @@ fn one_wrong_extent_leaves_the_others_alone() {
 }
 
 #[test]
+fn an_extent_ends_where_size_and_space_say_so() {
+    let sound = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(2, 1, 110)], 3, 0);
+    let long = |count| {
+        let mut raw = sound;
+        raw.i_block = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(2, count, 110)], 3, 0).i_block;
+        raw
+    };
+    assert_eq!(Bench::new().expect(FILE, &long(1), &[]).runs.len(), 2);
+    let inspection = Bench::new().expect(FILE, &long(9), &[&BEYOND_SIZE]);
+    assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [2, 1]);
+    let mut one_witness = long(9);
+    one_witness.i_blocks_lo += 2;
+    let inspection = Bench::new().expect(FILE, &one_witness, &[&SIZE_WRONG, &SECTORS_WRONG]);
+    assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [2, 9]);
+}
+
+#[test]
 fn a_wrong_first_entry_does_not_move_its_node() {
     let mut bench = Bench::new();
     let raw = two_leaves(&mut bench);

@@ -5,6 +5,7 @@
 //! where the descriptor's checksum is right.
 
 mod descriptors;
+mod lost_table;
 mod mark;
 mod places;
 pub mod problems;
@@ -21,6 +22,7 @@ use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED
 use fsmend_ext_format::inode::special;
 
 use self::descriptors::Slot;
+use self::lost_table::Finder;
 use self::places::{KINDS, Kind, Occupied, Owner};
 use crate::superblock::Settled;
 use crate::{Group, Refusal};
@@ -32,7 +34,7 @@ pub use self::mark::mark_metadata;
 pub fn load(device: &dyn Device, settled: &Settled, findings: &mut Findings) -> Vec<Group> {
     let geometry = &settled.geometry;
     let mut slots = descriptors::read_primary(device, geometry);
-    settle_places(device, geometry, &mut slots, findings);
+    settle_places(Finder::new(device, settled), geometry, &mut slots, findings);
     let last = geometry.group_count - 1;
     let groups = slots.into_iter().zip(0..);
     groups
@@ -70,7 +72,7 @@ struct Trouble {
 }
 
 /// Makes every place of `slots` one that can be believed, or 0.
-fn settle_places(device: &dyn Device, geometry: &Geometry, slots: &mut [Slot], findings: &mut Findings) {
+fn settle_places(finder: Finder<'_>, geometry: &Geometry, slots: &mut [Slot], findings: &mut Findings) {
     let mut placed = Vec::with_capacity(slots.len() * KINDS.len());
     let mut doubtful = Vec::new();
     for (slot, number) in slots.iter().zip(0..) {
@@ -96,12 +98,12 @@ fn settle_places(device: &dyn Device, geometry: &Geometry, slots: &mut [Slot], f
     for (range, owner) in placed {
         let _ = occupied.take(range, owner);
     }
-    settle_doubtful(device, geometry, slots, &doubtful, &mut occupied, findings);
+    settle_doubtful(finder, geometry, slots, &doubtful, &mut occupied, findings);
 }
 
 /// Places of doubtful groups get their blocks in this order: those that a backup confirms, then the others.
 fn settle_doubtful(
-    device: &dyn Device,
+    mut finder: Finder<'_>,
     geometry: &Geometry,
     slots: &mut [Slot],
     doubtful: &[GroupNo],
@@ -109,7 +111,7 @@ fn settle_doubtful(
     findings: &mut Findings,
 ) {
     let backups: Vec<Vec<Slot>> =
-        doubtful.iter().map(|group| descriptors::backups(device, geometry, *group)).collect();
+        doubtful.iter().map(|group| descriptors::backups(finder.device, geometry, *group)).collect();
     let mut waiting = Vec::new();
     for (&group, backups) in doubtful.iter().zip(&backups) {
         let Some(slot) = slots.get(group.0 as usize) else { continue };
@@ -136,6 +138,12 @@ fn settle_doubtful(
         let index = doubtful.binary_search(&group).unwrap_or(usize::MAX);
         let backups = backups.get(index).map_or(&[][..], Vec::as_slice);
         replace(geometry, slots, group, troubles, backups, occupied, findings);
+    }
+    // What is found at once does not have to wait for what is searched for everywhere.
+    for scans in [false, true] {
+        for (group, backups) in doubtful.iter().zip(&backups) {
+            find_table((&mut finder, scans), slots, (*group, backups), occupied, findings);
+        }
     }
 }
 
@@ -169,6 +177,33 @@ fn settle_waiting(
         }
     }
     troubles
+}
+
+/// Looks for the inode table of `group` if nobody knows its place; or if only a descriptor that cannot be believed knows one, and what
+/// stands there does not prove it.
+fn find_table(
+    (finder, scans): (&mut Finder<'_>, bool),
+    slots: &mut [Slot],
+    (group, backups): (GroupNo, &[Slot]),
+    occupied: &mut Occupied,
+    findings: &mut Findings,
+) {
+    let desc = |number: u32| slots.get(number as usize).map(|slot| slot.desc);
+    let Some(slot) = slots.get(group.0 as usize) else { return };
+    let stored = slot.desc.inode_table;
+    let is_confirmed = slot.is_credible() || backups.iter().any(|backup| backup.desc.inode_table == stored);
+    if stored != 0 && (is_confirmed || finder.is_proven(group, stored)) {
+        return;
+    }
+    let Some(place) = finder.find(group, &desc, occupied, scans) else { return };
+    let Some(slot) = slots.get_mut(group.0 as usize).filter(|_| place != stored) else { return };
+    if stored != 0 {
+        findings.raise(Problem::new(&problems::INODE_TABLE_PLACE).group(group).stored(stored));
+    }
+    slot.desc.inode_table = place;
+    let range = Kind::InodeTable.range(finder.geometry, &slot.desc);
+    let _ = occupied.take(range, Owner::Place(group, Kind::InodeTable));
+    findings.raise(Problem::new(&problems::TABLE_FOUND).group(group).block(BlockNo(place)));
 }
 
 fn raise_place(slots: &[Slot], trouble: &Trouble, findings: &mut Findings) {

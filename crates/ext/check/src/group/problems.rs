@@ -26,8 +26,8 @@ problem_rows! {
         severity: Critical, evidence: Local, preen: false,
         message: "{group} places its inode table in block {stored}, where it cannot be",
         meaning: "The descriptor points outside of the file system, or without flex_bg outside of the group. The table itself may be intact.",
-        repair: "The place is taken from a backup descriptor that has it right; otherwise an empty table is made.",
-        loss: "Nothing if a backup helps; otherwise all files of the group.",
+        repair: "The place is taken from a backup descriptor that has it right, or the table is looked for by what stands in it; otherwise an empty one is made.",
+        loss: "Nothing if a backup helps or the table is found; otherwise all files of the group.",
         peers: [0x000003],
     }
     /// Block bitmap on top of something else.
@@ -64,6 +64,15 @@ problem_rows! {
         meaning: "The primary descriptor of the group is damaged, but a backup of it is in order.",
         repair: "The primary descriptor is written anew.",
         loss: "Nothing: its counts are worked out again.",
+        peers: [],
+    }
+    /// An inode table that was found by what stands in it.
+    TABLE_FOUND = "ext.group.inode-table-found" {
+        severity: Note, evidence: Cross, preen: false,
+        message: "the inode table of {group} was found in {block}",
+        meaning: "No descriptor says where the inode table of the group is, but its contents prove that it is there.",
+        repair: "The descriptor gets this place.",
+        loss: "Nothing.",
         peers: [],
     }
     /// Descriptors that cannot be read.

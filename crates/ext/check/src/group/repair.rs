@@ -7,12 +7,15 @@ use fsmend_base::{BlockNo, BlockRange, GroupNo};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED};
 
+use super::descriptors::{self, Slot};
 use super::mark;
 use super::places::{KINDS, Kind};
+use crate::Group;
 use crate::repair::Mender;
 
 /// Gives every place that is lost a new one. Where there is no room it stays lost, which the next look says.
 pub(crate) fn mend(mender: &mut Mender<'_>) {
+    mender.backups_lag |= backups_are_wrong(mender);
     for group in (0..mender.fs.geometry.group_count).map(GroupNo) {
         for kind in KINDS {
             if mender.fs.group(group).is_some_and(|group| kind.place(&group.desc) == 0) {
@@ -20,6 +23,21 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
             }
         }
     }
+}
+
+/// Whether there is an inode table that was found where no descriptor says that it is, no backup either.
+fn backups_are_wrong(mender: &Mender<'_>) -> bool {
+    let (device, geometry) = (mender.fs.device, &mender.fs.geometry);
+    let slots = descriptors::read_primary(device, geometry);
+    let moved = |(slot, group): (&Slot, &Group)| {
+        let place = group.desc.inode_table;
+        (place != 0 && place != slot.desc.inode_table).then_some(place)
+    };
+    let mut moves = slots.iter().zip(&mender.fs.groups).map(moved).zip(0..);
+    moves.any(|(place, number)| {
+        let backups = || descriptors::backups(device, geometry, GroupNo(number));
+        place.is_some_and(|place| backups().iter().all(|backup| backup.desc.inode_table != place))
+    })
 }
 
 fn relocate(mender: &mut Mender<'_>, group: GroupNo, kind: Kind) {

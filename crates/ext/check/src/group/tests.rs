@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, RawGroupDesc};
 
@@ -84,6 +85,36 @@ fn a_place_that_no_backup_knows_is_lost() {
     assert_eq!(found, [problems::INODE_TABLE_PLACE.code]);
     assert_eq!((groups[2].desc.inode_table, groups[2].scan_inodes), (0, 0));
     assert_ne!(groups[2].desc.block_bitmap, 0);
+}
+
+#[test]
+fn an_inode_table_that_no_descriptor_knows_is_found_by_its_inodes() {
+    for in_use in [10, 2, 1, 0] {
+        let mut image = Image::with_checksums();
+        let seed = image.geometry.checksum_seed;
+        image.inode(InodeNo(7)).fill(0);
+        for number in (1..=in_use).map(InodeNo) {
+            let record = image.inode(number);
+            record[..2].copy_from_slice(&0o100644u16.to_le_bytes());
+            checksum::seal_inode(seed, number, record);
+        }
+        let mut desc = image.desc(GroupNo(0));
+        let place = u64::from(desc.bg_inode_table_lo.get());
+        desc.bg_inode_table_lo = 9999.into();
+        image.put_desc(GroupNo(0), desc, true);
+        let (groups, found) = image.load();
+        // One half of a checksum may be right by chance.
+        let is_found = in_use >= 2;
+        assert_eq!(groups[0].desc.inode_table, if is_found { place } else { 0 }, "{in_use}");
+        assert_eq!(found.contains(&problems::TABLE_FOUND.code), is_found);
+        assert!(found.contains(&problems::INODE_TABLE_PLACE.code));
+        if in_use == 10 {
+            // Those of others do not prove it.
+            image.bytes.copy_within(place as usize * 1024..(place as usize + 4) * 1024, 1900 * 1024);
+            image.bytes[place as usize * 1024..(place as usize + 4) * 1024].fill(0x5A);
+            assert_eq!(image.load().0[0].desc.inode_table, 0);
+        }
+    }
 }
 
 #[test]

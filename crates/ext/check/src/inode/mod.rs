@@ -8,7 +8,7 @@ mod layout;
 pub(crate) mod map;
 pub mod problems;
 mod self_checksum;
-mod size;
+pub(crate) mod size;
 mod special;
 mod special_file;
 pub(crate) mod subject;

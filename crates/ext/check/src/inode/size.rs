@@ -119,6 +119,14 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
     true
 }
 
+/// How many blocks are in use as `i_blocks` says; `None` where it says no whole number of them.
+pub(crate) fn told(subject: &Subject<'_, '_>) -> Option<u64> {
+    let in_blocks = subject.has_ro_compat(ro_compat::HUGE_FILE) && subject.raw.has_flag(flags::HUGE_FILE);
+    let unit = if in_blocks { 1 } else { subject.block_size() / 512 };
+    let sectors = sectors(subject);
+    (!subject.fs.geometry.hurd && sectors.is_multiple_of(unit)).then(|| sectors / unit)
+}
+
 /// `i_blocks` as it stands, in its own unit.
 fn sectors(subject: &Subject<'_, '_>) -> u64 {
     let high = if subject.has_ro_compat(ro_compat::HUGE_FILE) { subject.raw.i_blocks_high.get() } else { 0 };

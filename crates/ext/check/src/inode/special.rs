@@ -110,6 +110,9 @@ fn clear_mode(subject: &mut Subject<'_, '_>) {
     let problem = subject.problem(&RESERVED_MODE).stored(mode_value(subject));
     subject.raise(problem);
     subject.raw.i_mode.set(0);
+    // What has no mode has no attributes, either: nobody would count their block.
+    subject.raw.i_file_acl_lo.set(0);
+    subject.raw.i_file_acl_high.set(0);
 }
 
 /// A file that the file system uses for itself has to be a regular one.

@@ -1,6 +1,7 @@
 //! The journal: its inode, its superblock, its transactions; and its replay in memory.
 
 mod changes;
+pub(crate) mod copies;
 pub(crate) mod draft;
 pub(crate) mod extents;
 mod external;
@@ -120,6 +121,11 @@ impl Examination<'_, '_> {
         self.fs.geometry.features.has_incompat(incompat::RECOVER)
     }
 
+    /// Whether there is a journal, and the file system was left cleanly.
+    fn is_at_rest(&self) -> bool {
+        self.has_journal() && !self.needs_recovery()
+    }
+
     fn run(&mut self, external: Option<&dyn Device>, replay: bool) -> Result<(), Refusal> {
         let raw = &self.fs.superblock;
         let named =
@@ -162,9 +168,24 @@ impl Examination<'_, '_> {
             Loaded::Usable(bounds) => self.consider(log, &bounds, replay),
             Loaded::NotAJournal => self.drop_journal(&SUPERBLOCK_MISSING, ""),
             Loaded::Damaged(why) => self.reset(log, why),
-            // The file system was left cleanly: nothing in the journal is needed.
-            loaded if loaded.is_rubbish() && log.internal && self.has_journal() && !self.needs_recovery() => {
+            // No newer program writes such numbers, so nothing can be said about what the log holds.
+            loaded
+                if loaded.is_rubbish()
+                    && log.internal
+                    && self.has_journal()
+                    && (replay || self.is_at_rest()) =>
+            {
                 self.reset(log, "it names features or a version that make no sense");
+            }
+            // The file system was left cleanly: nothing in the journal is needed, whatever its format is. A check does not judge what it
+            // does not know; a repair has to leave a journal that can be used.
+            loaded
+                if loaded.is_strange()
+                    && log.internal
+                    && self.is_at_rest()
+                    && self.findings.gathers_edits() =>
+            {
+                self.reset(log, "it names features or a version that nobody here knows");
             }
             Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));

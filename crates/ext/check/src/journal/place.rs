@@ -4,8 +4,8 @@ use fsmend_base::InodeNo;
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
-use fsmend_ext_format::inode::{RawInode, flags, mode};
-use fsmend_ext_format::journal::JOURNAL_BLOCKS_MIN;
+use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::journal::{JOURNAL_BLOCKS_MIN, RawJournalSuperblock};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::little_endian::{U16, U32};
 
@@ -27,7 +27,8 @@ pub(crate) enum NoJournal {
 }
 
 /// Finds the journal that lies in the file system itself, as the draft stands. Where only the copy of its block list
-/// is good, the draft's inode is mended from it.
+/// is good, the draft's inode is mended from it. What is copied is always the list of the journal's own inode: where the superblock
+/// names another one, the number is what is wrong.
 pub(crate) fn find<'d>(
     fs: &Fs<'d>,
     draft: &mut Draft<'d>,
@@ -40,24 +41,38 @@ pub(crate) fn find<'d>(
     }
     let stored = stored_inode(draft, inode);
     let first = stored.and_then(|raw| usable(fs, draft, &raw));
-    let Err(NoJournal::Unusable(why)) = first else { return first };
+    let why = match &first {
+        Err(NoJournal::Unusable(why)) => *why,
+        Ok(log) if inode.0 != special::JOURNAL && is_another_file(log) => "it is another file",
+        _ => return first,
+    };
     if superblock.s_jnl_backup_type != BACKUP_OF_BLOCKS {
-        return Err(NoJournal::Unusable(why));
+        return first;
     }
     let backup = backup_inode(&superblock);
     match usable(fs, draft, &backup) {
         Ok(log) => {
             findings.raise(Problem::new(&BACKUP_USED).inode(inode).detail("why", why));
-            mend(draft, inode, &backup, &log);
+            mend(draft, &backup, &log);
             Ok(log)
         }
-        Err(NoJournal::Unusable(_)) => Err(NoJournal::Unusable(why)),
+        Err(NoJournal::Unusable(_)) => first,
         Err(unreadable) => Err(unreadable),
     }
 }
 
-/// Writes into the record of the journal what its copy knows.
-fn mend(draft: &mut Draft<'_>, inode: InodeNo, backup: &RawInode, log: &Log<'_>) {
+/// Whether what the first block of the log holds can be read, and is no part of a journal.
+fn is_another_file(log: &Log<'_>) -> bool {
+    log.read(log.head).is_ok_and(|block| {
+        RawJournalSuperblock::of(&block).is_none_or(|raw| !raw.s_header.is_journal_block())
+    })
+}
+
+/// Writes into the record of the journal what its copy knows, and into the superblock which inode that is.
+fn mend(draft: &mut Draft<'_>, backup: &RawInode, log: &Log<'_>) {
+    let inode = InodeNo(special::JOURNAL);
+    // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
+    let _ = draft.edit_superblock(|raw| raw.s_journal_inum = inode.0.into());
     let Ok(mut record) = draft.inode(inode) else { return };
     let mut raw = RawInode::from_record(&record);
     let sectors = log.blocks_in_use().saturating_mul(u64::from(draft.geometry.block_size / 512));

@@ -34,8 +34,8 @@ problem_rows! {
     BACKUP_USED = "ext.journal.inode-from-backup" {
         severity: Major, evidence: Local, preen: true,
         message: "{inode}, the journal, is damaged ({why}), but the copy of its block list in the superblock is good",
-        meaning: "The journal's inode was overwritten. The superblock keeps a copy of its block list and size for this case.",
-        repair: "The journal's inode is written anew from the copy.",
+        meaning: "The journal's inode, or its number in the superblock, was overwritten. The superblock keeps a copy of its block list and size for this case.",
+        repair: "The journal's inode is written anew from the copy, and the superblock names it.",
         loss: "Nothing.",
         peers: [0x00000F],
     }

@@ -28,7 +28,7 @@ pub(crate) enum Loaded {
 
 /// More unknown features than this are no features.
 const FEATURES_UNKNOWN_MAX: u32 = 4;
-/// A number of a kind above this is none.
+/// A number of a kind above this is none, and neither is 0.
 const KIND_MAX: u32 = 16;
 
 impl Loaded {
@@ -38,9 +38,14 @@ impl Loaded {
             Loaded::UnknownFeatures(incompat, ro_compat) => {
                 incompat.count_ones().max(ro_compat.count_ones()) > FEATURES_UNKNOWN_MAX
             }
-            Loaded::UnknownKind(kind) => *kind > KIND_MAX,
+            Loaded::UnknownKind(kind) => !(1..=KIND_MAX).contains(kind),
             _ => false,
         }
+    }
+
+    /// Whether it says something that is not known here.
+    pub fn is_strange(&self) -> bool {
+        matches!(self, Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_))
     }
 }
 
@@ -168,7 +173,8 @@ fn judge(raw: RawJournalSuperblock, had_v2_fields: bool, len: u64, block_size: u
         return Loaded::Damaged("fast commits leave no room for the log");
     }
     let start = u64::from(raw.s_start.get());
-    if start != 0 && (first == 0 || first >= last || start < first || start >= last) {
+    // The kernel refuses to mount a journal whose log begins outside, be it empty or not.
+    if first == 0 || first >= last || (start != 0 && (start < first || start >= last)) {
         return Loaded::Damaged("its log begins outside the journal");
     }
     Loaded::Usable(Box::new(LogBounds { raw, first, last, end, had_v2_fields }))

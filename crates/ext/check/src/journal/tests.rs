@@ -67,7 +67,9 @@ type SuperblockDamage = fn(&mut fsmend_ext_format::journal::RawJournalSuperblock
 
 #[test]
 fn journal_superblocks() {
-    let damages: [(&str, SuperblockDamage); 6] = [
+    let damages: [(&str, SuperblockDamage); 8] = [
+        ("a log that begins behind its end", |raw| raw.s_first = Be32::new(0x8000_0001)),
+        ("a log that begins with the superblock", |raw| raw.s_first = Be32::new(0)),
         ("kind", |raw| raw.s_header.h_blocktype = Be32::new(1)),
         ("two checksums", |raw| raw.s_feature_incompat = Be32::new(feature::CSUM_V2 | feature::CSUM_V3)),
         ("block size", |raw| raw.s_blocksize = Be32::new(4096)),
@@ -111,6 +113,61 @@ fn rubbish_in_the_superblock_of_a_journal_at_rest_is_reset() {
         assert_raised(&findings, &[&SUPERBLOCK_BAD]);
         world.bytes(JOURNAL, 0, &outcome.writes[&JOURNAL].clone());
         assert_raised(&world.examine().1, &[]);
+    }
+}
+
+#[test]
+fn rubbish_in_the_superblock_of_a_dirty_journal_is_reset_and_the_loss_told() {
+    type Damage = fn(&mut fsmend_ext_format::journal::RawJournalSuperblock);
+    let damages: [Damage; 3] = [
+        |raw| raw.s_feature_incompat = Be32::new(0xEFFF_FF00),
+        |raw| raw.s_header.h_blocktype = Be32::new(u32::MAX),
+        |raw| raw.s_header.h_blocktype = Be32::new(0),
+    ];
+    for damage in damages {
+        let mut world = World::new(incompat::RECOVER);
+        world.dirty_journal();
+        world.journal(damage);
+        let (outcome, findings) = world.examine();
+        assert!(findings.has(&SUPERBLOCK_BAD) && SUPERBLOCK_BAD.loses_something());
+        assert!(!outcome.replayed && outcome.writes.contains_key(&JOURNAL));
+    }
+}
+
+#[test]
+fn a_repair_resets_a_strange_journal_at_rest_only() {
+    for (features, is_reset) in [(0, true), (incompat::RECOVER, false)] {
+        let mut world = World::new(features);
+        world.journal(|raw| raw.s_feature_incompat = Be32::new(0x80));
+        let fs = world.fs();
+        let mut findings = Findings::new().gathering(true);
+        let examined = examine(&fs, None, true, u64::MAX, &mut findings);
+        assert_eq!((examined.is_ok(), findings.has(&SUPERBLOCK_BAD)), (is_reset, is_reset));
+    }
+}
+
+#[test]
+fn the_copy_of_the_block_list_tells_which_inode_is_the_journal() {
+    for (wrong, is_copied) in [(0x8000_0008, true), (12, true), (0x8000_0008, false)] {
+        let mut world = World::new(0);
+        let mut journal = None;
+        world.edit_inode(8, |raw| journal = Some(*raw));
+        let journal: RawInode = journal.unwrap();
+        if is_copied {
+            world.superblock.s_jnl_backup_type = 1;
+            for (index, word) in world.superblock.s_jnl_blocks[..15].iter_mut().enumerate() {
+                *word = U32::new(journal.block_word(index));
+            }
+            world.superblock.s_jnl_blocks[16] = journal.i_size_lo;
+        }
+        world.superblock.s_journal_inum = U32::new(wrong);
+        let (outcome, findings) = world.examine();
+        assert!(findings.has(if is_copied { &BACKUP_USED } else { &INODE_BAD }), "{wrong:#x}");
+        let primary = outcome
+            .writes
+            .get(&1)
+            .map(|block| u32::from_le_bytes([block[0xE0], block[0xE1], block[0xE2], block[0xE3]]));
+        assert_eq!(primary == Some(8), is_copied, "{wrong:#x}");
     }
 }
 

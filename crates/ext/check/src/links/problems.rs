@@ -15,16 +15,16 @@ problem_rows! {
     /// No name leads to an inode with contents.
     UNATTACHED = "ext.inode.unattached" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{inode} is in use, but no name leads to it",
+        message: "{inode} is in use, but no name leads to it{former_names?; it was probably }",
         meaning: "A file exists without a name: the directory entry was lost, or the file was being deleted when the system stopped.",
-        repair: "The file gets a name in lost+found.",
+        repair: "The file gets a name in lost+found: a hash sign and its number. What still tells its former name is told.",
         loss: "Its name.",
         peers: [0x040002, 0x040003],
     }
     /// No name leads to an inode without contents.
     UNATTACHED_EMPTY = "ext.inode.unattached-empty" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{inode} is empty, and no name leads to it",
+        message: "{inode} is empty, and no name leads to it{former_names?; it was probably }",
         meaning: "An empty file without a name; there is nothing in it that could be kept.",
         repair: "The inode is freed.",
         loss: "An empty file without a name.",

@@ -1,7 +1,8 @@
 //! Who keeps what is contested.
 //!
 //! The file system's own structures never move, then the list of bad blocks, the reserved descriptors, the journal and other
-//! system files, in this order; an attribute block stays because its contents prove it to be one. Among files the one keeps a
+//! system files, in this order; an attribute block stays because its contents prove it to be one. A translator of the Hurd, which is one
+//! block, gives way to the data of files. Among files the one keeps a
 //! unit whose run of blocks reaches furthest beyond what is contested: a map that was damaged leads somewhere with all it has,
 //! while the right one goes on where the contested part begins and ends. Then the file that was written last, for its
 //! contents are what lies there; then the one with the lower number. Nodes of maps are never kept: they are written anew, so that no
@@ -24,6 +25,8 @@ use crate::repair::Mender;
 pub(super) enum Keeper {
     /// Nobody: all move.
     Nobody,
+    /// The translator of this inode, on the Hurd.
+    Translator(InodeNo),
     /// The data of this inode.
     Data(InodeNo),
     /// This attribute block.
@@ -48,6 +51,7 @@ struct Strength {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Node,
+    Translator,
     Data,
     Attributes,
     System,
@@ -171,6 +175,11 @@ impl Places {
         };
         let data = base(class, found.raw().i_mtime.get());
         self.weigh_map(mender, &found, (data, keeper), strengths);
+        if let Some(block) = found.translator {
+            let unit = mender.fs.geometry.cluster_of(block);
+            let strength = base(Class::Translator, data.modified);
+            self.claim((unit, unit), strength, Keeper::Translator(inode), false, strengths);
+        }
         if let Some(block) = attribute_block(mender, &found) {
             let unit = mender.fs.geometry.cluster_of(block);
             let strength = base(Class::Attributes, 0);

@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the search |
+//! | `records.rs` | the inodes that are looked at |
 //! | `report.rs` | problems |
 //! | `repair.rs` | the order in which contested units are dealt with |
 //! | `keepers.rs` | who keeps what is contested |
@@ -17,6 +18,7 @@
 mod keepers;
 mod names;
 pub mod problems;
+mod records;
 mod relocate;
 pub(crate) mod repair;
 mod report;
@@ -32,8 +34,10 @@ use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::pool::{self, Crew, Stage};
 
 use crate::Fs;
+use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::inode;
 use crate::scan::units_of;
+use records::Records;
 use report::Reporter;
 
 /// Groups that one worker takes at a time.
@@ -115,12 +119,12 @@ impl Search<'_> {
             &chunks,
             GROUPS_PER_SLICE,
             self.cancel,
-            |_| Vec::new(),
-            |found, part| {
+            |_| Gatherer::new(self.fs),
+            |gatherer, part| {
                 for chunk in part {
                     self.inodes.visit_chunk(*chunk, |inode, fact, _, _| {
                         if fact.kind() != Kind::Unused {
-                            self.gather(inode, &window, found);
+                            self.gather(inode, &window, gatherer);
                         }
                     });
                 }
@@ -128,7 +132,7 @@ impl Search<'_> {
         );
         let end = window.end.load(Relaxed);
         let mut pairs = Vec::new();
-        for mut part in found {
+        for mut part in found.into_iter().map(|gatherer| gatherer.found) {
             part.retain(|(unit, _)| *unit < end);
             pairs.append(&mut part);
         }
@@ -137,14 +141,11 @@ impl Search<'_> {
         (pairs, end)
     }
 
-    fn gather(&self, inode: InodeNo, window: &Window, found: &mut Vec<Pair>) {
-        let Some(Ok(record)) = self.fs.read_inode(inode) else { return };
-        let inspection = inode::inspect(self.fs, inode, &record, &mut Findings::new());
+    fn gather(&self, inode: InodeNo, window: &Window, gatherer: &mut Gatherer<'_>) {
+        gatherer.take_units(self.fs, inode);
+        let Gatherer { units, found, .. } = gatherer;
         let contested = self.claims.contested();
-        for (start, count) in units_of(&inspection, &self.fs.geometry) {
-            if !contested.any(start, count) {
-                continue;
-            }
+        for &(start, count) in units.iter().filter(|(start, count)| contested.any(*start, *count)) {
             for unit in (start.max(window.start)..start + count).filter(|unit| contested.get(*unit)) {
                 if unit >= window.end.load(Relaxed) {
                     break;
@@ -163,6 +164,35 @@ impl Search<'_> {
             if owners.len() > 1 {
                 reporter.add(unit, owners, findings);
             }
+        }
+    }
+}
+
+/// A worker that gathers owners.
+struct Gatherer<'f> {
+    prover: InodeProver<'f>,
+    proof: Proof,
+    records: Records,
+    /// What the inode that is looked at owns.
+    units: Vec<(u64, u64)>,
+    found: Vec<Pair>,
+}
+
+impl<'f> Gatherer<'f> {
+    fn new(fs: &'f Fs<'_>) -> Self {
+        let (records, proof) = (Records::default(), Proof::default());
+        Gatherer { prover: InodeProver::new(fs), proof, records, units: Vec::new(), found: Vec::new() }
+    }
+
+    /// Fills `units` with what `inode` owns by its map. Most inodes are innocent, with a map that lies in them: no need to inspect those.
+    fn take_units(&mut self, fs: &Fs<'_>, inode: InodeNo) {
+        self.units.clear();
+        let Some(record) = self.records.record(fs, inode) else { return };
+        if self.prover.prove(inode, record, &mut self.proof) == Verdict::Innocent && !self.proof.needs_walk {
+            // Nobody is innocent where units are more than a block.
+            self.units.extend(self.proof.runs.iter().map(|run| (run.physical, u64::from(run.count))));
+        } else {
+            self.units = units_of(&inode::inspect(fs, inode, record, &mut Findings::new()), &fs.geometry);
         }
     }
 }

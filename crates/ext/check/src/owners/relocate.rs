@@ -25,6 +25,7 @@ pub(super) struct Relocation<'r, 'm> {
     lost: BTreeSet<u64>,
     unreadable: u64,
     attributes_lost: bool,
+    translator_lost: bool,
 }
 
 /// Clusters of a file, one behind the other, that move to clusters one behind the other.
@@ -42,19 +43,30 @@ pub(super) fn relocate(
     inode: InodeNo,
     attributes: &mut BTreeMap<u64, u64>,
 ) -> bool {
-    let Some(found) = mender.inspect_inode(inode).filter(|found| found.kind != Kind::Unused) else {
+    let Some(mut found) = mender.inspect_inode(inode).filter(|found| found.kind != Kind::Unused) else {
         return true;
     };
     let is_directory = found.kind == Kind::Directory;
     let (kept, lost) = (BTreeMap::new(), BTreeSet::new());
-    let mut relocation =
-        Relocation { mender, places, inode, is_directory, kept, lost, unreadable: 0, attributes_lost: false };
+    let (attributes_lost, translator_lost) = (false, false);
+    let mut relocation = Relocation {
+        mender,
+        places,
+        inode,
+        is_directory,
+        kept,
+        lost,
+        unreadable: 0,
+        attributes_lost,
+        translator_lost,
+    };
     relocation.attribute_block(&found, attributes);
+    relocation.translator(&mut found);
     if let Some(map) = FileMap::of(inode, found) {
         relocation.map(map);
     }
     relocation.say();
-    relocation.lost.is_empty() && !relocation.attributes_lost
+    relocation.lost.is_empty() && !relocation.attributes_lost && !relocation.translator_lost
 }
 
 impl Relocation<'_, '_> {
@@ -239,12 +251,36 @@ impl Relocation<'_, '_> {
         attributes.insert(block, to.0);
     }
 
+    /// Moves the block of a translator, and leads `found` and the inode there.
+    fn translator(&mut self, found: &mut Inspection) {
+        let Some(block) = found.translator else { return };
+        let unit = self.mender.fs.geometry.cluster_of(block);
+        let Some(place) = self.places.get(unit) else { return };
+        if place.keeper == Keeper::Translator(self.inode) {
+            self.places.use_up(unit, unit);
+            return;
+        }
+        let to = self.mender.allocate_blocks(BlockNo(block), self.cluster_blocks());
+        if let Some(to) = to {
+            let bytes = self.contents(BlockNo(block));
+            self.mender.write_block(to, &bytes);
+        }
+        self.translator_lost = to.is_none();
+        found.translator = to.map(|to| to.0);
+        let mut raw = found.raw();
+        // File systems of the Hurd count their blocks in 32 bits.
+        raw.i_version.set(to.map_or(0, |to| to.0 as u32));
+        raw.store(&mut found.record);
+        self.mender.write_inode(self.inode, &mut found.record);
+    }
+
     /// Says what was lost.
     fn say(&mut self) {
         let unit = self.cluster_blocks();
         let lost = &mut self.mender.remains.lost;
-        if !self.lost.is_empty() || self.attributes_lost {
-            let count = (self.lost.len() as u64 + u64::from(self.attributes_lost)) * unit;
+        let others = u64::from(self.attributes_lost) + u64::from(self.translator_lost);
+        if !self.lost.is_empty() || others > 0 {
+            let count = (self.lost.len() as u64 + others) * unit;
             lost.raise(Problem::new(&NO_ROOM).inode(self.inode).detail("count", count));
         }
         if self.unreadable > 0 {

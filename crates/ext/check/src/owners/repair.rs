@@ -74,7 +74,7 @@ fn deal(mender: &mut Mender<'_>, contest: &Contest, attributes: &mut BTreeMap<u6
 /// Puts back what a unit held, where a directory or a map that had a part in it may have changed that.
 fn give_back(mender: &Mender<'_>, place: &Place) {
     let others = place.has_node || place.directories > u32::from(place.keeper_is_directory);
-    if !others || !matches!(place.keeper, Keeper::Data(_) | Keeper::Attributes(_)) {
+    if !others || !matches!(place.keeper, Keeper::Data(_) | Keeper::Attributes(_) | Keeper::Translator(_)) {
         return;
     }
     let unit = u64::from(mender.fs.geometry.cluster_blocks);

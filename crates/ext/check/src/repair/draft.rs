@@ -48,8 +48,10 @@ impl<'d> Draft<'d> {
 
     /// Lays edits down, in their order.
     pub fn lay(&self, edits: Vec<Edit>) {
-        for edit in edits {
-            self.write(edit.offset, &edit.bytes);
+        let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
+        for Edit { offset, bytes, .. } in edits {
+            // As in `write`.
+            let _ = overlay.write(offset, bytes.into_vec());
         }
     }
 

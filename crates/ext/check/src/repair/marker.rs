@@ -21,9 +21,9 @@ const JOURNAL_SUPERBLOCKS: [u32; 2] = [3, 4];
 /// no superblock that anybody would believe, what will stand there, with its state changed. Empty if neither is one.
 pub fn marker(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<u8>)> {
     let mut planned = Overlay::new(device);
-    for (offset, bytes) in changes {
+    for (offset, bytes) in changes.iter().filter(|(offset, bytes)| touches_superblock(*offset, bytes)) {
         // What lies beyond the end is no superblock.
-        let _ = planned.write(*offset, bytes);
+        let _ = planned.write(*offset, bytes.as_slice());
     }
     let Some(mut superblock) = believable(device).or_else(|| believable(&planned)) else { return Vec::new() };
     let state = superblock.s_state.get();
@@ -32,6 +32,11 @@ pub fn marker(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<
         checksum::seal_superblock(&mut superblock);
     }
     vec![(SUPERBLOCK_OFFSET, superblock.as_bytes().to_vec())]
+}
+
+fn touches_superblock(offset: u64, bytes: &[u8]) -> bool {
+    let end = SUPERBLOCK_OFFSET + SUPERBLOCK_SIZE as u64;
+    offset < end && offset.saturating_add(bytes.len() as u64) > SUPERBLOCK_OFFSET
 }
 
 fn believable(device: &dyn Device) -> Option<RawSuperblock> {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, Overlay};
+use fsmend_device::{Device, Overlay, Remembered};
 use fsmend_engine::{Findings, Progress};
 
 use crate::Refusal;
@@ -36,6 +36,10 @@ pub use partial::{Rest, without};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
 const ROUNDS_MAX: u32 = 12;
+
+/// What small reads bring is remembered over all rounds, in this part of the memory and in no more bytes than these.
+const REMEMBERED_PART: u64 = 64;
+const REMEMBERED_MAX: u64 = 16 << 20;
 
 /// What becomes of blocks that several files claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -134,6 +138,9 @@ pub fn plan(
 ) -> Result<Repair, Refused> {
     let plain = Wishes { improvements: Improvements::default(), ..options.wishes.clone() };
     let mut mending = CheckOptions { repair: Some(plain.clone()), ..options.check.clone() };
+    // Every round looks at what is damaged, and nobody writes meanwhile.
+    let memory = (options.check.memory / REMEMBERED_PART).min(REMEMBERED_MAX);
+    let device: &Arc<dyn Device> = &(Arc::new(Remembered::new(Arc::clone(device), memory)) as _);
     let mut changes = Overlay::new(Arc::clone(device));
     if let Some(wish) = &options.wishes.bad_blocks {
         lay(&mut changes, bad_blocks::relist(device, &options.check, wish)?);
@@ -183,7 +190,7 @@ pub fn plan(
         };
         if changes_nothing || rounds == ROUNDS_MAX {
             // What this look would have changed is left out: nobody has looked at that again.
-            let (changes, later) = (runs(&changes), later.findings);
+            let (changes, later) = (changes.into_runs().collect(), later.findings);
             return Ok(Repair { found, left: report, rounds, changes, later, journal_changes });
         }
         later.note(&report.findings);
@@ -243,12 +250,8 @@ fn again(findings: &Findings) -> Findings {
 fn lay(changes: &mut Overlay<Arc<dyn Device>>, new: Vec<(u64, Vec<u8>)>) {
     for (offset, bytes) in new {
         // Changes come from a draft of the same length, which let nothing through behind its end.
-        let _ = changes.write(offset, &bytes);
+        let _ = changes.write(offset, bytes);
     }
-}
-
-fn runs(changes: &Overlay<Arc<dyn Device>>) -> Vec<(u64, Vec<u8>)> {
-    changes.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect()
 }
 
 fn still_in_use() -> Refused {

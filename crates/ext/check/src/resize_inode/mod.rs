@@ -78,16 +78,13 @@ pub(crate) fn extent(fs: &Fs<'_>, raw: &RawInode) -> Option<Extent> {
 fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
     let geometry = &fs.geometry;
     let double = BlockNo(u64::from(raw.block_word(DOUBLE_INDIRECT)));
-    if geometry.reserved_gdt_blocks == 0 && double.0 == 0 {
-        return Ok(Extent { blocks: 0, last: None });
-    }
     if raw.file_type() != mode::REGULAR {
         return Err("it is not a regular file".to_owned());
     }
     if raw.i_links_count.get() == 0 {
         return Err("it has no link".to_owned());
     }
-    if raw.i_flags.get() & (flags::EXTENTS | flags::INLINE_DATA) != 0 {
+    if raw.i_flags.get() & (flags::EXTENTS | flags::INLINE_DATA | flags::INDEX) != 0 {
         return Err("its flags promise another kind of map".to_owned());
     }
     if raw.i_file_acl_lo.get() != 0 {

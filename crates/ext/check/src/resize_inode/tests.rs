@@ -36,7 +36,8 @@ fn backups_of_sparse_super2_are_listed_in_ascending_order() {
 
 #[test]
 fn every_deviation_is_found() {
-    let changes: [fn(&mut Image); 10] = [
+    let changes: [fn(&mut Image); 11] = [
+        |image| image.inode(InodeNo(7))[33] = 0x10,
         |image| image.inode(InodeNo(7))[26] = 0,
         |image| image.inode(InodeNo(7))[1] = 0x41,
         |image| image.inode(InodeNo(7))[0x28] = 9,

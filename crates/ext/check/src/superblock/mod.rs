@@ -25,7 +25,7 @@ use fsmend_ext_format::features::{Features, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::settle::Unsound;
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
+use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock};
 
 use self::candidates::Candidate;
 use crate::{Fs, Refusal};
@@ -85,7 +85,7 @@ pub fn settle(
     let is_backup = chosen.block > 1;
     let mut superblock = chosen.raw.clone();
     fields::mend(&mut superblock, geometry, now, is_backup, findings);
-    let geometry = Geometry::from_superblock(&superblock, device.len())
+    let mut geometry = Geometry::from_superblock(&superblock, device.len())
         .map_err(|unsound| refusal::bad_superblock(device, &unsound.to_string()))?;
     if u128::from(superblock.blocks_count()) * u128::from(geometry.block_size) > u128::from(device.len()) {
         let holds = device.len() / u64::from(geometry.block_size);
@@ -93,10 +93,30 @@ pub fn settle(
             .raise(Problem::new(&problems::BEYOND_DEVICE).stored(superblock.blocks_count()).observed(holds));
     }
     if options.block.is_none() && !is_backup {
+        first_inode(device, &mut superblock, &mut geometry, findings);
         compare_backup(device, &geometry, findings);
     }
     let is_corrected = chosen.is_corrected;
     Ok(Settled { superblock, geometry, block: chosen.block, is_corrected })
+}
+
+/// Inodes above the usual first one are reserved only where a backup says so, too: else the files in them would be lost.
+fn first_inode(
+    device: &dyn Device,
+    superblock: &mut RawSuperblock,
+    geometry: &mut Geometry,
+    findings: &mut Findings,
+) {
+    let stored = superblock.s_first_ino.get();
+    if superblock.s_rev_level.get() == 0 || stored == GOOD_OLD_FIRST_INO {
+        return;
+    }
+    let backup = candidates::first_backup(device, geometry);
+    if backup.is_some_and(|backup| backup.raw.s_first_ino.get() == GOOD_OLD_FIRST_INO) {
+        findings.raise(Problem::new(&problems::FIRST_INODE).stored(stored));
+        superblock.s_first_ino = GOOD_OLD_FIRST_INO.into();
+        geometry.first_inode = GOOD_OLD_FIRST_INO;
+    }
 }
 
 /// Whether the feature that large files need is on; `first` is the first of them without a proof that it is.

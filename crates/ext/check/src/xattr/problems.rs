@@ -48,6 +48,15 @@ problem_rows! {
         loss: "This attribute, whose name or value is wrong anyhow.",
         peers: [0x010054],
     }
+    /// The name of an attribute is shorter than its length.
+    NAME_WITH_ZERO = "ext.xattr.name-with-zero" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the name of extended attribute {name} of {inode} ends before its length of {stored:byte:bytes}",
+        meaning: "A name is as long as the entry says and holds no zero byte; the kernel refuses all attributes beside one that does, and a file whose data are kept there. The length was overwritten.",
+        repair: "The length is set to what there is of the name.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// An attribute block cannot be read.
     BLOCK_UNREADABLE = "ext.xattr.block-unreadable" {
         severity: Major, evidence: Local, preen: false,
@@ -182,6 +191,15 @@ problem_rows! {
         repair: "The count is set to what was counted.",
         loss: "Nothing.",
         peers: [0x040005],
+    }
+    /// A value inode has more links than one.
+    VALUE_INODE_LINKS = "ext.xattr.value-inode-links" {
+        severity: Minor, evidence: Local, preen: true,
+        message: "{inode} holds an attribute value and stores a link count of {stored} instead of 1",
+        meaning: "An inode that holds a large attribute value has no name. Its link count is always 1; how many attributes refer to it stands elsewhere.",
+        repair: "The count is set to 1.",
+        loss: "Nothing.",
+        peers: [0x040002],
     }
     /// An inode has the flag of value inodes, but holds nobody's value.
     VALUE_INODE_SPURIOUS = "ext.xattr.value-inode-spurious" {

@@ -12,6 +12,8 @@ pub enum ValueMend {
     Flag,
     /// It has the flag, but holds no value.
     Unflag,
+    /// Its link count is not 1.
+    Link,
     /// So many attributes refer to it.
     References(u64),
 }
@@ -21,6 +23,7 @@ impl ValueMend {
         match self {
             ValueMend::Flag => raw.set_flag(flags::EA_INODE),
             ValueMend::Unflag => raw.clear_flag(flags::EA_INODE),
+            ValueMend::Link => raw.i_links_count.set(1),
             ValueMend::References(count) => {
                 raw.i_ctime.set((count >> 32) as u32);
                 raw.i_version.set(count as u32);
@@ -49,6 +52,8 @@ mod tests {
         ValueMend::References((3 << 32) + 7).apply(&mut raw);
         assert!(raw.has_flag(flags::EA_INODE));
         assert_eq!(ValueHolder::of(&raw).references, (3 << 32) + 7);
+        ValueMend::Link.apply(&mut raw);
+        assert_eq!(raw.i_links_count.get(), 1);
         ValueMend::Unflag.apply(&mut raw);
         assert!(!raw.has_flag(flags::EA_INODE));
     }

@@ -115,6 +115,24 @@ fn a_wrong_hash_costs_one_attribute() {
 }
 
 #[test]
+fn a_name_ends_where_its_first_zero_stands() {
+    let mut record = record_with(&two()[..1]);
+    let len = record[AREA_AT + 4];
+    for longer in [len + 1, len + 17] {
+        record[AREA_AT + 4] = longer;
+        assert_eq!(expect_plain(&mut record, &[&problems::NAME_WITH_ZERO]).entries, 1);
+        assert_eq!(record[AREA_AT + 4], len);
+        assert_eq!(expect_plain(&mut record, &[]).entries, 1);
+    }
+    let mut block = block_with(BLOCK, &two()[..1]);
+    let sound = block.clone();
+    block[32] += 17;
+    seal(BLOCK, &mut block);
+    assert_eq!(expect_block(&mut block, &[&problems::NAME_WITH_ZERO]).entries, 1);
+    assert_eq!(block[32..64], sound[32..64]);
+}
+
+#[test]
 fn an_area_that_loses_all_its_attributes_is_empty() {
     let mut record = record_with(&two()[..1]);
     record[HASH] ^= 1;
@@ -316,6 +334,18 @@ fn value_inodes_need_their_feature() {
     let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
     let found = expect_in_inode(&device, features, &mut record, &[&problems::VALUE_INODE_FEATURE]);
     assert_eq!(found.value_inodes.len(), 1, "the attribute stays");
+}
+
+#[test]
+fn a_value_inode_has_one_link() {
+    let mut holder = holder_record(2);
+    edit(&mut holder, |inode| inode.i_links_count.set(38));
+    let mut findings = Findings::new();
+    let mends = check_value_inodes([(HOLDER, RawInode::from_record(&holder))], |_| 2, &mut findings);
+    assert_eq!(
+        (mends, raised(&findings)),
+        (vec![(HOLDER, ValueMend::Link)], codes(&[&problems::VALUE_INODE_LINKS]))
+    );
 }
 
 #[test]

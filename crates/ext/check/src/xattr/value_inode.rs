@@ -110,10 +110,18 @@ pub fn check_value_inodes(
         if observed == 0 {
             findings.raise(Problem::new(&problems::VALUE_INODE_SPURIOUS).inode(ino));
             mends.push((ino, ValueMend::Unflag));
-        } else if observed != holder.references && !holder.uncounted {
+            continue;
+        }
+        if observed != holder.references && !holder.uncounted {
             let problem = Problem::new(&problems::VALUE_INODE_REFERENCES).inode(ino);
             findings.raise(problem.stored(holder.references).observed(observed));
             mends.push((ino, ValueMend::References(observed)));
+        }
+        if inode.i_links_count.get() != 1 {
+            findings.raise(
+                Problem::new(&problems::VALUE_INODE_LINKS).inode(ino).stored(inode.i_links_count.get()),
+            );
+            mends.push((ino, ValueMend::Link));
         }
     }
     mends

@@ -87,7 +87,8 @@ fn a_directory_grows_by_pointers() {
 
 #[test]
 fn holes_are_filled_and_blocks_replaced() {
-    let raw = tree(mode::REGULAR, 0, &[extent(0, 4, 100), extent(5, 4, 105)], 8, 0);
+    let mut raw = tree(mode::REGULAR, 0, &[extent(0, 4, 100), extent(5, 4, 105)], 8, 0);
+    raw.set_size(9 * BLOCK_SIZE as u64);
     mend(&mut Bench::new(), &raw, |mender| {
         assert_eq!(mender.insert_block(INODE, 4, &[7; BLOCK_SIZE]), Some(BlockNo(104)));
         assert_eq!(mender.insert_block(INODE, 4, &[7; BLOCK_SIZE]), None);

@@ -1,0 +1,305 @@
+//! `fsmend mkfs`: a new file system where there was none, or where its owner says that what was there may go.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use fsmend_device::{Content, OpenOptions, WritableDevice, WriteOptions, open_writable, recognise};
+use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
+use fsmend_ext_format::features::compat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use zerocopy::FromBytes;
+
+use crate::{exit, machine, numbers, target};
+
+/// Within so many bytes lie the marks by which formats and partition tables are known.
+const MARKS_LEN: u64 = 132 << 10;
+
+/// `fsmend mkfs`.
+#[derive(Args, Debug)]
+pub struct MkfsArgs {
+    /// Image file or block device. A file that is not there is made, SIZE bytes long
+    pub target: PathBuf,
+
+    /// Size of the file system, e.g. 512M [default: all of the target]
+    #[arg(value_name = "SIZE", value_parser = crate::numbers::parse_size)]
+    pub size: Option<u64>,
+
+    /// Which file system
+    #[arg(short = 't', long = "type", value_enum, default_value_t = Type::Ext4)]
+    pub kind: Type,
+
+    /// More about it, with commas between: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
+    /// reserved-percent=5
+    #[arg(short = 'E', value_name = "OPTIONS")]
+    pub extended: Vec<String>,
+
+    /// Its name, up to 16 bytes
+    #[arg(short = 'L', long, value_name = "NAME", default_value = "")]
+    pub label: String,
+
+    /// Overwrite a file system or a partition table that is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Types of file systems.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// Without a journal
+    Ext2,
+    /// With a journal
+    Ext3,
+    /// With a journal, extents and checksums
+    Ext4,
+}
+
+impl Type {
+    fn kind(self) -> Kind {
+        match self {
+            Type::Ext2 => Kind::Ext2,
+            Type::Ext3 => Kind::Ext3,
+            Type::Ext4 => Kind::Ext4,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Type::Ext2 => "ext2",
+            Type::Ext3 => "ext3",
+            Type::Ext4 => "ext4",
+        }
+    }
+}
+
+/// Why there is no file system now.
+enum Refusal {
+    Usage(String),
+    Other(String),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Refusal::Other(why)
+    }
+}
+
+/// Runs the command and returns the exit code.
+pub fn run(arguments: &MkfsArgs) -> u8 {
+    match make(arguments) {
+        Ok(summary) => {
+            println!("{summary}");
+            exit::CLEAN
+        }
+        Err(Refusal::Usage(why)) => {
+            eprintln!("fsmend: {why}.");
+            exit::USAGE
+        }
+        Err(Refusal::Other(why)) => {
+            eprintln!("fsmend: {}: {why}.", arguments.target.display());
+            exit::OPERATIONAL
+        }
+    }
+}
+
+fn make(arguments: &MkfsArgs) -> Result<String, Refusal> {
+    let random = random().map_err(|error| format!("there are no random numbers for a UUID ({error})"))?;
+    let mut options = Options::new(arguments.kind.kind(), uuid(&random), machine::time());
+    options.hash_seed =
+        [16, 20, 24, 28].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| random[at + byte])));
+    options.label = arguments.label.clone().into_bytes();
+    for list in &arguments.extended {
+        take(&mut options, list).map_err(Refusal::Usage)?;
+    }
+    let is_new = make_file(arguments)?;
+    options.blank = is_new;
+    let made = make_on(arguments, &mut options);
+    if made.is_err() && is_new {
+        // It was not there before. What remains of it if this fails is an empty image.
+        let _ = std::fs::remove_file(&arguments.target);
+    }
+    made
+}
+
+fn make_on(arguments: &MkfsArgs, options: &mut Options) -> Result<String, Refusal> {
+    let whole = OpenOptions { offset: Some(0), partition: None };
+    let opened = open_writable(&arguments.target, &whole, WriteOptions::default())
+        .map_err(|error| target::refusal(&error).to_string())?;
+    let only = opened.targets.into_iter().next().ok_or_else(|| "nothing was found in it".to_owned())?;
+    let device = only.device;
+    if let Some(what) = there(&device)
+        && !arguments.force
+    {
+        return Err(Refusal::Other(format!(
+            "there is {what} on it, all of which would be lost; --force overwrites it"
+        )));
+    }
+    let len = device.len();
+    let size = arguments.size.unwrap_or(len);
+    if size > len {
+        return Err(Refusal::Other(format!("it has only {}", numbers::bytes(len))));
+    }
+    if !options.blank {
+        forget_marks(&*device, len).map_err(|error| error.to_string())?;
+    }
+    let window = fsmend_device::Slice::new(only.label, Arc::clone(&device), 0, size);
+    mkfs(Arc::new(window), options).map_err(|error| error.to_string())?;
+    summary(arguments, &*device).map_err(Refusal::Other)
+}
+
+/// Makes the file if it is not there; whether it was made.
+fn make_file(arguments: &MkfsArgs) -> Result<bool, Refusal> {
+    if std::fs::symlink_metadata(&arguments.target).is_ok() {
+        return Ok(false);
+    }
+    let size = arguments.size.ok_or_else(|| {
+        "there is no such file; to make one, say how large (fsmend mkfs TARGET SIZE)".to_owned()
+    })?;
+    let made = File::create_new(&arguments.target).and_then(|file| file.set_len(size));
+    made.map(|()| true).map_err(|error| Refusal::Other(format!("it cannot be made: {error}")))
+}
+
+/// What is on the device that its owner may want to keep, in words.
+fn there(device: &Arc<dyn WritableDevice>) -> Option<String> {
+    match recognise(&**device) {
+        Content::Ext => {
+            let label = superblock(&**device).map(|raw| label(&raw)).filter(|label| !label.is_empty());
+            let label = label.map(|label| format!(" with the label \"{label}\"")).unwrap_or_default();
+            return Some(format!("an ext2, ext3 or ext4 file system{label}"));
+        }
+        Content::Other(what) => return Some(format!("a file system or a part of one ({what})")),
+        Content::Unknown => {}
+    }
+    let partitions = fsmend_device::partitions(&**device);
+    let count = partitions.len() as u64;
+    (count > 0)
+        .then(|| format!("a partition table with {}", numbers::counted(count, "partition", "partitions")))
+}
+
+/// Overwrites what other formats are known by.
+fn forget_marks(device: &dyn WritableDevice, len: u64) -> Result<(), fsmend_device::WriteError> {
+    let zeroes = vec![0; MARKS_LEN.min(len) as usize];
+    device.write_at(0, &zeroes)?;
+    device.sync()
+}
+
+fn superblock(device: &dyn fsmend_device::Device) -> Option<RawSuperblock> {
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
+    RawSuperblock::read_from_bytes(&bytes).ok()
+}
+
+fn label(raw: &RawSuperblock) -> String {
+    let bytes = raw.s_volume_name.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What was made.
+fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<String, String> {
+    let raw = superblock(device).ok_or("it cannot be read again")?;
+    let geometry = Geometry::from_superblock(&raw, device.len()).map_err(|error| error.to_string())?;
+    let journal =
+        if raw.features().has_compat(compat::HAS_JOURNAL) { "with a journal" } else { "without a journal" };
+    let size = u64::from(geometry.block_size);
+    Ok(format!(
+        "{}: {}, {journal}.\n{} blocks of {} ({}), {} inodes of {} bytes, {} groups.\nUUID {}{}",
+        arguments.target.display(),
+        arguments.kind.name(),
+        numbers::thousands(geometry.blocks_count),
+        numbers::bytes(size),
+        numbers::bytes(geometry.blocks_count.saturating_mul(size)),
+        numbers::thousands(u64::from(geometry.inodes_count)),
+        geometry.inode_size,
+        numbers::thousands(u64::from(geometry.group_count)),
+        written_uuid(&raw.s_uuid),
+        Some(label(&raw))
+            .filter(|label| !label.is_empty())
+            .map(|label| format!(", label \"{label}\""))
+            .unwrap_or_default(),
+    ))
+}
+
+fn written_uuid(uuid: &[u8; 16]) -> String {
+    let mut text = String::new();
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// 32 bytes that nobody can guess.
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    File::open(Path::new("/dev/urandom"))?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A UUID of version 4, which is random (RFC 9562).
+fn uuid(random: &[u8; 32]) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid.copy_from_slice(&random[..16]);
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+/// Takes in what follows `-E`.
+fn take(options: &mut Options, list: &str) -> Result<(), String> {
+    list.split(',').filter(|word| !word.is_empty()).try_for_each(|word| {
+        take_word(options, word).ok_or_else(|| {
+            format!(
+                "-E does not know \"{word}\"; there are block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks and \
+                 reserved-percent, each with = and a number"
+            )
+        })
+    })
+}
+
+fn take_word(options: &mut Options, word: &str) -> Option<()> {
+    let (name, value) = word.split_once('=')?;
+    let number = numbers::parse_size(value).ok()?;
+    let small = u32::try_from(number).ok();
+    match name {
+        "block-size" => options.block_size = Some(small?),
+        "inode-size" => options.inode_size = small?,
+        "inodes" => options.inodes = Some(small?),
+        "inode-ratio" => options.inode_ratio = Some(number),
+        "blocks-per-group" => options.blocks_per_group = Some(small?),
+        "journal-blocks" => options.journal_blocks = Some(small?),
+        "reserved-percent" => options.reserved_percent = small.filter(|percent| *percent <= 50)?,
+        _ => return None,
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsmend_vfs::Time;
+
+    #[test]
+    fn extended_options_are_understood() {
+        let mut options = Options::new(Kind::Ext3, [0; 16], Time::at(0));
+        take(&mut options, "block-size=4K,inodes=5000,,journal-blocks=1024").expect("all are known");
+        take(&mut options, "reserved-percent=0,inode-size=128").expect("all are known");
+        assert_eq!((options.block_size, options.inodes), (Some(4096), Some(5000)));
+        assert_eq!((options.journal_blocks, options.reserved_percent), (Some(1024), 0));
+        assert_eq!(options.inode_size, 128);
+        for wrong in ["stride=4", "inodes", "inodes=many", "reserved-percent=51", "inodes=99999999999"] {
+            let error = take(&mut options, wrong).expect_err("it is not known");
+            assert!(error.contains(&format!("\"{wrong}\"")), "{error}");
+        }
+    }
+
+    #[test]
+    fn uuids_are_of_version_4() {
+        assert_eq!(written_uuid(&uuid(&[0xff; 32])), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(written_uuid(&uuid(&[0; 32])), "00000000-0000-4000-8000-000000000000");
+    }
+}

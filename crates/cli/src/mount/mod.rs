@@ -1,0 +1,169 @@
+//! `fsmend mount`: a file system in a folder, served by this process until somebody unmounts it or ends the process.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use fsmend_device::{OpenOptions, WritableDevice, WriteOptions};
+use fsmend_ext_driver::{Ext, MountOptions, Unwritable};
+use fsmend_mount::{Ended, Mounted, Options, Stopper};
+
+use crate::writing::{self, Hold};
+use crate::{exit, machine, target};
+
+const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or SIGINT; wait for it to end before you use the target elsewhere. \
+                     Exit codes: 0 left clean, 8 could not be mounted or not be left clean, 16 usage error.";
+
+/// `fsmend mount`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct MountArgs {
+    /// Image file or block device with an ext2, ext3 or ext4 file system
+    pub target: PathBuf,
+
+    /// Folder to show it in
+    pub dir: PathBuf,
+
+    /// Mount options, with commas between them: ro, allow_other, suid, dev, noexec, commit=SECONDS (docs/mount.md)
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub options: Vec<String>,
+
+    /// Serve in a process of its own, and return when the folder can be used
+    #[arg(long)]
+    pub background: bool,
+
+    /// This partition of a whole disk (numbered as the kernel does)
+    #[arg(long, value_name = "N", conflicts_with = "offset")]
+    pub partition: Option<u32>,
+
+    /// The file system starts at this byte of the target, e.g. 1M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
+    pub offset: Option<u64>,
+
+    /// We are the process that --background has started
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+/// What the started process says when the folder can be used.
+const READY: &str = "ready";
+
+/// Runs the command and returns the exit code.
+pub fn run(arguments: &MountArgs) -> u8 {
+    let mut options =
+        Options { source: source(&arguments.target), kind: "fsmend".to_owned(), ..Options::default() };
+    if let Err(unknown) = arguments.options.iter().try_for_each(|list| options.take(list)) {
+        eprintln!("fsmend: {unknown}.");
+        return exit::USAGE;
+    }
+    if arguments.background && !arguments.detached {
+        return in_background().unwrap_or_else(|error| {
+            eprintln!("fsmend: it cannot be served in the background: {error}.");
+            exit::OPERATIONAL
+        });
+    }
+    serve(arguments, &options).unwrap_or_else(|why| {
+        eprintln!("fsmend: {}: {why}.", arguments.target.display());
+        exit::OPERATIONAL
+    })
+}
+
+/// What the mount table says is mounted.
+fn source(target: &Path) -> String {
+    target.canonicalize().unwrap_or_else(|_| target.to_owned()).display().to_string()
+}
+
+/// Starts this program again, with the same words, and waits until the folder can be used.
+fn in_background() -> io::Result<u8> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).arg("--detached");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut said = String::new();
+    if let Some(pipe) = child.stdout.take() {
+        BufReader::new(pipe).read_line(&mut said)?;
+    }
+    if said.trim_end() == READY {
+        return Ok(exit::CLEAN);
+    }
+    // It has said why it did not come so far.
+    let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.unwrap_or(exit::OPERATIONAL))
+}
+
+fn serve(arguments: &MountArgs, options: &Options) -> Result<u8, String> {
+    let device = open(arguments, options.read_only)?;
+    let now = machine::time();
+    let how = if options.read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
+    let ext = Ext::mount(device.clone(), how).map_err(|error| error.to_string())?;
+    let mounted = Mounted::mount(Box::new(ext), &arguments.dir, options, machine::time)
+        .map_err(|refused| format!("it cannot be mounted on {}: {refused}", arguments.dir.display()))?;
+    if let Err(error) = stop_on_signals(mounted.stopper()) {
+        eprintln!("fsmend: signals cannot be caught ({error}): unmount the folder to end it.");
+    }
+    tell_ready(arguments, mounted.place()).map_err(|error| error.to_string())?;
+    let ended = mounted.wait().map_err(|failure| failure.to_string())?;
+    if ended == Ended::StoppedInUse {
+        eprintln!("fsmend: files were open in {}; they cannot be used any more.", arguments.dir.display());
+    }
+    Ok(exit::CLEAN)
+}
+
+/// Opens the target: so that nobody else uses it meanwhile, if it may be written; what an interrupted repair has left is finished first.
+fn open(arguments: &MountArgs, read_only: bool) -> Result<Arc<dyn WritableDevice>, String> {
+    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+    let several = || "there are several file systems on it; name one with --partition".to_owned();
+    if read_only {
+        let opened = fsmend_device::open(&arguments.target, &options)
+            .map_err(|error| target::refusal(&error).to_string())?;
+        for usage in opened.usage.iter().filter(|usage| usage.may_write()) {
+            eprintln!("fsmend: {usage}: what changes there meanwhile will be a mess here.");
+        }
+        let mut targets = opened.targets;
+        let only = targets.pop().filter(|_| targets.is_empty()).ok_or_else(several)?;
+        if let Some(told) = writing::interrupted(&arguments.target, only.start, &*only.device) {
+            return Err(told);
+        }
+        return Ok(Arc::new(Unwritable(only.device)));
+    }
+    let mut holds = Hold::open(&arguments.target, &options, WriteOptions::default())
+        .map_err(|error| target::refusal(&error).to_string())?;
+    let only = holds.pop().filter(|_| holds.is_empty()).ok_or_else(several)?;
+    let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure.to_string())?;
+    told.iter().for_each(|told| eprintln!("fsmend: {told}."));
+    Ok(only.target.device)
+}
+
+/// A thread that ends the mount on the signals that ask for it.
+fn stop_on_signals(stopper: Stopper) -> io::Result<()> {
+    let (mut reader, writer) = UnixStream::pair()?;
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut signals = [0; 1];
+        while reader.read_exact(&mut signals).is_ok() {
+            stopper.stop();
+        }
+    })?;
+    Ok(())
+}
+
+fn tell_ready(arguments: &MountArgs, place: &Path) -> io::Result<()> {
+    if !arguments.detached {
+        println!("{} is mounted on {}.", arguments.target.display(), place.display());
+        return Ok(());
+    }
+    // From here on there is nobody to talk to.
+    rustix::process::setsid()?;
+    println!("{READY}");
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(&nowhere)?;
+    // A current directory keeps what it lies on from being unmounted.
+    std::env::set_current_dir("/")
+}

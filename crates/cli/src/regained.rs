@@ -1,0 +1,125 @@
+//! What stands in `lost+found` after a repair under its number: what it was called before, as far as anything told it. It is said, and
+//! kept in a text file where the undo files are, for those who look there later.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use fsmend_base::InodeNo;
+use fsmend_engine::report::Report;
+use fsmend_engine::{FormerName, Problem, Row, Value};
+use fsmend_ext_check::{directory, links};
+
+use crate::face::utc;
+use crate::style::printable;
+
+/// What the name of the text file has behind that of its target.
+const SUFFIX: &str = ".fsmend-names.txt";
+/// Problems whose repair gives a name in `lost+found`.
+const REGAINING: [&Row; 2] = [&links::problems::UNATTACHED, &directory::problems::UNCONNECTED];
+
+/// Files and directories that a repair puts into `lost+found`, and that something tells a former name of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Regained(Vec<(InodeNo, Vec<FormerName>)>);
+
+/// The former names that a problem tells.
+pub fn former_names(problem: &Problem) -> Vec<FormerName> {
+    let lists = problem.details.iter().filter_map(|(_, value)| match value {
+        Value::List(values) => Some(values),
+        _ => None,
+    });
+    let names = lists.flatten().filter_map(|value| match value {
+        Value::Former(name) => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
+}
+
+impl Regained {
+    /// Gathers them from `reports`, without the problems `declined`.
+    pub fn of(reports: &[&Report], declined: &[Problem]) -> Self {
+        let problems = reports.iter().flat_map(|report| report.damage());
+        let problems =
+            problems.filter(|group| REGAINING.contains(&group.row)).flat_map(|group| &group.problems);
+        let mut all: Vec<_> = problems
+            .filter(|problem| !declined.contains(problem))
+            .filter_map(|problem| Some((problem.object.inode?, former_names(problem))))
+            .filter(|(_, names)| !names.is_empty())
+            .collect();
+        all.sort();
+        all.dedup_by_key(|(inode, _)| *inode);
+        Regained(all)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A line on each: the name that it gets, and those that it may have had.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.iter().map(|(inode, names)| {
+            let names: Vec<String> = names.iter().map(|name| printable(&name.to_string())).collect();
+            format!("#{inode} was probably {}", names.join(", or "))
+        })
+    }
+
+    /// Adds them to the text file for the target at `path`, in `folder`; its place, if there was anything to write.
+    pub fn keep(&self, folder: &Path, path: &Path, now: u64) -> io::Result<Option<PathBuf>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let name = path.file_name().unwrap_or("target".as_ref()).to_string_lossy();
+        let place = folder.join(format!("{name}{SUFFIX}"));
+        let target = printable(&path.display().to_string());
+        let mut text = format!("{}, repair of {target}: what was put into lost+found\n", utc(now));
+        self.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
+        std::fs::OpenOptions::new().append(true).create(true).open(&place)?.write_all(text.as_bytes())?;
+        Ok(Some(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use fsmend_base::BlockNo;
+    use fsmend_engine::{Findings, Witness};
+
+    use super::*;
+
+    fn problem(row: &'static Row, inode: u32, path: Option<&str>) -> Problem {
+        let problem = Problem::new(row).inode(InodeNo(inode)).stored(2u32);
+        let Some(path) = path else { return problem };
+        let name = FormerName { witness: Witness::Entry, path: path.to_owned(), block: Some(BlockNo(7)) };
+        problem.detail("former_names", Value::List(vec![Value::Former(name)]))
+    }
+
+    #[test]
+    fn names_are_kept_run_by_run() {
+        let mut findings = Findings::new();
+        let declined = problem(REGAINING[0], 14, Some("/c"));
+        findings.raise(problem(REGAINING[0], 12, Some("/a")));
+        findings.raise(problem(REGAINING[0], 15, None));
+        findings.raise(declined.clone());
+        findings.raise(problem(REGAINING[1], 13, Some("/b\u{7}")));
+        findings.raise(problem(&links::problems::UNATTACHED_EMPTY, 16, Some("/gone")));
+        let report = Report::new(findings);
+        let regained = Regained::of(&[&report], &[declined]);
+        let lines: Vec<String> = regained.lines().collect();
+        assert_eq!(lines[0], "#12 was probably /a (block 7 still names it)");
+        assert_eq!(lines.len(), 2);
+        assert!(!lines[1].contains('\u{7}'));
+        let folder = std::env::temp_dir().join(format!("fsmend-regained-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = Path::new("/dev/sd\nx1");
+        assert_eq!(Regained::default().keep(&folder, path, 0).unwrap(), None);
+        let place = regained.keep(&folder, path, 0).unwrap().unwrap();
+        assert_eq!(regained.keep(&folder, path, 1_795_183_513).unwrap().as_ref(), Some(&place));
+        let text = std::fs::read_to_string(&place).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(text.matches("#12 was probably /a (block 7 still names it)\n").count(), 2);
+        assert_eq!(text.lines().count(), 6);
+        assert!(text.starts_with("1970-01-01 00:00:00 UTC, repair of /dev/sd"), "{text}");
+        assert!(text.contains("2026-11-20 14:05:13 UTC"), "{text}");
+    }
+}

@@ -1,0 +1,336 @@
+//! `fsmend mkfs` and `fsmend mount`, as users call them; and a day's work on a file system of ours.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use fsmend_testkit::host::{find_program, is_root, run, skip};
+
+const FSMEND: &str = env!("CARGO_BIN_EXE_fsmend");
+
+fn fsmend(arguments: &[&str]) -> Output {
+    Command::new(FSMEND).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A folder of this test alone, with a place to mount on in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fsmend-cli-mount-{}-{name}", std::process::id()));
+        fs::create_dir_all(path.join("mnt")).unwrap();
+        Folder(path)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Whatever is still mounted goes first, or its contents would.
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        if mounts.contains(&format!(" {} ", self.at("mnt"))) {
+            let _ = run("umount", ["-l", &self.at("mnt")]);
+        }
+        if fs::remove_dir(self.at("mnt")).is_ok() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// A running `fsmend mount`, ended with the test.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(FSMEND);
+        command.arg("mount").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains(" is mounted on "), "{line}");
+        Running(child)
+    }
+
+    fn signal(&self, signal: &str) {
+        run("kill", [signal, &self.0.id().to_string()]).unwrap();
+    }
+
+    fn code(mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            self.signal("-TERM");
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn may_mount(test: &str) -> bool {
+    let may = is_root() && Path::new("/dev/fuse").exists();
+    if !may {
+        skip(test, "mounting takes the superuser and /dev/fuse");
+    }
+    may
+}
+
+fn assert_sound(image: &str) {
+    run("e2fsck", ["-fn", image]).unwrap();
+    let checked = fsmend(&["check", image]);
+    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stdout));
+}
+
+#[test]
+fn mkfs_makes_sound_file_systems_and_tells_what() {
+    let folder = Folder::new("mkfs");
+    for kind in ["ext2", "ext3", "ext4"] {
+        let image = folder.at(kind);
+        let made = fsmend(&["mkfs", "--type", kind, "-L", "my label", &image, "64M"]);
+        assert_eq!(made.status.code(), Some(0), "{}", said(&made.stderr));
+        let told = said(&made.stdout);
+        let journal = if kind == "ext2" { "without a journal" } else { "with a journal" };
+        assert!(
+            told.contains(&format!("{kind}, {journal}")) && told.contains("label \"my label\""),
+            "{told}"
+        );
+        assert_eq!(fs::metadata(&image).unwrap().len(), 64 << 20);
+        assert_sound(&image);
+    }
+}
+
+#[test]
+fn mkfs_overwrites_nothing_unless_it_is_told_to() {
+    let folder = Folder::new("force");
+    let image = folder.at("image");
+    let missing = fsmend(&["mkfs", &image]);
+    assert_eq!(missing.status.code(), Some(8));
+    assert!(said(&missing.stderr).contains("say how large"), "{}", said(&missing.stderr));
+    let first = ["mkfs", "-t", "ext3", "-L", "precious", &image, "32M"];
+    assert_eq!(fsmend(&first).status.code(), Some(0));
+    let before = fs::read(&image).unwrap();
+    let again = fsmend(&["mkfs", "-t", "ext2", &image]);
+    assert_eq!(again.status.code(), Some(8));
+    let why = said(&again.stderr);
+    assert!(
+        why.contains("an ext2, ext3 or ext4 file system with the label \"precious\"")
+            && why.contains("--force"),
+        "{why}"
+    );
+    assert!(fs::read(&image).unwrap() == before);
+    let forced = fsmend(&["mkfs", "-t", "ext2", "--force", "-E", "block-size=4096,inodes=500", &image]);
+    assert_eq!(forced.status.code(), Some(0), "{}", said(&forced.stderr));
+    assert_sound(&image);
+    let larger = fsmend(&["mkfs", "--force", &image, "64M"]);
+    assert_eq!(larger.status.code(), Some(8));
+    assert!(said(&larger.stderr).contains("it has only 32 MiB"), "{}", said(&larger.stderr));
+    assert_eq!(fsmend(&["mkfs", "--force", "-E", "color=blue", &image]).status.code(), Some(16));
+    assert_eq!(fsmend(&["mkfs", "--type", "ext5", &image]).status.code(), Some(16));
+    // Something else's mark.
+    let other = folder.at("other");
+    let mut bytes = vec![0; 8 << 20];
+    bytes[..4].copy_from_slice(b"XFSB");
+    fs::write(&other, &bytes).unwrap();
+    let refused = fsmend(&["mkfs", &other]);
+    assert!(said(&refused.stderr).contains("XFS"), "{}", said(&refused.stderr));
+}
+
+#[test]
+fn mount_serves_until_it_is_unmounted_or_ended() {
+    if !may_mount("mount_serves_until_it_is_unmounted_or_ended") {
+        return;
+    }
+    let folder = Folder::new("mount");
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    assert_eq!(fsmend(&["mkfs", "-t", "ext3", &image, "32M"]).status.code(), Some(0));
+    let running = Running::start(&[&image, &mnt]);
+    fs::write(folder.at("mnt/file"), b"content").unwrap();
+    // Nobody else may have it meanwhile.
+    assert_eq!(fsmend(&["mkfs", "--force", &image]).status.code(), Some(8));
+    assert_eq!(fsmend(&["mount", &image, &mnt]).status.code(), Some(8));
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = table.lines().find(|line| line.contains(&mnt)).unwrap();
+    assert!(line.starts_with(&format!("{} ", fs::canonicalize(&image).unwrap().display())), "{line}");
+    assert!(line.contains(" rw,nosuid,nodev,noatime,"), "{line}");
+    run("umount", [&mnt]).unwrap();
+    assert_eq!(running.code(), Some(0));
+    assert_sound(&image);
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let running = Running::start(&["-o", "commit=100", &image, &mnt]);
+        assert_eq!(fs::read(folder.at("mnt/file")).unwrap(), b"content");
+        fs::write(folder.at(&format!("mnt/by{signal}")), b"x").unwrap();
+        running.signal(signal);
+        assert_eq!(running.code(), Some(0));
+        assert_sound(&image);
+    }
+    let running = Running::start(&["-o", "ro", &image, &mnt]);
+    assert!(folder.0.join("mnt/by-HUP").exists() && fs::write(folder.at("mnt/new"), b"x").is_err());
+    run("umount", [&mnt]).unwrap();
+    assert_eq!(running.code(), Some(0));
+    let background = fsmend(&["mount", "--background", &image, &mnt]);
+    assert_eq!(background.status.code(), Some(0), "{}", said(&background.stderr));
+    fs::write(folder.at("mnt/in the background"), b"x").unwrap();
+    run("umount", [&mnt]).unwrap();
+    // The process ends after the folder has gone; the lock on the image goes with it.
+    let free = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        fsmend(&["repair", "-p", &image]).status.code() == Some(0)
+    });
+    assert!(free);
+    assert_sound(&image);
+}
+
+#[test]
+fn mount_says_what_it_cannot_do() {
+    let folder = Folder::new("refusals");
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    let option = fsmend(&["mount", "-o", "ro,data=journal", &image, &mnt]);
+    assert_eq!(option.status.code(), Some(16));
+    assert!(said(&option.stderr).contains("\"data=journal\" is no option"), "{}", said(&option.stderr));
+    let missing = fsmend(&["mount", &image, &mnt]);
+    assert_eq!(missing.status.code(), Some(8));
+    assert!(said(&missing.stderr).contains("there is no such file"), "{}", said(&missing.stderr));
+    fs::write(&image, vec![0; 1 << 20]).unwrap();
+    assert_eq!(fsmend(&["mount", &image, &mnt]).status.code(), Some(8));
+    fs::remove_file(&image).unwrap();
+    assert_eq!(fsmend(&["mkfs", &image, "16M"]).status.code(), Some(0));
+    let nowhere = fsmend(&["mount", &image, "/nowhere/at/all"]);
+    assert_eq!(nowhere.status.code(), Some(8));
+    assert_sound(&image);
+}
+
+/// Runs a shell script in `folder`; what it says if it fails.
+fn shell(folder: &Path, script: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-e", "-c", script]).current_dir(folder).env("HOME", folder).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = [said(&output.stdout), said(&output.stderr)].concat();
+    assert!(output.status.success(), "{script}\n{text}");
+}
+
+/// A source tree to work with: this one.
+fn sources() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap()
+}
+
+const SQLITE: &str = r#"
+import sqlite3, os
+for mode in ('delete', 'wal'):
+    db = sqlite3.connect('data-%s.db' % mode)
+    db.execute('pragma journal_mode=%s' % mode)
+    db.execute('create table t (id integer primary key, text text, number real)')
+    for part in range(20):
+        with db:
+            db.executemany('insert into t (text, number) values (?, ?)', [('row %d' % n * (n % 9), n / 3) for n in range(200)])
+    with db:
+        db.execute('delete from t where id % 3 = 0')
+    db.execute('create index i on t (text)')
+    db.execute('vacuum')
+    assert db.execute('pragma integrity_check').fetchone() == ('ok',)
+    assert db.execute('select count(*) from t').fetchone()[0] == 4000 - 1333
+    db.close()
+    db = sqlite3.connect('data-%s.db' % mode)
+    assert db.execute('pragma integrity_check').fetchone() == ('ok',)
+    db.close()
+"#;
+
+fn session(kind: &str) {
+    if !may_mount("session") {
+        return;
+    }
+    let folder = Folder::new(&format!("session-{kind}"));
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    assert_eq!(fsmend(&["mkfs", "-t", kind, &image, "512M"]).status.code(), Some(0));
+    let running = Running::start(&[&image, &mnt]);
+    let place = PathBuf::from(&mnt);
+    let done = |what: &str| eprintln!("{kind}: {what}");
+    let from = sources();
+    let from = from.display();
+    shell(
+        &place,
+        &format!(
+            "tar -C {from} -cf sources.tar . && mkdir tree && tar -C tree -xpf sources.tar && diff -r {from} tree"
+        ),
+    );
+    done("untarred");
+    let git = "git -c user.name=Somebody -c user.email=somebody@example.invalid";
+    shell(
+        &place,
+        &format!(
+            "cd tree && git init -q && git add -A && {git} commit -qm first && git status --porcelain > ../status && test ! -s ../status"
+        ),
+    );
+    shell(
+        &place,
+        &format!(
+            "git clone -q tree clone && cd clone && git fsck --strict && echo more >> cli/Cargo.toml && {git} commit -qam second && git gc -q && git fsck"
+        ),
+    );
+    shell(&place, "rm -rf clone/.git && diff -r -x .git -x Cargo.toml tree clone");
+    done("committed, cloned, collected");
+    match find_program("python3") {
+        Some(_) => {
+            fs::write(place.join("work.py"), SQLITE).unwrap();
+            shell(&place, "python3 work.py");
+            done("SQLite");
+        }
+        None => skip("session: SQLite", "there is no python3"),
+    }
+    match find_program("rsync") {
+        Some(_) => {
+            shell(
+                &place,
+                &format!(
+                    "rsync -aHAX --exclude .git tree/ copy/ && rsync -aHAXc --delete -i --exclude .git tree/ copy/ > changes && test ! -s changes && diff -r {from} copy"
+                ),
+            );
+            done("rsync");
+        }
+        None => skip("session: rsync", "there is no rsync"),
+    }
+    match find_program("cc") {
+        Some(_) => {
+            fs::write(
+                place.join("hello.c"),
+                "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n",
+            )
+            .unwrap();
+            shell(&place, "cc -O1 -o hello hello.c && test \"$(./hello)\" = hello");
+            done("compiled and run");
+        }
+        None => skip("session: compiling", "there is no cc"),
+    }
+    shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort > ../sums");
+    run("umount", [&mnt]).unwrap();
+    assert_eq!(running.code(), Some(0));
+    assert_sound(&image);
+    // The kernel sees the same.
+    run("mount", ["-o", "loop,ro", &image, &mnt]).unwrap();
+    shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort | diff - ../sums");
+    run("umount", [&mnt]).unwrap();
+    done("sound, and the kernel sees the same");
+}
+
+#[test]
+#[ignore = "takes a minute; cargo test -p fsmend-cli --test mount -- --ignored"]
+fn a_days_work_on_ext3() {
+    session("ext3");
+}
+
+#[test]
+#[ignore = "takes a minute; cargo test -p fsmend-cli --test mount -- --ignored"]
+fn a_days_work_on_ext4() {
+    session("ext4");
+}

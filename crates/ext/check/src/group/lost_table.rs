@@ -1,0 +1,227 @@
+//! An inode table whose place no descriptor tells any more, found by what stands in it: losing the pointer is no reason to lose the files.
+//!
+//! A place is believed only if its contents prove it. With checksums those of the inodes do, as they depend on the inode's number; else
+//! directories, whose first block names them in `.`. Looked at are the places where the tables of the groups beside it and the usual layout
+//! put it, then every block from the start of the group, or flexible group, on; all within a bound for the whole file system.
+
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_device::Device;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::directory::{Entries, EntryLayout};
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::group::GroupDesc;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+
+use super::places::{Kind, Occupied, Owner};
+use crate::superblock::Settled;
+
+/// Blocks, and bytes, that are read in one look at all groups.
+const READS_MAX: u32 = 1 << 15;
+const BYTES_MAX: u32 = 1 << 27;
+/// Blocks of a table that are looked at: most groups use their first inodes first.
+const PROOF_BLOCKS: u32 = 8;
+/// Bytes of `i_block` in front of the first block number of an extent tree without nodes.
+const EXTENT_HEAD: usize = 20;
+/// Inodes without room for more than half a checksum.
+const SMALL_INODE: u32 = 128;
+/// Groups on either side whose tables say where this one may be.
+const NEIGHBOURS: u32 = 16;
+
+/// Looks for tables; knows how much may still be read.
+pub(super) struct Finder<'a> {
+    pub(super) device: &'a dyn Device,
+    pub(super) geometry: &'a Geometry,
+    groups_per_flex: u32,
+    reads_left: u32,
+}
+
+/// What speaks for and against a place.
+#[derive(Clone, Copy, Default, Debug)]
+struct Proof {
+    right: u32,
+    wrong: u32,
+}
+
+impl Proof {
+    /// Whether there are at least `needed` witnesses, and few that say otherwise.
+    fn is_convincing(self, needed: u32) -> bool {
+        self.right >= needed && self.right > self.wrong.saturating_mul(3)
+    }
+}
+
+impl<'a> Finder<'a> {
+    /// Looks on `device`.
+    pub(super) fn new(device: &'a dyn Device, settled: &'a Settled) -> Self {
+        let geometry = &settled.geometry;
+        let is_flexible = geometry.features.has_incompat(incompat::FLEX_BG);
+        let log = if is_flexible { u32::from(settled.superblock.s_log_groups_per_flex) } else { 0 };
+        let groups_per_flex = 1u32.checked_shl(log).unwrap_or(u32::MAX).max(1);
+        Finder {
+            device,
+            geometry,
+            groups_per_flex,
+            reads_left: READS_MAX.min(BYTES_MAX / geometry.block_size.max(1)),
+        }
+    }
+
+    /// The first block of the table of `group`, if it is found. `others` are the descriptors of all groups, with places that may be
+    /// wrong; what is in `occupied` belongs to others, but for what belongs to this table. Without `scans` only likely places are
+    /// looked at.
+    pub(super) fn find(
+        &mut self,
+        group: GroupNo,
+        others: &dyn Fn(u32) -> Option<GroupDesc>,
+        occupied: &Occupied,
+        scans: bool,
+    ) -> Option<u64> {
+        let guesses = self.guesses(group, others);
+        let everywhere = if scans { self.range(group) } else { 0..0 };
+        let fits = |finder: &mut Self, place: u64| {
+            let desc = GroupDesc { inode_table: place, ..GroupDesc::default() };
+            let is_free = Kind::InodeTable.is_allowed(finder.geometry, group, &desc)
+                && occupied
+                    .owner(Kind::InodeTable.range(finder.geometry, &desc))
+                    .is_none_or(|owner| owner == Owner::Place(group, Kind::InodeTable));
+            is_free && finder.is_proven(group, place)
+        };
+        if let Some(guess) = guesses.into_iter().find(|place| fits(self, *place)) {
+            return Some(guess);
+        }
+        for place in everywhere {
+            if self.reads_left == 0 {
+                return None;
+            }
+            if fits(self, place) {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    /// Where the table should be by what is known of the others and by the usual layouts.
+    fn guesses(&self, group: GroupNo, others: &dyn Fn(u32) -> Option<GroupDesc>) -> Vec<u64> {
+        let len = u64::from(self.geometry.inode_table_blocks());
+        let step = if self.groups_per_flex > 1 { len } else { u64::from(self.geometry.blocks_per_group) };
+        let flex = group.0 / self.groups_per_flex;
+        let mut guesses = Vec::new();
+        for distance in 1..=NEIGHBOURS {
+            let steps = u64::from(distance).saturating_mul(step);
+            for (other, is_below) in
+                [(group.0.checked_sub(distance), true), (group.0.checked_add(distance), false)]
+            {
+                let Some(other) = other.filter(|other| *other < self.geometry.group_count) else { continue };
+                if self.groups_per_flex > 1 && other / self.groups_per_flex != flex {
+                    continue;
+                }
+                let Some(table) = others(other).map(|desc| desc.inode_table).filter(|table| *table != 0)
+                else {
+                    continue;
+                };
+                guesses.extend(if is_below { table.checked_add(steps) } else { table.checked_sub(steps) });
+            }
+        }
+        if let Some(desc) = others(group.0) {
+            guesses.extend([desc.inode_bitmap.saturating_add(1), desc.block_bitmap.saturating_add(2)]);
+        }
+        let head = self.geometry.group_head(group);
+        let end = head.reserved.end().max(head.descriptors.end()).max(self.geometry.group_head_start(group));
+        guesses.push(end.saturating_add(2));
+        guesses
+    }
+
+    /// Where it may be.
+    fn range(&self, group: GroupNo) -> std::ops::Range<u64> {
+        let first = group.0 - group.0 % self.groups_per_flex;
+        let last = first.saturating_add(self.groups_per_flex - 1).min(self.geometry.group_count - 1);
+        self.geometry.group_first_block(GroupNo(first))..self.geometry.group_blocks(GroupNo(last)).end()
+    }
+
+    /// Whether the contents of `place` prove that the table of `group` is there.
+    pub(super) fn is_proven(&mut self, group: GroupNo, place: u64) -> bool {
+        let mut proof = Proof::default();
+        for block in 0..PROOF_BLOCKS.min(self.geometry.inode_table_blocks()) {
+            let Some(bytes) = self.read(place.saturating_add(u64::from(block))) else { break };
+            let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
+            let per_block = bytes.len() / size;
+            for (record, within) in bytes.chunks_exact(size).zip(0..) {
+                let index = block * per_block as u32 + within;
+                if index < self.geometry.inodes_per_group && record.iter().any(|byte| *byte != 0) {
+                    self.weigh(self.geometry.inode_at(group, index), record, &mut proof);
+                }
+            }
+            // Nearly every block but the right one is through with its first records.
+            if proof.right == 0 && (proof.wrong > 0 || block > 1) {
+                return false;
+            }
+        }
+        // Small inodes have 16 bits of checksum, of which one may be right by chance.
+        let is_weak = self.geometry.features.metadata_csum() && self.geometry.inode_size <= SMALL_INODE;
+        proof.is_convincing(if is_weak { 2 } else { 1 })
+    }
+
+    fn weigh(&mut self, inode: InodeNo, record: &[u8], proof: &mut Proof) {
+        let is_right = if self.geometry.features.metadata_csum() {
+            checksum::inode(self.geometry.checksum_seed, inode, record).is_some_and(|sum| sum.is_right())
+        } else {
+            match self.names_itself(inode, record) {
+                Some(names) => names,
+                None => return,
+            }
+        };
+        proof.right += u32::from(is_right);
+        proof.wrong += u32::from(!is_right);
+    }
+
+    /// Whether the record is that of a directory whose first block says that it belongs to `inode`; `None` if it is something else.
+    fn names_itself(&mut self, inode: InodeNo, record: &[u8]) -> Option<bool> {
+        let raw = RawInode::from_record(record);
+        let file_type = raw.file_type();
+        let is_known = [
+            mode::DIRECTORY,
+            mode::REGULAR,
+            mode::SYMLINK,
+            mode::FIFO,
+            mode::SOCKET,
+            mode::CHAR_DEVICE,
+            mode::BLOCK_DEVICE,
+            0,
+        ]
+        .contains(&file_type);
+        if !is_known {
+            return Some(false);
+        }
+        if file_type != mode::DIRECTORY || raw.has_flag(flags::INLINE_DATA) {
+            return None;
+        }
+        let block = if raw.has_flag(flags::EXTENTS) {
+            first_of_extents(&raw.i_block)
+        } else {
+            u64::from(raw.block_word(0))
+        };
+        let Some(bytes) = self.read(block).filter(|_| block != 0) else { return Some(false) };
+        let layout = EntryLayout { block_size: self.geometry.block_size, hash_behind_name: false };
+        let dot = Entries::new(&bytes, layout, true).next()?.ok();
+        Some(dot.is_some_and(|dot| dot.name == b"." && dot.header.inode == inode.0))
+    }
+
+    fn read(&mut self, block: u64) -> Option<Vec<u8>> {
+        self.reads_left = self.reads_left.checked_sub(1)?;
+        if block >= self.geometry.blocks_count {
+            return None;
+        }
+        let size = self.geometry.block_size;
+        let mut bytes = vec![0; size as usize];
+        self.device.read_at(BlockNo(block).0.checked_mul(u64::from(size))?, &mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+/// The first data block of an extent tree that has no nodes; 0 for others.
+fn first_of_extents(i_block: &[u8; I_BLOCK_LEN]) -> u64 {
+    let word = |at: usize| u64::from(u16::from_le_bytes([i_block[at], i_block[at + 1]]));
+    if word(6) != 0 || word(2) == 0 {
+        return 0;
+    }
+    word(EXTENT_HEAD) | word(EXTENT_HEAD + 2) << 16 | word(EXTENT_HEAD - 2) << 32
+}

@@ -1,0 +1,320 @@
+//! Who owns which block: the bitmaps, and the search in them.
+//!
+//! A policy wishes for a place; here it is decided what is taken. A block is taken only if its bit is clear, the running transaction has not freed it, and
+//! no metadata of a group lies there, whatever a damaged bitmap says of that. The search for a wish at block `b` of group `g`:
+//!
+//! 1. `b` itself, the first free block in the 64 behind it, the first eight free blocks in a row (aligned) behind it, any free block
+//!    behind it: each time within the part of the group that the policy prefers;
+//! 2. the preferred part from its start;
+//! 3. the rest of the group, in the same way;
+//! 4. the next groups, from the start of the preferred part, until all have been asked.
+
+use std::collections::HashMap;
+
+use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_vfs::{Errno, Result};
+
+use crate::policy::{Ask, GroupUse};
+use crate::volume::Volume;
+
+/// Blocks behind the ideal one that are as good as it.
+const NEAR: u64 = 64;
+
+/// Blocks that the running transaction has freed, by group.
+#[derive(Default)]
+pub(crate) struct Freed {
+    groups: HashMap<u32, Vec<u64>>,
+    /// What the current operation has added.
+    noted: Vec<(u32, u64, u64)>,
+    is_noting: bool,
+}
+
+impl Freed {
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.groups.clear();
+    }
+
+    pub fn begin(&mut self) {
+        self.noted.clear();
+        self.is_noting = true;
+    }
+
+    pub fn finish(&mut self) {
+        self.is_noting = false;
+    }
+
+    pub fn take_back(&mut self) {
+        self.is_noting = false;
+        for (group, start, count) in std::mem::take(&mut self.noted) {
+            let Some(words) = self.groups.get_mut(&group) else { continue };
+            for bit in start..start + count {
+                if let Some(word) = words.get_mut((bit / 64) as usize) {
+                    *word &= !(1 << (bit % 64));
+                }
+            }
+            if words.iter().all(|word| *word == 0) {
+                self.groups.remove(&group);
+            }
+        }
+    }
+
+    fn add(&mut self, group: u32, start: u64, count: u64) {
+        let words = self.groups.entry(group).or_default();
+        let needed = ((start + count).div_ceil(64)) as usize;
+        if words.len() < needed {
+            words.resize(needed, 0);
+        }
+        for bit in start..start + count {
+            words[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+        if self.is_noting {
+            self.noted.push((group, start, count));
+        }
+    }
+}
+
+/// The blocks of one group that may not be taken, as words of bits; those beyond the group's end are set.
+pub(crate) struct Taken {
+    words: Vec<u64>,
+    len: u64,
+}
+
+impl Taken {
+    pub(crate) fn new(bitmap: &[u8], len: u64) -> Self {
+        let mut words: Vec<u64> = bitmap
+            .chunks(8)
+            .take(len.div_ceil(64) as usize)
+            .map(|bytes| {
+                let mut word = [0xFF; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u64::from_le_bytes(word)
+            })
+            .collect();
+        words.resize(len.div_ceil(64) as usize, u64::MAX);
+        if !len.is_multiple_of(64)
+            && let Some(last) = words.last_mut()
+        {
+            *last |= u64::MAX << (len % 64);
+        }
+        Taken { words, len }
+    }
+
+    fn set(&mut self, range: std::ops::Range<u64>) {
+        for bit in range {
+            if let Some(word) = self.words.get_mut((bit / 64) as usize) {
+                *word |= 1 << (bit % 64);
+            }
+        }
+    }
+
+    /// The first clear bit of `range`.
+    pub(crate) fn first_clear(&self, range: std::ops::Range<u64>) -> Option<u64> {
+        let end = range.end.min(self.len);
+        let mut at = range.start;
+        while at < end {
+            let word = self.words.get((at / 64) as usize)?;
+            let free = !word >> (at % 64);
+            if free != 0 {
+                let found = at + u64::from(free.trailing_zeros());
+                return (found < end).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The first eight clear bits of `range` that begin at a multiple of eight.
+    fn first_clear_eight(&self, range: std::ops::Range<u64>) -> Option<u64> {
+        let end = range.end.min(self.len);
+        let mut at = range.start.next_multiple_of(8);
+        while at + 8 <= end {
+            let word = self.words.get((at / 64) as usize)?;
+            if *word == u64::MAX {
+                at = (at / 64 + 1) * 64;
+                continue;
+            }
+            if word >> (at % 64) & 0xFF == 0 {
+                return Some(at);
+            }
+            at += 8;
+        }
+        None
+    }
+
+    /// How many bits are clear from `at` on, at most `max`.
+    fn clear_run(&self, at: u64, end: u64, max: u64) -> u64 {
+        let end = end.min(self.len).min(at.saturating_add(max));
+        let mut reached = at;
+        while reached < end {
+            let Some(word) = self.words.get((reached / 64) as usize) else { break };
+            let run = u64::from((word >> (reached % 64)).trailing_zeros()).min(64 - reached % 64);
+            reached += run;
+            if run == 0 || !reached.is_multiple_of(64) {
+                break;
+            }
+        }
+        reached.min(end) - at
+    }
+
+    /// The best bit in `area` for a wish at `ideal`.
+    fn nearest(&self, area: std::ops::Range<u64>, ideal: u64) -> Option<u64> {
+        let behind = ideal.max(area.start)..area.end;
+        if ideal >= area.start
+            && let Some(near) = self.first_clear(ideal..area.end.min(ideal.saturating_add(NEAR)))
+        {
+            return Some(near);
+        }
+        self.first_clear_eight(behind.clone())
+            .or_else(|| self.first_clear(behind))
+            .or_else(|| self.first_clear_eight(area.clone()))
+            .or_else(|| self.first_clear(area))
+    }
+}
+
+impl Volume {
+    /// Takes up to `max` free blocks in a row for `ask`, near to where the policy wishes.
+    pub fn take_blocks(&mut self, ask: &Ask, max: u64) -> Result<BlockRange> {
+        let own = self.group_use(ask.inode_group)?;
+        let ideal = self.policy.ideal(ask, &self.layout, &own);
+        let first = u64::from(self.geometry.first_data_block);
+        let ideal = ideal.clamp(first, self.geometry.blocks_count - 1);
+        let home = self.layout.group_of(ideal);
+        let count = self.geometry.group_count;
+        for step in 0..count {
+            let group = GroupNo(((u64::from(home.0) + u64::from(step)) % u64::from(count)) as u32);
+            let wish = if step == 0 { Some(ideal) } else { None };
+            if let Some(found) = self.take_in_group(ask, group, wish, max)? {
+                return Ok(found);
+            }
+        }
+        Err(Errno::NoSpace)
+    }
+
+    fn take_in_group(
+        &mut self,
+        ask: &Ask,
+        group: GroupNo,
+        wish: Option<u64>,
+        max: u64,
+    ) -> Result<Option<BlockRange>> {
+        let usage = self.group_use(group)?;
+        if usage.free_blocks == 0 {
+            return Ok(None);
+        }
+        let blocks = self.geometry.group_blocks(group);
+        let area = self.policy.area(ask, blocks, &usage);
+        let (start, len) = (blocks.start.0, blocks.count);
+        let area_start = area.start.0.clamp(start, start + len) - start;
+        let area_end = area.end().clamp(start, start + len) - start;
+        let area = area_start..area_end.max(area_start);
+        let taken = self.taken_of(group)?;
+        let ideal = wish.map_or(area.start, |block| block.saturating_sub(start));
+        let parts = [area.clone(), area.end..len, 0..area.start];
+        for part in parts {
+            if let Some(at) = taken.nearest(part.clone(), ideal) {
+                let count = taken.clear_run(at, part.end, max.max(1));
+                let found = BlockRange::new(start + at, count.max(1));
+                self.mark(group, at, found.count)?;
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn taken_of(&mut self, group: GroupNo) -> Result<Taken> {
+        let len = self.geometry.group_blocks(group).count;
+        let bitmap = self.block_bitmap(group)?;
+        let mut taken = Taken::new(&bitmap, len);
+        if let Some(freed) = self.freed.groups.get(&group.0) {
+            taken.words.iter_mut().zip(freed).for_each(|(word, freed)| *word |= freed);
+        }
+        for range in self.own_metadata(group)? {
+            taken.set(range);
+        }
+        Ok(taken)
+    }
+
+    /// Sets bits of a group that are clear.
+    fn mark(&mut self, group: GroupNo, at: u64, count: u64) -> Result<()> {
+        let place = self.block_bitmap_for_change(group)?;
+        let bitmap = self.store.change(place)?;
+        for bit in at..at + count {
+            let byte = bitmap.get_mut((bit / 8) as usize).ok_or(Errno::Corrupt)?;
+            *byte |= 1 << (bit % 8);
+        }
+        let mut desc = self.desc(group)?;
+        let count32 = u32::try_from(count).map_err(|_| Errno::Corrupt)?;
+        let Some(left) = desc.free_blocks.checked_sub(count32) else {
+            return Err(self.store.corrupt(|| format!("group {group} has more free blocks than it says")));
+        };
+        desc.free_blocks = left;
+        self.set_desc(group, &desc)?;
+        self.totals.free_blocks = self.totals.free_blocks.saturating_sub(count);
+        Ok(())
+    }
+
+    /// Gives blocks back. `metadata` blocks are forgotten, so that no log brings them back.
+    pub fn free_blocks(&mut self, start: u64, count: u64, metadata: bool) -> Result<()> {
+        let mut at = start;
+        let end = start.checked_add(count).ok_or(Errno::Corrupt)?;
+        while at < end {
+            let Some(group) = self.geometry.group_of_block(BlockNo(at)) else {
+                return Err(self.store.corrupt(|| format!("block {at} of a file lies outside")));
+            };
+            let blocks = self.geometry.group_blocks(group);
+            let part = end.min(blocks.end());
+            self.clear(group, at - blocks.start.0, part - at)?;
+            at = part;
+        }
+        if metadata {
+            (start..end).for_each(|block| self.store.forget(block));
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, group: GroupNo, at: u64, count: u64) -> Result<()> {
+        let reserved = self.own_metadata(group)?;
+        if reserved.iter().any(|range| range.start < at + count && at < range.end) {
+            return Err(self.store.corrupt(|| format!("a file claims metadata of group {group}")));
+        }
+        let place = self.block_bitmap_for_change(group)?;
+        let bitmap = self.store.change(place)?;
+        let mut are_set = true;
+        for bit in at..at + count {
+            let byte = bitmap.get_mut((bit / 8) as usize).ok_or(Errno::Corrupt)?;
+            are_set &= *byte & 1 << (bit % 8) != 0;
+            *byte &= !(1 << (bit % 8));
+        }
+        if !are_set {
+            return Err(self.store.corrupt(|| format!("a file has blocks in group {group} that are free")));
+        }
+        let mut desc = self.desc(group)?;
+        let limit = self.geometry.group_blocks(group).count;
+        desc.free_blocks = u64::from(desc.free_blocks).saturating_add(count).min(limit) as u32;
+        self.set_desc(group, &desc)?;
+        self.totals.free_blocks =
+            self.totals.free_blocks.saturating_add(count).min(self.geometry.blocks_count);
+        if self.log.is_some() {
+            self.freed.add(group.0, at, count);
+        }
+        Ok(())
+    }
+
+    /// How full a group is.
+    pub fn group_use(&mut self, group: GroupNo) -> Result<GroupUse> {
+        let desc = self.desc(group)?;
+        let blocks = self.geometry.group_blocks(group);
+        let table_end = desc.inode_table.saturating_add(u64::from(self.geometry.inode_table_blocks()));
+        let starts = blocks.contains(BlockNo(desc.inode_table)) && table_end <= blocks.end();
+        Ok(GroupUse {
+            free_blocks: desc.free_blocks,
+            free_inodes: desc.free_inodes,
+            directories: desc.used_dirs,
+            first_free_for_files: if starts { table_end } else { blocks.start.0 },
+        })
+    }
+}

@@ -1,0 +1,330 @@
+//! Contents of regular files: reading, writing, cutting, allocating without writing.
+
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, LARGE_FILE, flags};
+use fsmend_ext_format::xattr::{Area, name_index};
+use fsmend_vfs::{Allocation, Errno, Extent, InodeNo, Result, Time};
+
+use crate::inode::Inode;
+use crate::map::Run;
+use crate::policy::BlockKind;
+use crate::volume::Volume;
+
+/// Most blocks that one step of a write allocates; fewer where the journal is small.
+const STEP_BLOCKS_MAX: u64 = 1024;
+
+impl Volume {
+    fn block_size(&self) -> u64 {
+        u64::from(self.geometry.block_size)
+    }
+
+    /// A regular file that may be changed.
+    fn load_for_writing(&mut self, number: InodeNo) -> Result<Inode> {
+        let inode = self.load(number)?;
+        if inode.is_directory() {
+            return Err(Errno::IsDirectory);
+        }
+        if !inode.is_regular() {
+            return Err(Errno::Invalid);
+        }
+        self.check_changeable(&inode)?;
+        Ok(inode)
+    }
+
+    /// An error for inodes that say of themselves that they may not be changed, or that this driver cannot change.
+    pub fn check_changeable(&self, inode: &Inode) -> Result<()> {
+        if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+            return Err(Errno::NotPermitted);
+        }
+        let foreign = [flags::INLINE_DATA, flags::VERITY, flags::ENCRYPT, flags::EA_INODE];
+        if foreign.iter().any(|flag| inode.raw.has_flag(*flag)) {
+            return Err(Errno::NotSupported);
+        }
+        Ok(())
+    }
+
+    /// Reads from a file; returns how many bytes there were.
+    pub fn read_file(&mut self, inode: &Inode, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let size = inode.raw.size();
+        let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = left.min(buf.len());
+        let buf = &mut buf[..len];
+        if inode.has_inline_data() {
+            let bytes = self.inline_data(inode);
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            for (at, byte) in buf.iter_mut().enumerate() {
+                *byte = start.checked_add(at).and_then(|at| bytes.get(at)).copied().unwrap_or(0);
+            }
+            return Ok(len);
+        }
+        let block_size = self.block_size();
+        let mut done = 0usize;
+        while done < len {
+            let at = offset + done as u64;
+            let (logical, within) = (at / block_size, at % block_size);
+            let wanted = (within + (len - done) as u64).div_ceil(block_size);
+            let run = self.map(inode, logical, wanted)?;
+            let bytes = run.count.saturating_mul(block_size) - within;
+            let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(len - done);
+            let place = &mut buf[done..done + part];
+            match run.physical.filter(|_| !run.unwritten) {
+                Some(physical) => self.store.read_data(physical, within as usize, place)?,
+                None => place.fill(0),
+            }
+            done += part;
+        }
+        Ok(len)
+    }
+
+    /// The contents of a file that lives in its inode: what `i_block` holds, and behind that the attribute `system.data`.
+    pub fn inline_data(&self, inode: &Inode) -> Vec<u8> {
+        let mut bytes = inode.raw.i_block[..I_BLOCK_LEN].to_vec();
+        if let Some(area) = Area::of_inode(&inode.record)
+            && let Some(entry) = area.find(name_index::SYSTEM, b"data")
+        {
+            bytes.extend_from_slice(area.value(&entry).unwrap_or(&[]));
+        }
+        bytes
+    }
+
+    /// Blocks that one step may allocate: each may be in a group of its own, and take a map block of its own.
+    fn step_blocks(&self) -> u64 {
+        (self.changes_max() as u64 / 4).clamp(1, STEP_BLOCKS_MAX)
+    }
+
+    /// Writes to a file; returns how many bytes were written.
+    pub fn write_file(&mut self, number: InodeNo, offset: u64, bytes: &[u8], now: Time) -> Result<usize> {
+        let mut done = 0;
+        let mut step = self.step_blocks();
+        while done < bytes.len() {
+            let at = offset.checked_add(done as u64).ok_or(Errno::TooLarge)?;
+            let block_size = self.block_size();
+            let until_step_end = step * block_size - at % block_size;
+            let part = usize::try_from(until_step_end).unwrap_or(usize::MAX).min(bytes.len() - done);
+            let piece = &bytes[done..done + part];
+            match self.operation(now, |volume| volume.write_piece(number, at, piece, now)) {
+                Ok(()) => done += part,
+                Err(Errno::NoSpace) if step > 1 => step /= 2,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_piece(&mut self, number: InodeNo, offset: u64, bytes: &[u8], now: Time) -> Result<()> {
+        let mut inode = self.load_for_writing(number)?;
+        let block_size = self.block_size();
+        let end = offset.checked_add(bytes.len() as u64).ok_or(Errno::TooLarge)?;
+        if end.div_ceil(block_size) > self.logical_max(inode.has_extents()) {
+            return Err(Errno::TooLarge);
+        }
+        let mut done = 0usize;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let (logical, within) = (at / block_size, at % block_size);
+            let wanted = (within + (bytes.len() - done) as u64).div_ceil(block_size);
+            let run = self.map(&inode, logical, wanted)?;
+            let (physical, count, is_new) = match run {
+                Run { physical: Some(physical), count, unwritten } => (physical, count, unwritten),
+                Run { physical: None, count, .. } => {
+                    let (physical, count) =
+                        self.map_new(&mut inode, logical, count, BlockKind::Data, false)?;
+                    (physical, count, true)
+                }
+            };
+            let room = (count * block_size - within) as usize;
+            let part = room.min(bytes.len() - done);
+            self.write_run(physical, within as usize, &bytes[done..done + part], is_new)?;
+            if run.unwritten {
+                let blocks = (within + part as u64).div_ceil(block_size);
+                self.mark_written(&mut inode, logical, blocks)?;
+            }
+            done += part;
+        }
+        if end > inode.raw.size() {
+            self.set_size(&mut inode, end)?;
+        }
+        inode.touch(now);
+        self.save(&mut inode)
+    }
+
+    /// Writes whole blocks, from `physical` on; what `bytes` leave of the first and the last one is kept, or zero where the block is new.
+    fn write_run(&mut self, physical: u64, within: usize, bytes: &[u8], is_new: bool) -> Result<()> {
+        let size = self.block_size() as usize;
+        let end = within + bytes.len();
+        if within == 0 && end.is_multiple_of(size) {
+            return self.store.write_data(physical, 0, bytes);
+        }
+        let blocks = end.div_ceil(size);
+        let mut whole = vec![0; blocks * size];
+        if !is_new {
+            self.store.read_data(physical, 0, &mut whole[..size])?;
+            if blocks > 1 {
+                let last = (blocks - 1) * size;
+                self.store.read_data(physical + (blocks - 1) as u64, 0, &mut whole[last..])?;
+            }
+        }
+        whole[within..end].copy_from_slice(bytes);
+        self.store.write_data(physical, 0, &whole)
+    }
+
+    /// Sets the length of a file, and the feature that long files need.
+    pub fn set_size(&mut self, inode: &mut Inode, size: u64) -> Result<()> {
+        inode.raw.set_size(size);
+        if size >= LARGE_FILE && !self.geometry.features.has_ro_compat(ro_compat::LARGE_FILE) {
+            self.change_superblock(|superblock| {
+                let features = superblock.s_feature_ro_compat.get() | ro_compat::LARGE_FILE;
+                superblock.s_feature_ro_compat.set(features);
+            })?;
+            self.geometry.features.ro_compat |= ro_compat::LARGE_FILE;
+        }
+        Ok(())
+    }
+
+    /// Makes a file as long as `size`, as part of an operation. Returns whether all is done: otherwise the inode is on the list of
+    /// orphans, and [`Volume::finish_cut`] has to go on.
+    pub fn resize(&mut self, inode: &mut Inode, size: u64, now: Time) -> Result<bool> {
+        let block_size = self.block_size();
+        if size.div_ceil(block_size) > self.logical_max(inode.has_extents()) {
+            return Err(Errno::TooLarge);
+        }
+        let before = inode.raw.size();
+        self.set_size(inode, size)?;
+        inode.touch(now);
+        if size >= before {
+            return Ok(true);
+        }
+        self.zero_tail(inode, size)?;
+        let is_done = self.cut_map(inode, size.div_ceil(block_size))?;
+        if !is_done {
+            self.add_orphan(inode)?;
+        }
+        Ok(is_done)
+    }
+
+    /// What stands behind the end in the last block becomes zero, so that nobody sees it when the file grows again.
+    fn zero_tail(&mut self, inode: &Inode, size: u64) -> Result<()> {
+        let block_size = self.block_size();
+        let within = (size % block_size) as usize;
+        if within == 0 {
+            return Ok(());
+        }
+        let run = self.map(inode, size / block_size, 1)?;
+        match run.physical.filter(|_| !run.unwritten) {
+            Some(physical) => {
+                let zeroes = vec![0; block_size as usize - within];
+                self.write_run(physical, within, &zeroes, false)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on cutting a file that was too large for one transaction, until it is done.
+    pub fn finish_cut(&mut self, number: InodeNo, now: Time) -> Result<()> {
+        loop {
+            let is_done = self.operation(now, |volume| {
+                let mut inode = volume.load(number)?;
+                let first = inode.raw.size().div_ceil(volume.block_size());
+                let is_done = volume.cut_map(&mut inode, first)?;
+                if is_done {
+                    volume.remove_orphan(&mut inode)?;
+                }
+                volume.save(&mut inode)?;
+                Ok(is_done)
+            })?;
+            if is_done {
+                return Ok(());
+            }
+            self.commit(now)?;
+        }
+    }
+
+    /// Gives a range of a file blocks without writing to them.
+    pub fn allocate_range(
+        &mut self,
+        number: InodeNo,
+        offset: u64,
+        len: u64,
+        how: Allocation,
+        now: Time,
+    ) -> Result<()> {
+        let block_size = self.block_size();
+        let end = offset.checked_add(len).filter(|_| len > 0).ok_or(Errno::Invalid)?;
+        let (mut logical, last) = (offset / block_size, end.div_ceil(block_size));
+        while logical < last {
+            let upto = last.min(logical.saturating_add(self.step_blocks()));
+            self.operation(now, |volume| {
+                let new_end = (upto * block_size).min(end);
+                volume.allocate_piece(number, logical..upto, new_end, how, now)
+            })?;
+            logical = upto;
+        }
+        Ok(())
+    }
+
+    fn allocate_piece(
+        &mut self,
+        number: InodeNo,
+        blocks: std::ops::Range<u64>,
+        end: u64,
+        how: Allocation,
+        now: Time,
+    ) -> Result<()> {
+        let mut inode = self.load_for_writing(number)?;
+        if blocks.end > self.logical_max(inode.has_extents()) {
+            return Err(Errno::TooLarge);
+        }
+        let unwritten = how != Allocation::Claimed;
+        if unwritten && !inode.has_extents() {
+            return Err(Errno::NotSupported);
+        }
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let run = self.map(&inode, at, blocks.end - at)?;
+            at += match run.physical {
+                Some(_) if run.unwritten && !unwritten => {
+                    self.mark_written(&mut inode, at, run.count)?;
+                    run.count
+                }
+                Some(_) => run.count,
+                None => self.map_new(&mut inode, at, run.count, BlockKind::Data, unwritten)?.1,
+            };
+        }
+        if end > inode.raw.size() && how != Allocation::UnwrittenKeepSize {
+            self.set_size(&mut inode, end)?;
+        }
+        inode.touch(now);
+        self.save(&mut inode)
+    }
+
+    /// The runs of a file from byte `offset` on.
+    pub fn list_extents(&mut self, inode: &Inode, offset: u64, max: usize) -> Result<Vec<Extent>> {
+        let block_size = self.block_size();
+        let mut found: Vec<Extent> = Vec::new();
+        if !inode.has_map() {
+            return Ok(found);
+        }
+        let end = inode.raw.size().div_ceil(block_size);
+        let mut logical = offset / block_size;
+        while logical < end && found.len() < max {
+            let run = self.map(inode, logical, end - logical)?;
+            if let Some(physical) = run.physical {
+                let (at, len) = (physical * block_size, run.count * block_size);
+                let offset = logical * block_size;
+                match found.last_mut() {
+                    Some(last)
+                        if last.at + last.len == at
+                            && last.offset + last.len == offset
+                            && last.unwritten == run.unwritten =>
+                    {
+                        last.len += len;
+                    }
+                    _ => found.push(Extent { offset, at, len, unwritten: run.unwritten }),
+                }
+            }
+            logical = logical.saturating_add(run.count);
+        }
+        Ok(found)
+    }
+}

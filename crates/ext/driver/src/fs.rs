@@ -1,0 +1,308 @@
+//! The driver as everybody sees it: a [`FileSystem`].
+
+use std::sync::Arc;
+
+use fsmend_device::{Device, ReadError, WritableDevice, WriteError};
+use fsmend_ext_format::inode::{flags, special};
+use fsmend_vfs::{
+    Allocation, AttributeWrite, Attributes, DirEntry, Errno, Extent, FileKind, FileSystem, FileSystemSpace,
+    InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
+};
+
+use crate::inode::Inode;
+use crate::mount::{MountError, MountOptions};
+use crate::volume::Volume;
+
+/// Longest name in bytes.
+const NAME_MAX: u32 = 255;
+
+/// A mounted file system of the ext family.
+pub struct Ext {
+    volume: Volume,
+}
+
+impl Ext {
+    /// Mounts what lies on `device`. A journal that holds something is replayed, and what a crash has left is cleaned up.
+    pub fn mount(
+        device: Arc<dyn WritableDevice>,
+        options: MountOptions,
+    ) -> std::result::Result<Ext, MountError> {
+        Volume::mount(device, options).map(|volume| Ext { volume })
+    }
+
+    /// What the policy is called that says where blocks are wished for.
+    pub fn policy_name(&self) -> &'static str {
+        self.volume.policy.name()
+    }
+
+    fn readable(&mut self, number: InodeNo) -> Result<Inode> {
+        self.volume.check_mounted()?;
+        self.volume.load(number)
+    }
+
+    fn finish(&mut self, goes_on: Option<InodeNo>, now: Time) -> Result<()> {
+        goes_on.map_or(Ok(()), |number| self.volume.finish_removal(number, now))
+    }
+}
+
+fn set_attributes(
+    volume: &mut Volume,
+    number: InodeNo,
+    changes: &SetAttributes,
+    now: Time,
+) -> Result<(Inode, bool)> {
+    let mut inode = volume.load(number)?;
+    if inode.raw.has_flag(flags::IMMUTABLE) {
+        return Err(Errno::NotPermitted);
+    }
+    let mut is_done = true;
+    if let Some(size) = changes.size {
+        match inode.kind() {
+            Some(FileKind::Regular) => volume.check_changeable(&inode)?,
+            Some(FileKind::Directory) => return Err(Errno::IsDirectory),
+            _ => return Err(Errno::Invalid),
+        }
+        is_done = volume.resize(&mut inode, size, now)?;
+    }
+    if let Some(mode) = changes.mode {
+        let kind = inode.raw.file_type();
+        inode.raw.i_mode.set(kind | mode & 0o7777);
+    }
+    let of = inode.permissions();
+    inode.set_owner(changes.uid.unwrap_or(of.uid), changes.gid.unwrap_or(of.gid));
+    let time = |wish: SetTime| match wish {
+        SetTime::Now => now,
+        SetTime::To(time) => time,
+    };
+    if let Some(atime) = changes.atime {
+        inode.set_atime(time(atime));
+    }
+    if let Some(mtime) = changes.mtime {
+        inode.set_mtime(time(mtime));
+    }
+    if let Some(crtime) = changes.crtime {
+        inode.set_crtime(crtime);
+    }
+    inode.set_ctime(now);
+    volume.save(&mut inode)?;
+    Ok((inode, is_done))
+}
+
+impl FileSystem for Ext {
+    fn root(&self) -> InodeNo {
+        InodeNo(special::ROOT)
+    }
+
+    fn lookup(&mut self, parent: InodeNo, name: &[u8]) -> Result<Attributes> {
+        self.volume.check_mounted()?;
+        let number = self.volume.find(parent, name)?;
+        self.getattr(number)
+    }
+
+    fn getattr(&mut self, inode: InodeNo) -> Result<Attributes> {
+        let inode = self.readable(inode)?;
+        self.volume.attributes(&inode)
+    }
+
+    fn setattr(&mut self, inode: InodeNo, changes: &SetAttributes, now: Time) -> Result<Attributes> {
+        let (loaded, is_done) =
+            self.volume.operation(now, |volume| set_attributes(volume, inode, changes, now))?;
+        if !is_done {
+            self.volume.finish_cut(inode, now)?;
+            return self.getattr(inode);
+        }
+        self.volume.attributes(&loaded)
+    }
+
+    fn make(&mut self, parent: InodeNo, name: &[u8], file: &NewFile<'_>, now: Time) -> Result<Attributes> {
+        let inode = self.volume.operation(now, |volume| volume.make_file(parent, name, file, now))?;
+        self.volume.attributes(&inode)
+    }
+
+    fn link(&mut self, inode: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<Attributes> {
+        let inode = self.volume.operation(now, |volume| volume.link_file(inode, parent, name, now))?;
+        self.volume.attributes(&inode)
+    }
+
+    fn unlink(&mut self, parent: InodeNo, name: &[u8], now: Time) -> Result<()> {
+        let goes_on = self.volume.operation(now, |volume| volume.unlink_name(parent, name, false, now))?;
+        self.finish(goes_on, now)
+    }
+
+    fn rmdir(&mut self, parent: InodeNo, name: &[u8], now: Time) -> Result<()> {
+        let goes_on = self.volume.operation(now, |volume| volume.unlink_name(parent, name, true, now))?;
+        self.finish(goes_on, now)
+    }
+
+    fn rename(
+        &mut self,
+        parent: InodeNo,
+        name: &[u8],
+        new_parent: InodeNo,
+        new_name: &[u8],
+        flags: RenameFlags,
+        now: Time,
+    ) -> Result<()> {
+        let goes_on = self.volume.operation(now, |volume| {
+            volume.rename_name((parent, name), (new_parent, new_name), flags, now)
+        })?;
+        self.finish(goes_on, now)
+    }
+
+    fn read(&mut self, inode: InodeNo, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let inode = self.readable(inode)?;
+        match inode.kind() {
+            Some(FileKind::Regular) => self.volume.read_file(&inode, offset, buf),
+            Some(FileKind::Directory) => Err(Errno::IsDirectory),
+            _ => Err(Errno::Invalid),
+        }
+    }
+
+    fn write(&mut self, inode: InodeNo, offset: u64, bytes: &[u8], now: Time) -> Result<usize> {
+        self.volume.check_writable()?;
+        self.volume.write_file(inode, offset, bytes, now)
+    }
+
+    fn allocate(&mut self, inode: InodeNo, offset: u64, len: u64, how: Allocation, now: Time) -> Result<()> {
+        self.volume.check_writable()?;
+        self.volume.allocate_range(inode, offset, len, how, now)
+    }
+
+    fn extents(&mut self, inode: InodeNo, offset: u64, max: usize) -> Result<Vec<Extent>> {
+        let inode = self.readable(inode)?;
+        self.volume.list_extents(&inode, offset, max)
+    }
+
+    fn readdir(
+        &mut self,
+        inode: InodeNo,
+        cookie: u64,
+        visit: &mut dyn FnMut(&DirEntry<'_>) -> Visit,
+    ) -> Result<()> {
+        self.volume.check_mounted()?;
+        let directory = self.volume.load_directory(inode)?;
+        self.volume.show(&directory, cookie, visit)
+    }
+
+    fn readlink(&mut self, inode: InodeNo) -> Result<Vec<u8>> {
+        let inode = self.readable(inode)?;
+        self.volume.target_of(&inode)
+    }
+
+    fn getxattr(&mut self, inode: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
+        let inode = self.readable(inode)?;
+        self.volume.attribute(&inode, name)
+    }
+
+    fn setxattr(
+        &mut self,
+        inode: InodeNo,
+        name: &[u8],
+        value: &[u8],
+        how: AttributeWrite,
+        now: Time,
+    ) -> Result<()> {
+        self.volume.operation(now, |volume| {
+            let mut inode = volume.load(inode)?;
+            if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+                return Err(Errno::NotPermitted);
+            }
+            volume.change_attribute(&mut inode, name, Some(value), how, now)?;
+            volume.save(&mut inode)
+        })
+    }
+
+    fn listxattr(&mut self, inode: InodeNo) -> Result<Vec<Vec<u8>>> {
+        let inode = self.readable(inode)?;
+        self.volume.attribute_names(&inode)
+    }
+
+    fn removexattr(&mut self, inode: InodeNo, name: &[u8], now: Time) -> Result<()> {
+        self.volume.operation(now, |volume| {
+            let mut inode = volume.load(inode)?;
+            if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+                return Err(Errno::NotPermitted);
+            }
+            volume.change_attribute(&mut inode, name, None, AttributeWrite::Any, now)?;
+            volume.save(&mut inode)
+        })
+    }
+
+    fn statfs(&mut self) -> Result<FileSystemSpace> {
+        self.volume.check_mounted()?;
+        let reserved = self.volume.superblock()?.reserved_blocks_count();
+        let volume = &self.volume;
+        let free = volume.totals.free_blocks;
+        Ok(FileSystemSpace {
+            block_size: volume.geometry.block_size,
+            blocks: volume.geometry.blocks_count.saturating_sub(volume.overhead),
+            blocks_free: free,
+            blocks_available: free.saturating_sub(reserved),
+            inodes: u64::from(volume.geometry.inodes_count),
+            inodes_free: volume.totals.free_inodes,
+            name_len_max: NAME_MAX,
+        })
+    }
+
+    fn hold(&mut self, inode: InodeNo) -> Result<()> {
+        self.volume.check_mounted()?;
+        self.volume.hold(inode)
+    }
+
+    fn release(&mut self, inode: InodeNo, count: u64, now: Time) -> Result<()> {
+        self.volume.check_mounted()?;
+        self.volume.release(inode, count, now)
+    }
+
+    fn fsync(&mut self, inode: InodeNo, _data_only: bool, now: Time) -> Result<()> {
+        self.readable(inode)?;
+        self.sync(now)
+    }
+
+    fn sync(&mut self, now: Time) -> Result<()> {
+        self.volume.check_mounted()?;
+        if self.volume.check_writable() == Err(Errno::ReadOnly) {
+            return Ok(());
+        }
+        self.volume.check_writable()?;
+        self.volume.sync(now)
+    }
+
+    fn unmount(&mut self, now: Time) -> Result<()> {
+        self.volume.unmount(now)
+    }
+
+    fn trouble(&self) -> Option<&str> {
+        self.volume.store.trouble()
+    }
+}
+
+/// A device that can only be read, for file systems that are mounted for reading only.
+pub struct Unwritable<D>(
+    /// What can be read.
+    pub D,
+);
+
+impl<D: Device> Device for Unwritable<D> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), ReadError> {
+        self.0.read_at(offset, buf)
+    }
+}
+
+impl<D: Device> WritableDevice for Unwritable<D> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::result::Result<(), WriteError> {
+        Err(WriteError::io(offset, bytes.len() as u64, "opened for reading only"))
+    }
+
+    fn sync(&self) -> std::result::Result<(), WriteError> {
+        Err(WriteError::io(0, 0, "opened for reading only"))
+    }
+}

@@ -1,0 +1,172 @@
+//! Reading the log after a crash: which blocks have to be written home, so that all transactions have happened that were committed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fsmend_ext_format::fast_commit::{self, FastCommitTag};
+use fsmend_ext_format::journal::{
+    BlockTag, JOURNAL_MAGIC, JournalBlockType, RawCommit, RawJournalHeader, crc32_be, feature, tag_flag,
+};
+use fsmend_vfs::{Errno, Result};
+
+use super::Log;
+use crate::store::{Block, Store};
+
+/// A block in the log that may have to be replayed.
+struct Logged {
+    sequence: u32,
+    /// Block of the log.
+    at: u32,
+    tag: BlockTag,
+}
+
+/// What the log holds.
+#[derive(Default)]
+struct Found {
+    /// The latest version of each block.
+    blocks: BTreeMap<u64, Logged>,
+    /// The latest transaction that revoked a block.
+    revoked: HashMap<u64, u32>,
+}
+
+/// What one transaction holds, as long as its commit block has not been seen.
+#[derive(Default)]
+struct Transaction {
+    blocks: Vec<(u32, BlockTag)>,
+    revoked: Vec<u64>,
+    crc: Option<u32>,
+}
+
+impl Log {
+    /// The blocks that have to be written home. Afterwards the log goes on behind the last transaction.
+    pub fn replay(&mut self, store: &mut Store) -> Result<BTreeMap<u64, Block>> {
+        if !self.is_dirty() {
+            return Ok(BTreeMap::new());
+        }
+        let found = self.find(store)?;
+        self.refuse_fast_commits(store)?;
+        let mut blocks = BTreeMap::new();
+        for (number, logged) in found.blocks {
+            // A block is not replayed from the transaction that revoked it, or from one before.
+            let later = |revoked: &u32| logged.sequence.wrapping_sub(*revoked).cast_signed() > 0;
+            if found.revoked.get(&number).is_none_or(later) {
+                blocks.insert(number, self.body(store, &logged)?);
+            }
+        }
+        // What is left of a transaction that was being written has our number; ours begin behind it.
+        self.sequence = self.sequence.wrapping_add(2);
+        self.head = self.first;
+        Ok(blocks)
+    }
+
+    fn body(&self, store: &mut Store, logged: &Logged) -> Result<Block> {
+        let bytes = store.get(self.place(logged.at)?)?;
+        if !self.format.tag_fits(logged.tag, logged.sequence, &bytes) {
+            return Err(store.corrupt(|| format!("block {} of the journal has a wrong checksum", logged.at)));
+        }
+        if logged.tag.flags & tag_flag::ESCAPE == 0 {
+            return Ok(bytes);
+        }
+        let mut bytes = bytes.to_vec();
+        if let Some(magic) = bytes.get_mut(..4) {
+            magic.copy_from_slice(&JOURNAL_MAGIC.to_be_bytes());
+        }
+        Ok(bytes.into())
+    }
+
+    /// Goes through the log up to the last transaction that was committed.
+    fn find(&mut self, store: &mut Store) -> Result<Found> {
+        let mut found = Found::default();
+        let mut current = Transaction::default();
+        let mut at = self.superblock.s_start.get();
+        let mut left = self.capacity();
+        while left > 0 {
+            let block = store.get(self.place(at)?)?;
+            let header = RawJournalHeader::of(&block);
+            if !header.is_journal_block() || header.h_sequence.get() != self.sequence {
+                break;
+            }
+            left -= 1;
+            at = self.after(at);
+            match header.block_type() {
+                JournalBlockType::DESCRIPTOR => {
+                    if !self.format.tail_fits(&block) {
+                        break;
+                    }
+                    let tags = self.format.tags(&block);
+                    self.sum(&mut current, &block);
+                    for tag in tags {
+                        if left == 0 {
+                            return Ok(found);
+                        }
+                        if self.superblock.has_compat(feature::COMPAT_CHECKSUM) {
+                            let body = store.get(self.place(at)?)?;
+                            self.sum(&mut current, &body);
+                        }
+                        current.blocks.push((at, tag));
+                        left -= 1;
+                        at = self.after(at);
+                    }
+                }
+                JournalBlockType::REVOKE => {
+                    if !self.format.tail_fits(&block) {
+                        break;
+                    }
+                    let Some(revoked) = self.format.revoked(&block) else { break };
+                    current.revoked.extend(revoked);
+                }
+                JournalBlockType::COMMIT => {
+                    if !self.format.commit_fits(&block) || !self.sum_fits(&current, &block) {
+                        break;
+                    }
+                    found.add(std::mem::take(&mut current), self.sequence);
+                    self.sequence = self.sequence.wrapping_add(1);
+                }
+                _ => break,
+            }
+        }
+        Ok(found)
+    }
+
+    fn sum(&self, transaction: &mut Transaction, block: &[u8]) {
+        if self.superblock.has_compat(feature::COMPAT_CHECKSUM) {
+            transaction.crc = Some(crc32_be(transaction.crc.unwrap_or(u32::MAX), block));
+        }
+    }
+
+    /// Whether the sum of the first kind in a commit block is right, where the log has such sums.
+    fn sum_fits(&self, transaction: &Transaction, commit: &[u8]) -> bool {
+        let Some(commit) = RawCommit::of(commit) else { return false };
+        let stored = commit.h_chksum[0].get();
+        let has_none = commit.h_chksum_type == 0 && commit.h_chksum_size == 0 && stored == 0;
+        !self.superblock.has_compat(feature::COMPAT_CHECKSUM)
+            || has_none
+            || stored == transaction.crc.unwrap_or(u32::MAX)
+    }
+
+    /// Fast commits that follow the last transaction would have to be replayed by their own rules, which this driver does not know.
+    fn refuse_fast_commits(&self, store: &mut Store) -> Result<()> {
+        if self.superblock.fast_commit_blocks() == 0 {
+            return Ok(());
+        }
+        let block = store.get(self.place(self.end)?)?;
+        let head = fast_commit::records(&block).next().filter(|head| head.tag == FastCommitTag::HEAD);
+        let begins =
+            head.and_then(|head| head.transaction()).is_some_and(|(number, _)| number == self.sequence);
+        if begins {
+            store.corrupt(|| "the journal holds fast commits that have not been replayed".into());
+            return Err(Errno::NotSupported);
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn add(&mut self, transaction: Transaction, sequence: u32) {
+        for (at, tag) in transaction.blocks {
+            self.blocks.insert(tag.block, Logged { sequence, at, tag });
+        }
+        for block in transaction.revoked {
+            self.revoked.insert(block, sequence);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! ext2, ext3 and ext4 to live in: making one ([`mkfs`]), and a [`FileSystem`](fsmend_vfs::FileSystem) over any writable device ([`Ext`]).
+//!
+//! ```text
+//! fs        the trait          ──► namei, file, directory, xattr       what operations do to inodes, names and contents
+//! mount     from device to volume  ──► map, inode, group, alloc        which block is whose; policy wishes, alloc decides
+//! volume    operations, transactions  ──► store                        blocks in memory; journal: how they come to the device
+//! ```
+//!
+//! Invariants: all numbers from the disk are checked before anything is computed with them, and what cannot be is an error, never a panic; an operation
+//! that fails changes nothing; nothing is written home before it is in the log, where there is one. This crate knows nothing of `ext/check`, and
+//! the checker nothing of it: they share only the format, so that each can be held against the other.
+//!
+//! Sources: "ext4 Data Structures and Algorithms"; McKusick, "Improving the Performance of fsck in FreeBSD".
+
+mod acl;
+mod alloc;
+mod directory;
+mod file;
+mod fs;
+mod group;
+mod inode;
+mod journal;
+mod map;
+pub mod mkfs;
+mod mount;
+mod namei;
+mod orphan;
+pub mod policy;
+mod store;
+mod volume;
+mod xattr;
+
+pub use fs::{Ext, Unwritable};
+pub use mount::{MountError, MountOptions};

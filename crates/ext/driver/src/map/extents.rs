@@ -1,0 +1,385 @@
+//! Trees of extents, the way of ext4. The root lies in the inode, leaves all have the same depth, and the first entry of a node is never lower than what the
+//! index above says of it.
+
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::extent::{
+    self, Extent, ExtentHeader, ExtentIndex, MAX_DEPTH, MAX_WRITTEN_LEN, RawEntry, build_node, extents,
+    indexes,
+};
+use fsmend_vfs::{Errno, Result};
+
+use super::Run;
+use crate::inode::Inode;
+use crate::policy::{Ask, BlockKind};
+use crate::store::Block;
+use crate::volume::Volume;
+
+/// An inner node on the way down.
+struct Level {
+    /// Its block; `None` for the root.
+    place: Option<u64>,
+    entries: Vec<ExtentIndex>,
+    /// The entry that the way goes through.
+    at: usize,
+}
+
+/// The way from the root to a leaf.
+struct Way {
+    levels: Vec<Level>,
+    place: Option<u64>,
+    leaf: Vec<Extent>,
+}
+
+/// Where on the way down to go.
+#[derive(Clone, Copy)]
+enum Towards {
+    Logical(u32),
+    Last,
+}
+
+fn len_max(unwritten: bool) -> u32 {
+    u32::from(if unwritten { MAX_WRITTEN_LEN - 1 } else { MAX_WRITTEN_LEN })
+}
+
+/// Whether `next` simply continues `before`.
+fn joins(before: &Extent, next: &Extent) -> bool {
+    before.logical_end() == u64::from(next.logical)
+        && before.physical_end() == next.physical
+        && before.unwritten == next.unwritten
+        && before.count + next.count <= len_max(before.unwritten)
+}
+
+impl Volume {
+    fn node(&mut self, inode: &Inode, place: Option<u64>) -> Result<(Block, ExtentHeader)> {
+        let bytes = match place {
+            None => Block::new(inode.raw.i_block.to_vec()),
+            Some(block) => {
+                let seed = self.seed_of(inode);
+                let has_sums = self.geometry.features.metadata_csum();
+                self.store.get_checked(block, "an extent block", |bytes| {
+                    !has_sums || checksum::extent_block(seed, bytes).is_some_and(|sum| sum.is_right())
+                })?
+            }
+        };
+        let header = ExtentHeader::parse(&bytes).filter(|header| header.depth <= MAX_DEPTH);
+        match header {
+            Some(header) => Ok((bytes, header)),
+            None => Err(self.store.corrupt(|| format!("inode {} has a broken extent tree", inode.number))),
+        }
+    }
+
+    /// The seed of checksums of what belongs to an inode.
+    pub fn seed_of(&self, inode: &Inode) -> u32 {
+        checksum::inode_seed(self.geometry.checksum_seed, inode.number, inode.raw.i_generation.get())
+    }
+
+    fn way(&mut self, inode: &Inode, towards: Towards) -> Result<Way> {
+        let mut levels = Vec::new();
+        let mut place = None;
+        let mut expected = None;
+        loop {
+            let (bytes, header) = self.node(inode, place)?;
+            let is_as_expected = expected.is_none_or(|depth| depth == header.depth);
+            if !is_as_expected || (header.depth > 0 && header.entries == 0) {
+                return Err(self
+                    .store
+                    .corrupt(|| format!("inode {} has a broken extent tree", inode.number)));
+            }
+            if header.depth == 0 {
+                return Ok(Way { levels, place, leaf: extents(&bytes, &header).collect() });
+            }
+            let entries: Vec<ExtentIndex> = indexes(&bytes, &header).collect();
+            let at = match towards {
+                Towards::Logical(logical) => {
+                    entries.partition_point(|entry| entry.logical <= logical).saturating_sub(1)
+                }
+                Towards::Last => entries.len() - 1,
+            };
+            let child = entries.get(at).ok_or(Errno::Corrupt)?.child;
+            levels.push(Level { place, entries, at });
+            (place, expected) = (Some(child), Some(header.depth - 1));
+        }
+    }
+
+    pub(super) fn map_extents(&mut self, inode: &Inode, logical: u64, max: u64) -> Result<Run> {
+        let Ok(wanted) = u32::try_from(logical) else { return Ok(Run::hole(max)) };
+        let way = self.way(inode, Towards::Logical(wanted))?;
+        let behind = way.leaf.partition_point(|extent| extent.logical <= wanted);
+        if let Some(extent) = behind.checked_sub(1).and_then(|at| way.leaf.get(at))
+            && logical < extent.logical_end()
+        {
+            let skipped = logical - u64::from(extent.logical);
+            return Ok(Run {
+                physical: Some(extent.physical + skipped),
+                count: (u64::from(extent.count) - skipped).min(max),
+                unwritten: extent.unwritten,
+            });
+        }
+        let next = way.leaf.get(behind).map(|extent| extent.logical).or_else(|| way.next_leaf());
+        let hole = next.map_or(max, |next| u64::from(next).saturating_sub(logical).min(max));
+        Ok(Run::hole(hole))
+    }
+
+    pub(super) fn new_extent(
+        &mut self,
+        inode: &mut Inode,
+        ask: Ask,
+        max: u64,
+        unwritten: bool,
+    ) -> Result<(u64, u64)> {
+        let hole = self.map_extents(inode, ask.logical, max.min(u64::from(len_max(unwritten))))?;
+        if hole.physical.is_some() {
+            return Err(Errno::Invalid);
+        }
+        let room = u64::from(u32::MAX) - ask.logical;
+        let taken = self.take_blocks(&ask, hole.count.min(room))?;
+        self.count_blocks(inode, taken.count as i64)?;
+        let logical = u32::try_from(ask.logical).map_err(|_| Errno::TooLarge)?;
+        let count = u32::try_from(taken.count).map_err(|_| Errno::TooLarge)?;
+        self.insert(inode, Extent { logical, count, physical: taken.start.0, unwritten })?;
+        Ok((taken.start.0, taken.count))
+    }
+
+    /// Puts an extent where there is a hole.
+    fn insert(&mut self, inode: &mut Inode, new: Extent) -> Result<()> {
+        let mut way = self.way(inode, Towards::Logical(new.logical))?;
+        let at = way.leaf.partition_point(|extent| extent.logical < new.logical);
+        let follows = at > 0 && joins(&way.leaf[at - 1], &new);
+        if follows {
+            way.leaf[at - 1].count += new.count;
+            if way.leaf.get(at).is_some_and(|next| joins(&way.leaf[at - 1], next)) {
+                way.leaf[at - 1].count += way.leaf[at].count;
+                way.leaf.remove(at);
+            }
+        } else if way.leaf.get(at).is_some_and(|next| joins(&new, next)) {
+            let next = &mut way.leaf[at];
+            *next = Extent { count: new.count + next.count, ..new };
+        } else {
+            way.leaf.insert(at, new);
+        }
+        self.lower_keys(inode, &mut way)?;
+        let entries = way.leaf.iter().map(Extent::to_bytes).collect();
+        let place = way.place;
+        self.store_entries(inode, &mut way, place, 0, entries, new)
+    }
+
+    /// Where the leaf begins lower than the indexes above say, they are corrected.
+    fn lower_keys(&mut self, inode: &mut Inode, way: &mut Way) -> Result<()> {
+        let Some(first) = way.leaf.first().map(|extent| extent.logical) else { return Ok(()) };
+        let depth = way.levels.len() as u16;
+        for index in (0..way.levels.len()).rev() {
+            let level = &mut way.levels[index];
+            let Some(entry) = level.entries.get_mut(level.at).filter(|entry| entry.logical > first) else {
+                break;
+            };
+            entry.logical = first;
+            let raw: Vec<RawEntry> = level.entries.iter().map(ExtentIndex::to_bytes).collect();
+            let place = level.place;
+            self.write_node(inode, place, depth - index as u16, &raw)?;
+        }
+        Ok(())
+    }
+
+    fn room_in(&mut self, inode: &Inode, place: Option<u64>) -> Result<usize> {
+        Ok(usize::from(self.node(inode, place)?.1.max))
+    }
+
+    fn write_node(
+        &mut self,
+        inode: &mut Inode,
+        place: Option<u64>,
+        depth: u16,
+        entries: &[RawEntry],
+    ) -> Result<()> {
+        let Some(block) = place else {
+            extent::set_entries(&mut inode.raw.i_block, depth, entries);
+            return Ok(());
+        };
+        let (seed, has_sums) = (self.seed_of(inode), self.geometry.features.metadata_csum());
+        let bytes = self.store.change(block)?;
+        extent::set_entries(bytes, depth, entries);
+        if has_sums {
+            checksum::seal_extent_block(seed, bytes);
+        }
+        Ok(())
+    }
+
+    /// Writes the entries of a node. A root without room for them gets one more level below; another node is split, at its end if that
+    /// is where it has grown, so that files which grow leave full nodes behind.
+    fn store_entries(
+        &mut self,
+        inode: &mut Inode,
+        way: &mut Way,
+        place: Option<u64>,
+        depth: u16,
+        mut entries: Vec<RawEntry>,
+        new: Extent,
+    ) -> Result<()> {
+        if entries.len() <= self.room_in(inode, place)? {
+            return self.write_node(inode, place, depth, &entries);
+        }
+        if place.is_none() {
+            if depth >= MAX_DEPTH {
+                return Err(Errno::NoSpace);
+            }
+            let block = self.new_node(inode, depth, &entries, new)?;
+            let index = ExtentIndex { logical: key(&entries), child: block };
+            return self.write_node(inode, None, depth + 1, &[index.to_bytes()]);
+        }
+        let is_at_end = entries.last().is_some_and(|last| key(&[*last]) <= new.logical);
+        let cut = if is_at_end { entries.len() - 1 } else { entries.len() / 2 };
+        let right = entries.split_off(cut);
+        let block = self.new_node(inode, depth, &right, new)?;
+        self.write_node(inode, place, depth, &entries)?;
+        let mut parent = way.levels.pop().ok_or(Errno::Corrupt)?;
+        let index = ExtentIndex { logical: key(&right), child: block };
+        parent.entries.insert(parent.at + 1, index);
+        let entries = parent.entries.iter().map(ExtentIndex::to_bytes).collect();
+        self.store_entries(inode, way, parent.place, depth + 1, entries, new)
+    }
+
+    fn new_node(&mut self, inode: &mut Inode, depth: u16, entries: &[RawEntry], near: Extent) -> Result<u64> {
+        let ask = Ask {
+            inode: inode.number,
+            inode_group: self.inode_group(inode.number),
+            kind: BlockKind::Map((depth + 1) as u8),
+            logical: u64::from(key(entries)),
+            previous: Some(near.physical_end().saturating_sub(1)),
+        };
+        let block = self.take_blocks(&ask, 1)?.start.0;
+        self.count_blocks(inode, 1)?;
+        let (seed, has_sums) = (self.seed_of(inode), self.geometry.features.metadata_csum());
+        let size = self.geometry.block_size as usize;
+        let bytes = self.store.create(block)?;
+        bytes.copy_from_slice(&build_node(size, depth, entries));
+        if has_sums {
+            checksum::seal_extent_block(seed, bytes);
+        }
+        Ok(block)
+    }
+
+    pub(super) fn mark_extents_written(&mut self, inode: &mut Inode, logical: u64, count: u64) -> Result<()> {
+        let end = logical.checked_add(count).ok_or(Errno::TooLarge)?;
+        let mut at = logical;
+        while at < end {
+            let wanted = u32::try_from(at).map_err(|_| Errno::TooLarge)?;
+            let mut way = self.way(inode, Towards::Logical(wanted))?;
+            let index = way.leaf.partition_point(|extent| extent.logical <= wanted).checked_sub(1);
+            let index = index.ok_or(Errno::Corrupt)?;
+            let old = way.leaf[index];
+            if at >= old.logical_end() {
+                return Err(Errno::Corrupt);
+            }
+            let part_end = end.min(old.logical_end());
+            if old.unwritten {
+                self.split_unwritten(inode, &mut way, index, at, part_end)?;
+            }
+            at = part_end;
+        }
+        Ok(())
+    }
+
+    /// Turns `start..end` of an unwritten extent into a written one, and leaves the rest what it is.
+    fn split_unwritten(
+        &mut self,
+        inode: &mut Inode,
+        way: &mut Way,
+        index: usize,
+        start: u64,
+        end: u64,
+    ) -> Result<()> {
+        let old = way.leaf[index];
+        let part = |from: u64, to: u64, unwritten: bool| Extent {
+            logical: from as u32,
+            count: (to - from) as u32,
+            physical: old.physical + (from - u64::from(old.logical)),
+            unwritten,
+        };
+        let first = u64::from(old.logical);
+        let written = part(start, end, false);
+        let is_from_start = start == first;
+        way.leaf[index] = if is_from_start { written } else { part(first, start, true) };
+        if is_from_start && index > 0 && joins(&way.leaf[index - 1], &written) {
+            way.leaf[index - 1].count += written.count;
+            way.leaf.remove(index);
+        }
+        let entries: Vec<RawEntry> = way.leaf.iter().map(Extent::to_bytes).collect();
+        self.write_node(inode, way.place, 0, &entries)?;
+        if !is_from_start {
+            self.insert(inode, written)?;
+        }
+        if end < old.logical_end() {
+            self.insert(inode, part(end, old.logical_end(), true))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn cut_extents(&mut self, inode: &mut Inode, first: u64) -> Result<bool> {
+        loop {
+            let mut way = self.way(inode, Towards::Last)?;
+            let mut has_changed = false;
+            let mut is_full = false;
+            while let Some(last) = way.leaf.last().copied().filter(|last| last.logical_end() > first) {
+                if is_full {
+                    break;
+                }
+                let keep = first.saturating_sub(u64::from(last.logical)) as u32;
+                self.free_blocks(
+                    last.physical.saturating_add(u64::from(keep)),
+                    u64::from(last.count - keep),
+                    inode.is_directory(),
+                )?;
+                self.count_blocks(inode, -i64::from(last.count - keep))?;
+                way.leaf.pop();
+                if keep > 0 {
+                    way.leaf.push(Extent { count: keep, ..last });
+                }
+                has_changed = true;
+                is_full = self.is_step_full();
+            }
+            let is_empty_leaf = way.leaf.is_empty() && way.place.is_some();
+            if has_changed || is_empty_leaf {
+                self.write_cut(inode, &mut way)?;
+            }
+            if is_full {
+                return Ok(false);
+            }
+            // A leaf that is left, or was not touched, ends below `first`.
+            if !is_empty_leaf {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Writes a leaf that has become shorter; nodes without entries go, up to the root.
+    fn write_cut(&mut self, inode: &mut Inode, way: &mut Way) -> Result<()> {
+        let mut entries: Vec<RawEntry> = way.leaf.iter().map(Extent::to_bytes).collect();
+        let mut place = way.place;
+        let mut depth = 0;
+        while entries.is_empty() {
+            let Some(block) = place else {
+                return self.write_node(inode, None, 0, &[]);
+            };
+            self.free_blocks(block, 1, true)?;
+            self.count_blocks(inode, -1)?;
+            let mut parent = way.levels.pop().ok_or(Errno::Corrupt)?;
+            parent.entries.remove(parent.at);
+            entries = parent.entries.iter().map(ExtentIndex::to_bytes).collect();
+            place = parent.place;
+            depth += 1;
+        }
+        self.write_node(inode, place, depth, &entries)
+    }
+}
+
+impl Way {
+    /// The first block of the leaf behind this one, as the indexes say.
+    fn next_leaf(&self) -> Option<u32> {
+        self.levels.iter().rev().find_map(|level| level.entries.get(level.at + 1)).map(|entry| entry.logical)
+    }
+}
+
+/// The first block of the file that a node is about.
+fn key(entries: &[RawEntry]) -> u32 {
+    entries.first().map_or(0, |entry| u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]))
+}

@@ -1,0 +1,364 @@
+//! Making file systems. What lies where is decided in [`layout`], what the superblock says in [`shape`]; here it is written: first groups without
+//! files, then, with the driver itself, the files that every file system has.
+
+mod layout;
+mod shape;
+
+use std::fmt;
+use std::sync::Arc;
+
+use fsmend_base::{BlockNo, GroupNo};
+use fsmend_device::WritableDevice;
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::compat;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::group::{BG_INODE_ZEROED, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::inode::special;
+use fsmend_ext_format::journal::{
+    CHECKSUM_CRC32C, JOURNAL_MAGIC, JournalBlockType, RawJournalSuperblock, feature,
+};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET};
+use fsmend_vfs::{Errno, FileKind, InodeNo, Permissions, Time};
+use zerocopy::big_endian::U32 as Big32;
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::directory::block::NewEntry;
+use crate::policy::{BlockKind, Ext3Policy};
+use crate::volume::{Mode, Volume};
+use layout::Place;
+
+/// Which member of the family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Without a journal.
+    Ext2,
+    /// With a journal, and files mapped by pointers.
+    Ext3,
+    /// With extents, checksums, and group metadata gathered.
+    Ext4,
+}
+
+/// What to make. Where an option is `None`, it follows from the size, as it does with mke2fs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which member of the family.
+    pub kind: Kind,
+    /// Bytes in a block: 1024, 2048 or 4096.
+    pub block_size: Option<u32>,
+    /// Blocks of the file system; otherwise the whole device.
+    pub blocks: Option<u64>,
+    /// Bytes of an inode record: a power of two from 128 to the block size.
+    pub inode_size: u32,
+    /// Number of inodes, at least.
+    pub inodes: Option<u32>,
+    /// One inode for so many bytes, where no number is given.
+    pub inode_ratio: Option<u64>,
+    /// Blocks in a group: a multiple of 8.
+    pub blocks_per_group: Option<u32>,
+    /// Blocks of the journal.
+    pub journal_blocks: Option<u32>,
+    /// How many of a hundred blocks only the superuser may take.
+    pub reserved_percent: u32,
+    /// At most 16 bytes.
+    pub label: Vec<u8>,
+    /// What tells it apart from all others.
+    pub uuid: [u8; 16],
+    /// Seed of the hashes of names.
+    pub hash_seed: [u32; 4],
+    /// The time.
+    pub now: Time,
+    /// The device reads as zeroes all over, so that zeroes need not be written.
+    pub blank: bool,
+}
+
+impl Options {
+    /// What mke2fs would make, with this UUID, at this time.
+    pub fn new(kind: Kind, uuid: [u8; 16], now: Time) -> Self {
+        let word = |at: usize| u32::from_le_bytes([uuid[at], uuid[at + 1], uuid[at + 2], uuid[at + 3]]);
+        Options {
+            kind,
+            block_size: None,
+            blocks: None,
+            inode_size: 256,
+            inodes: None,
+            inode_ratio: None,
+            blocks_per_group: None,
+            journal_blocks: None,
+            reserved_percent: 5,
+            label: Vec::new(),
+            uuid,
+            hash_seed: [12, 8, 4, 0].map(|at| word(at) ^ 0x5bd1_e995),
+            now,
+            blank: false,
+        }
+    }
+}
+
+/// Why no file system can be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MkfsError {
+    /// An option that cannot be, and which.
+    Option(&'static str),
+    /// The device is too small for anything.
+    TooSmall,
+    /// The device could not be read or written.
+    Io(String),
+}
+
+impl fmt::Display for MkfsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MkfsError::Option(which) => write!(f, "{which}"),
+            MkfsError::TooSmall => f.write_str("there is too little room for a file system"),
+            MkfsError::Io(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for MkfsError {}
+
+/// Groups whose bitmaps are in memory at a time.
+const GROUPS_AT_ONCE: u32 = 512;
+/// Bytes of zeroes that are written at once.
+const ZEROES: usize = 1 << 20;
+/// Bytes that `lost+found` gets, so that a check can put names there when nothing else is free.
+const LOST_AND_FOUND_BYTES: u64 = 16384;
+
+/// Makes a file system on `device`.
+pub fn mkfs(device: Arc<dyn WritableDevice>, options: &Options) -> Result<(), MkfsError> {
+    let shape = shape::decide(device.len(), options)?;
+    let geometry = shape.geometry;
+    let places = layout::plan(&geometry, shape.groups_per_flex).ok_or(MkfsError::TooSmall)?;
+    let maker = Maker { device, geometry, options };
+    maker.write_skeleton(&shape.superblock, &places).map_err(io)?;
+    maker.fill(&places, shape.journal_blocks)
+}
+
+fn io(error: impl fmt::Display) -> MkfsError {
+    MkfsError::Io(error.to_string())
+}
+
+struct Maker<'o> {
+    device: Arc<dyn WritableDevice>,
+    geometry: Geometry,
+    options: &'o Options,
+}
+
+impl Maker<'_> {
+    /// Superblock, descriptors that say where everything is, and empty inode tables.
+    fn write_skeleton(&self, superblock: &RawSuperblock, places: &[Place]) -> Result<(), String> {
+        let size = u64::from(self.geometry.block_size);
+        self.zero(0, SUPERBLOCK_OFFSET.max(size))?;
+        for place in places {
+            let len = u64::from(self.geometry.inode_table_blocks()) * size;
+            self.zero(place.inode_table * size, len)?;
+        }
+        for index in 0..self.geometry.desc_blocks() {
+            let block = self.desc_block(index, places);
+            let copies = self.geometry.descriptor_copies(index, 1);
+            let copy = copies.first().ok_or("no place for descriptors")?;
+            self.write(copy.0 * size, &block)?;
+        }
+        self.write(SUPERBLOCK_OFFSET, superblock.as_bytes())
+    }
+
+    fn desc_block(&self, index: u32, places: &[Place]) -> Vec<u8> {
+        let geometry = &self.geometry;
+        let mut block = vec![0; geometry.block_size as usize];
+        let first = index * geometry.descs_per_block();
+        let size = geometry.desc_size as usize;
+        for (at, place) in places.iter().skip(first as usize).enumerate() {
+            let Some(bytes) = block.get_mut(at * size..(at + 1) * size) else { break };
+            let mut raw = RawGroupDesc::new_zeroed();
+            let desc = GroupDesc {
+                block_bitmap: place.block_bitmap,
+                inode_bitmap: place.inode_bitmap,
+                inode_table: place.inode_table,
+                ..GroupDesc::default()
+            };
+            desc.store(&mut raw, geometry.wide_descriptors());
+            let len = size.min(size_of::<RawGroupDesc>());
+            bytes[..len].copy_from_slice(&raw.as_bytes()[..len]);
+            let group = GroupNo(first + at as u32);
+            checksum::seal_group_desc(
+                geometry.features,
+                geometry.checksum_seed,
+                &geometry.uuid,
+                group,
+                bytes,
+            );
+        }
+        block
+    }
+
+    /// Everything else is written by the driver.
+    fn fill(&self, places: &[Place], journal_blocks: u32) -> Result<(), MkfsError> {
+        let policy = Box::new(Ext3Policy);
+        let device = Arc::clone(&self.device);
+        let mut volume = Volume::open(device, policy, 64 << 20, self.options.now).map_err(io)?;
+        volume.mode = Mode::Writable;
+        let result = self.fill_volume(&mut volume, places, journal_blocks);
+        result.map_err(|error| match (error, volume.store.trouble()) {
+            (Errno::NoSpace, _) => MkfsError::TooSmall,
+            (_, Some(trouble)) => MkfsError::Io(trouble.to_owned()),
+            (error, None) => io(error),
+        })
+    }
+
+    fn fill_volume(&self, volume: &mut Volume, places: &[Place], journal_blocks: u32) -> Result<(), Errno> {
+        volume.survey_groups()?;
+        self.write_bitmaps(volume, places)?;
+        self.make_root(volume)?;
+        if journal_blocks > 0 {
+            self.make_journal(volume, journal_blocks)?;
+        }
+        volume.commit(self.options.now)?;
+        self.write_backups(volume)?;
+        volume.store.sync()
+    }
+
+    fn write_bitmaps(&self, volume: &mut Volume, places: &[Place]) -> Result<(), Errno> {
+        let inodes = self.geometry.inodes_per_group;
+        let fresh = crate::group::fresh_inode_bitmap(self.geometry.block_size, inodes);
+        for (group, place) in (0..self.geometry.group_count).map(GroupNo).zip(places) {
+            let bitmap = volume.fresh_block_bitmap(group);
+            let own: u64 = volume.own_metadata(group)?.iter().map(|range| range.end - range.start).sum();
+            let free = self.geometry.group_blocks(group).count.saturating_sub(own);
+            volume.store.create(place.block_bitmap)?.copy_from_slice(&bitmap);
+            volume.store.create(place.inode_bitmap)?.copy_from_slice(&fresh);
+            let mut desc = volume.desc(group)?;
+            (desc.free_blocks, desc.free_inodes) = (free as u32, inodes);
+            if self.geometry.features.group_csum() {
+                (desc.itable_unused, desc.flags) = (inodes, BG_INODE_ZEROED);
+            }
+            volume.set_desc(group, &desc)?;
+            volume.totals.free_blocks += free;
+            volume.totals.free_inodes += u64::from(inodes);
+            if group.0 % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1 {
+                volume.commit(self.options.now)?;
+                volume.store.finish();
+            }
+        }
+        Ok(())
+    }
+
+    fn make_root(&self, volume: &mut Volume) -> Result<(), Errno> {
+        for index in 0..self.geometry.first_inode - 1 {
+            volume.mark_inode(GroupNo(0), index, index + 1 == special::ROOT)?;
+        }
+        let now = self.options.now;
+        let number = InodeNo(special::ROOT);
+        let of = |mode| Permissions { mode, uid: 0, gid: 0 };
+        let mut root = volume.new_inode(number, FileKind::Directory, of(0o755), now);
+        root.raw.i_links_count.set(3);
+        root.raw.i_generation.set(0);
+        volume.start_directory(&mut root, number)?;
+        let lost_number = volume.take_inode(GroupNo(0), true)?;
+        let mut lost = volume.new_inode(lost_number, FileKind::Directory, of(0o700), now);
+        lost.raw.i_links_count.set(2);
+        lost.raw.i_generation.set(0);
+        volume.start_directory(&mut lost, number)?;
+        let size = u64::from(self.geometry.block_size);
+        while lost.raw.size() < LOST_AND_FOUND_BYTES && lost.raw.size() / size < 12 {
+            volume.append_empty_leaf(&mut lost)?;
+        }
+        volume.save(&mut lost)?;
+        let file_type = volume.type_byte(FileKind::Directory);
+        let entry = NewEntry { name: b"lost+found", inode: lost_number.0, file_type };
+        volume.add_entry(&mut root, &entry)?;
+        volume.save(&mut root)
+    }
+
+    fn make_journal(&self, volume: &mut Volume, blocks: u32) -> Result<(), Errno> {
+        let of = Permissions { mode: 0o600, uid: 0, gid: 0 };
+        let number = InodeNo(special::JOURNAL);
+        let mut inode = volume.new_inode(number, FileKind::Regular, of, self.options.now);
+        inode.raw.i_links_count.set(1);
+        inode.raw.i_generation.set(0);
+        let size = u64::from(self.geometry.block_size);
+        let (mut logical, mut first) = (0, None);
+        while logical < u64::from(blocks) {
+            let left = u64::from(blocks) - logical;
+            let (physical, count) = volume.map_new(&mut inode, logical, left, BlockKind::Data, false)?;
+            self.zero(physical * size, count * size).map_err(|_| Errno::Io)?;
+            first.get_or_insert(physical);
+            logical += count;
+        }
+        inode.raw.set_size(logical * size);
+        volume.save(&mut inode)?;
+        let place = first.ok_or(Errno::NoSpace)?;
+        self.write(place * size, self.journal_superblock(blocks).as_bytes()).map_err(|_| Errno::Io)?;
+        volume.change_superblock(|superblock| {
+            superblock.s_journal_inum.set(number.0);
+            superblock.s_jnl_backup_type = 1;
+            let words = (0..15).map(|at| inode.raw.block_word(at));
+            let sizes = [inode.raw.i_size_high.get(), inode.raw.i_size_lo.get()];
+            for (place, word) in superblock.s_jnl_blocks.iter_mut().zip(words.chain(sizes)) {
+                place.set(word);
+            }
+        })
+    }
+
+    fn journal_superblock(&self, blocks: u32) -> RawJournalSuperblock {
+        let mut raw = RawJournalSuperblock::new_zeroed();
+        raw.s_header.h_magic = Big32::new(JOURNAL_MAGIC);
+        raw.s_header.h_blocktype = Big32::new(JournalBlockType::SUPERBLOCK_V2.0);
+        raw.s_blocksize = Big32::new(self.geometry.block_size);
+        raw.s_maxlen = Big32::new(blocks);
+        raw.s_first = Big32::new(1);
+        raw.s_sequence = Big32::new(1);
+        raw.s_nr_users = Big32::new(1);
+        raw.s_uuid = self.options.uuid;
+        if self.geometry.features.metadata_csum() {
+            raw.s_feature_incompat = Big32::new(feature::CSUM_V3);
+            raw.s_checksum_type = CHECKSUM_CRC32C;
+            raw.s_checksum = Big32::new(raw.computed_checksum());
+        }
+        raw
+    }
+
+    /// Copies of the superblock and the descriptors, where the format has them.
+    fn write_backups(&self, volume: &mut Volume) -> Result<(), Errno> {
+        let size = u64::from(self.geometry.block_size);
+        let superblock = volume.superblock()?;
+        let descs: Result<Vec<_>, Errno> =
+            volume.desc_places.clone().into_iter().map(|place| volume.store.get(place)).collect();
+        let descs = descs?;
+        for group in (1..self.geometry.group_count).map(GroupNo) {
+            let Some(BlockNo(block)) = self.geometry.group_head(group).superblock else { continue };
+            let mut copy = superblock.clone();
+            copy.s_block_group_nr.set(group.0 as u16);
+            if self.geometry.features.metadata_csum() {
+                checksum::seal_superblock(&mut copy);
+            }
+            self.write(block * size, copy.as_bytes()).map_err(|_| Errno::Io)?;
+            let places = (block + 1..).zip(&descs);
+            volume.store.write_blocks(places)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), String> {
+        self.device.write_at(offset, bytes).map_err(|error| error.to_string())
+    }
+
+    /// Zeroes, unless the device has them already.
+    fn zero(&self, offset: u64, len: u64) -> Result<(), String> {
+        if self.options.blank {
+            return Ok(());
+        }
+        let zeroes = vec![0; ZEROES.min(usize::try_from(len).unwrap_or(ZEROES))];
+        let mut done = 0;
+        while done < len {
+            let part = (zeroes.len() as u64).min(len - done);
+            self.write(offset + done, &zeroes[..part as usize])?;
+            done += part;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a journal is wanted.
+fn has_journal(superblock: &RawSuperblock) -> bool {
+    superblock.features().has_compat(compat::HAS_JOURNAL)
+}

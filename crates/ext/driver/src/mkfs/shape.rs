@@ -1,0 +1,208 @@
+//! What the superblock of a new file system says: from options, and from the size where there are none, by the rules that mke2fs follows.
+
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::htree::hash_version;
+use fsmend_ext_format::settle::CHECKSUM_CRC32C;
+use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock};
+use zerocopy::FromZeros;
+
+use super::{Kind, MkfsError, Options, has_journal, layout};
+
+/// Groups whose metadata lies together, as a power of two.
+const LOG_GROUPS_PER_FLEX: u8 = 4;
+/// Blocks that a last group has to have beyond its metadata to be worth it.
+const LAST_GROUP_MIN: u64 = 50;
+/// File systems below so many bytes count as small: smaller blocks, more inodes.
+const SMALL: u64 = 512 << 20;
+/// Fields behind the first 128 bytes of an inode that everybody knows.
+const EXTRA_ISIZE: u16 = 32;
+/// Default mount options: user attributes and access control lists.
+const DEFAULT_MOUNT_OPTIONS: u32 = 0xC;
+
+/// What is going to be made.
+pub(super) struct Shape {
+    pub superblock: RawSuperblock,
+    pub geometry: Geometry,
+    pub groups_per_flex: u32,
+    pub journal_blocks: u32,
+}
+
+pub(super) fn decide(device_len: u64, options: &Options) -> Result<Shape, MkfsError> {
+    let block_size = block_size(device_len, options)?;
+    let on_device = device_len / u64::from(block_size);
+    let blocks = options.blocks.unwrap_or(on_device);
+    if blocks > on_device {
+        return Err(MkfsError::Option("the device has fewer blocks than that"));
+    }
+    let mut raw = base_superblock(block_size, blocks, options)?;
+    let small_inodes =
+        options.inode_size < 128 || options.inode_size > block_size || !options.inode_size.is_power_of_two();
+    if small_inodes {
+        return Err(MkfsError::Option("the inode size has to be a power of two from 128 to the block size"));
+    }
+    set_features(&mut raw, options);
+    let blocks = set_groups(&mut raw, blocks, device_len, options)?;
+    let journal_blocks = journal_blocks(&mut raw, blocks, options)?;
+    let reserved = u128::from(blocks) * u128::from(options.reserved_percent) / 100;
+    raw.s_r_blocks_count_lo.set(reserved as u32);
+    raw.s_r_blocks_count_hi.set((reserved >> 32) as u32);
+    let geometry = Geometry::from_superblock(&raw, device_len)
+        .map_err(|_| MkfsError::Option("these options make no file system"))?;
+    raw.s_inodes_count.set(geometry.inodes_count);
+    if geometry.features.metadata_csum() {
+        fsmend_ext_format::checksum::seal_superblock(&mut raw);
+    }
+    let groups_per_flex = if options.kind == Kind::Ext4 { 1 << LOG_GROUPS_PER_FLEX } else { 1 };
+    Ok(Shape { superblock: raw, geometry, groups_per_flex, journal_blocks })
+}
+
+fn block_size(device_len: u64, options: &Options) -> Result<u32, MkfsError> {
+    match options.block_size {
+        Some(size) if (1024..=4096).contains(&size) && size.is_power_of_two() => Ok(size),
+        Some(_) => Err(MkfsError::Option("the block size has to be 1024, 2048 or 4096")),
+        None if device_len < SMALL => Ok(1024),
+        None => Ok(4096),
+    }
+}
+
+fn base_superblock(block_size: u32, blocks: u64, options: &Options) -> Result<RawSuperblock, MkfsError> {
+    let mut raw = RawSuperblock::new_zeroed();
+    let log = block_size.trailing_zeros() - 10;
+    raw.s_magic.set(EXT_MAGIC);
+    raw.s_rev_level.set(1);
+    raw.s_log_block_size.set(log);
+    raw.s_log_cluster_size.set(log);
+    raw.s_first_data_block.set(u32::from(block_size == 1024));
+    raw.s_first_ino.set(GOOD_OLD_FIRST_INO);
+    raw.s_inode_size.set(options.inode_size as u16);
+    raw.s_state.set(1);
+    raw.s_errors.set(1);
+    raw.s_max_mnt_count.set(u16::MAX);
+    raw.s_uuid = options.uuid;
+    let label = raw.s_volume_name.get_mut(..options.label.len());
+    label.ok_or(MkfsError::Option("the label is too long"))?.copy_from_slice(&options.label);
+    raw.s_def_hash_version = hash_version::HALF_MD4;
+    for (place, word) in raw.s_hash_seed.iter_mut().zip(options.hash_seed) {
+        place.set(word);
+    }
+    // Names are hashed as signed characters, as on most machines.
+    raw.s_flags.set(1);
+    raw.s_default_mount_opts.set(DEFAULT_MOUNT_OPTIONS);
+    if options.inode_size > 128 {
+        raw.s_min_extra_isize.set(EXTRA_ISIZE);
+        raw.s_want_extra_isize.set(EXTRA_ISIZE);
+    }
+    let (low, high) = (options.now.seconds as u32, (options.now.seconds >> 32) as u8);
+    for place in [&mut raw.s_mkfs_time, &mut raw.s_wtime, &mut raw.s_lastcheck] {
+        place.set(low);
+    }
+    (raw.s_mkfs_time_hi, raw.s_wtime_hi, raw.s_lastcheck_hi) = (high, high, high);
+    if options.kind != Kind::Ext4 && blocks > u64::from(u32::MAX) {
+        return Err(MkfsError::Option("only ext4 can have more than 2^32 blocks"));
+    }
+    Ok(raw)
+}
+
+fn set_features(raw: &mut RawSuperblock, options: &Options) {
+    let mut compatible = compat::EXT_ATTR | compat::DIR_INDEX;
+    let mut incompatible = incompat::FILETYPE;
+    let mut read_only = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE;
+    if options.kind != Kind::Ext2 && options.journal_blocks != Some(0) {
+        compatible |= compat::HAS_JOURNAL;
+    }
+    if options.kind == Kind::Ext4 {
+        incompatible |= incompat::EXTENTS | incompat::BIT64 | incompat::FLEX_BG;
+        read_only |= ro_compat::HUGE_FILE | ro_compat::DIR_NLINK | ro_compat::METADATA_CSUM;
+        if options.inode_size > 128 {
+            read_only |= ro_compat::EXTRA_ISIZE;
+        }
+        raw.s_desc_size.set(64);
+        raw.s_log_groups_per_flex = LOG_GROUPS_PER_FLEX;
+        raw.s_checksum_type = CHECKSUM_CRC32C;
+    }
+    raw.s_feature_compat.set(compatible);
+    raw.s_feature_incompat.set(incompatible);
+    raw.s_feature_ro_compat.set(read_only);
+}
+
+/// Cuts the blocks in groups; returns how many blocks are used, which is fewer where a last group would be too short.
+fn set_groups(
+    raw: &mut RawSuperblock,
+    mut blocks: u64,
+    device_len: u64,
+    options: &Options,
+) -> Result<u64, MkfsError> {
+    let block_size = 1024u32 << raw.s_log_block_size.get();
+    let per_group = options.blocks_per_group.unwrap_or(block_size * 8 - 8 * u32::from(block_size > 4096));
+    if per_group < 256 || per_group > block_size * 8 || !per_group.is_multiple_of(8) {
+        return Err(MkfsError::Option("blocks per group: a multiple of 8, from 256 to the bits of a block"));
+    }
+    raw.s_blocks_per_group.set(per_group);
+    raw.s_clusters_per_group.set(per_group);
+    let first = u64::from(raw.s_first_data_block.get());
+    loop {
+        let groups = blocks.saturating_sub(first).div_ceil(u64::from(per_group));
+        if groups == 0 {
+            return Err(MkfsError::TooSmall);
+        }
+        set_inodes(raw, blocks, groups, options)?;
+        raw.s_blocks_count_lo.set(blocks as u32);
+        raw.s_blocks_count_hi.set((blocks >> 32) as u32);
+        let geometry = Geometry::from_superblock(raw, device_len).map_err(|_| MkfsError::TooSmall)?;
+        let last = fsmend_base::GroupNo(geometry.group_count - 1);
+        let len = geometry.group_blocks(last).count;
+        if len >= layout::own_blocks(&geometry, last) + LAST_GROUP_MIN {
+            return Ok(blocks);
+        }
+        blocks -= len;
+    }
+}
+
+fn set_inodes(raw: &mut RawSuperblock, blocks: u64, groups: u64, options: &Options) -> Result<(), MkfsError> {
+    let block_size = 1024u64 << raw.s_log_block_size.get();
+    let bytes = blocks * block_size;
+    let usual = if bytes < 3 << 20 {
+        8192
+    } else if bytes < SMALL {
+        4096
+    } else {
+        16384
+    };
+    let ratio = options.inode_ratio.unwrap_or(usual).max(1024);
+    let wanted = options.inodes.map_or(bytes / ratio, u64::from).max(16);
+    let unit = (block_size / u64::from(options.inode_size)).max(8);
+    let per_group = wanted.div_ceil(groups).next_multiple_of(unit);
+    let per_group = per_group.min(block_size * 8);
+    let is_too_many = per_group.checked_mul(groups).is_none_or(|all| all > u64::from(u32::MAX));
+    if is_too_many {
+        return Err(MkfsError::Option("more inodes than 32 bits can number"));
+    }
+    raw.s_inodes_per_group.set(per_group as u32);
+    Ok(())
+}
+
+/// Blocks of the journal; a file system that is too small for one gets none.
+fn journal_blocks(raw: &mut RawSuperblock, blocks: u64, options: &Options) -> Result<u32, MkfsError> {
+    if !has_journal(raw) {
+        return Ok(0);
+    }
+    let usual = match blocks {
+        0..2048 => 0,
+        2048..32768 => 1024,
+        32768..262_144 => 4096,
+        262_144..524_288 => 8192,
+        524_288..4_194_304 => 16384,
+        4_194_304..8_388_608 => 32768,
+        8_388_608..16_777_216 => 65536,
+        16_777_216..33_554_432 => 131_072,
+        _ => 262_144,
+    };
+    let count = options.journal_blocks.unwrap_or(usual);
+    if count == 0 {
+        raw.s_feature_compat.set(raw.s_feature_compat.get() & !compat::HAS_JOURNAL);
+    } else if count < 1024 || u64::from(count) > blocks / 2 {
+        return Err(MkfsError::Option("the journal has to have from 1024 blocks to half of all"));
+    }
+    Ok(count)
+}

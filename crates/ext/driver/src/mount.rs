@@ -1,0 +1,366 @@
+//! Mounting: from a device to a file system that can be worked with, the journal replayed, and everything refused that is not understood.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use fsmend_device::WritableDevice;
+use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::inode::special;
+use fsmend_ext_format::settle::Unsound;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_vfs::{Errno, InodeNo, Time};
+use zerocopy::FromBytes;
+
+use crate::alloc::Freed;
+use crate::journal::{Log, Piece};
+use crate::policy::{Ext3Policy, Layout, Policy};
+use crate::store::Store;
+use crate::volume::{Mode, Totals, Volume};
+
+/// Features that may be read and written here.
+const INCOMPAT_WRITABLE: u32 = incompat::FILETYPE
+    | incompat::RECOVER
+    | incompat::META_BG
+    | incompat::EXTENTS
+    | incompat::BIT64
+    | incompat::FLEX_BG
+    | incompat::CSUM_SEED
+    | incompat::LARGEDIR;
+/// Features with which a file system can at least be read here.
+const INCOMPAT_READABLE: u32 = INCOMPAT_WRITABLE | incompat::EA_INODE | incompat::INLINE_DATA | incompat::MMP;
+const RO_COMPAT_WRITABLE: u32 = ro_compat::SPARSE_SUPER
+    | ro_compat::LARGE_FILE
+    | ro_compat::HUGE_FILE
+    | ro_compat::GDT_CSUM
+    | ro_compat::DIR_NLINK
+    | ro_compat::EXTRA_ISIZE
+    | ro_compat::METADATA_CSUM
+    | ro_compat::VERITY
+    | ro_compat::ORPHAN_PRESENT;
+/// Bytes of metadata that stay in memory if nothing else is said.
+const CACHE_BYTES: usize = 256 << 20;
+/// `s_state`: unmounted properly.
+const STATE_CLEAN: u16 = 1;
+
+/// How a file system is to be mounted.
+pub struct MountOptions {
+    /// Nothing is written to the device; what the journal holds is replayed in memory.
+    pub read_only: bool,
+    /// Where blocks are wished for.
+    pub policy: Box<dyn Policy>,
+    /// How many bytes of unchanged metadata are kept in memory, more or less.
+    pub cache_bytes: usize,
+    /// The time.
+    pub now: Time,
+}
+
+impl MountOptions {
+    /// For reading and writing, at this time, with the `ext3` policy.
+    pub fn new(now: Time) -> Self {
+        MountOptions { read_only: false, policy: Box::new(Ext3Policy), cache_bytes: CACHE_BYTES, now }
+    }
+
+    /// For reading only.
+    pub fn read_only(now: Time) -> Self {
+        MountOptions { read_only: true, ..MountOptions::new(now) }
+    }
+
+    /// With another policy.
+    pub fn with_policy(self, policy: impl Policy + 'static) -> Self {
+        MountOptions { policy: Box::new(policy), ..self }
+    }
+}
+
+/// Why a file system cannot be mounted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MountError {
+    /// The device could not be read or written.
+    Io(String),
+    /// There is no superblock with which anything can be computed.
+    Superblock(Unsound),
+    /// Features that this driver does not know, by their names.
+    Features(Vec<String>),
+    /// Features with which the file system could be mounted for reading only, by their names.
+    ReadOnlyFeatures(Vec<String>),
+    /// The journal lies on another device.
+    ExternalJournal,
+    /// It is damaged, and how.
+    Corrupt(String),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MountError::Io(why) => write!(f, "{why}"),
+            MountError::Superblock(unsound) => write!(f, "the superblock is no good: {unsound}"),
+            MountError::Features(names) => write!(f, "unknown features: {}", names.join(", ")),
+            MountError::ReadOnlyFeatures(names) => {
+                write!(f, "can be mounted for reading only because of: {}", names.join(", "))
+            }
+            MountError::ExternalJournal => f.write_str("the journal lies on another device"),
+            MountError::Corrupt(what) => write!(f, "damaged: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for MountError {}
+
+/// Names of incompatible bits, one for each.
+fn incompat_names(bits: u32) -> Vec<String> {
+    names(bits, |bit| Features { incompat: bit, ..Features::default() })
+}
+
+fn ro_compat_names(bits: u32) -> Vec<String> {
+    names(bits, |bit| Features { ro_compat: bit, ..Features::default() })
+}
+
+fn names(bits: u32, features: impl Fn(u32) -> Features) -> Vec<String> {
+    let set = (0..32).map(|shift| 1u32 << shift).filter(|bit| bits & bit != 0);
+    set.map(|bit| {
+        let known = features(bit).names().first().map(|name| (*name).to_owned());
+        known.unwrap_or_else(|| format!("bit {bit:#x}"))
+    })
+    .collect()
+}
+
+/// An error for features that are not understood; whether the rest may be written, if it is to be.
+fn check_features(features: Features, read_only: bool) -> Result<(), MountError> {
+    let unknown = features.incompat & !INCOMPAT_READABLE;
+    if unknown != 0 {
+        return Err(MountError::Features(incompat_names(unknown)));
+    }
+    if read_only {
+        return Ok(());
+    }
+    let mut unwritable = incompat_names(features.incompat & !INCOMPAT_WRITABLE);
+    unwritable.extend(ro_compat_names(features.ro_compat & !RO_COMPAT_WRITABLE));
+    if unwritable.is_empty() { Ok(()) } else { Err(MountError::ReadOnlyFeatures(unwritable)) }
+}
+
+fn read_superblock(device: &dyn WritableDevice) -> Result<RawSuperblock, MountError> {
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).map_err(|error| MountError::Io(error.to_string()))?;
+    RawSuperblock::read_from_bytes(&bytes).map_err(|_| MountError::Corrupt("no superblock".into()))
+}
+
+/// Whether the checksum of a superblock is right, if it has to have one.
+fn has_right_sum(superblock: &RawSuperblock) -> bool {
+    !superblock.features().metadata_csum() || fsmend_ext_format::checksum::superblock(superblock).is_right()
+}
+
+impl Volume {
+    /// Reads the superblock, whose checksum is for others to judge; nothing is replayed or written yet.
+    pub fn open(
+        device: Arc<dyn WritableDevice>,
+        policy: Box<dyn Policy>,
+        cache_bytes: usize,
+        now: Time,
+    ) -> Result<Volume, MountError> {
+        let raw = read_superblock(&*device)?;
+        let geometry = Geometry::from_superblock(&raw, device.len()).map_err(MountError::Superblock)?;
+        let blocks_on_device = device.len() / u64::from(geometry.block_size);
+        if geometry.blocks_count > blocks_on_device {
+            return Err(MountError::Corrupt("the file system is larger than its device".into()));
+        }
+        let layout = Layout {
+            groups: geometry.group_count,
+            blocks_per_group: geometry.blocks_per_group,
+            first_data_block: geometry.first_data_block,
+            blocks_count: geometry.blocks_count,
+        };
+        let places = (0..geometry.desc_blocks()).map(|index| geometry.descriptor_copies(index, 1));
+        let desc_places = places.filter_map(|places| places.first().map(|place| place.0)).collect();
+        let store = Store::new(device, geometry.block_size, geometry.blocks_count, cache_bytes);
+        let room = geometry.inode_size.saturating_sub(128);
+        let known = size_of::<fsmend_ext_format::inode::RawInode>() as u32 - 128;
+        let want = u32::from(raw.s_want_extra_isize.get());
+        let want = if want < 4 || want > room || !want.is_multiple_of(4) { known.min(room) } else { want };
+        let seed = raw.s_hash_seed.map(|word| word.get());
+        Ok(Volume {
+            store,
+            layout,
+            policy,
+            log: None,
+            mode: Mode::ReadOnly,
+            totals: Totals::default(),
+            desc_places,
+            own: HashMap::new(),
+            touched: BTreeSet::new(),
+            freed: Freed::default(),
+            held: HashMap::new(),
+            hash_version: raw.s_def_hash_version,
+            hash_flags: raw.s_flags.get(),
+            hash_seed: seed,
+            extra_isize: want as u16,
+            overhead: 0,
+            generation: (now.seconds as u32) ^ now.nanoseconds ^ seed[0],
+            geometry,
+        })
+    }
+
+    fn why(&self, error: Errno) -> MountError {
+        match error {
+            Errno::Io => MountError::Io(self.store.trouble().unwrap_or("the device failed").to_owned()),
+            _ => {
+                MountError::Corrupt(self.store.trouble().map_or_else(|| error.to_string(), ToOwned::to_owned))
+            }
+        }
+    }
+
+    /// Mounts what lies on `device`.
+    pub fn mount(device: Arc<dyn WritableDevice>, options: MountOptions) -> Result<Volume, MountError> {
+        let MountOptions { read_only, policy, cache_bytes, now } = options;
+        let first = read_superblock(&*device)?;
+        check_features(first.features(), read_only)?;
+        let mut volume = Volume::open(Arc::clone(&device), policy, cache_bytes, now)?;
+        volume.prepare_journal(read_only, !has_right_sum(&first))?;
+        // The journal may have brought another superblock.
+        let raw = volume.superblock().map_err(|error| volume.why(error))?;
+        if !has_right_sum(&raw) {
+            return Err(MountError::Corrupt("the superblock has a wrong checksum".into()));
+        }
+        let geometry = Geometry::from_superblock(&raw, device.len()).map_err(MountError::Superblock)?;
+        if geometry.group_count != volume.geometry.group_count {
+            return Err(MountError::Corrupt("the journal changes the size of the file system".into()));
+        }
+        check_features(geometry.features, read_only)?;
+        volume.geometry = geometry;
+        volume.start(read_only, now).map_err(|error| volume.why(error))?;
+        Ok(volume)
+    }
+
+    /// A superblock of two sectors may have been cut in two by a crash (`is_torn`); then a good one is in the log.
+    fn prepare_journal(&mut self, read_only: bool, is_torn: bool) -> Result<(), MountError> {
+        let features = self.geometry.features;
+        let raw = self.superblock().map_err(|error| self.why(error))?;
+        let needs_recovery = features.has_incompat(incompat::RECOVER) || is_torn;
+        if !features.has_compat(compat::HAS_JOURNAL) {
+            return Ok(());
+        }
+        if raw.s_journal_inum.get() == 0 {
+            let matters = needs_recovery || !read_only;
+            return if matters { Err(MountError::ExternalJournal) } else { Ok(()) };
+        }
+        self.read_journal(InodeNo(raw.s_journal_inum.get()), needs_recovery, read_only)
+            .map_err(|error| self.why(error))
+    }
+
+    fn read_journal(&mut self, number: InodeNo, needs_recovery: bool, read_only: bool) -> Result<(), Errno> {
+        let inode = self.load(number)?;
+        if !inode.is_regular() || number.0 < special::JOURNAL {
+            return Err(self.store.corrupt(|| "the journal is no file".into()));
+        }
+        let block_size = self.geometry.block_size;
+        if inode.raw.size() / u64::from(block_size) > self.geometry.blocks_count {
+            return Err(self.store.corrupt(|| "the journal is larger than the file system".into()));
+        }
+        let extents = self.list_extents(&inode, 0, usize::MAX)?;
+        let size = u64::from(block_size);
+        let pieces: Vec<Piece> = extents
+            .iter()
+            .map(|extent| Piece {
+                logical: extent.offset / size,
+                physical: extent.at / size,
+                count: extent.len / size,
+            })
+            .collect();
+        let mut log = Log::open(&mut self.store, pieces, block_size)?;
+        // Without the flag, everything is home already, whatever the log says.
+        if needs_recovery {
+            let blocks = log.replay(&mut self.store)?;
+            self.store.drop_cache();
+            if read_only {
+                self.store.set_replayed(blocks.into_iter().collect());
+            } else {
+                self.store.write_blocks(blocks.iter().map(|(block, bytes)| (*block, bytes)))?;
+                self.store.sync()?;
+            }
+        }
+        if !read_only {
+            log.start(&mut self.store, self.geometry.features.has_incompat(incompat::BIT64))?;
+            self.log = Some(log);
+        }
+        self.store.drop_cache();
+        Ok(())
+    }
+
+    fn start(&mut self, read_only: bool, now: Time) -> Result<(), Errno> {
+        self.survey_groups()?;
+        self.overhead = self.count_overhead()?;
+        if read_only {
+            return Ok(());
+        }
+        self.mode = Mode::Writable;
+        let has_log = self.log.is_some();
+        self.operation(now, |volume| {
+            volume.change_superblock(|superblock| {
+                if has_log {
+                    let features = superblock.s_feature_incompat.get() | incompat::RECOVER;
+                    superblock.s_feature_incompat.set(features);
+                } else {
+                    superblock.s_state.set(superblock.s_state.get() & !STATE_CLEAN);
+                }
+                superblock.s_mtime.set(now.seconds as u32);
+                superblock.s_mtime_hi = (now.seconds >> 32) as u8;
+                superblock.s_mnt_count.set(superblock.s_mnt_count.get().saturating_add(1));
+            })
+        })?;
+        if has_log {
+            self.geometry.features.incompat |= incompat::RECOVER;
+        }
+        // Whoever finds the file system after a crash has to know that there is something to be replayed. The log has it first, in
+        // case the power fails while the superblock is being written.
+        self.commit(now)?;
+        self.flush_home()?;
+        self.clean_up_orphans(now)
+    }
+
+    /// Blocks that the format itself takes, the journal among them.
+    fn count_overhead(&mut self) -> Result<u64, Errno> {
+        let own: u64 = self.own.values().flatten().map(|range| range.end - range.start).sum();
+        let mut overhead = own + u64::from(self.geometry.first_data_block);
+        let journal = self.superblock()?.s_journal_inum.get();
+        if self.geometry.features.has_compat(compat::HAS_JOURNAL) && journal != 0 {
+            let inode = self.load(InodeNo(journal))?;
+            overhead += inode.raw.size() / u64::from(self.geometry.block_size);
+        }
+        Ok(overhead)
+    }
+
+    /// Leaves the file system clean.
+    pub fn unmount(&mut self, now: Time) -> Result<(), Errno> {
+        let result = match self.mode {
+            Mode::Gone => return Ok(()),
+            Mode::ReadOnly => Ok(()),
+            Mode::Failed => Err(Errno::Io),
+            Mode::Writable => self.leave_clean(now),
+        };
+        self.mode = Mode::Gone;
+        result
+    }
+
+    fn leave_clean(&mut self, now: Time) -> Result<(), Errno> {
+        let held: Vec<u32> = self.held.drain().map(|(inode, _)| inode).collect();
+        for number in held.into_iter().map(InodeNo) {
+            if self.load_any(number)?.links() == 0 {
+                self.finish_removal(number, now)?;
+            }
+        }
+        let had_log = self.log.is_some();
+        self.commit(now)?;
+        self.empty_log()?;
+        // Everything is at home now, and may say so; first in the log, in case the power fails while the superblock is being written.
+        self.change_superblock(|superblock| {
+            if had_log {
+                let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
+                superblock.s_feature_incompat.set(features);
+            }
+            superblock.s_state.set(superblock.s_state.get() | STATE_CLEAN);
+        })?;
+        self.commit(now)?;
+        self.flush_home()?;
+        self.close_log()
+    }
+}

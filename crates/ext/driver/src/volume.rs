@@ -1,0 +1,273 @@
+//! The state of a mounted file system, and the life of an operation on it: begin, change blocks in memory, and either all of it becomes
+//! part of the running transaction or none.
+
+use std::collections::{BTreeSet, HashMap};
+
+use fsmend_base::GroupNo;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_vfs::{Errno, InodeNo, Result, Time};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::alloc::Freed;
+use crate::journal::Log;
+use crate::policy::{Layout, Policy};
+use crate::store::Store;
+
+/// Changed blocks of a file system without a journal that may gather before they are written.
+const UNLOGGED_CHANGES_MAX: usize = 4096;
+
+/// What the file system will be for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// To be read.
+    ReadOnly,
+    /// To be changed.
+    Writable,
+    /// Unmounted: no more operations.
+    Gone,
+    /// A write failed or nothing could be committed: what is in memory is not what is on the device. To be read only.
+    Failed,
+}
+
+/// Sums over all groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Totals {
+    pub free_blocks: u64,
+    pub free_inodes: u64,
+}
+
+/// A mounted file system.
+pub(crate) struct Volume {
+    pub store: Store,
+    pub geometry: Geometry,
+    pub layout: Layout,
+    pub policy: Box<dyn Policy>,
+    pub log: Option<Log>,
+    pub mode: Mode,
+    pub totals: Totals,
+    /// Blocks that hold the primary descriptors, in order.
+    pub desc_places: Vec<u64>,
+    /// Where metadata of groups lies, by the group in whose blocks it does, counted from that group's first block.
+    pub own: HashMap<u32, Vec<std::ops::Range<u64>>>,
+    /// Groups whose bitmaps or descriptors the running transaction has changed, and not sealed yet.
+    pub touched: BTreeSet<u32>,
+    /// What the running transaction has freed, and so may not be taken before it is in the log.
+    pub freed: Freed,
+    /// Who is held, and how often.
+    pub held: HashMap<u32, u64>,
+    /// Hash version for new indexes, signs of characters settled, and the seed of hashes.
+    pub hash_version: u8,
+    pub hash_flags: u32,
+    pub hash_seed: [u32; 4],
+    /// `s_want_extra_isize`, for new inodes.
+    pub extra_isize: u16,
+    /// Blocks that the format takes, for `statfs`.
+    pub overhead: u64,
+    /// Counts up, for the generations of new inodes.
+    pub generation: u32,
+}
+
+/// What has to be taken back when an operation fails, besides blocks.
+/// (`touched` is not among it: to seal a group that has not changed changes nothing.)
+struct Before {
+    totals: Totals,
+    generation: u32,
+}
+
+impl Volume {
+    /// Where the superblock stands: its block, and the byte in that block.
+    pub fn superblock_place(&self) -> (u64, usize) {
+        let size = u64::from(self.geometry.block_size);
+        (SUPERBLOCK_OFFSET / size, (SUPERBLOCK_OFFSET % size) as usize)
+    }
+
+    /// The superblock as it is in memory.
+    pub fn superblock(&mut self) -> Result<RawSuperblock> {
+        let (block, at) = self.superblock_place();
+        let bytes = self.store.get(block)?;
+        let part = bytes.get(at..at + SUPERBLOCK_SIZE).ok_or(Errno::Corrupt)?;
+        RawSuperblock::read_from_bytes(part).map_err(|_| Errno::Corrupt)
+    }
+
+    /// Changes the superblock and seals it.
+    pub fn change_superblock(&mut self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
+        let (block, at) = self.superblock_place();
+        let mut superblock = self.superblock()?;
+        change(&mut superblock);
+        if self.geometry.features.metadata_csum() {
+            fsmend_ext_format::checksum::seal_superblock(&mut superblock);
+        }
+        let bytes = self.store.change(block)?;
+        let place = bytes.get_mut(at..at + SUPERBLOCK_SIZE).ok_or(Errno::Corrupt)?;
+        place.copy_from_slice(superblock.as_bytes());
+        Ok(())
+    }
+
+    /// An error if the file system may not be changed.
+    pub fn check_writable(&self) -> Result<()> {
+        match self.mode {
+            Mode::Writable => Ok(()),
+            Mode::ReadOnly => Err(Errno::ReadOnly),
+            Mode::Gone => Err(Errno::NotMounted),
+            Mode::Failed => Err(Errno::Io),
+        }
+    }
+
+    /// An error if the file system is not there any more.
+    pub fn check_mounted(&self) -> Result<()> {
+        if self.mode == Mode::Gone { Err(Errno::NotMounted) } else { Ok(()) }
+    }
+
+    /// Runs an operation: what it changes becomes part of the running transaction if it succeeds, and is taken back if it fails. When there is no room only
+    /// because what was freed is not in the log yet, that is done, and the operation begins anew.
+    pub fn operation<T>(&mut self, now: Time, mut body: impl FnMut(&mut Volume) -> Result<T>) -> Result<T> {
+        self.check_writable()?;
+        self.make_room(now)?;
+        let mut result = self.attempt(&mut body);
+        if matches!(result, Err(Errno::NoSpace)) && !self.freed.is_empty() {
+            self.commit(now)?;
+            result = self.attempt(&mut body);
+        }
+        result
+    }
+
+    fn attempt<T>(&mut self, body: &mut impl FnMut(&mut Volume) -> Result<T>) -> Result<T> {
+        let before = Before { totals: self.totals, generation: self.generation };
+        self.store.begin();
+        self.freed.begin();
+        let result = body(self);
+        if result.is_ok() {
+            self.store.finish();
+            self.freed.finish();
+        } else {
+            self.store.take_back();
+            self.freed.take_back();
+            (self.totals, self.generation) = (before.totals, before.generation);
+        }
+        result
+    }
+
+    /// Changed blocks from which on the running transaction is committed.
+    pub fn changes_max(&self) -> usize {
+        self.log.as_ref().map_or(UNLOGGED_CHANGES_MAX, |log| (log.capacity() / 4) as usize)
+    }
+
+    /// Whether an operation that comes in steps should end this one.
+    pub fn is_step_full(&self) -> bool {
+        self.store.changed_count() + self.store.forgotten_count() / 64 >= self.changes_max()
+    }
+
+    fn make_room(&mut self, now: Time) -> Result<()> {
+        if self.is_step_full() { self.commit(now) } else { Ok(()) }
+    }
+
+    /// Whether the running transaction holds anything.
+    pub fn has_changes(&self) -> bool {
+        self.store.changed_count() > 0 || self.store.forgotten_count() > 0 || !self.freed.is_empty()
+    }
+
+    /// Ends the running transaction. With a journal it is durable then; without, it is on its way.
+    pub fn commit(&mut self, now: Time) -> Result<()> {
+        if !self.has_changes() {
+            return Ok(());
+        }
+        let result = self.seal(now).and_then(|()| self.write_transaction(now));
+        match result {
+            Ok(()) => self.freed.clear(),
+            // What is in memory cannot become true any more.
+            Err(_) => self.mode = Mode::Failed,
+        }
+        result
+    }
+
+    fn write_transaction(&mut self, now: Time) -> Result<()> {
+        let Some(mut log) = self.log.take() else { return self.store.write_changed() };
+        let result = self.write_to_log(&mut log, now);
+        self.log = Some(log);
+        result
+    }
+
+    fn write_to_log(&mut self, log: &mut Log, now: Time) -> Result<()> {
+        let changed = self.store.changed_blocks();
+        let mut revoked = self.store.forgotten_blocks();
+        revoked.retain(|block| log.has_logged(*block));
+        if log.blocks_needed(changed.len(), revoked.len()) > log.room() as usize {
+            self.checkpoint(log)?;
+            // Nothing is in the log any more that would have to be revoked.
+            revoked.clear();
+        }
+        log.write(&mut self.store, &changed, &revoked, now)?;
+        self.store.committed(changed);
+        if log.room() < log.capacity() / 2 {
+            self.checkpoint(log)?;
+        }
+        Ok(())
+    }
+
+    /// Empties the log: what is in it is written home.
+    fn checkpoint(&mut self, log: &mut Log) -> Result<()> {
+        if self.store.waiting_count() > 0 {
+            self.store.write_home()?;
+            self.store.sync()?;
+        }
+        log.emptied(&mut self.store)
+    }
+
+    /// Puts right checksums and sums into what the running transaction has changed.
+    fn seal(&mut self, now: Time) -> Result<()> {
+        for group in std::mem::take(&mut self.touched) {
+            self.seal_group(GroupNo(group))?;
+        }
+        let (totals, seconds) = (self.totals, now.seconds);
+        self.change_superblock(|superblock| {
+            superblock.s_free_blocks_count_lo.set(totals.free_blocks as u32);
+            superblock.s_free_blocks_count_hi.set((totals.free_blocks >> 32) as u32);
+            superblock.s_free_inodes_count.set(totals.free_inodes as u32);
+            superblock.s_wtime.set(seconds as u32);
+            superblock.s_wtime_hi = (seconds >> 32) as u8;
+        })
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&mut self, now: Time) -> Result<()> {
+        let has_changes = self.has_changes();
+        self.commit(now)?;
+        if self.log.is_none() || !has_changes {
+            let is_needed = has_changes || self.store.has_data_to_sync() || self.log.is_none();
+            return if is_needed {
+                self.store.sync().inspect_err(|_| self.mode = Mode::Failed)
+            } else {
+                Ok(())
+            };
+        }
+        Ok(())
+    }
+
+    /// What is committed is at home, and durable there.
+    pub fn flush_home(&mut self) -> Result<()> {
+        self.store.write_home()?;
+        self.store.sync()
+    }
+
+    /// Empties the log.
+    pub fn empty_log(&mut self) -> Result<()> {
+        let Some(mut log) = self.log.take() else { return self.flush_home() };
+        let result = self.checkpoint(&mut log);
+        self.log = Some(log);
+        result
+    }
+
+    /// Leaves the log with nothing to be replayed; all of it has to be at home.
+    pub fn close_log(&mut self) -> Result<()> {
+        match self.log.take() {
+            Some(mut log) => log.close(&mut self.store),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether somebody holds an inode.
+    pub fn is_held(&self, inode: InodeNo) -> bool {
+        self.held.contains_key(&inode.0)
+    }
+}

@@ -1,0 +1,92 @@
+//! What a workload works on: a file system, a clock, and where the luck comes from.
+
+use std::time::Duration;
+
+use fsmend_base::{InodeNo, SeededRandom};
+use fsmend_vfs::{Errno, FileSystem, Permissions, Result, Time};
+
+/// Tells how much time has passed: that of a simulated disk, or the real one.
+pub type Clock<'c> = dyn Fn() -> Duration + 'c;
+
+/// A file system to work on. All times that files are given come from `time`, which moves by a second with each operation.
+pub struct Bench<'f> {
+    /// The file system.
+    pub fs: &'f mut dyn FileSystem,
+    /// Where decisions come from.
+    pub random: SeededRandom,
+    time: Time,
+    buffer: Vec<u8>,
+}
+
+/// Bytes written at a time.
+pub(crate) const PIECE: usize = 1 << 20;
+
+impl<'f> Bench<'f> {
+    /// Works on `fs`; the same seed makes the same decisions.
+    pub fn new(fs: &'f mut dyn FileSystem, seed: u64) -> Self {
+        let mut content = SeededRandom::new(seed ^ 0x5EED);
+        let buffer = (0..PIECE / 8).flat_map(|_| content.next_u64().to_le_bytes()).collect();
+        Bench { fs, random: SeededRandom::new(seed), time: Time::at(1_000_000_000), buffer }
+    }
+
+    /// A moment later than all before.
+    pub fn tick(&mut self) -> Time {
+        self.time.seconds += 1;
+        self.time
+    }
+
+    /// A number from `range`, both ends included, each as likely as the others.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.random.next_u64() % (high.saturating_sub(low) + 1)
+    }
+
+    /// Makes a folder.
+    pub fn make_folder(&mut self, parent: InodeNo, name: &str) -> Result<InodeNo> {
+        let now = self.tick();
+        self.fs.mkdir(parent, name.as_bytes(), OWNER_OF_FOLDERS, now).map(|made| made.inode)
+    }
+
+    /// Makes an empty file.
+    pub fn make_file(&mut self, parent: InodeNo, name: &str) -> Result<InodeNo> {
+        let now = self.tick();
+        self.fs.create(parent, name.as_bytes(), OWNER_OF_FILES, now).map(|made| made.inode)
+    }
+
+    /// Writes `len` bytes from `offset` on. Returns how many were written: fewer when there is no more room.
+    pub fn write(&mut self, inode: InodeNo, offset: u64, len: u64) -> Result<u64> {
+        let now = self.tick();
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(PIECE as u64) as usize;
+            match self.fs.write(inode, offset + done, &self.buffer[..piece], now) {
+                Ok(0) | Err(Errno::NoSpace) => break,
+                Ok(written) => done += written as u64,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads `len` bytes from `offset` on, in pieces of at most `piece` bytes; returns how many there were.
+    pub fn read(&mut self, inode: InodeNo, offset: u64, len: u64, piece: usize) -> Result<u64> {
+        let mut buf = vec![0; piece.clamp(1, PIECE)];
+        let mut done = 0;
+        while done < len {
+            let want = (len - done).min(buf.len() as u64) as usize;
+            match self.fs.read(inode, offset + done, &mut buf[..want])? {
+                0 => break,
+                count => done += count as u64,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&mut self) -> Result<()> {
+        let now = self.tick();
+        self.fs.sync(now)
+    }
+}
+
+const OWNER_OF_FILES: Permissions = Permissions { mode: 0o644, uid: 0, gid: 0 };
+const OWNER_OF_FOLDERS: Permissions = Permissions { mode: 0o755, uid: 0, gid: 0 };

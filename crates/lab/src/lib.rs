@@ -1,0 +1,19 @@
+//! Workloads that fill a file system, age it and measure it, the same every time: they draw from a seed, and they ask nobody but the file
+//! system ([`fsmend_vfs::FileSystem`]) and a clock that the caller passes in.
+//!
+//! - [`aging`]: filling and aging as in the paper on ffsck (§3.2): one folder per block group, files of 1 to 512 blocks, made,
+//!   lengthened, cut and deleted.
+//! - [`reading`]: sequential, random and strided reads and writes of large files (§5.3).
+//! - [`postmark`]: small-file transactions with the paper's settings.
+//! - [`personality`]: a file server, a web proxy and a mail server, after Filebench.
+
+pub mod aging;
+mod bench;
+mod files;
+pub mod personality;
+pub mod postmark;
+pub mod reading;
+#[cfg(test)]
+mod testing;
+
+pub use bench::{Bench, Clock};

@@ -1,0 +1,202 @@
+//! Transactions on many files, as PostMark makes them (Katcher, "PostMark: a new file system benchmark").
+//!
+//! Files are spread over folders; then each transaction reads a whole file or appends to one, and makes a file or deletes one.
+
+use std::time::Duration;
+
+use fsmend_base::InodeNo;
+use fsmend_vfs::{Errno, Result};
+
+use crate::files::{File, Files};
+use crate::{Bench, Clock};
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PostmarkOptions {
+    /// Files at first.
+    pub files: u32,
+    /// Folders that they are spread over.
+    pub folders: u32,
+    /// Bytes of a file, from and to; appended are so many at most.
+    pub len: (u64, u64),
+    /// Transactions.
+    pub transactions: u32,
+    /// Of ten transactions so many read, the others append.
+    pub reads_of_ten: u64,
+    /// Of ten transactions so many make a file, the others delete one.
+    pub makes_of_ten: u64,
+    /// Bytes read or written at a time.
+    pub piece: usize,
+}
+
+impl Default for PostmarkOptions {
+    /// The settings of the paper on ffsck (§5.3): 5000 files of 4 KB to 4 MB in 50 folders, half reads, half made.
+    fn default() -> Self {
+        PostmarkOptions {
+            files: 5000,
+            folders: 50,
+            len: (4 << 10, 4 << 20),
+            transactions: 20_000,
+            reads_of_ten: 5,
+            makes_of_ten: 5,
+            piece: 4096,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PostmarkReport {
+    /// Files made, also those at first.
+    pub made: u64,
+    /// Files deleted, without those at the end.
+    pub deleted: u64,
+    /// Files read.
+    pub read: u64,
+    /// Files appended to.
+    pub appended: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// The clock's time for making the first files.
+    pub making: Duration,
+    /// For the transactions.
+    pub transacting: Duration,
+    /// For deleting what was left.
+    pub deleting: Duration,
+}
+
+/// Runs it. What it has made is gone afterwards, but for the folders.
+pub fn run(bench: &mut Bench<'_>, clock: &Clock<'_>, options: &PostmarkOptions) -> Result<PostmarkReport> {
+    let mut run = Run { bench, options, files: Files::default(), report: PostmarkReport::default() };
+    let root = run.bench.fs.root();
+    let folders: Vec<InodeNo> = (0..options.folders.max(1))
+        .map(|number| run.bench.make_folder(root, &format!("s{number}")))
+        .collect::<Result<_>>()?;
+    let start = clock();
+    for number in 0..options.files {
+        run.make(folders[number as usize % folders.len()])?;
+    }
+    run.bench.sync()?;
+    let made = clock();
+    for _ in 0..options.transactions {
+        if run.bench.between(1, 10) <= options.reads_of_ten {
+            run.read()?
+        } else {
+            run.append()?
+        }
+        if run.bench.between(1, 10) <= options.makes_of_ten {
+            let folder = run.bench.between(0, folders.len() as u64 - 1) as usize;
+            run.make(folders[folder])?;
+        } else {
+            run.delete()?;
+        }
+    }
+    run.bench.sync()?;
+    let transacted = clock();
+    let deleted = run.report.deleted;
+    while run.files.len() > 0 {
+        run.delete()?;
+    }
+    run.bench.sync()?;
+    run.report.deleted = deleted;
+    run.report.making = made.saturating_sub(start);
+    run.report.transacting = transacted.saturating_sub(made);
+    run.report.deleting = clock().saturating_sub(transacted);
+    Ok(run.report)
+}
+
+struct Run<'b, 'f> {
+    bench: &'b mut Bench<'f>,
+    options: &'b PostmarkOptions,
+    files: Files,
+    report: PostmarkReport,
+}
+
+impl Run<'_, '_> {
+    fn make(&mut self, folder: InodeNo) -> Result<()> {
+        let name = self.files.new_name();
+        let inode = match self.bench.make_file(folder, &name) {
+            Ok(inode) => inode,
+            Err(Errno::NoSpace) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let wanted = self.bench.between(self.options.len.0, self.options.len.1);
+        let len = self.bench.write(inode, 0, wanted)?;
+        self.files.push(File { name, folder, inode, len });
+        self.report.made += 1;
+        self.report.bytes_written += len;
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Result<()> {
+        let Some(at) = self.files.any(&mut self.bench.random) else { return Ok(()) };
+        if let Some(file) = self.files.take(at) {
+            let now = self.bench.tick();
+            self.bench.fs.unlink(file.folder, file.name.as_bytes(), now)?;
+            self.report.deleted += 1;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let Some(at) = self.files.any(&mut self.bench.random) else { return Ok(()) };
+        if let Some(file) = self.files.get(at) {
+            let (inode, len) = (file.inode, file.len);
+            self.report.bytes_read += self.bench.read(inode, 0, len, self.options.piece)?;
+            self.report.read += 1;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self) -> Result<()> {
+        let Some(at) = self.files.any(&mut self.bench.random) else { return Ok(()) };
+        let wanted = self.bench.between(1, self.options.len.1);
+        if let Some(file) = self.files.get_mut(at) {
+            let room = self.options.len.1.saturating_sub(file.len);
+            let written = self.bench.write(file.inode, file.len, wanted.min(room))?;
+            file.len += written;
+            self.report.bytes_written += written;
+            self.report.appended += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::testing::Fake;
+
+    #[test]
+    fn transactions_are_mixed_as_asked_and_nothing_stays() {
+        let mut fake = Fake::new(1_000_000);
+        let mut bench = Bench::new(&mut fake, 4);
+        let options = PostmarkOptions { files: 300, transactions: 2000, ..Default::default() };
+        let report = run(&mut bench, &|| Duration::ZERO, &options).unwrap();
+        assert_eq!(report.read + report.appended, 2000);
+        assert_eq!(report.made - 300 + report.deleted, 2000);
+        assert!((900..1100).contains(&report.read), "{report:?}");
+        assert!(report.bytes_written > 300 << 20);
+        let space = bench.fs.statfs().unwrap();
+        assert_eq!(space.blocks, space.blocks_free);
+    }
+
+    #[test]
+    fn only_what_is_asked_for() {
+        let mut fake = Fake::new(1_000_000);
+        let mut bench = Bench::new(&mut fake, 4);
+        let options = PostmarkOptions {
+            files: 10,
+            transactions: 50,
+            reads_of_ten: 10,
+            makes_of_ten: 10,
+            ..Default::default()
+        };
+        let report = run(&mut bench, &|| Duration::ZERO, &options).unwrap();
+        assert_eq!((report.read, report.appended, report.made, report.deleted), (50, 0, 60, 0));
+    }
+}

@@ -1,0 +1,656 @@
+//! What the kernel asks for, request by request.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, SystemTime};
+
+use fsmend_base::InodeNo;
+use fsmend_vfs::{
+    Allocation, AttributeWrite, Attributes, FileSystem, FileSystemSpace, NewFile, NewKind, Permissions,
+    SetAttributes, Time, Visit,
+};
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+
+use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
+use crate::{Event, Served, Shared};
+
+/// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
+/// it may have missed all the same.
+const BELIEVE: Duration = Duration::from_secs(60);
+
+/// Most bytes of one request to write; more than the kernel puts into one today.
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+
+/// Directory entries that are looked at together.
+const ENTRIES_AT_ONCE: usize = 256;
+
+/// Extents that are looked at together when data or a hole is sought.
+const EXTENTS_AT_ONCE: usize = 64;
+
+// setxattr(2), fallocate(2) and lseek(2), whose numbers reach us as they are.
+const XATTR_CREATE: i32 = 1;
+const XATTR_REPLACE: i32 = 2;
+const FALLOC_FL_KEEP_SIZE: i32 = 1;
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// The file system, and whether there is something to make durable.
+pub(crate) struct State {
+    file_system: Served,
+    changed: bool,
+}
+
+impl State {
+    pub fn new(file_system: Served) -> Self {
+        State { file_system, changed: false }
+    }
+
+    /// Makes durable what has changed, if something has.
+    pub fn commit(&mut self, now: Time) -> fsmend_vfs::Result<()> {
+        if std::mem::take(&mut self.changed) { self.file_system.sync(now) } else { Ok(()) }
+    }
+
+    /// Leaves the file system clean; it answers no more requests.
+    pub fn end(&mut self, now: Time) -> fsmend_vfs::Result<()> {
+        self.file_system.unmount(now)
+    }
+
+    /// What went wrong first.
+    pub fn trouble(&self) -> Option<String> {
+        self.file_system.trouble().map(str::to_owned)
+    }
+}
+
+type Answer<T> = Result<T, Errno>;
+
+/// Answers requests.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    events: Sender<Event>,
+    root: InodeNo,
+    block_size: u32,
+}
+
+impl Server {
+    /// `events` is told when the last request has been answered.
+    pub fn new(shared: Arc<Shared>, events: Sender<Event>) -> Self {
+        let (root, block_size) = match shared.state.lock() {
+            Ok(mut state) => {
+                let space = state.file_system.statfs().unwrap_or_default();
+                (state.file_system.root(), space.block_size)
+            }
+            Err(_) => (InodeNo(0), 0),
+        };
+        Server { shared, events, root, block_size: block_size.max(512) }
+    }
+
+    /// Looks at the file system.
+    fn look<T>(&self, look: impl FnOnce(&mut dyn FileSystem) -> fsmend_vfs::Result<T>) -> Answer<T> {
+        let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
+        look(&mut *state.file_system).map_err(errno)
+    }
+
+    /// Changes the file system.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
+    ) -> Answer<T> {
+        let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
+        state.changed = true;
+        change(&mut *state.file_system, (self.shared.clock)()).map_err(errno)
+    }
+
+    /// The inode that the kernel means. It calls the root 1, whatever that is called on the disk.
+    fn inode(&self, node: INodeNo) -> Answer<InodeNo> {
+        match node.0 {
+            1 => Ok(self.root),
+            number => u32::try_from(number).map(InodeNo).map_err(|_| Errno::ENOENT),
+        }
+    }
+
+    /// What the kernel calls an inode.
+    fn attr(&self, of: &Attributes) -> FileAttr {
+        let node = if of.inode == self.root { 1 } else { u64::from(of.inode.0) };
+        file_attr(of, INodeNo(node), self.block_size)
+    }
+
+    /// Sends an entry that the kernel may keep; it is held already. (Should the answer not reach the kernel because the one who asked is gone, the
+    /// inode stays held until the end; that costs nothing but memory, and a file without names its room until then.)
+    fn entry(&self, answer: Answer<Attributes>, reply: ReplyEntry) {
+        match answer {
+            Ok(of) => reply.entry(&BELIEVE, &self.attr(&of), Generation(u64::from(of.generation))),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn make(
+        &self,
+        who: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        kind: NewKind<'_>,
+        mode: u32,
+    ) -> Answer<Attributes> {
+        let parent = self.inode(parent)?;
+        let of = Permissions { mode: (mode & 0o7777) as u16, uid: who.uid(), gid: who.gid() };
+        self.change(|fs, now| {
+            let made = fs.make(parent, name.as_bytes(), &NewFile { kind, of }, now)?;
+            fs.hold(made.inode)?;
+            Ok(made)
+        })
+    }
+
+    fn hold(&self, node: INodeNo) -> Answer<()> {
+        let inode = self.inode(node)?;
+        self.look(|fs| fs.hold(inode))
+    }
+
+    fn let_go(&self, node: INodeNo, count: u64) -> Answer<()> {
+        let inode = self.inode(node)?;
+        // Whether the last one goes, and with it the file, only the file system knows.
+        self.change(|fs, now| fs.release(inode, count, now))
+    }
+
+    fn open_file(&self, node: INodeNo, reply: ReplyOpen) {
+        match self.hold(node) {
+            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(error),
+        }
+    }
+}
+
+fn empty(answer: Answer<()>, reply: ReplyEmpty) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+/// An attribute or a list of them: how long it is, or itself.
+fn sized(answer: Answer<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match answer {
+        Err(error) => reply.error(error),
+        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}
+
+impl Filesystem for Server {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        // What the kernel does not know it goes without.
+        let _ = config.set_max_write(WRITE_BYTES_MAX);
+        let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        // Nobody may be left who wants to know.
+        let _ = self.events.send(Event::Gone);
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let found = self.inode(parent).and_then(|parent| {
+            self.look(|fs| {
+                let found = fs.lookup(parent, name.as_bytes())?;
+                fs.hold(found.inode)?;
+                Ok(found)
+            })
+        });
+        match found {
+            Err(error) if error.code() == Errno::ENOENT.code() => {
+                reply.entry(&BELIEVE, &nobody(), Generation(0));
+            }
+            found => self.entry(found, reply),
+        }
+    }
+
+    fn forget(&self, _: &Request, node: INodeNo, count: u64) {
+        // There is no answer to it. What goes wrong with the file is noted as trouble.
+        let _ = self.let_go(node, count);
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.inode(node).and_then(|inode| self.look(|fs| fs.getattr(inode))) {
+            Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changes = SetAttributes {
+            mode: mode.map(|mode| (mode & 0o7777) as u16),
+            uid,
+            gid,
+            size,
+            atime: atime.map(set_time),
+            mtime: mtime.map(set_time),
+            crtime: None,
+        };
+        let changed =
+            self.inode(node).and_then(|inode| self.change(|fs, now| fs.setattr(inode, &changes, now)));
+        match changed {
+            Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        match self.inode(node).and_then(|inode| self.look(|fs| fs.readlink(inode))) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn mknod(
+        &self,
+        who: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let made = match new_kind(mode, rdev) {
+            Some(kind) => self.make(who, parent, name, kind, mode),
+            None => Err(Errno::EINVAL),
+        };
+        self.entry(made, reply);
+    }
+
+    fn mkdir(&self, who: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
+        self.entry(self.make(who, parent, name, NewKind::Directory, mode), reply);
+    }
+
+    fn symlink(&self, who: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = NewKind::Symlink(target.as_os_str().as_bytes());
+        self.entry(self.make(who, parent, name, target, 0o777), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let gone = self
+            .inode(parent)
+            .and_then(|parent| self.change(|fs, now| fs.unlink(parent, name.as_bytes(), now)));
+        empty(gone, reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let gone = self
+            .inode(parent)
+            .and_then(|parent| self.change(|fs, now| fs.rmdir(parent, name.as_bytes(), now)));
+        empty(gone, reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let renamed = || {
+            let how = if flags.is_empty() {
+                fsmend_vfs::RenameFlags::Replace
+            } else if flags == RenameFlags::RENAME_NOREPLACE {
+                fsmend_vfs::RenameFlags::NoReplace
+            } else if flags == RenameFlags::RENAME_EXCHANGE {
+                fsmend_vfs::RenameFlags::Exchange
+            } else {
+                return Err(Errno::EINVAL);
+            };
+            let (from, to) = (self.inode(parent)?, self.inode(new_parent)?);
+            self.change(|fs, now| fs.rename(from, name.as_bytes(), to, new_name.as_bytes(), how, now))
+        };
+        empty(renamed(), reply);
+    }
+
+    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let linked = || {
+            let (inode, parent) = (self.inode(node)?, self.inode(parent)?);
+            self.change(|fs, now| {
+                let linked = fs.link(inode, parent, name.as_bytes(), now)?;
+                fs.hold(inode)?;
+                Ok(linked)
+            })
+        };
+        self.entry(linked(), reply);
+    }
+
+    fn open(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.open_file(node, reply);
+    }
+
+    fn create(
+        &self,
+        who: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let made = self.make(who, parent, name, NewKind::Regular, mode).and_then(|of| {
+            self.look(|fs| fs.hold(of.inode))?;
+            Ok(of)
+        });
+        match made {
+            Ok(of) => {
+                let generation = Generation(u64::from(of.generation));
+                let flags = FopenFlags::FOPEN_KEEP_CACHE;
+                reply.created(&BELIEVE, &self.attr(&of), generation, FileHandle(0), flags);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut bytes = vec![0; size as usize];
+        match self.inode(node).and_then(|inode| self.look(|fs| fs.read(inode, offset, &mut bytes))) {
+            Ok(read) => reply.data(bytes.get(..read).unwrap_or_default()),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        bytes: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.inode(node).and_then(|inode| self.change(|fs, now| fs.write(inode, offset, bytes, now))) {
+            // As many as came in one request, which are few.
+            Ok(written) => reply.written(written as u32),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        // Nothing is to be done when somebody closes a file; the kernel will not ask again.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.let_go(node, 1), reply);
+    }
+
+    fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let durable =
+            self.inode(node).and_then(|inode| self.change(|fs, now| fs.fsync(inode, data_only, now)));
+        empty(durable, reply);
+    }
+
+    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.open_file(node, reply);
+    }
+
+    fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        match self.inode(node).and_then(|inode| self.look(|fs| entries(fs, inode, offset))) {
+            Ok(entries) => {
+                for entry in entries {
+                    let name = OsStr::from_bytes(&entry.name);
+                    if reply.add(INodeNo(entry.number), entry.cookie, file_type(entry.kind), name) {
+                        break;
+                    }
+                }
+                reply.ok();
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, node: INodeNo, _: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        empty(self.let_go(node, 1), reply);
+    }
+
+    fn fsyncdir(&self, who: &Request, node: INodeNo, file: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        self.fsync(who, node, file, data_only, reply);
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.look(|fs| fs.statfs()) {
+            Ok(space) => {
+                let FileSystemSpace { block_size, blocks, blocks_free, blocks_available, .. } = space;
+                let (inodes, inodes_free, name_len) = (space.inodes, space.inodes_free, space.name_len_max);
+                reply.statfs(
+                    blocks,
+                    blocks_free,
+                    blocks_available,
+                    inodes,
+                    inodes_free,
+                    block_size,
+                    name_len,
+                    block_size,
+                );
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let set = || {
+            let name = name.as_bytes();
+            if name.starts_with(b"system.") {
+                // Nobody would obey an access control list that is set here.
+                return Err(Errno::EOPNOTSUPP);
+            }
+            let how = match flags {
+                0 => AttributeWrite::Any,
+                XATTR_CREATE => AttributeWrite::Create,
+                XATTR_REPLACE => AttributeWrite::Replace,
+                _ => return Err(Errno::EINVAL),
+            };
+            let inode = self.inode(node)?;
+            self.change(|fs, now| fs.setxattr(inode, name, value, how, now))
+        };
+        empty(set(), reply);
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let value = self.inode(node).and_then(|inode| self.look(|fs| fs.getxattr(inode, name.as_bytes())));
+        sized(value, size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.inode(node).and_then(|inode| self.look(|fs| fs.listxattr(inode)));
+        let list = names.map(|names| {
+            names.into_iter().flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
+        });
+        sized(list, size, reply);
+    }
+
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let removed = self
+            .inode(node)
+            .and_then(|inode| self.change(|fs, now| fs.removexattr(inode, name.as_bytes(), now)));
+        empty(removed, reply);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let allocated = || {
+            let how = match mode {
+                0 => Allocation::Unwritten,
+                FALLOC_FL_KEEP_SIZE => Allocation::UnwrittenKeepSize,
+                _ => return Err(Errno::EOPNOTSUPP),
+            };
+            let inode = self.inode(node)?;
+            self.change(|fs, now| fs.allocate(inode, offset, length, how, now))
+        };
+        empty(allocated(), reply);
+    }
+
+    fn lseek(&self, _: &Request, node: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let found = || {
+            let inode = self.inode(node)?;
+            let from = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+            let found = match whence {
+                SEEK_DATA => self.look(|fs| next_data(fs, inode, from))?,
+                SEEK_HOLE => self.look(|fs| next_hole(fs, inode, from))?,
+                _ => return Err(Errno::EINVAL),
+            };
+            found.and_then(|found| i64::try_from(found).ok()).ok_or(Errno::ENXIO)
+        };
+        match found() {
+            Ok(found) => reply.offset(found),
+            Err(error) => reply.error(error),
+        }
+    }
+}
+
+/// An entry of a directory, to keep.
+struct Entry {
+    number: u64,
+    kind: fsmend_vfs::FileKind,
+    name: Vec<u8>,
+    cookie: u64,
+}
+
+/// Some entries from `cookie` on.
+fn entries(fs: &mut dyn FileSystem, directory: InodeNo, cookie: u64) -> fsmend_vfs::Result<Vec<Entry>> {
+    let mut seen = Vec::new();
+    fs.readdir(directory, cookie, &mut |entry| {
+        if seen.len() == ENTRIES_AT_ONCE {
+            return Visit::Full;
+        }
+        seen.push((entry.inode, entry.kind, entry.name.to_vec(), entry.cookie));
+        Visit::More
+    })?;
+    let kept = seen.into_iter().map(|(inode, kind, name, cookie)| {
+        let kind = match kind {
+            Some(kind) => kind,
+            // Directories of old file systems do not say it.
+            None => fs.getattr(inode)?.kind,
+        };
+        Ok(Entry { number: u64::from(inode.0), kind, name, cookie })
+    });
+    kept.collect()
+}
+
+/// The first byte of data at `from` or behind; `None` if there is none. What was never written counts as a hole.
+fn next_data(fs: &mut dyn FileSystem, inode: InodeNo, from: u64) -> fsmend_vfs::Result<Option<u64>> {
+    let size = fs.getattr(inode)?.size;
+    let mut at = from;
+    while at < size {
+        let Some(extents) = extents(fs, inode, at)? else { return Ok(Some(at)) };
+        let data = extents.iter().find(|extent| !extent.unwritten);
+        if let Some(data) = data {
+            let found = data.offset.max(at);
+            return Ok(Some(found).filter(|found| *found < size));
+        }
+        match extents.last() {
+            Some(last) => at = last.offset.saturating_add(last.len),
+            None => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// The first byte at `from` or behind in a hole, of which one begins at the end of the file; `None` behind that.
+fn next_hole(fs: &mut dyn FileSystem, inode: InodeNo, from: u64) -> fsmend_vfs::Result<Option<u64>> {
+    let size = fs.getattr(inode)?.size;
+    if from >= size {
+        return Ok(None);
+    }
+    let mut at = from;
+    while at < size {
+        let Some(extents) = extents(fs, inode, at)? else { return Ok(Some(size)) };
+        if extents.is_empty() {
+            break;
+        }
+        for extent in extents {
+            if extent.unwritten || extent.offset > at {
+                return Ok(Some(at.min(size)));
+            }
+            at = extent.offset.saturating_add(extent.len);
+        }
+    }
+    Ok(Some(at.min(size)))
+}
+
+/// Extents that end behind `at`; `None` where the file system cannot tell.
+fn extents(
+    fs: &mut dyn FileSystem,
+    inode: InodeNo,
+    at: u64,
+) -> fsmend_vfs::Result<Option<Vec<fsmend_vfs::Extent>>> {
+    match fs.extents(inode, at, EXTENTS_AT_ONCE) {
+        Ok(mut extents) => {
+            extents.retain(|extent| extent.offset.saturating_add(extent.len) > at);
+            Ok(Some(extents))
+        }
+        Err(fsmend_vfs::Errno::NotSupported) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

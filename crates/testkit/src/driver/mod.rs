@@ -1,0 +1,107 @@
+//! Mounted file systems against what stands for them: a model in memory, the kernel, e2fsck and our own check.
+
+pub mod crash;
+pub mod model;
+pub mod snapshot;
+pub mod workload;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::{Device, MemoryDevice, WritableDevice, WritableMemory};
+use fsmend_engine::Progress;
+use fsmend_ext_check::run::{CheckOptions, check};
+use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
+use fsmend_vfs::Time;
+
+use crate::repair::E2fsck;
+use crate::within::{Manner, options};
+
+/// The time at which tests begin.
+pub const NOW: i64 = 1_700_000_000;
+
+/// A file system to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// Which member of the family.
+    pub kind: Kind,
+    /// Bytes in a block.
+    pub block_size: u32,
+    /// Bytes in an inode.
+    pub inode_size: u32,
+    /// Bytes of the image.
+    pub bytes: u64,
+    /// Blocks in a group, if they are to be few.
+    pub blocks_per_group: Option<u32>,
+}
+
+/// Every type, with small and large blocks; small groups, so that there are many.
+pub const BASES: &[Base] = &[
+    base("ext2-1k", Kind::Ext2, 1024, 128, 24 << 20, None),
+    base("ext2-4k", Kind::Ext2, 4096, 256, 64 << 20, Some(2048)),
+    base("ext3-1k", Kind::Ext3, 1024, 256, 24 << 20, None),
+    base("ext3-4k", Kind::Ext3, 4096, 128, 64 << 20, Some(2048)),
+    base("ext4-1k", Kind::Ext4, 1024, 256, 24 << 20, Some(2048)),
+    base("ext4-4k", Kind::Ext4, 4096, 256, 64 << 20, Some(2048)),
+];
+
+const fn base(
+    name: &'static str,
+    kind: Kind,
+    block_size: u32,
+    inode_size: u32,
+    bytes: u64,
+    blocks_per_group: Option<u32>,
+) -> Base {
+    Base { name, kind, block_size, inode_size, bytes, blocks_per_group }
+}
+
+impl Base {
+    /// What mkfs is asked for.
+    pub fn options(&self) -> mkfs::Options {
+        mkfs::Options {
+            block_size: Some(self.block_size),
+            inode_size: self.inode_size,
+            blocks_per_group: self.blocks_per_group,
+            label: b"made by a test".to_vec(),
+            ..mkfs::Options::new(self.kind, *b"0123456789abcdef", Time::at(NOW))
+        }
+    }
+
+    /// Makes it in memory.
+    pub fn make(&self) -> Result<Arc<WritableMemory>, String> {
+        // What stood on the device before must not matter.
+        let device = Arc::new(WritableMemory::new(self.name, vec![0xA5; self.bytes as usize]));
+        mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &self.options()).map_err(|e| e.to_string())?;
+        Ok(device)
+    }
+}
+
+/// What e2fsck and our own check have to say against an image; `None` if nothing.
+pub fn complaint(image: &[u8], now: i64) -> io::Result<Option<String>> {
+    let e2fsck = E2fsck { now: now.unsigned_abs() + 1 };
+    if let Some(said) = e2fsck.complaint(image)? {
+        return Ok(Some(format!("e2fsck: {said}")));
+    }
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("image", image.to_vec()));
+    let options = CheckOptions { now: now.unsigned_abs() + 1, ..options(Manner::default()) };
+    let report = match check(&device, &options, &Progress::new(), &AtomicBool::new(false)) {
+        Ok(report) => report,
+        Err(refused) => return Ok(Some(format!("fsmend: {refused}"))),
+    };
+    let problems = report.findings.into_sorted();
+    let said: Vec<String> =
+        problems.iter().map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
+    Ok((!said.is_empty()).then(|| format!("fsmend: {}", said.join("\n"))))
+}
+
+/// Keeps an image that a test has failed with, if the environment says where to.
+pub fn keep(name: &str, image: &[u8]) {
+    if let Some(folder) = std::env::var_os("FSMEND_DRIVER_KEEP") {
+        let _ = std::fs::write(Path::new(&folder).join(format!("{name}.img")), image);
+    }
+}

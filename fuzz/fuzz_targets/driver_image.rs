@@ -1,0 +1,4 @@
+#![no_main]
+//! Fuzz target: see `fsmend_testkit::fuzzing::driver_image`.
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fsmend_testkit::fuzzing::driver_image(data));
