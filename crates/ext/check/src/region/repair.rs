@@ -42,11 +42,16 @@ pub(crate) fn move_displaced(mender: &mut Mender<'_>, inode: InodeNo) {
         .collect();
     let mut moved = Vec::new();
     for (logical, block) in displaced {
-        let to = mender.place_for(&map, logical).map(|(to, _)| to);
-        let Some((to, bytes)) = to.zip(mender.read_block(BlockNo(block)).ok()) else { continue };
-        mender.write_block(to, &bytes);
+        let at = |physical| MapRun { logical, physical, count: 1, unwritten: false };
+        // While it is mapped, its place is the one that it has.
         map.runs.unmap(logical, 1);
-        map.runs.map(MapRun { logical, physical: to.0, count: 1, unwritten: false });
+        let to = mender.place_for(&map, logical).map(|(to, _)| to);
+        let Some((to, bytes)) = to.zip(mender.read_block(BlockNo(block)).ok()) else {
+            map.runs.map(at(block));
+            continue;
+        };
+        mender.write_block(to, &bytes);
+        map.runs.map(at(to.0));
         moved.push((block, to));
     }
     let is_stored = mender.store_map(map);
