@@ -130,6 +130,8 @@ pub struct Summary {
     pub directories: u64,
     /// Files whose blocks do not lie in one piece.
     pub non_contiguous: u64,
+    /// In a format that keeps regions for metadata: how many of their blocks are in use, and how many there are.
+    pub metadata_regions: Option<(u64, u64)>,
     /// What became of the journal.
     pub journal: JournalUse,
     /// The block of the superblock that was used.

@@ -18,11 +18,12 @@ use fsmend_device::{Device, MemoryDevice, OpenOptions};
 use fsmend_engine::Progress;
 use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
 use fsmend_ext_check::run::{CheckReport, Refused};
-use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, xattr};
+use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, rext3 as format, xattr};
 
 use crate::damage::{Structure, Survey};
 use crate::image::{After, Built, Recipe, build};
 use crate::repair::laid_over;
+use crate::rext3 as images;
 use crate::within::{Manner, checked, options};
 
 pub use cut::{Cut, cut_image};
@@ -56,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "check_image", body: check_image },
     Target { name: "repair_image", body: repair_image },
     Target { name: "cut_image", body: cut_image },
+    Target { name: "rext3", body: rext3 },
     Target { name: "driver_image", body: driver_image },
 ];
 
@@ -104,6 +106,35 @@ pub fn parsers(data: &[u8]) {
         let layout = directory::EntryLayout { block_size: data.len().max(1) as u32, hash_behind_name };
         let _ = directory::EntryHeader::at(data, 0, layout);
     }
+}
+
+/// A rext3: what its blocks say about themselves, by themselves and in a small image of which bytes are changed. Each change is four
+/// bytes (which block of a region or which static one, where in it, how many bytes) and the bytes; those of a block in a region are
+/// sealed if the fourth is odd.
+pub fn rext3(data: &[u8]) {
+    if let Some(header) = format::IndirectHeader::parse(data) {
+        let _ = header.is_right(0, fsmend_base::BlockNo(data.len() as u64));
+    }
+    let _ = format::DirectoryTail::parse(data);
+    let _ = format::directory_checksum(0, fsmend_base::BlockNo(0), data);
+    static BASE: OnceLock<images::Image> = OnceLock::new();
+    let mut image = BASE.get_or_init(|| images::build(images::Shape::default())).clone();
+    let owned: Vec<(u64, (u32, images::Role))> =
+        image.owned.iter().map(|(block, own)| (*block, *own)).collect();
+    let mut rest = data;
+    while let Some((head, tail)) = rest.split_first_chunk::<4>() {
+        let (choice, at) = (usize::from(head[0]), usize::from(head[1]) * 4);
+        let (block, own) =
+            owned.get(choice).map_or((choice as u64 % 64, None), |(block, own)| (*block, Some(*own)));
+        let len = usize::from(head[2]).min(tail.len()).min(image.block_size() - at);
+        image.block(block)[at..at + len].copy_from_slice(&tail[..len]);
+        if let Some((inode, role)) = own.filter(|_| head[3] % 2 == 1) {
+            image.seal(block, inode, role);
+        }
+        rest = &tail[len..];
+    }
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image.bytes));
+    let _ = checked(&device, Manner::default());
 }
 
 /// The superblock, found and settled, and all that follows from it.

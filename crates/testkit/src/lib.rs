@@ -14,6 +14,7 @@ pub mod memfs;
 pub mod oracle;
 pub mod process;
 pub mod repair;
+pub mod rext3;
 pub mod within;
 
 use std::path::PathBuf;

@@ -50,6 +50,8 @@ fn sound_images_are_called_sound() {
     if is_root() && recipes.len() == matrix::all().len() {
         let known = Features { compat: !0, incompat: !0, ro_compat: !0 }.names();
         let mut seen = seen.into_inner().unwrap();
+        // Images of rext3 are not made by mke2fs: `tests/rext3.rs` has them.
+        seen.insert("rext3");
         seen.extend(CRASHES.iter().flat_map(|case| case.features));
         let missing: Vec<&str> = known.into_iter().filter(|name| !seen.contains(name)).collect();
         assert!(missing.is_empty(), "no image has these features: {missing:?}");

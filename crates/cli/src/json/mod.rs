@@ -198,7 +198,7 @@ pub fn former_name(name: &FormerName) -> Json {
 }
 
 fn summary(summary: &Summary) -> Json {
-    json!({
+    let mut told = json!({
         "kind": summary.kind,
         "label": summary.label,
         "uuid": summary.uuid,
@@ -212,7 +212,11 @@ fn summary(summary: &Summary) -> Json {
         "blocks_total": summary.blocks_total,
         "journal": summary.journal.word(),
         "superblock": {"block": summary.superblock, "backup": summary.superblock_is_backup},
-    })
+    });
+    if let (Some((used, all)), Some(fields)) = (summary.metadata_regions, told.as_object_mut()) {
+        fields.insert("metadata_regions".to_owned(), json!({"blocks_used": used, "blocks_total": all}));
+    }
+    told
 }
 
 fn estimate_json(estimate: &Estimate) -> Json {

@@ -201,6 +201,13 @@ fn summary(summary: &Summary) -> String {
         thousands(summary.blocks_total),
         bytes(summary.block_size),
     );
+    if let Some((used, all)) = summary.metadata_regions {
+        text.push_str(&format!(
+            "; {} of {} blocks of the indirect regions in use",
+            thousands(used),
+            thousands(all)
+        ));
+    }
     match summary.journal {
         JournalUse::None => {}
         JournalUse::Clean => text.push_str("; journal clean"),

@@ -4,7 +4,7 @@ use fsmend_engine::Row;
 
 use crate::{
     allocation, bad_blocks, directory, extent, group, indirect, inline_data, inode, journal, links, mmp,
-    orphan, owners, quota, resize_inode, scan, superblock, xattr,
+    orphan, owners, quota, region, resize_inode, scan, superblock, xattr,
 };
 
 /// Every row, sorted by code.
@@ -28,6 +28,7 @@ pub fn all() -> Vec<&'static Row> {
         links::problems::ROWS,
         owners::problems::ROWS,
         scan::problems::ROWS,
+        region::problems::ROWS,
     ];
     let mut rows: Vec<&'static Row> = modules.into_iter().flatten().copied().collect();
     rows.sort_by_key(|row| row.code);
@@ -68,6 +69,7 @@ mod tests {
         "mmp",
         "resize",
         "badblocks",
+        "region",
     ];
 
     #[test]

@@ -11,6 +11,7 @@ use fsmend_ext_format::group::GroupDesc;
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::inode::Crowd;
+use crate::region::Regions;
 
 /// One file system under check. Immutable while stages run; shared by all workers.
 pub struct Fs<'d> {
@@ -29,6 +30,8 @@ pub struct Fs<'d> {
     pub now: u64,
     /// Inodes whose maps share too much to be walked.
     pub crowd: Crowd,
+    /// Where indirect blocks and directory blocks have to lie, on a rext3.
+    pub regions: Regions,
 }
 
 /// One block group.

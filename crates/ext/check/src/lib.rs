@@ -31,6 +31,7 @@ pub mod paths;
 pub mod plan;
 pub mod quota;
 pub mod reading;
+pub mod region;
 pub mod repair;
 pub mod resize_inode;
 pub mod run;

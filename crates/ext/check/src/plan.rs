@@ -33,6 +33,9 @@ const WORK_BYTES_MIN: u64 = 4 << 20;
 const PROBLEM_BYTES: u64 = 512;
 /// Sets of problems that there is room for at the least: those of eight workers, and one into which they are merged.
 const PROBLEM_SETS: u64 = 9;
+/// The facts of an indirect block and the file that it is the only one of, twice while they are merged. Directory blocks leave nothing
+/// here, so this is too much, which does no harm.
+const REGION_BYTES_PER_BLOCK: u64 = 2 * (16 + 44);
 /// More problems than this are not kept, however much memory there is; they are counted.
 const PROBLEMS_MAX: u64 = 20_000;
 /// A problem when the report is made of it, by which time nothing else is held: in a document with all paths, and as text.
@@ -278,6 +281,9 @@ fn facts(fs: &Fs<'_>) -> Facts {
         let used = units.saturating_sub(u64::from(group.desc.free_blocks));
         to_read += u64::from(group.scan_inodes) * u64::from(geometry.inode_size)
             + used * u64::from(geometry.cluster_blocks) * u64::from(geometry.block_size) / METADATA_SHARE;
+        let region = fs.regions.of_group(GroupNo(number)).count;
+        bytes += region.min(used) * REGION_BYTES_PER_BLOCK;
+        to_read += region.min(used) * u64::from(geometry.block_size);
         if used > 0 {
             // A bit for each, rounded up to pages: groups are pages in most file systems.
             pages += units.div_ceil(8) + 16;

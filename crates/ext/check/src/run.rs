@@ -26,6 +26,7 @@ pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
 use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
+use crate::region::Regions;
 use crate::repair::{self, Remains, Wishes};
 use crate::resize_inode::ResizeInode;
 use crate::scan::{STAGES, Scan, ScanOutcome, StageCost, take_census};
@@ -301,7 +302,8 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     if !has_mmp_place {
         superblock.s_mmp_block = 0.into();
     }
-    Fs { device, superblock, geometry, groups, metadata, now, crowd: Default::default() }
+    let regions = Regions::of(&geometry, &groups);
+    Fs { device, superblock, geometry, groups, metadata, now, crowd: Default::default(), regions }
 }
 
 /// The facts of a run: inodes and claims.
@@ -399,7 +401,7 @@ fn check_settled(
     let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
     let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
-    let summary = summary::counts(fs, &totals, non_contiguous);
+    let summary = summary::counts(fs, &cross.claims, &totals, non_contiguous);
     let CrossCheck { inodes, claims, mut remains, .. } = cross;
     remains.edits = edits;
     remains.features = superblock::repair::missing_features(&findings);

@@ -1,5 +1,6 @@
 //! What was checked, for the head of the report.
 
+use fsmend_engine::claims::Claims;
 use fsmend_engine::report::{JournalUse, Summary};
 use fsmend_ext_format::features::{compat, incompat};
 
@@ -8,7 +9,7 @@ use crate::allocation::Totals;
 use crate::superblock::Settled;
 
 /// The counted half.
-pub fn counts(fs: &Fs<'_>, totals: &Totals, non_contiguous: u64) -> Summary {
+pub fn counts(fs: &Fs<'_>, claims: &Claims, totals: &Totals, non_contiguous: u64) -> Summary {
     let geometry = &fs.geometry;
     let free_blocks = totals.free_units * u64::from(geometry.cluster_blocks);
     Summary {
@@ -19,6 +20,7 @@ pub fn counts(fs: &Fs<'_>, totals: &Totals, non_contiguous: u64) -> Summary {
         blocks_used: geometry.blocks_count.saturating_sub(free_blocks),
         directories: totals.directories,
         non_contiguous,
+        metadata_regions: fs.regions.exist().then(|| fs.regions.fullness(claims.claimed())),
         ..Summary::default()
     }
 }
@@ -26,7 +28,9 @@ pub fn counts(fs: &Fs<'_>, totals: &Totals, non_contiguous: u64) -> Summary {
 /// Adds what the superblock says.
 pub fn fill(summary: Summary, fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Summary {
     let features = fs.geometry.features;
-    let kind = if features.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
+    let kind = if features.rext3() {
+        "rext3"
+    } else if features.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
         "ext4"
     } else if features.has_compat(compat::HAS_JOURNAL) {
         "ext3"

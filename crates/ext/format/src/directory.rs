@@ -16,6 +16,7 @@
 //! Source: "ext4 Data Structures and Algorithms", directory entries.
 
 use crate::features::{Features, incompat};
+use crate::rext3;
 
 /// Bytes in front of the name.
 pub const ENTRY_HEADER_LEN: usize = 8;
@@ -245,10 +246,12 @@ pub fn visit_entries<'a>(
     Ok(())
 }
 
-/// How many bytes of `block` hold records: all, or all but the checksum record when the features ask for one and it
-/// is there.
+/// How many bytes of `block` hold records: all, or all but the checksum record (or the tail of a rext3) when the features ask
+/// for one and it is there.
 pub fn entries_len(block: &[u8], features: Features) -> usize {
-    if features.metadata_csum() && crate::checksum::has_leaf_tail(block) {
+    if features.rext3() && rext3::DirectoryTail::parse(block).is_some() {
+        block.len() - rext3::TAIL_SIZE
+    } else if features.metadata_csum() && crate::checksum::has_leaf_tail(block) {
         block.len() - crate::checksum::LEAF_TAIL_SIZE
     } else {
         block.len()

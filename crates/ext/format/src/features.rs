@@ -68,6 +68,8 @@ pub mod incompat {
     pub const ENCRYPT: u32 = 0x1_0000;
     /// Case-insensitive directories.
     pub const CASEFOLD: u32 = 0x2_0000;
+    /// Indirect regions with backpointers: see [`crate::rext3`]. Our own; no ext4 uses this bit.
+    pub const REXT3: u32 = 0x40_0000;
     /// All bits that we check; any other bit is refused by name.
     pub const SUPPORTED: u32 = FILETYPE
         | RECOVER
@@ -82,7 +84,8 @@ pub mod incompat {
         | LARGEDIR
         | INLINE_DATA
         | ENCRYPT
-        | CASEFOLD;
+        | CASEFOLD
+        | REXT3;
 }
 
 /// Read-only compatible features: an implementation that does not know the bit may only read.
@@ -175,6 +178,7 @@ const NAMES: &[(u8, u32, &str)] = &[
     (1, incompat::INLINE_DATA, "inline_data"),
     (1, incompat::ENCRYPT, "encrypt"),
     (1, incompat::CASEFOLD, "casefold"),
+    (1, incompat::REXT3, "rext3"),
     (2, ro_compat::SPARSE_SUPER, "sparse_super"),
     (2, ro_compat::LARGE_FILE, "large_file"),
     (2, ro_compat::HUGE_FILE, "huge_file"),
@@ -217,6 +221,12 @@ impl Features {
     /// Whether all metadata carries CRC32C checksums.
     pub fn metadata_csum(self) -> bool {
         self.has_ro_compat(ro_compat::METADATA_CSUM)
+    }
+
+    /// Whether the file system is a rext3.
+    #[inline]
+    pub fn rext3(self) -> bool {
+        self.has_incompat(incompat::REXT3)
     }
 
     /// Whether group descriptors carry a checksum of either kind, which is what makes uninitialised groups legal.

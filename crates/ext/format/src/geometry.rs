@@ -6,6 +6,7 @@
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 
 use crate::features::{Features, compat, incompat, ro_compat};
+use crate::rext3;
 
 /// Numbers that a superblock check has accepted. Invariants: `block_size` is a power of two from 1024 to 65536;
 /// `cluster_blocks` is a power of two; `blocks_per_group`, `inodes_per_group`, `group_count` are not zero;
@@ -51,6 +52,8 @@ pub struct Geometry {
     pub uuid: [u8; 16],
     /// Whether the creator is the Hurd (which uses `osd1`, `osd2` in its own way).
     pub hurd: bool,
+    /// Blocks of the indirect region behind each inode table; 0 where there are none. (Not 0 only on a rext3.)
+    pub region_blocks: u32,
 }
 
 impl Geometry {
@@ -62,6 +65,35 @@ impl Geometry {
     /// Whether clusters are larger than blocks.
     pub fn bigalloc(&self) -> bool {
         self.features.has_ro_compat(ro_compat::BIGALLOC)
+    }
+
+    /// Whether it is a rext3: indirect blocks and directory blocks have regions of their own.
+    #[inline]
+    pub fn rext3(&self) -> bool {
+        self.region_blocks != 0
+    }
+
+    /// Bytes at the start of an indirect block that are no pointers.
+    #[inline]
+    pub fn indirect_header(&self) -> usize {
+        if self.rext3() { rext3::HEADER_SIZE } else { 0 }
+    }
+
+    /// Pointers in an indirect block.
+    #[inline]
+    pub fn pointers_per_block(&self) -> u32 {
+        (self.block_size - self.indirect_header() as u32) / 4
+    }
+
+    /// The indirect region of `group`, whose inode table begins at `inode_table`: right behind that, cut at the end of the
+    /// group. Empty without regions, and where the place of the table is lost (0).
+    pub fn region(&self, group: GroupNo, inode_table: u64) -> BlockRange {
+        let start = inode_table.saturating_add(u64::from(self.inode_table_blocks()));
+        let own = self.group_blocks(group);
+        if !self.rext3() || inode_table == 0 || start < own.start.0 || start >= own.end() {
+            return BlockRange::new(0, 0);
+        }
+        BlockRange::new(start, u64::from(self.region_blocks).min(own.end() - start))
     }
 
     /// The cluster that `block` lies in (the block itself without bigalloc). Clusters are the unit of the block bitmap.

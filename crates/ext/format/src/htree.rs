@@ -13,6 +13,7 @@
 //! Source: "ext4 Data Structures and Algorithms", hash tree directories.
 
 use crate::features::{Features, incompat};
+use crate::rext3;
 
 /// Where the root's info stands.
 pub const ROOT_INFO_OFFSET: usize = 24;
@@ -139,19 +140,27 @@ impl<'a> IndexBlock<'a> {
     }
 }
 
-/// The only right limit of a root or node with limit and count at `count_offset`.
-pub fn expected_limit(block_size: usize, count_offset: usize, checksums: bool) -> u16 {
-    let tail = if checksums { INDEX_TAIL_LEN } else { 0 };
+/// Bytes at the end of index blocks that hold no entries: a checksum, the tail of a rext3, or none.
+pub fn tail_len(features: Features) -> usize {
+    match features {
+        _ if features.rext3() => rext3::TAIL_SIZE,
+        _ if features.metadata_csum() => INDEX_TAIL_LEN,
+        _ => 0,
+    }
+}
+
+/// The only right limit of a root or node with limit and count at `count_offset`, whose last `tail` bytes hold no entries.
+pub fn expected_limit(block_size: usize, count_offset: usize, tail: usize) -> u16 {
     let room = block_size.saturating_sub(tail).saturating_sub(count_offset);
     u16::try_from(room / INDEX_ENTRY_LEN).unwrap_or(u16::MAX)
 }
 
 /// Whether `block` has the shape of a node: one free record over the whole block and the limit of a node.
-pub fn looks_like_node(block: &[u8], layout: crate::directory::EntryLayout, checksums: bool) -> bool {
+pub fn looks_like_node(block: &[u8], layout: crate::directory::EntryLayout, tail: usize) -> bool {
     let free = crate::directory::EntryHeader::at(block, 0, layout)
         .is_some_and(|header| header.inode == 0 && header.name_len == 0 && header.rec_len == block.len());
     free && IndexBlock::parse(block, NODE_COUNT_OFFSET)
-        .is_some_and(|index| index.limit == expected_limit(block.len(), NODE_COUNT_OFFSET, checksums))
+        .is_some_and(|index| index.limit == expected_limit(block.len(), NODE_COUNT_OFFSET, tail))
 }
 
 #[cfg(test)]
@@ -164,9 +173,9 @@ mod tests {
         let layout = EntryLayout { block_size: 1024, hash_behind_name: false };
         let mut block = vec![0; 1024];
         block[4..6].copy_from_slice(&1024u16.to_le_bytes());
-        assert!(!looks_like_node(&block, layout, false));
+        assert!(!looks_like_node(&block, layout, 0));
         block[8..10].copy_from_slice(&127u16.to_le_bytes());
-        assert!(looks_like_node(&block, layout, false) && !looks_like_node(&block, layout, true));
+        assert!(looks_like_node(&block, layout, 0) && !looks_like_node(&block, layout, INDEX_TAIL_LEN));
         block[10] = 2;
         block[16..20].copy_from_slice(&0x8000u32.to_le_bytes());
         block[20] = 5;
@@ -182,6 +191,6 @@ mod tests {
         let index = IndexBlock::parse(&block, NODE_COUNT_OFFSET);
         assert_eq!(index.iter().flat_map(IndexBlock::entries).count(), 7);
         assert!(IndexBlock::parse(&block, 60).is_none());
-        assert_eq!(expected_limit(16, 600, true), 0);
+        assert_eq!(expected_limit(16, 600, INDEX_TAIL_LEN), 0);
     }
 }

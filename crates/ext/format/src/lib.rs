@@ -18,6 +18,7 @@ pub mod inode;
 pub mod journal;
 pub mod orphan_file;
 pub mod quota;
+pub mod rext3;
 pub mod settle;
 pub mod superblock;
 pub mod xattr;

@@ -8,6 +8,7 @@ use std::fmt;
 use crate::checksum;
 use crate::features::{incompat, ro_compat};
 use crate::geometry::Geometry;
+use crate::rext3;
 use crate::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock};
 
 /// `s_creator_os` of the Hurd.
@@ -48,6 +49,12 @@ pub enum Unsound {
     DescSize(u16),
     /// `s_reserved_gdt_blocks` more than a block of pointers can list.
     ReservedGdtBlocks(u16),
+    /// A rext3 without its magic number.
+    RegionMagic(u32),
+    /// Indirect regions that are empty, or that leave no room for data in a group.
+    RegionBlocks(u32),
+    /// Features that a rext3 cannot have: their bits in the first feature word with any.
+    BesideRegions(u32),
     /// More inodes than 32 bits can number: the groups that it would take.
     InodesOverflow(u64),
 }
@@ -64,6 +71,9 @@ impl Unsound {
             }
             Unsound::BlocksPerGroup(value) | Unsound::FirstDataBlock(value) => u64::from(value),
             Unsound::InodesPerGroup(value) => u64::from(value),
+            Unsound::RegionMagic(value) | Unsound::RegionBlocks(value) | Unsound::BesideRegions(value) => {
+                u64::from(value)
+            }
             Unsound::BlocksCount(value) | Unsound::InodesOverflow(value) => value,
         }
     }
@@ -83,6 +93,9 @@ impl Unsound {
             Unsound::InodesPerGroup(_) => "the number of inodes per group",
             Unsound::DescSize(_) => "the size of group descriptors",
             Unsound::ReservedGdtBlocks(_) => "the number of reserved descriptor blocks",
+            Unsound::RegionMagic(_) => "the magic number of rext3",
+            Unsound::RegionBlocks(_) => "the size of the indirect regions",
+            Unsound::BesideRegions(_) => "the features beside rext3",
             Unsound::InodesOverflow(_) => "the number of groups",
         }
     }
@@ -112,6 +125,7 @@ impl Geometry {
         if u32::from(reserved) > block_size / 4 {
             return Err(Unsound::ReservedGdtBlocks(reserved));
         }
+        let region_blocks = region_blocks(raw, (block_size, inode_size), inodes_per_group)?;
         let claimed = raw.blocks_count();
         if claimed <= u64::from(first_data_block) {
             return Err(Unsound::BlocksCount(claimed));
@@ -144,6 +158,7 @@ impl Geometry {
             checksum_seed: checksum_seed(raw),
             uuid: raw.s_uuid,
             hurd: raw.s_creator_os.get() == OS_HURD,
+            region_blocks,
         })
     }
 }
@@ -222,6 +237,33 @@ fn desc_size(raw: &RawSuperblock, block_size: u32) -> Result<u32, Unsound> {
     let right =
         size.is_power_of_two() && (DESC_SIZE_MIN_64BIT..=DESC_SIZE_MAX.min(block_size)).contains(&size);
     if right { Ok(size) } else { Err(Unsound::DescSize(stored)) }
+}
+
+/// Blocks of each indirect region. Behind bitmaps, inode table and region, a whole group without a superblock has to have a
+/// block left for data.
+fn region_blocks(
+    raw: &RawSuperblock,
+    (block_size, inode_size): (u32, u32),
+    inodes_per_group: u32,
+) -> Result<u32, Unsound> {
+    let features = raw.features();
+    if !features.rext3() {
+        return Ok(0);
+    }
+    let magic = raw.s_rext3_magic.get();
+    if magic != rext3::SUPERBLOCK_MAGIC {
+        return Err(Unsound::RegionMagic(magic));
+    }
+    let excluded = rext3::excluded(features);
+    if let Some(bits) =
+        [excluded.compat, excluded.incompat, excluded.ro_compat].into_iter().find(|bits| *bits != 0)
+    {
+        return Err(Unsound::BesideRegions(bits));
+    }
+    let stored = raw.s_rext3_region_blocks.get();
+    let table = (u64::from(inodes_per_group) * u64::from(inode_size)).div_ceil(u64::from(block_size));
+    let room = u64::from(raw.s_blocks_per_group.get()).saturating_sub(2 + table);
+    if stored > 0 && u64::from(stored) < room { Ok(stored) } else { Err(Unsound::RegionBlocks(stored)) }
 }
 
 fn believable_blocks(claimed: u64, on_device: u64, first_data_block: u32) -> u64 {

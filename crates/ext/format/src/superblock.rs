@@ -1,6 +1,6 @@
 //! The superblock: 1024 bytes at byte 1024 of the file system, with backups at the start of some groups.
 //!
-//! Source: "ext4 Data Structures and Algorithms", super block.
+//! Source: "ext4 Data Structures and Algorithms", super block; the two last reserved words are [`crate::rext3`]'s.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -124,7 +124,9 @@ pub struct RawSuperblock {
     pub s_encoding: U16,
     pub s_encoding_flags: U16,
     pub s_orphan_file_inum: U32,
-    pub s_reserved: [U32; 94],
+    pub s_reserved: [U32; 92],
+    pub s_rext3_magic: U32,
+    pub s_rext3_region_blocks: U32,
     pub s_checksum: U32,
 }
 
@@ -136,6 +138,7 @@ const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_mmp_block) == 0x168)
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_usr_quota_inum) == 0x240);
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_checksum_seed) == 0x270);
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_orphan_file_inum) == 0x280);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_rext3_magic) == 0x3F4);
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_checksum) == 0x3FC);
 
 impl RawSuperblock {

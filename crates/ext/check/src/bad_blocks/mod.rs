@@ -162,7 +162,8 @@ fn follow(fs: &Fs<'_>, pointer: u32, levels: usize, walk: &mut Walk, findings: &
         findings.raise(Problem::new(&problems::BAD_MAP_BLOCK).block(block));
         return;
     };
-    for pointer in bytes.chunks_exact(4) {
+    let pointers = bytes.get(fs.geometry.indirect_header()..).unwrap_or_default();
+    for pointer in pointers.chunks_exact(4) {
         let pointer = u32::from_le_bytes([pointer[0], pointer[1], pointer[2], pointer[3]]);
         follow(fs, pointer, levels - 1, walk, findings);
     }

@@ -9,6 +9,7 @@ use fsmend_device::{Device, Overlay};
 use fsmend_engine::Findings;
 use fsmend_ext_format::group::BG_BLOCK_UNINIT;
 use fsmend_ext_format::inode::{RawInode, special};
+use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::{DIRECT, POINTERS, Walk, stray_field, walk};
 use crate::glance::glance;
@@ -134,13 +135,19 @@ impl<'l, 'd> List<'l, 'd> {
 
     /// Number of blocks below an indirect block of `level`.
     fn span(&self, level: u32) -> usize {
-        (self.fs.geometry.block_size as usize / 4).saturating_pow(level)
+        (self.fs.geometry.pointers_per_block() as usize).saturating_pow(level)
     }
 
     /// Writes an indirect block, with those below it; there are at most three levels.
     fn tree(&mut self, part: &[u64], level: u32) -> Option<u32> {
         let place = self.places.next()?;
-        let mut bytes = Vec::with_capacity(self.fs.geometry.block_size as usize);
+        let geometry = &self.fs.geometry;
+        let mut bytes = Vec::with_capacity(geometry.block_size as usize);
+        bytes.resize(geometry.indirect_header(), 0);
+        if geometry.rext3() {
+            let inode = InodeNo(special::BAD_BLOCKS);
+            IndirectHeader::new(geometry.checksum_seed, BlockNo(place), inode, level as u8).store(&mut bytes);
+        }
         for child in part.chunks(self.span(level - 1)) {
             let pointer = match child {
                 [block] if level == 1 => *block as u32,
@@ -173,7 +180,8 @@ fn free_blocks<'l>(fs: &'l Fs<'_>) -> impl Iterator<Item = u64> + use<'l> {
             let byte = bitmap.get((unit / 8) as usize).copied().unwrap_or(0);
             let block = first + unit * cluster;
             let is_free = byte & (1 << (unit % 8)) == 0 && !fs.metadata.any(block, cluster);
-            (is_free && block != 0 && block < 1 << 32).then_some(block)
+            let suits = fs.regions.suit(true, block, 1);
+            (is_free && suits && block != 0 && block < 1 << 32).then_some(block)
         })
     })
 }

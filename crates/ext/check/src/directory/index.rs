@@ -80,11 +80,10 @@ impl Index {
         blocks_count: u64,
         findings: &mut Findings,
     ) -> bool {
-        let checksums = nature.checksum_seed.is_some();
         let count_offset = if logical == 0 {
             Some(self.count_offset)
         } else {
-            looks_like_node(block, nature.layout, checksums).then_some(NODE_COUNT_OFFSET)
+            looks_like_node(block, nature.layout, nature.index_tail).then_some(NODE_COUNT_OFFSET)
         };
         let kind = match count_offset {
             Some(at) => BlockKind::Node(self.check_node(nature, logical, block, at, blocks_count, findings)),
@@ -130,7 +129,7 @@ impl Index {
     ) -> Vec<IndexEntry> {
         let Some(index) = IndexBlock::parse(block, count_offset) else { return Vec::new() };
         let entries: Vec<IndexEntry> = index.entries().collect();
-        let limit = expected_limit(block.len(), count_offset, nature.checksum_seed.is_some());
+        let limit = expected_limit(block.len(), count_offset, nature.index_tail);
         let problem = |row| Problem::new(row).inode(nature.inode).detail("at", logical);
         let shape = || {
             if index.limit != limit {

@@ -10,8 +10,11 @@ use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::{Findings, Layer, Problem, Value};
 use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
-use fsmend_ext_format::directory::{BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout};
+use fsmend_ext_format::directory::{
+    BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout, entries_len,
+};
 use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::rext3::{self, DirectoryTail};
 
 use super::chain::{self, Break, ChainRules};
 use super::entry::{Fate, Judge, Slot};
@@ -21,6 +24,7 @@ use super::nature::Nature;
 use super::paths::entries_of;
 use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
 use crate::inline_data::settle_hash;
+use crate::region::problems as region;
 use crate::repair::seal_inode;
 use crate::{Fs, xattr};
 
@@ -192,7 +196,10 @@ impl<'a> Inspector<'a> {
             self.findings.raise(problem);
             self.empty_block(logical);
             let parent = (logical == 0).then_some(InodeNo(special::ROOT));
-            self.edit(block, &leaf::empty(&self.nature, parent));
+            let mut empty = leaf::empty(&self.nature, parent);
+            let end = leaf::capacity(&self.nature);
+            self.seal_tail(&mut empty, (logical, end), true, block);
+            self.edit(block, &empty);
             return;
         };
         let before = self.keeps.then(|| bytes.clone());
@@ -205,6 +212,7 @@ impl<'a> Inspector<'a> {
         let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
         let (parent, broken_at) = mend_block(&mut bytes[..end], &self.nature, Some(block), first, &mut found);
+        self.judge_tail(&bytes, logical, block, &mut found);
         let tail_lost = is_leaf
             && self.nature.checksum_seed.is_some()
             && end == bytes.len()
@@ -224,6 +232,7 @@ impl<'a> Inspector<'a> {
         self.findings.merge(found);
         if let Some(before) = before {
             self.seal(&mut bytes, logical, is_leaf);
+            self.seal_tail(&mut bytes, (logical, end), is_leaf, block);
             if bytes != before {
                 self.edit(block, &bytes);
             }
@@ -240,6 +249,38 @@ impl<'a> Inspector<'a> {
         }
     }
 
+    /// On a rext3, whether the block says what it is.
+    fn judge_tail(&self, bytes: &[u8], logical: u32, block: BlockNo, found: &mut Findings) {
+        let Some(generation) = self.nature.tail_generation else { return };
+        let problem = |row| Problem::new(row).inode(self.nature.inode).block(block);
+        let right = DirectoryTail { inode: self.nature.inode, generation, logical };
+        match DirectoryTail::parse(bytes) {
+            None => found.raise(problem(&region::TAIL_MISSING)),
+            Some(tail) if tail != right => {
+                let stored = format!("block {} of inode {}", tail.logical, tail.inode.0);
+                found.raise(problem(&region::TAIL_WRONG).stored(stored).detail("logical", logical));
+            }
+            Some(_) => {
+                let checked = rext3::directory_checksum(self.fs.geometry.checksum_seed, block, bytes);
+                if let Some(checked) = checked.filter(|checked| !checked.is_right()) {
+                    let problem = problem(&region::TAIL_CHECKSUM).stored(Value::Hex(checked.stored.into()));
+                    found.raise(problem.observed(Value::Hex(checked.computed.into())));
+                }
+            }
+        }
+    }
+
+    /// On a rext3, makes a mended block say what it is.
+    fn seal_tail(&mut self, bytes: &mut [u8], (logical, end): (u32, usize), is_leaf: bool, block: BlockNo) {
+        let Some(generation) = self.nature.tail_generation else { return };
+        if is_leaf && !leaf::put_tail(bytes, &self.nature, end, logical) {
+            self.mending.rewrite = true;
+            return;
+        }
+        let tail = DirectoryTail { inode: self.nature.inode, generation, logical };
+        tail.seal(self.fs.geometry.checksum_seed, block, bytes);
+    }
+
     fn edit(&mut self, block: BlockNo, bytes: &[u8]) {
         if self.keeps {
             self.findings.edit(Layer::Contents, self.fs.block_offset(block), bytes);
@@ -251,6 +292,9 @@ impl<'a> Inspector<'a> {
         match self.nature.checksum_seed {
             // The kernel does not clear what stood in a block before it became the root of an index.
             Some(_) if self.rebuild && reaches_end_at_once(bytes, self.nature.layout) => (bytes.len(), None),
+            None if is_leaf && self.nature.tail_generation.is_some() => {
+                (entries_len(bytes, self.fs.geometry.features), None)
+            }
             Some(seed) if is_leaf && checksum::has_leaf_tail(bytes) => {
                 let wrong = checksum::directory_leaf(seed, bytes).filter(|checked| !checked.is_right());
                 (bytes.len() - LEAF_TAIL_SIZE, wrong)

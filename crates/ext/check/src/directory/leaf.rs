@@ -1,10 +1,31 @@
 //! Blocks of entries as they have to be written: with the checksum record at their end, where the file system has them.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE, has_leaf_tail};
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, file_type};
+use fsmend_ext_format::rext3::{self, DirectoryTail};
 
 use super::nature::Nature;
+
+/// Bytes at the end of a block of entries that hold none.
+pub(super) fn tail_len(nature: &Nature) -> usize {
+    match (nature.tail_generation, nature.checksum_seed) {
+        (Some(_), _) => rext3::TAIL_SIZE,
+        (None, Some(_)) => LEAF_TAIL_SIZE,
+        (None, None) => 0,
+    }
+}
+
+/// Makes room for the tail of a rext3 in `block`, a sound chain of records up to `end`, and puts it there, without a checksum: that
+/// takes the place of the block. `false` when the last record cannot make room.
+pub(super) fn put_tail(block: &mut [u8], nature: &Nature, end: usize, logical: u32) -> bool {
+    let Some(generation) = nature.tail_generation else { return true };
+    if end == block.len() && !make_room(block, nature, logical == 0) {
+        return false;
+    }
+    DirectoryTail { inode: nature.inode, generation, logical }.seal(0, BlockNo(0), block);
+    true
+}
 
 /// Seals `block`, a sound chain of records (but for a checksum record that is there already). Where there is none, the last record
 /// makes room for it; `false` when it cannot.
@@ -17,19 +38,20 @@ pub(super) fn seal(block: &mut [u8], nature: &Nature, first: bool) -> bool {
     true
 }
 
-/// Shortens the last record by the length of a checksum record.
+/// Shortens the last record by the length of a checksum record, or of a tail.
 fn make_room(block: &mut [u8], nature: &Nature, first: bool) -> bool {
     let layout = nature.layout;
     let Some((at, header, index)) = last_record(block, nature, first) else { return false };
     let is_dot = first && index < 2;
-    if header.rec_len == LEAF_TAIL_SIZE && header.inode == 0 && !is_dot {
+    let tail = tail_len(nature);
+    if header.rec_len == tail && header.inode == 0 && !is_dot {
         return true;
     }
     let needed = match header.inode {
         0 => ENTRY_LEN_MIN,
         _ => layout.needed_len(usize::from(header.name_len), is_dot),
     };
-    let rec_len = header.rec_len.saturating_sub(LEAF_TAIL_SIZE);
+    let rec_len = header.rec_len.saturating_sub(tail);
     if rec_len < needed {
         return false;
     }
@@ -52,8 +74,7 @@ fn last_record(block: &[u8], nature: &Nature, first: bool) -> Option<(usize, Ent
 
 /// How many bytes of a block can hold entries.
 pub(super) fn capacity(nature: &Nature) -> usize {
-    let tail = if nature.checksum_seed.is_some() { LEAF_TAIL_SIZE } else { 0 };
-    nature.layout.block_size as usize - tail
+    nature.layout.block_size as usize - tail_len(nature)
 }
 
 /// A block without names; the first one of a directory begins with `.` and `..`, which leads to `parent`.
@@ -70,6 +91,7 @@ pub(super) fn empty(nature: &Nature, parent: Option<InodeNo>) -> Vec<u8> {
             );
         }
     }
+    put_tail(&mut block, nature, end, 0);
     if let Some(seed) = nature.checksum_seed {
         checksum::seal_directory_leaf(seed, &mut block);
     }

@@ -37,6 +37,10 @@ pub(super) struct Nature {
     pub is_huge: bool,
     /// Seed of the checksums of its blocks, if they have any.
     pub checksum_seed: Option<u32>,
+    /// Bytes at the end of index blocks that hold no entries.
+    pub index_tail: usize,
+    /// The generation that the tails of its blocks say, on a rext3.
+    pub tail_generation: Option<u32>,
 }
 
 impl Nature {
@@ -65,6 +69,8 @@ impl Nature {
             checksum_seed: features
                 .metadata_csum()
                 .then(|| checksum::inode_seed(seed, directory.inode, raw.i_generation.get())),
+            index_tail: htree::tail_len(features),
+            tail_generation: fs.geometry.rext3().then(|| raw.i_generation.get()),
         }
     }
 }

@@ -303,6 +303,7 @@ impl World {
                 metadata: SharedBitmap::new(128),
                 now: fs.now,
                 crowd: Default::default(),
+                regions: Default::default(),
             };
             let mut mender = Mender {
                 fs,
@@ -355,6 +356,7 @@ impl World {
             metadata: SharedBitmap::new(128),
             now: 1_800_000_000,
             crowd: Default::default(),
+            regions: Default::default(),
         };
         work(&fs, &self.bad_blocks, self.reconnects)
     }
@@ -394,6 +396,7 @@ fn geometry(features: Features) -> Geometry {
         checksum_seed: 5,
         uuid: [0; 16],
         hurd: false,
+        region_blocks: 0,
     }
 }
 
@@ -412,5 +415,7 @@ pub(super) fn nature() -> super::nature::Nature {
         levels_max: 2,
         is_huge: false,
         checksum_seed: Some(9),
+        index_tail: fsmend_ext_format::htree::INDEX_TAIL_LEN,
+        tail_generation: None,
     }
 }

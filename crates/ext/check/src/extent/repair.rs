@@ -1,9 +1,10 @@
 //! Maps written anew as extent trees: trees that are deeper than any file needs or out of order, and block maps where files have to
-//! be mapped by extents.
+//! be mapped by extents. (On a rext3, maps with blocks on the wrong side of the border of a region.)
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::inode::flags;
 
+use crate::region;
 use crate::repair::Mender;
 use crate::repair::map::FileMap;
 
@@ -17,6 +18,9 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
 /// Writes the map of `inode` anew, with other nodes. Where there is no room for them, everything stays as it is.
 fn rebuild(mender: &mut Mender<'_>, inode: InodeNo) {
     let Some(found) = mender.inspect_inode(inode).filter(|found| found.rebuild) else { return };
+    if mender.fs.regions.exist() {
+        return region::repair::move_displaced(mender, inode);
+    }
     let Some(mut map) = FileMap::of(inode, found) else { return };
     let mut raw = map.raw();
     raw.set_flag(flags::EXTENTS);

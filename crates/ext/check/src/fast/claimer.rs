@@ -43,7 +43,7 @@ impl PointerSpan {
 
 /// Gathers claims on neighbouring blocks into one word, so that a fragmented map costs one atomic operation for up to
 /// 64 blocks.
-pub(super) struct Claimer<'a> {
+pub(crate) struct Claimer<'a> {
     claims: &'a Claims,
     metadata: &'a SharedBitmap,
     mode: WalkMode,
@@ -53,11 +53,11 @@ pub(super) struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    pub(super) fn new(claims: &'a Claims, metadata: &'a SharedBitmap, mode: WalkMode) -> Self {
+    pub(crate) fn new(claims: &'a Claims, metadata: &'a SharedBitmap, mode: WalkMode) -> Self {
         Claimer { claims, metadata, mode, word: 0, mask: 0, collision: false }
     }
 
-    pub(super) fn claim_one(&mut self, block: u64) {
+    pub(crate) fn claim_one(&mut self, block: u64) {
         let (word, bit) = (block / 64, 1 << (block % 64));
         if word != self.word || self.mask & bit != 0 {
             self.flush();
@@ -77,6 +77,7 @@ impl<'a> Claimer<'a> {
                 self.claims.withdraw(start, count);
                 self.metadata.any(start, count)
             }
+            WalkMode::Look => self.metadata.any(start, count),
         };
     }
 
@@ -91,12 +92,13 @@ impl<'a> Claimer<'a> {
                 self.claims.withdraw_word(self.word, self.mask);
                 hits_metadata()
             }
+            WalkMode::Look => hits_metadata(),
         };
         self.mask = 0;
     }
 
     /// Whether static metadata was hit.
-    pub(super) fn finish(mut self) -> bool {
+    pub(crate) fn finish(mut self) -> bool {
         self.flush();
         self.collision
     }

@@ -3,13 +3,14 @@
 //! Structure is proved first, into a list of [`Target`]s; nothing is counted before all of it is proved. Targets in
 //! chunks that have not been scanned yet are certified later (pFSCK §5.2.2).
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::BatchReader;
 use fsmend_engine::inodes::{InodeTable, Kind, Place, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
+use fsmend_ext_format::rext3::{self, DirectoryTail};
 
 use crate::Fs;
 use crate::fast::htree::IndexedDirectory;
@@ -105,17 +106,35 @@ impl<'f> DirectoryProver<'f> {
         }
     }
 
-    /// Tries to prove a block of entries (no index block). `first` says that it is the directory's first block, which
-    /// begins with `.` and `..`. Adds its entries to `proof`.
+    /// Whether `block` of `directory` (inode and generation) ends with the tail of a rext3 that belongs `at` its place: where
+    /// it lies, and which block of the directory it is. Always, where blocks have no such tails.
+    pub fn tail_is_right(&self, directory: (InodeNo, u32), block: &[u8], at: (u64, u64)) -> bool {
+        if !self.geometry.rext3() {
+            return true;
+        }
+        let ((inode, generation), (place, logical)) = (directory, at);
+        let seed = self.geometry.checksum_seed;
+        DirectoryTail::parse(block).is_some_and(|tail| {
+            tail.inode == inode && tail.generation == generation && u64::from(tail.logical) == logical
+        }) && rext3::directory_checksum(seed, BlockNo(place), block).is_some_and(|checked| checked.is_right())
+    }
+
+    /// Tries to prove a block of entries (no index block) of `directory` (inode and generation), `at` its place: where it
+    /// lies, and which block of the directory it is. `first` says that it begins with `.` and `..`. Adds its entries to
+    /// `proof`.
     pub fn prove_block(
         &self,
-        directory: InodeNo,
-        generation: u32,
+        (directory, generation): (InodeNo, u32),
         block: &[u8],
+        at: (u64, u64),
         first: bool,
         proof: &mut DirectoryProof,
     ) -> Option<()> {
         let mut end = block.len();
+        if self.geometry.rext3() {
+            let sound = self.tail_is_right((directory, generation), block, at);
+            end = end.checked_sub(rext3::TAIL_SIZE).filter(|_| sound)?;
+        }
         if self.checksums {
             let seed = checksum::inode_seed(self.geometry.checksum_seed, directory, generation);
             let sound = checksum::has_leaf_tail(block)
@@ -147,7 +166,12 @@ impl<'f> DirectoryProver<'f> {
 
     /// Calls `visit` with the name of each used record of a block that was proved.
     pub fn visit_names(&self, block: &[u8], mut visit: impl FnMut(&[u8])) {
-        let end = block.len() - if self.checksums { TAIL_LEN } else { 0 };
+        let tail = match self.checksums {
+            _ if self.geometry.rext3() => rext3::TAIL_SIZE,
+            true => TAIL_LEN,
+            false => 0,
+        };
+        let end = block.len().saturating_sub(tail);
         let mut at = 0;
         while let Some(header) = block[at..end].first_chunk::<8>() {
             let len = self.name_len(header);
@@ -267,9 +291,9 @@ pub fn prove_large(
     if indexed {
         return IndexedDirectory { prover, fs, inode, generation, runs }.prove(reader, proof);
     }
-    let mut blocks: Vec<(u64, bool)> = runs
+    let mut blocks: Vec<(u64, u64)> = runs
         .iter()
-        .flat_map(|run| (0..u64::from(run.count)).map(|at| (run.physical + at, run.logical + at == 0)))
+        .flat_map(|run| (0..u64::from(run.count)).map(|at| (run.physical + at, run.logical + at)))
         .collect();
     blocks.sort_unstable();
     let places: Vec<u64> = blocks.iter().map(|(block, _)| *block).collect();
@@ -277,7 +301,10 @@ pub fn prove_large(
     let reading = read_blocks(reader, fs, &places, &mut |index, result| {
         proved = proved
             && result.is_ok_and(|block| {
-                prover.prove_block(inode, generation, block, blocks[index].1, proof).is_some()
+                let (place, logical) = blocks[index];
+                prover
+                    .prove_block((inode, generation), block, (place, logical), logical == 0, proof)
+                    .is_some()
             });
     });
     proved = proved && proof.names_are_unique();

@@ -143,7 +143,7 @@ impl IndexedDirectory<'_, '_> {
 
     fn node(&self, block: &[u8], child: Child, children: &mut Vec<Child>) -> Option<()> {
         let layout = EntryLayout { block_size: self.fs.geometry.block_size, hash_behind_name: false };
-        if !htree::looks_like_node(block, layout, self.fs.geometry.features.metadata_csum()) {
+        if !htree::looks_like_node(block, layout, htree::tail_len(self.fs.geometry.features)) {
             return None;
         }
         self.index(block, NODE_COUNT_OFFSET, child, children)
@@ -158,8 +158,13 @@ impl IndexedDirectory<'_, '_> {
     ) -> Option<()> {
         let checksums = self.fs.geometry.features.metadata_csum();
         let index = IndexBlock::parse(block, count_offset)?;
-        let limit = htree::expected_limit(block.len(), count_offset, checksums);
+        let limit =
+            htree::expected_limit(block.len(), count_offset, htree::tail_len(self.fs.geometry.features));
         if index.limit != limit || index.count == 0 || index.count > limit {
+            return None;
+        }
+        let place = self.place(parent.logical)?;
+        if !self.prover.tail_is_right((self.inode, self.generation), block, (place, parent.logical)) {
             return None;
         }
         if checksums {
@@ -192,7 +197,14 @@ impl IndexedDirectory<'_, '_> {
         proof: &mut DirectoryProof,
     ) -> Option<()> {
         proof.forget_names();
-        self.prover.prove_block(self.inode, self.generation, block, false, proof)?;
+        let place = self.place(child.logical)?;
+        self.prover.prove_block(
+            (self.inode, self.generation),
+            block,
+            (place, child.logical),
+            false,
+            proof,
+        )?;
         if !proof.names_are_unique() {
             return None;
         }

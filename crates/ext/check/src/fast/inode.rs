@@ -15,6 +15,7 @@ use zerocopy::FromBytes;
 use crate::Fs;
 use crate::fast::attributes;
 use crate::inode::MapRun;
+use crate::region::Regions;
 
 /// Flags that change nothing about how an inode is checked: secure deletion, undelete, compression request, sync,
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
@@ -81,6 +82,7 @@ impl Default for Proof {
 pub struct InodeProver<'f> {
     geometry: &'f Geometry,
     metadata: &'f SharedBitmap,
+    pub(super) regions: &'f Regions,
     checksums: bool,
     /// No inode can be proved innocent (Hurd, bigalloc): all go to inspection.
     everything_suspect: bool,
@@ -103,6 +105,7 @@ impl<'f> InodeProver<'f> {
         InodeProver {
             geometry,
             metadata: &fs.metadata,
+            regions: &fs.regions,
             checksums: features.metadata_csum(),
             everything_suspect: geometry.hurd || geometry.bigalloc() || geometry.revision == 0,
             hidden: crate::quota::hidden_inodes(fs),
@@ -210,7 +213,10 @@ impl<'f> InodeProver<'f> {
         proof.xattr_block = u64::from(raw.i_file_acl_high.get()) << 32 | u64::from(raw.i_file_acl_lo.get());
         proof.needs_walk = false;
         proof.runs.clear();
-        if proof.xattr_block != 0 && !(self.ext_attr && self.is_free_for_files(proof.xattr_block, 1)) {
+        let xattr_fits = self.ext_attr
+            && self.is_free_for_files(proof.xattr_block, 1)
+            && !self.regions.contain(proof.xattr_block);
+        if proof.xattr_block != 0 && !xattr_fits {
             return None;
         }
         if kind == Kind::Symlink { self.prove_fast_symlink(raw, proof) } else { self.prove_map(raw, proof) }
@@ -247,6 +253,11 @@ impl<'f> InodeProver<'f> {
         } else {
             self.prove_direct_blocks(raw, proof)?
         }
+        let is_directory = proof.kind == Kind::Directory;
+        let suits = |run: &MapRun| self.regions.suit(is_directory, run.physical, run.count.into());
+        if self.regions.exist() && !proof.runs.iter().all(suits) {
+            return None;
+        }
         if proof.needs_walk {
             return Some(());
         }
@@ -273,7 +284,7 @@ impl<'f> InodeProver<'f> {
                 && size < 1 << 31;
         }
         let covers = written_end == 0 || size > (written_end - 1).saturating_mul(block_size);
-        let pointers = block_size / 4;
+        let pointers = u64::from(self.geometry.pointers_per_block());
         let limit = if by_extents {
             u64::from(u32::MAX)
         } else {

@@ -88,7 +88,9 @@ impl DirectoryJob {
         proof: &mut DirectoryProof,
     ) -> bool {
         !self.indexed
-            && prover.prove_block(self.inode, self.generation, block, true, proof).is_some()
+            && prover
+                .prove_block((self.inode, self.generation), block, (self.first_block, 0), true, proof)
+                .is_some()
             && proof.names_are_unique()
     }
 

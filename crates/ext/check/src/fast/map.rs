@@ -5,17 +5,19 @@
 //! the inode as suspect and goes on. So a second walk of the same inode visits exactly the same pieces, and takes the
 //! claims back ([`WalkMode::Withdraw`]).
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
 use crate::extent::LAST_BLOCK;
 use crate::fast::claimer::{Claimer, PointerSpan};
 use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
 use crate::inode::MapRun;
+use crate::region::Regions;
 
 /// An inode whose map is walked.
 #[derive(Clone, Debug)]
@@ -65,6 +67,8 @@ pub enum WalkMode {
     Claim,
     /// Take the claims back.
     Withdraw,
+    /// Leave them as they are: somebody has claimed all of them for the same inode.
+    Look,
 }
 
 /// A block of a map that has to be read.
@@ -104,13 +108,16 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     blocks: u64,
-    data_blocks: u64,
-    written_end: u64,
-    suspect: bool,
+    /// Blocks of data, or of names.
+    pub data_blocks: u64,
+    /// The block of the file behind the last written one.
+    pub written_end: u64,
+    /// Whether something about it asks for inspection.
+    pub suspect: bool,
     /// Whether there is a gap within one node, or between a node and the first block below it.
-    gap: bool,
+    pub gap: bool,
     /// The lowest and the highest block in line.
-    reach: Option<(u64, u64)>,
+    pub reach: Option<(u64, u64)>,
     /// The map in pieces, kept for directories only.
     pub runs: Vec<MapRun>,
 }
@@ -135,9 +142,10 @@ impl Tally {
         self.runs.extend(part.runs);
     }
 
-    /// Pieces without gaps that fill their reach, whatever their order: close enough to lying in one piece.
-    fn is_scattered(&self, by_extents: bool) -> bool {
-        let in_line = if by_extents { self.data_blocks } else { self.blocks };
+    /// Pieces without gaps that fill their reach, whatever their order: close enough to lying in one piece. `apart` says
+    /// that the blocks of the map are not in line with the data.
+    fn is_scattered(&self, apart: bool) -> bool {
+        let in_line = if apart { self.data_blocks } else { self.blocks };
         self.gap || self.reach.is_some_and(|(low, high)| high - low + 1 != in_line)
     }
 }
@@ -164,7 +172,7 @@ pub fn verdicts(items: &[WalkItem], tallies: Vec<Tally>, prover: &InodeProver<'_
                 tally.data_blocks,
                 item.by_extents(),
             );
-        let scattered = tally.is_scattered(item.by_extents());
+        let scattered = tally.is_scattered(item.by_extents() || prover.regions.exist());
         Walked { innocent, scattered, runs: tally.runs }
     };
     items.iter().zip(tallies).map(verdict).collect()
@@ -180,6 +188,7 @@ pub struct Walk<'a> {
     metadata: &'a SharedBitmap,
     claims: &'a Claims,
     checksums: bool,
+    regions: &'a Regions,
 }
 
 impl<'a> Walk<'a> {
@@ -222,6 +231,7 @@ impl<'a> Walk<'a> {
             metadata,
             claims,
             checksums: geometry.features.metadata_csum(),
+            regions: prover.regions,
         }
     }
 
@@ -230,11 +240,28 @@ impl<'a> Walk<'a> {
         let item = &self.items[node.item as usize];
         if item.by_extents() {
             self.extent_node(node, item, contents, nodes);
-        } else if node.level == 0 {
-            self.data_pointers(node, item, contents);
-        } else {
-            self.pointer_block(node, contents, nodes);
+            return;
         }
+        let Some(pointers) = self.pointers_of(node, item, contents) else {
+            self.tallies[node.item as usize].suspect = true;
+            return;
+        };
+        if node.level == 0 {
+            self.data_pointers(node, item, pointers);
+        } else {
+            self.pointer_block(node, pointers, nodes);
+        }
+    }
+
+    /// The pointers in an indirect block; `None` if the block says that it is another one.
+    fn pointers_of<'c>(&self, node: Node, item: &WalkItem, contents: &'c [u8]) -> Option<&'c [u8]> {
+        if !self.geometry.rext3() {
+            return Some(contents);
+        }
+        let right =
+            IndirectHeader::new(self.geometry.checksum_seed, BlockNo(node.block), item.inode, node.level + 1);
+        let is_right = IndirectHeader::parse(contents) == Some(right);
+        contents.get(HEADER_SIZE..).filter(|_| is_right)
     }
 
     /// Notes that a block could not be read.
@@ -347,7 +374,7 @@ impl<'a> Walk<'a> {
             let bytes = &item.raw.i_block[at * 4..at * 4 + 4];
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
-        let pointers = u64::from(self.geometry.block_size / 4);
+        let pointers = u64::from(self.geometry.pointers_per_block());
         let direct = Node { item: index as u32, block: 0, level: 0, first: 0, end: 12 };
         self.data_pointers(direct, item, &item.raw.i_block[..48]);
         let mut first = 12;
@@ -372,7 +399,7 @@ impl<'a> Walk<'a> {
     }
 
     fn pointer_block(&mut self, node: Node, contents: &[u8], nodes: &mut Vec<Node>) {
-        let span = (node.end - node.first) / u64::from(self.geometry.block_size / 4);
+        let span = (node.end - node.first) / u64::from(self.geometry.pointers_per_block());
         let (words, _) = contents.as_chunks::<4>();
         for (at, word) in words.iter().enumerate() {
             let block = u64::from(u32::from_le_bytes(*word));
@@ -403,6 +430,9 @@ impl<'a> Walk<'a> {
 
     /// Pointers without a gap, each of them in range.
     fn dense_pointers(&mut self, node: Node, words: &[[u8; 4]], span: &PointerSpan) {
+        let in_region = self.regions.touch(span.lowest, span.highest - span.lowest + 1)
+            && words.iter().any(|word| self.regions.contain(u32::from_le_bytes(*word).into()));
+        let in_line = self.in_line(node);
         let tally = &mut self.tallies[node.item as usize];
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         let count = words.len() as u64;
@@ -414,7 +444,8 @@ impl<'a> Walk<'a> {
         tally.blocks += count;
         tally.data_blocks += count;
         tally.written_end = tally.written_end.max(node.first + count);
-        tally.gap |= !span.in_one_piece || (node.block != 0 && span.first != node.block + 1);
+        tally.suspect |= in_region;
+        tally.gap |= !span.in_one_piece || in_line.is_some_and(|before| span.first != before + 1);
         // Without a gap, the last one is the highest.
         tally.stretch(span.lowest, span.last);
         tally.suspect |= claimer.finish();
@@ -422,12 +453,13 @@ impl<'a> Walk<'a> {
 
     fn mixed_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
         let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
+        let (in_line, is_directory) = (self.in_line(node), item.kind == Kind::Directory);
         let tally = &mut self.tallies[node.item as usize];
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
         let (words, _) = contents.as_chunks::<4>();
         let (mut count, mut last, mut suspect) = (0u64, None, false);
         // In line with its indirect block, if it has one; 0 stands for none.
-        let (mut lowest, mut previous, mut gap) = (u64::MAX, node.block, false);
+        let (mut lowest, mut previous, mut gap) = (u64::MAX, in_line.unwrap_or(0), false);
         for (at, word) in words.iter().enumerate() {
             let block = u64::from(u32::from_le_bytes(*word));
             if block == 0 {
@@ -437,6 +469,7 @@ impl<'a> Walk<'a> {
                 suspect = true;
                 continue;
             }
+            suspect |= !self.regions.suit(is_directory, block, 1);
             claimer.claim_one(block);
             count += 1;
             last = Some(at);
@@ -460,16 +493,22 @@ impl<'a> Walk<'a> {
         tally.suspect |= suspect | claimer.finish();
     }
 
+    /// The indirect block that the first block below it follows, where indirect blocks stand in line with the data.
+    fn in_line(&self, node: Node) -> Option<u64> {
+        (node.block != 0 && !self.regions.exist()).then_some(node.block)
+    }
+
     /// Claims a block of the map itself; refuses what cannot hold one. A block that somebody has claimed already is
     /// followed all the same (who is first depends on timing, the answer must not); hostile trees that share their
     /// nodes to grow without end are stopped by the scan, which counts all nodes of the file system.
     fn claim_map_block(&mut self, item: u32, block: u64) -> bool {
-        if !self.prover.is_free_for_files(block, 1) {
+        let may_be_there = !self.regions.exist() || self.regions.contain(block);
+        if !may_be_there || !self.prover.is_free_for_files(block, 1) {
             return false;
         }
         let tally = &mut self.tallies[item as usize];
         tally.blocks += 1;
-        if !self.items[item as usize].by_extents() {
+        if !self.items[item as usize].by_extents() && !self.regions.exist() {
             tally.stretch(block, block);
         }
         let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);

@@ -2,7 +2,7 @@
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 
 pub mod attributes;
-mod claimer;
+pub(crate) mod claimer;
 pub mod directory;
 pub mod htree;
 pub mod inode;

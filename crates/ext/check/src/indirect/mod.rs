@@ -11,11 +11,13 @@ mod tests;
 use fsmend_base::BlockNo;
 use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::rext3::{DirectoryTail, IndirectHeader};
 
 use crate::inode::MapRun;
 use crate::inode::map::Map;
 use crate::inode::problems::MAP_CROWDED;
 use crate::inode::subject::Subject;
+use crate::region::problems as region;
 use problems::{
     DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_IN_METADATA, MAP_POINTER_OUTSIDE, MAP_REPEATED,
     MAP_UNREADABLE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
@@ -44,6 +46,16 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
     Some(walk.map)
 }
 
+/// What an indirect block says about itself, against the pointer that led to it.
+enum Backpointer {
+    /// It fits; or there are no such things.
+    Right,
+    /// It was damaged and is mended.
+    Mended,
+    /// The block is something else: the pointer has to go.
+    Foreign,
+}
+
 struct Walk {
     map: Map,
     /// Pointers that made no sense so far.
@@ -54,7 +66,7 @@ struct Walk {
 impl Walk {
     /// Blocks of the file under one pointer with `levels` levels of indirection.
     fn span(&self, subject: &Subject<'_, '_>, levels: u32) -> u64 {
-        (subject.block_size() / 4).saturating_pow(levels)
+        u64::from(subject.fs.geometry.pointers_per_block()).saturating_pow(levels)
     }
 
     /// Follows a pointer; `false` when it has to be cleared.
@@ -92,9 +104,14 @@ impl Walk {
             subject.raise(problem);
             return false;
         };
+        let mut changed = match self.backpointer(subject, block, levels, &mut bytes) {
+            Backpointer::Right => false,
+            Backpointer::Mended => true,
+            Backpointer::Foreign => return false,
+        };
         let span = self.span(subject, levels - 1);
-        let mut changed = false;
-        for (entry, index) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(0u64..) {
+        let pointers = bytes.get_mut(subject.fs.geometry.indirect_header()..).unwrap_or_default();
+        for (entry, index) in pointers.as_chunks_mut::<4>().0.iter_mut().zip(0u64..) {
             let child = u32::from_le_bytes(*entry);
             if child != 0 && !self.pointer(subject, child, levels - 1, logical + index * span) {
                 *entry = [0; 4];
@@ -111,12 +128,88 @@ impl Walk {
         true
     }
 
+    /// On a rext3, judges where an indirect block lies and what it says about itself. What a damaged header should say is put
+    /// into `bytes`.
+    fn backpointer(
+        &mut self,
+        subject: &mut Subject<'_, '_>,
+        block: BlockNo,
+        levels: u32,
+        bytes: &mut [u8],
+    ) -> Backpointer {
+        let fs = subject.fs;
+        let (Some(header), true) = (IndirectHeader::parse(bytes), fs.regions.exist()) else {
+            return Backpointer::Right;
+        };
+        let is_inside = fs.regions.contain(block.0);
+        if !is_inside && !fs.metadata.get(block.0) {
+            self.map.rebuild = true;
+            let problem = subject.problem(&region::MAP_OUTSIDE).block(block);
+            subject.raise(problem);
+        }
+        let seed = fs.geometry.checksum_seed;
+        let right = IndirectHeader::new(seed, block, subject.inode, levels as u8);
+        if header == right {
+            return Backpointer::Right;
+        }
+        let is_intact = header.is_right(seed, block);
+        // Of a block that was written to the wrong place, neither fits.
+        let is_strange = header.inode != right.inode && header.check != right.check;
+        let problem = match is_intact {
+            true if header.inode == subject.inode => {
+                subject.problem(&region::LEVEL_WRONG).stored(u64::from(header.level)).observed(levels)
+            }
+            _ if is_intact || is_strange => {
+                subject.problem(&region::BACKPOINTER_WRONG).stored(header.inode.0)
+            }
+            _ => subject.problem(&region::HEADER_DAMAGED).stored(header.inode.0),
+        };
+        let is_foreign = is_intact || is_strange || !is_inside || DirectoryTail::parse(bytes).is_some();
+        if is_foreign {
+            self.refuse(subject, problem.block(block));
+            return Backpointer::Foreign;
+        }
+        subject.raise(problem.block(block));
+        right.store(bytes);
+        Backpointer::Mended
+    }
+
     fn data(&mut self, subject: &mut Subject<'_, '_>, block: BlockNo, logical: u64) -> bool {
+        if !subject.fs.regions.suit(subject.is_directory(), block.0, 1)
+            && subject.fs.is_valid_block(block)
+            && !self.displaced(subject, block, logical)
+        {
+            return false;
+        }
         if let Some(problem) = self.judge_data(subject, block, logical) {
             return self.refuse(subject, problem.stored(block.0).detail("logical", logical));
         }
         self.map.add(subject, MapRun { logical, physical: block.0, count: 1, unwritten: false });
         self.map.clusters <= subject.fs.geometry.blocks_count || self.give_up(subject)
+    }
+
+    /// A block on the wrong side of a region's border: kept, for it can be moved, unless what lies there is surely something
+    /// else. `false` when the pointer has to be cleared.
+    fn displaced(&mut self, subject: &mut Subject<'_, '_>, block: BlockNo, logical: u64) -> bool {
+        let is_directory = subject.is_directory();
+        let row = if is_directory { &region::DIRECTORY_OUTSIDE } else { &region::DATA_INSIDE };
+        let problem = subject.problem(row).stored(block.0).detail("logical", logical);
+        let bytes = subject.fs.read_block(block).unwrap_or_default();
+        let tail = DirectoryTail::parse(&bytes);
+        let seed = subject.fs.geometry.checksum_seed;
+        let is_wrong = match is_directory {
+            true => tail.is_none_or(|tail| tail.inode != subject.inode),
+            false => {
+                tail.is_some()
+                    || IndirectHeader::parse(&bytes).is_some_and(|header| header.is_right(seed, block))
+            }
+        };
+        if is_wrong {
+            return self.refuse(subject, problem);
+        }
+        subject.raise(problem);
+        self.map.rebuild = true;
+        true
     }
 
     /// Gives up a map that shares too much; always `false`.

@@ -26,7 +26,7 @@ pub(crate) struct Map {
     pub last_written: Option<u64>,
     /// Blocks that lie at the wrong place within their cluster.
     pub misaligned: Vec<BlockRange>,
-    /// Whether the map has to be written anew, as a tree of extents.
+    /// Whether the map has to be written anew: as a tree of extents, or on a rext3 with blocks in other places.
     pub rebuild: bool,
     /// Whether it is a tree of extents with nodes below its root.
     pub is_deep: bool,

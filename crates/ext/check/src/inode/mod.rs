@@ -78,7 +78,8 @@ pub struct Inspection {
     pub charged_sectors: u64,
     /// Runs that lie wrong within their clusters, and will have to be moved: contested, whoever else owns them.
     pub misaligned: Vec<BlockRange>,
-    /// Whether the map has to be written anew, as an extent tree of `runs`. The record holds the old one.
+    /// Whether the map has to be written anew, as an extent tree of `runs`, or on a rext3 with blocks in other places. The record
+    /// holds the old one.
     pub rebuild: bool,
     /// Whether anything was raised.
     pub has_problems: bool,

@@ -91,7 +91,7 @@ fn size_max(subject: &Subject<'_, '_>, layout: Layout) -> u64 {
     if layout == Layout::Extents {
         return (block_size << 32) - 1;
     }
-    let pointers = block_size / 4;
+    let pointers = u64::from(subject.fs.geometry.pointers_per_block());
     let mapped = (12 + pointers + pointers.pow(2) + pointers.pow(3)).saturating_mul(block_size);
     // The count of sectors has 32 bits without `huge_file`; the kernel and its tools keep to 2^32 blocks of the file.
     mapped.min(block_size << 32)

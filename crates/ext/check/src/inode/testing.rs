@@ -77,6 +77,7 @@ impl Bench {
             metadata,
             now: 1_700_000_000,
             crowd: Default::default(),
+            regions: Default::default(),
         }
     }
 
@@ -201,6 +202,7 @@ fn geometry() -> Geometry {
         checksum_seed: 7,
         uuid: [0; 16],
         hurd: false,
+        region_blocks: 0,
     }
 }
 

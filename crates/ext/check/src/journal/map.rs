@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use fsmend_base::BlockNo;
 use fsmend_device::ReadError;
 use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::draft::Draft;
 use crate::inode::MapRun;
@@ -152,7 +153,7 @@ impl Walk<'_, '_> {
     }
 
     fn indirect(&mut self, inode: &RawInode) {
-        let per_block = u64::from(self.draft.geometry.block_size / 4);
+        let per_block = u64::from(self.draft.geometry.pointers_per_block());
         for index in 0..DIRECT_BLOCKS {
             self.data(inode.block_word(index), index as u64);
         }
@@ -169,8 +170,17 @@ impl Walk<'_, '_> {
             return;
         }
         let Some(contents) = self.node(u64::from(block)) else { return };
-        let span = u64::from(self.draft.geometry.block_size / 4).pow(level - 1);
-        for (index, word) in contents.chunks_exact(4).enumerate() {
+        let geometry = &self.draft.geometry;
+        let header = IndirectHeader::parse(&contents).filter(|header| u32::from(header.level) == level);
+        if geometry.rext3()
+            && !header.is_some_and(|header| header.is_right(geometry.checksum_seed, BlockNo(block.into())))
+        {
+            self.map.damaged = true;
+            return;
+        }
+        let span = u64::from(geometry.pointers_per_block()).pow(level - 1);
+        let pointers = contents.get(geometry.indirect_header()..).unwrap_or_default();
+        for (index, word) in pointers.chunks_exact(4).enumerate() {
             let (number, place) = (le32(word, 0), logical + index as u64 * span);
             if level == 1 {
                 self.data(number, place);

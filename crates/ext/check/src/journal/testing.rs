@@ -194,6 +194,7 @@ impl World {
             metadata: SharedBitmap::new(BLOCKS),
             now: 1_700_000_000,
             crowd: Default::default(),
+            regions: Default::default(),
         }
     }
 
@@ -230,6 +231,7 @@ fn geometry(features: Features) -> Geometry {
         checksum_seed: 0,
         uuid: [0; 16],
         hurd: false,
+        region_blocks: 0,
     }
 }
 

@@ -133,8 +133,12 @@ impl Relocation<'_, '_> {
             while left > 0 {
                 let near = goal.or_else(|| Some(BlockNo(map.runs.before(logical * unit)?.0 + 1)));
                 let near = near.unwrap_or_else(|| self.mender.goal_of(self.inode));
-                let count = most.min(left);
-                let to = self.mender.allocate_blocks(near, count * unit);
+                let in_region = self.is_directory && self.mender.fs.regions.exist();
+                let count = if in_region { 1 } else { most.min(left) };
+                let to = match in_region {
+                    true => self.mender.allocate_in_region(self.inode),
+                    false => self.mender.allocate_blocks(near, count * unit),
+                };
                 if to.is_none() && count > 1 {
                     most = count.div_ceil(2);
                     continue;

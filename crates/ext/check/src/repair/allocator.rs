@@ -55,7 +55,13 @@ impl Mender<'_> {
         None
     }
 
+    /// Whether anything but indirect blocks and directory blocks of a rext3 may be put there.
     fn is_takeable(&self, unit: u64) -> bool {
+        !self.fs.regions.contain(unit) && self.is_unclaimed(unit)
+    }
+
+    /// Whether nobody owns a unit, and no bad block lies in it.
+    pub(crate) fn is_unclaimed(&self, unit: u64) -> bool {
         let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
         let bad = &self.remains.bad_blocks;
         let from = bad.partition_point(|block| *block < unit * unit_blocks);

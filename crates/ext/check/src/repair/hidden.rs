@@ -5,6 +5,7 @@ use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::Mender;
 use crate::journal::draft::Draft;
@@ -34,7 +35,7 @@ pub(crate) fn make(mender: &mut Mender<'_>, inode: InodeNo, size: u64, extra_fla
     let map = if has_extents {
         extent_map(mender, inode, goal, &pieces)
     } else {
-        indirect_map(mender, goal, &pieces)
+        indirect_map(mender, (inode, goal), &pieces)
     };
     let Some((i_block, map_blocks)) = map else {
         give_back(mender, &pieces);
@@ -175,8 +176,12 @@ fn fill_node(node: &mut [u8], room: usize, extents: &[(u64, u64, u64)]) {
 }
 
 /// `i_block` with an indirect map of `pieces`, up to the second level, and the number of map blocks.
-fn indirect_map(mender: &Mender<'_>, goal: BlockNo, pieces: &[Piece]) -> Option<([u8; I_BLOCK_LEN], u64)> {
-    let per_block = mender.fs.geometry.block_size as usize / 4;
+fn indirect_map(
+    mender: &Mender<'_>,
+    place: (InodeNo, BlockNo),
+    pieces: &[Piece],
+) -> Option<([u8; I_BLOCK_LEN], u64)> {
+    let per_block = mender.fs.geometry.pointers_per_block() as usize;
     let data: Vec<u64> = blocks_of(pieces).collect();
     let (direct, rest) = data.split_at(data.len().min(DIRECT));
     let (single, rest) = rest.split_at(rest.len().min(per_block));
@@ -188,12 +193,14 @@ fn indirect_map(mender: &Mender<'_>, goal: BlockNo, pieces: &[Piece]) -> Option<
     root.resize(DIRECT + 3, 0);
     let done = (|| {
         if !single.is_empty() {
-            root[DIRECT] = pointer_block(mender, goal, single, &mut taken)?;
+            root[DIRECT] = pointer_block(mender, place, (1, single), &mut taken)?;
         }
         if !rest.is_empty() {
-            let below: Option<Vec<u64>> =
-                rest.chunks(per_block).map(|chunk| pointer_block(mender, goal, chunk, &mut taken)).collect();
-            root[DIRECT + 1] = pointer_block(mender, goal, &below?, &mut taken)?;
+            let below: Option<Vec<u64>> = rest
+                .chunks(per_block)
+                .map(|chunk| pointer_block(mender, place, (1, chunk), &mut taken))
+                .collect();
+            root[DIRECT + 1] = pointer_block(mender, place, (2, &below?), &mut taken)?;
         }
         Some(())
     })();
@@ -206,11 +213,21 @@ fn indirect_map(mender: &Mender<'_>, goal: BlockNo, pieces: &[Piece]) -> Option<
     Some((i_block, taken.len() as u64))
 }
 
-fn pointer_block(mender: &Mender<'_>, goal: BlockNo, targets: &[u64], taken: &mut Vec<Piece>) -> Option<u64> {
-    let block = mender.allocate_blocks(goal, 1)?;
+/// Writes an indirect block of `inode` near `goal`.
+fn pointer_block(
+    mender: &Mender<'_>,
+    (inode, goal): (InodeNo, BlockNo),
+    (level, targets): (u8, &[u64]),
+    taken: &mut Vec<Piece>,
+) -> Option<u64> {
+    let block = mender.allocate_for_map(inode, goal)?;
     taken.push((block.0, 1));
-    let mut bytes = vec![0; mender.fs.geometry.block_size as usize];
-    fill_pointers(&mut bytes, targets);
+    let geometry = &mender.fs.geometry;
+    let mut bytes = vec![0; geometry.block_size as usize];
+    if geometry.rext3() {
+        IndirectHeader::new(geometry.checksum_seed, block, inode, level).store(&mut bytes);
+    }
+    fill_pointers(bytes.get_mut(geometry.indirect_header()..).unwrap_or_default(), targets);
     mender.write_block(block, &bytes);
     Some(block.0)
 }

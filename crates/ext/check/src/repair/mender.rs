@@ -92,8 +92,17 @@ pub fn mend(
     let draft = Draft::new(fs.device);
     leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));
-    let Fs { superblock, geometry, groups, metadata, now, .. } = fs;
-    let fs = Fs { device: &draft, superblock, geometry, groups, metadata, now, crowd: Default::default() };
+    let Fs { superblock, geometry, groups, metadata, now, regions, .. } = fs;
+    let fs = Fs {
+        device: &draft,
+        superblock,
+        geometry,
+        groups,
+        metadata,
+        now,
+        crowd: Default::default(),
+        regions,
+    };
     let mut mender =
         Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
     let is_done = mender.run();
@@ -132,6 +141,7 @@ impl Mender<'_> {
         journal::repair::mend(self);
         orphan::repair::mend(self);
         quota::repair::mend(self);
+        crate::region::repair::seal_directories(self);
         let totals = allocation::repair::mend(self);
         superblock::repair::mend(self, &totals);
         true

@@ -24,6 +24,7 @@ const NODES_PER_PART: usize = 256;
 /// A walk of which more than one worker may do a part: a large file must not be one worker's alone.
 pub(super) struct SharedWalk {
     items: Vec<WalkItem>,
+    mode: WalkMode,
     tallies: Mutex<Vec<Tally>>,
     /// Parts that are not done yet. Whoever does the last one judges.
     open: AtomicUsize,
@@ -47,16 +48,17 @@ impl Part {
 
 impl<'a> Scan<'a> {
     /// Walks the maps of these inodes. Returns the weight of the work that was not handed on.
-    pub(super) fn maps(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>) -> u64 {
+    pub(super) fn maps(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>, mode: WalkMode) -> u64 {
         let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
-        let shared = Arc::new(SharedWalk { items, tallies: Mutex::default(), open: AtomicUsize::new(1) });
+        let shared =
+            Arc::new(SharedWalk { items, mode, tallies: Mutex::default(), open: AtomicUsize::new(1) });
         self.part_of_maps(worker, Part { walk: shared, nodes: None, weight })
     }
 
     /// Walks a part of the maps. Returns the weight of what was not handed on.
     pub(super) fn part_of_maps(&self, worker: &mut Worker<'a>, part: Part) -> u64 {
         let Part { walk: shared, nodes, mut weight } = part;
-        let (fs, mode) = (self.fs, WalkMode::Claim);
+        let (fs, mode) = (self.fs, shared.mode);
         let prover = &self.inode_prover;
         let (walk, stack) = match nodes {
             None => Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims),
@@ -81,13 +83,13 @@ impl<'a> Scan<'a> {
     /// Leaves a large part of what is to be walked to whoever has time.
     fn hand_on(&self, shared: &Arc<SharedWalk>, stack: &mut Vec<Node>, weight: &mut u64) {
         let count = self.batch(NODES_PER_PART);
-        while stack.len() >= 2 * count && self.queues.bytes() < self.means.plan.queue_bytes / 2 {
+        while stack.len() >= 2 * count && self.queues().bytes() < self.means.plan.queue_bytes / 2 {
             let share = *weight / stack.len() as u64 * count as u64;
             *weight -= share;
             let nodes = Some(stack.drain(..count).collect());
             shared.open.fetch_add(1, Relaxed);
             let part = Part { walk: Arc::clone(shared), nodes, weight: share };
-            self.queues.push_large(MAPS, share, part.bytes_held(), Batch::PartOfMaps(part));
+            self.queues().push_large(MAPS, share, part.bytes_held(), Batch::PartOfMaps(part));
         }
     }
 

@@ -5,6 +5,7 @@ pub mod foresight;
 mod maps;
 mod outcome;
 pub mod problems;
+mod regions;
 mod tables;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -22,7 +23,7 @@ use crate::Fs;
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
 use crate::fast::ledger::{DirectoryJob, Ledger};
-use crate::fast::map::WalkItem;
+use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode::{Census, Inspection};
 use crate::plan::Means;
 use crate::reading::{DEPTH, Window};
@@ -46,7 +47,7 @@ const CERTIFICATION: [Stage; 1] = [Stage { name: "delayed certification", pass: 
 
 enum Batch {
     InodeTable(GroupNo),
-    Maps(Vec<WalkItem>),
+    Maps(Vec<WalkItem>, WalkMode),
     PartOfMaps(maps::Part),
     Directories(Vec<DirectoryJob>),
 }
@@ -58,7 +59,9 @@ pub struct Scan<'a> {
     claims: &'a Claims,
     inode_prover: InodeProver<'a>,
     directory_prover: DirectoryProver<'a>,
-    queues: Queues<'a, Batch>,
+    /// What waits; on a rext3 there is a second round, for what has to wait until all regions have been read.
+    queues: [Queues<'a, Batch>; 2],
+    is_second_round: AtomicBool,
     progress: &'a Progress,
     backend: ReadBackend,
     means: Means<'a>,
@@ -104,7 +107,9 @@ impl<'a> Scan<'a> {
             claims,
             inode_prover: InodeProver::new(fs),
             directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: Queues::scheduled(&STAGES, means.cancel, schedule, means.plan.queue_bytes),
+            queues: [(); 2]
+                .map(|()| Queues::scheduled(&STAGES, means.cancel, schedule, means.plan.queue_bytes)),
+            is_second_round: AtomicBool::new(false),
             progress,
             backend,
             means,
@@ -155,8 +160,13 @@ impl<'a> Scan<'a> {
             held: Reservation::new(budget),
         };
         let crew = self.means.crew();
-        let mut workers =
-            pool::run(crew, &self.queues, start, |worker, stage, batch| self.process(worker, stage, batch));
+        let process = |worker: &mut Worker<'a>, stage, batch| self.process(worker, stage, batch);
+        let mut workers = pool::run(crew, self.queues(), start, process);
+        if self.by_region() {
+            self.is_second_round.store(true, Relaxed);
+            crew.merge("regions", || self.judge_regions(&mut workers));
+            workers.extend(pool::run(crew, self.queues(), start, process));
+        }
         self.all_is_known();
         if self.sample.is_none() {
             pool::each(crew, &CERTIFICATION, &mut workers, |worker| self.certify(&mut worker.outcome));
@@ -197,7 +207,12 @@ impl<'a> Scan<'a> {
 
     fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
         self.progress.stage(STAGES[stage].name).expect(weight);
-        self.queues.push_large(stage, weight, batch.bytes_held(), batch);
+        self.queues().push_large(stage, weight, batch.bytes_held(), batch);
+    }
+
+    fn queues(&self) -> &Queues<'a, Batch> {
+        let [first, second] = &self.queues;
+        if self.is_second_round.load(Relaxed) { second } else { first }
     }
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
@@ -210,7 +225,7 @@ impl<'a> Scan<'a> {
         let begun = self.progress.now();
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
-            Batch::Maps(items) => self.maps(worker, items),
+            Batch::Maps(items, mode) => self.maps(worker, items, mode),
             Batch::PartOfMaps(part) => self.part_of_maps(worker, part),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
@@ -264,7 +279,7 @@ impl Batch {
     fn bytes_held(&self) -> u64 {
         match self {
             Batch::InodeTable(_) => 0,
-            Batch::Maps(items) => size_of_val(items.as_slice()) as u64,
+            Batch::Maps(items, _) => size_of_val(items.as_slice()) as u64,
             Batch::PartOfMaps(part) => part.bytes_held(),
             Batch::Directories(jobs) => {
                 let runs: usize = jobs.iter().map(|job| size_of_val(job.runs.as_slice())).sum();

@@ -14,6 +14,7 @@ use crate::Fs;
 use crate::fast::ledger::Pending;
 use crate::inode::{Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
+use crate::region::facts::RegionFacts;
 
 /// An owner in the sums for quota.
 const QUOTA_BYTES: u64 = 96;
@@ -48,6 +49,8 @@ pub struct ScanOutcome {
     pub non_contiguous: u64,
     /// The first large file that was inspected. Those that the fast path proves innocent have the feature they need.
     pub first_large_file: Option<InodeNo>,
+    /// What is kept of regions until all of them have been read.
+    pub(super) regions: RegionFacts,
     /// Work and bytes per stage.
     pub costs: [StageCost; 3],
 }
@@ -90,7 +93,8 @@ impl ScanOutcome {
             self.suspect_directories.len() + self.revised.len() + self.value_holders.len(),
         ) + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
             + self.quota.owners() as u64 * QUOTA_BYTES
-            + self.findings.edit_bytes_held())
+            + self.findings.edit_bytes_held()
+            + self.regions.bytes_held())
     }
 
     pub(super) fn absorb(&mut self, other: ScanOutcome) {
@@ -137,8 +141,9 @@ impl ScanOutcome {
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);
-        self.non_contiguous +=
-            u64::from(is_short(fs, blocks) && is_scattered(&inspection.runs, map_blocks_in_line(inspection)));
+        self.non_contiguous += u64::from(
+            is_short(fs, blocks) && is_scattered(&inspection.runs, map_blocks_in_line(fs, inspection)),
+        );
         if inspection.kind == Kind::Regular && inspection.raw().size() >= LARGE_FILE {
             self.first_large_file = first_of(self.first_large_file, Some(inode));
         }
@@ -210,8 +215,8 @@ pub(super) fn is_short(fs: &Fs<'_>, blocks: u64) -> bool {
 }
 
 /// The blocks of a map that stand in line with the data: indirect blocks do, nodes of extent trees do not.
-pub(super) fn map_blocks_in_line(inspection: &Inspection) -> &[u64] {
-    if inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
+pub(super) fn map_blocks_in_line<'i>(fs: &Fs<'_>, inspection: &'i Inspection) -> &'i [u64] {
+    if fs.regions.exist() || inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
 }
 
 /// Whether the blocks of a file, with those of its map that stand in line with them, do not lie in one piece.

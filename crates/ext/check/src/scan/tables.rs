@@ -10,11 +10,11 @@ use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
 use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
-use super::{Batch, INODE_TABLES, MAPS, Scan, Worker, job_of, problems};
+use super::{INODE_TABLES, Scan, Worker, job_of, problems};
 use crate::Fs;
 use crate::fast::inode::{Proof, Verdict};
 use crate::fast::ledger::DirectoryJob;
-use crate::fast::map::WalkItem;
+use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode;
 use crate::quota::QuotaUsage;
 
@@ -24,8 +24,6 @@ const TABLE_READ: u32 = 256 * 1024;
 const RECORDS_AT_ONCE: usize = 64;
 /// Inode tables that the kernel is told about ahead of the one that is read.
 const TABLES_AHEAD: u32 = 16;
-/// Most inodes in a batch of maps.
-const WALKS_PER_BATCH: usize = 256;
 /// Suspects of a table are inspected when so many have gathered.
 const SUSPECTS_MAX: usize = 1024;
 
@@ -101,14 +99,15 @@ impl<'a> Scan<'a> {
         self.inspect_suspects(outcome, &mut work);
         work.claim(self.claims, 0, 0);
         outcome.xattr_references.append(&mut work.xattr_references);
-        let ChunkWork { facts, mut walks, mut directories, .. } = work;
+        let ChunkWork { facts, walks, mut directories, .. } = work;
         self.inodes.publish(group.0, facts);
-        while !walks.is_empty() {
-            let items: Vec<WalkItem> = walks.drain(..walks.len().min(self.batch(WALKS_PER_BATCH))).collect();
-            let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
-            self.push(MAPS, weight, Batch::Maps(items));
-        }
         directories.sort_unstable_by_key(|job| job.first_block);
+        if self.by_region() {
+            self.keep_files(worker, walks);
+            directories = self.region(worker, group, directories);
+        } else {
+            self.push_walks(walks, WalkMode::Claim);
+        }
         self.push_directories(directories);
         u64::from(state.scan_inodes)
     }

@@ -75,7 +75,8 @@ impl Candidate {
         (geometry.first_inode, geometry.revision, geometry.hurd) = (0, 0, false);
         (geometry.uuid, geometry.checksum_seed) = ([0; 16], 0);
         geometry.features.compat &= compat::SPARSE_SUPER2;
-        geometry.features.incompat &= incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG;
+        geometry.features.incompat &=
+            incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG | incompat::REXT3;
         geometry.features.ro_compat &= ro_compat::SPARSE_SUPER;
         Some(geometry)
     }
@@ -86,9 +87,14 @@ impl Candidate {
 pub(super) fn is_contradicted(primary: &Candidate, backup: &Candidate) -> bool {
     let shape = |candidate: &Candidate| {
         let geometry = candidate.layout()?;
-        let heads = geometry.features.incompat & (incompat::BIT64 | incompat::META_BG);
+        let heads = geometry.features.incompat & (incompat::BIT64 | incompat::META_BG | incompat::REXT3);
         let sparse = (geometry.features.compat, geometry.features.ro_compat);
-        let numbers = [geometry.blocks_per_group, geometry.inodes_per_group, geometry.inode_size];
+        let numbers = [
+            geometry.blocks_per_group,
+            geometry.inodes_per_group,
+            geometry.inode_size,
+            geometry.region_blocks,
+        ];
         Some((numbers, geometry.block_size, geometry.desc_size, heads, sparse))
     };
     shape(primary) != shape(backup)

@@ -326,6 +326,7 @@ fn difference(primary: &Geometry, backup: &Geometry) -> Option<&'static str> {
             ("another number of inodes per group", geometry.inodes_per_group),
             ("another inode size", geometry.inode_size),
             ("another descriptor size", geometry.desc_size),
+            ("another size of indirect regions", geometry.region_blocks),
         ]
     };
     numbers(primary)

@@ -11,6 +11,7 @@ use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, block_hash, na
 use super::area::{self, Owner};
 use super::{ValueReference, problems};
 use crate::Fs;
+use crate::region::problems::ATTRIBUTES_INSIDE;
 
 /// What an attribute block holds, as it will be after repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub fn inspect_pointer(fs: &Fs<'_>, ino: InodeNo, file_acl: u64, findings: &mut 
     }
     if !fs.is_valid_block(block) {
         findings.raise(Problem::new(&problems::POINTER_OUTSIDE).inode(ino).stored(file_acl));
+        return None;
+    }
+    if fs.regions.contain(file_acl) {
+        findings.raise(Problem::new(&ATTRIBUTES_INSIDE).inode(ino).stored(file_acl));
         return None;
     }
     Some(block)

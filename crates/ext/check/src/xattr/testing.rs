@@ -51,6 +51,7 @@ pub(crate) fn fs(device: &MemoryDevice, features: Features) -> Fs<'_> {
         metadata: SharedBitmap::new(BLOCKS as u64),
         now: 0,
         crowd: Default::default(),
+        regions: Default::default(),
     }
 }
 
@@ -75,6 +76,7 @@ fn geometry(features: Features) -> Geometry {
         checksum_seed: 77,
         uuid: [0; 16],
         hurd: false,
+        region_blocks: 0,
     }
 }
 

@@ -6,7 +6,7 @@
 use fsmend_ext_format::dirhash;
 use fsmend_ext_format::htree::{
     INDEX_ENTRY_LEN, IndexBlock, IndexEntry, NODE_COUNT_OFFSET, ROOT_INFO_LEN, ROOT_INFO_OFFSET, RootInfo,
-    expected_limit, levels_max,
+    expected_limit, levels_max, tail_len,
 };
 use fsmend_ext_format::inode::flags;
 use fsmend_vfs::{Errno, FileKind, Result};
@@ -83,7 +83,8 @@ impl Volume {
             entries: index.entries().collect(),
             at: 0,
         });
-        let expected = usize::from(expected_limit(bytes.len(), count_offset, self.has_sums()));
+        let expected =
+            usize::from(expected_limit(bytes.len(), count_offset, tail_len(self.geometry.features)));
         let fits = |frame: &Frame| {
             !frame.entries.is_empty() && frame.limit == expected && frame.entries.len() <= frame.limit
         };
@@ -223,7 +224,7 @@ impl Volume {
             logical,
             place,
             count_offset: NODE_COUNT_OFFSET,
-            limit: usize::from(expected_limit(size, NODE_COUNT_OFFSET, self.has_sums())),
+            limit: usize::from(expected_limit(size, NODE_COUNT_OFFSET, tail_len(self.geometry.features))),
             entries: entries.to_vec(),
             at: 0,
         };
@@ -371,7 +372,7 @@ impl Volume {
             .get_mut(ROOT_INFO_OFFSET..ROOT_INFO_OFFSET + info.len())
             .ok_or(Errno::Corrupt)?
             .copy_from_slice(&info);
-        let limit = usize::from(expected_limit(size, ROOT_COUNT_OFFSET, self.has_sums()));
+        let limit = usize::from(expected_limit(size, ROOT_COUNT_OFFSET, tail_len(self.geometry.features)));
         let frame = Frame {
             logical: 0,
             place,

@@ -79,7 +79,8 @@ impl Volume {
             Part::Leaf
         } else if logical == 0 {
             Part::Root
-        } else if htree::looks_like_node(bytes, self.entry_layout(), self.has_sums()) {
+        } else if htree::looks_like_node(bytes, self.entry_layout(), htree::tail_len(self.geometry.features))
+        {
             Part::Node
         } else {
             Part::Leaf

@@ -2,7 +2,7 @@
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE, has_leaf_tail};
-use fsmend_ext_format::directory::{ENTRY_LEN_MIN, Entry, EntryHeader, file_type};
+use fsmend_ext_format::directory::{ENTRY_LEN_MIN, Entry, EntryHeader, entries_len, file_type};
 use fsmend_ext_format::htree::RootInfo;
 
 use crate::directory::nature::Nature;
@@ -49,7 +49,10 @@ fn change_block(
     let Ok(mut bytes) = mender.read_block(block) else { return };
     let is_root = first && nature.index_flag;
     let has_tail = !is_root && nature.checksum_seed.is_some() && has_leaf_tail(&bytes);
-    let end = bytes.len() - if has_tail { LEAF_TAIL_SIZE } else { 0 };
+    let end = match nature.tail_generation {
+        Some(_) if !is_root => entries_len(&bytes, mender.fs.geometry.features),
+        _ => bytes.len() - if has_tail { LEAF_TAIL_SIZE } else { 0 },
+    };
     if !change(&mut bytes[..end], first) {
         return;
     }

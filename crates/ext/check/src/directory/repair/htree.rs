@@ -69,10 +69,9 @@ fn build(
     let mut blocks = vec![Vec::new()];
     let mut entries = leaves(nature, contents, sorted, spare, &mut blocks);
     let block_size = nature.layout.block_size as usize;
-    let checksums = nature.checksum_seed.is_some();
     let root_offset = ROOT_INFO_OFFSET + usize::from(ROOT_INFO_LEN);
-    let in_root = usize::from(expected_limit(block_size, root_offset, checksums));
-    let in_node = usize::from(expected_limit(block_size, NODE_COUNT_OFFSET, checksums));
+    let in_root = usize::from(expected_limit(block_size, root_offset, nature.index_tail));
+    let in_node = usize::from(expected_limit(block_size, NODE_COUNT_OFFSET, nature.index_tail));
     let mut levels = 0;
     while entries.len() > in_root {
         levels += 1;
@@ -158,6 +157,9 @@ fn put_entries(block: &mut [u8], count_offset: usize, limit: usize, entries: &[I
 }
 
 fn seal(nature: &Nature, block: &mut [u8], count_offset: usize) {
+    // Of an index block, the last bytes are nobody's: there is always room.
+    let end = block.len() - leaf::tail_len(nature);
+    leaf::put_tail(block, nature, end, 0);
     if let Some(seed) = nature.checksum_seed {
         checksum::seal_htree(seed, block, count_offset);
     }

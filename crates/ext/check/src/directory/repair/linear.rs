@@ -68,6 +68,7 @@ impl<'n> BlockWriter<'n> {
         if let Some(header) = EntryHeader::at(&self.block, last, layout) {
             EntryHeader { rec_len: end - last, ..header }.store(&mut self.block, last, layout);
         }
+        leaf::put_tail(&mut self.block, self.nature, end, 0);
         if let Some(seed) = self.nature.checksum_seed {
             fsmend_ext_format::checksum::seal_directory_leaf(seed, &mut self.block);
         }

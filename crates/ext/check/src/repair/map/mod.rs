@@ -97,6 +97,7 @@ pub(super) struct Nodes {
     /// Blocks taken for it.
     taken: Vec<BlockNo>,
     goal: BlockNo,
+    inode: InodeNo,
     /// Contents.
     writes: Vec<(BlockNo, Vec<u8>)>,
 }
@@ -118,7 +119,7 @@ impl Nodes {
 
     /// Takes a new one.
     fn take(&mut self, mender: &Mender<'_>) -> Option<BlockNo> {
-        let block = mender.allocate_blocks(self.goal, 1)?;
+        let block = mender.allocate_for_map(self.inode, self.goal)?;
         self.taken.push(block);
         Some(block)
     }
@@ -142,7 +143,7 @@ impl Mender<'_> {
     pub fn store_map(&mut self, map: FileMap) -> bool {
         let goal = map.runs.before(u64::MAX).unwrap_or_else(|| self.goal_of(map.inode));
         let old = map.nodes.iter().copied().collect();
-        let mut nodes = Nodes { old, taken: Vec::new(), goal, writes: Vec::new() };
+        let mut nodes = Nodes { old, taken: Vec::new(), goal, inode: map.inode, writes: Vec::new() };
         let mut raw = map.raw();
         let built = if raw.has_flag(flags::EXTENTS) {
             extents::build(self, &map.runs, &mut nodes, seed_of(&self.fs, map.inode, &map.record))
@@ -223,6 +224,9 @@ impl Mender<'_> {
     /// A place for block `logical` of a file: where its cluster lies already, or in a cluster that is taken for it. Says whether it
     /// was taken.
     pub fn place_for(&self, map: &FileMap, logical: u64) -> Option<(BlockNo, bool)> {
+        if self.fs.regions.exist() && map.kind == Kind::Directory {
+            return self.allocate_in_region(map.inode).map(|block| (block, true));
+        }
         let mask = u64::from(self.fs.geometry.cluster_blocks) - 1;
         let within = logical & mask;
         let mates = map.runs.within(logical - within, mask + 1);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsmend_base::BlockNo;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode};
+use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::{Nodes, Runs};
 use crate::repair::Mender;
@@ -21,7 +22,7 @@ pub(super) fn build(
     nodes: &mut Nodes,
     raw: &RawInode,
 ) -> Option<[u8; I_BLOCK_LEN]> {
-    let shape = Shape { pointers: u64::from(mender.fs.geometry.block_size / 4) };
+    let shape = Shape { pointers: mender.fs.geometry.pointers_per_block().into() };
     let old = old_blocks(mender, nodes, raw, shape);
     let mut map = Pointers { mender, nodes, shape, old, root: [0; I_BLOCK_LEN], pending: None };
     let blocks = |run: &crate::inode::MapRun| {
@@ -102,7 +103,8 @@ impl Pointers<'_, '_> {
                 self.pending = Some((base, vec![0; self.mender.fs.geometry.block_size as usize]));
             }
             if let Some((_, bytes)) = &mut self.pending {
-                bytes[slot * 4..slot * 4 + 4].copy_from_slice(&pointer);
+                let at = self.mender.fs.geometry.indirect_header() + slot * 4;
+                bytes[at..at + 4].copy_from_slice(&pointer);
             }
         }
         above.extend(self.flush(level + 1)?);
@@ -111,11 +113,17 @@ impl Pointers<'_, '_> {
 
     /// Finishes the indirect block that is being filled; `None` when it finds no place.
     fn flush(&mut self, level: u32) -> Option<Option<(u64, u64)>> {
-        let Some((base, bytes)) = self.pending.take() else { return Some(None) };
+        let Some((base, mut bytes)) = self.pending.take() else { return Some(None) };
+        let regions = &self.mender.fs.regions;
         let block = match self.old.remove(&(level, base)) {
-            Some(place) => self.nodes.keep(place),
-            None => self.nodes.take(self.mender).filter(|block| block.0 <= u64::from(u32::MAX))?,
+            Some(place) if !regions.exist() || regions.contain(place) => self.nodes.keep(place),
+            _ => self.nodes.take(self.mender).filter(|block| block.0 <= u64::from(u32::MAX))?,
         };
+        let geometry = &self.mender.fs.geometry;
+        if geometry.rext3() {
+            IndirectHeader::new(geometry.checksum_seed, block, self.nodes.inode, level as u8)
+                .store(&mut bytes);
+        }
         self.nodes.writes.push((block, bytes));
         Some(Some((base, block.0)))
     }
@@ -137,7 +145,8 @@ fn old_blocks(mender: &Mender<'_>, nodes: &Nodes, raw: &RawInode, shape: Shape) 
         }
         found.insert((level, base), place);
         let Ok(bytes) = mender.read_block(BlockNo(place)) else { continue };
-        let pointers = if level > 1 { &bytes[..] } else { &[] };
+        let header = mender.fs.geometry.indirect_header();
+        let pointers = if level > 1 { bytes.get(header..).unwrap_or_default() } else { &[] };
         for (slot, child) in (0..).zip(pointers.chunks_exact(4)) {
             let child = u32::from_le_bytes([child[0], child[1], child[2], child[3]]);
             open.push((level - 1, base + slot * shape.pointers.pow(level - 1), u64::from(child)));
