@@ -1,4 +1,4 @@
-//! Where blocks ought to lie. A policy only wishes: it names an ideal place, and [`alloc`](crate::alloc) owns the bitmaps, takes what is
+//! Where blocks ought to lie. A policy only wishes: it names an ideal place, and `alloc` owns the bitmaps, takes what is
 //! free near it and never the same block twice, whatever was wished for. So a policy cannot damage anything, and may be as bold as it likes.
 //!
 //! (The separation is that of the Fast File System, as McKusick tells it in "Improving the Performance of fsck in FreeBSD", ;login: 2013.)

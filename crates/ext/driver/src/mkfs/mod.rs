@@ -1,4 +1,4 @@
-//! Making file systems. What lies where is decided in [`layout`], what the superblock says in [`shape`]; here it is written: first groups without
+//! Making file systems. What lies where is decided in `layout`, what the superblock says in `shape`; here it is written: first groups without
 //! files, then, with the driver itself, the files that every file system has.
 
 mod layout;
