@@ -118,7 +118,8 @@ pub fn rext3(data: &[u8]) {
     let _ = format::DirectoryTail::parse(data);
     let _ = format::directory_checksum(0, fsmend_base::BlockNo(0), data);
     static BASE: OnceLock<images::Image> = OnceLock::new();
-    let mut image = BASE.get_or_init(|| images::build(images::Shape::default())).clone();
+    let sound = BASE.get_or_init(|| images::build(images::Shape::default()));
+    let mut image = sound.clone();
     let owned: Vec<(u64, (u32, images::Role))> =
         image.owned.iter().map(|(block, own)| (*block, *own)).collect();
     let mut rest = data;
@@ -129,7 +130,7 @@ pub fn rext3(data: &[u8]) {
         let len = usize::from(head[2]).min(tail.len()).min(image.block_size() - at);
         image.block(block)[at..at + len].copy_from_slice(&tail[..len]);
         if let Some((inode, role)) = own.filter(|_| head[3] % 2 == 1) {
-            image.seal(block, inode, role);
+            image.seal_for(block, (inode, sound.generation_of(inode)), role);
         }
         rest = &tail[len..];
     }

@@ -237,11 +237,25 @@ impl Image {
 
     /// Makes what block `number` says about itself right for `inode` and `role`, as its own driver would.
     pub fn seal(&mut self, number: u64, inode: u32, role: Role) {
+        let generation = match role {
+            Role::Directory(_) => self.generation_of(inode),
+            // Says nothing of it, and may name an inode that there cannot be.
+            Role::Indirect(_) => 0,
+        };
+        self.seal_for(number, (inode, generation), role);
+    }
+
+    /// The generation of an inode, as its record says; the image has to be sound as far as the way there.
+    pub fn generation_of(&self, inode: u32) -> u32 {
+        self.word(self.inode_at(inode) + 0x64)
+    }
+
+    /// The same for an inode and its generation, whatever the image has become.
+    pub fn seal_for(&mut self, number: u64, (inode, generation): (u32, u32), role: Role) {
         let seed = bytes::seed();
         match role {
             Role::Indirect(level) => bytes::seal_indirect(seed, number, inode, level, self.block(number)),
             Role::Directory(logical) => {
-                let generation = self.word(self.inode_at(inode) + 0x64);
                 bytes::seal_directory(seed, number, (inode, generation, logical), self.block(number));
             }
         }
