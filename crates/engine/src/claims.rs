@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::Budget;
+use crate::origins::{Origin, Origins};
 
 /// Few: where every group has metadata of its own (no flexible groups), each touches a page.
 const WORDS_PER_PAGE: usize = 64;
@@ -200,12 +201,14 @@ impl Drop for SharedBitmap {
 pub struct Claims {
     claimed: SharedBitmap,
     contested: SharedBitmap,
+    /// Where they came from, if there is memory to keep that.
+    origins: Option<Origins>,
 }
 
 impl Claims {
     /// No claims yet on `units` blocks (or clusters, whatever the format allocates).
     pub fn new(units: u64) -> Self {
-        Claims { claimed: SharedBitmap::new(units), contested: SharedBitmap::new(units) }
+        Claims { claimed: SharedBitmap::new(units), contested: SharedBitmap::new(units), origins: None }
     }
 
     /// No claims yet; what they take is charged to `budget` as they are made.
@@ -213,23 +216,53 @@ impl Claims {
         Claims {
             claimed: SharedBitmap::within(budget, units),
             contested: SharedBitmap::within(budget, units),
+            origins: None,
         }
     }
 
-    /// Claims `count` units from `start`; returns whether any of them was claimed before (those are then contested).
-    /// Units beyond the end are ignored.
+    /// The same, where it is kept from which inodes claims come. None may have been made yet.
+    pub fn with_origins(self, origins: Option<Origins>) -> Self {
+        Claims { origins, ..self }
+    }
+
+    /// Where claims came from, if that is kept.
+    pub fn origins(&self) -> Option<&Origins> {
+        self.origins.as_ref()
+    }
+
+    /// The origin of what inode `inode` claims.
     #[inline]
-    pub fn claim(&self, start: u64, count: u64) -> bool {
+    pub fn origin(&self, inode: u32) -> Origin {
+        self.origins.as_ref().map_or(Origin::KNOWN, |origins| origins.of(inode))
+    }
+
+    /// Claims `count` units from `start`; returns whether any of them was claimed before (those are then contested).
+    /// Units beyond the end are ignored. `origin` has to be that of the inode whose map this is, or nobody will find it when
+    /// somebody else claims the same.
+    #[inline]
+    pub fn claim(&self, start: u64, count: u64, origin: Origin) -> bool {
+        if let Some(origins) = &self.origins {
+            origins.note(start, count, origin);
+        }
         let mut contested = false;
         for (index, mask) in words_of(start, count, self.claimed.len) {
-            contested |= self.claim_word(index, mask);
+            contested |= self.mark_word(index, mask);
         }
         contested
     }
 
     /// Claims the units of `mask` in word `index` (64 units); see [`claim`](Self::claim).
     #[inline]
-    pub fn claim_word(&self, index: u64, mask: u64) -> bool {
+    pub fn claim_word(&self, index: u64, mask: u64, origin: Origin) -> bool {
+        if let Some(origins) = &self.origins {
+            // No area is smaller than a word.
+            origins.note(index * 64, 1, origin);
+        }
+        self.mark_word(index, mask)
+    }
+
+    #[inline]
+    fn mark_word(&self, index: u64, mask: u64) -> bool {
         let before = self.claimed.set_word(index, mask) & mask;
         if before != 0 {
             self.contested.set_word(index, before);
@@ -284,8 +317,8 @@ mod tests {
         let budget = Arc::new(Budget::new(1 << 20));
         let claims = Claims::within(&budget, 1_000_000);
         let empty = budget.limit() - budget.free();
-        claims.claim(0, 100);
-        claims.claim(900_000, 1);
+        claims.claim(0, 100, Origin::KNOWN);
+        claims.claim(900_000, 1, Origin::KNOWN);
         assert_eq!(budget.limit() - budget.free(), empty + 2 * PAGE_BYTES);
         drop(claims);
         assert_eq!(budget.free(), budget.limit());
@@ -321,14 +354,14 @@ mod tests {
     #[test]
     fn ranges_across_words_and_pages() {
         let claims = Claims::new(100_000);
-        assert!(!claims.claim(60, 70_000));
+        assert!(!claims.claim(60, 70_000, Origin::KNOWN));
         assert_eq!(claims.claimed().count(), 70_000);
         assert!(!claims.claimed().get(59) && claims.claimed().get(60) && claims.claimed().get(70_059));
         assert!(!claims.claimed().get(70_060));
-        assert!(claims.claim(70_059, 2));
+        assert!(claims.claim(70_059, 2, Origin::KNOWN));
         assert_eq!(claims.contested().ones().collect::<Vec<_>>(), [70_059]);
-        assert!(!claims.claim(99_999, u64::MAX), "the end is respected");
-        assert!(!claims.claim(500_000, 5));
+        assert!(!claims.claim(99_999, u64::MAX, Origin::KNOWN), "the end is respected");
+        assert!(!claims.claim(500_000, 5, Origin::KNOWN));
         claims.withdraw(60, 70_000);
         assert_eq!(claims.claimed().ones().collect::<Vec<_>>(), [70_059, 70_060, 99_999]);
     }

@@ -11,6 +11,7 @@ pub mod former;
 pub mod inodes;
 #[cfg(all(test, feature = "model"))]
 mod model;
+pub mod origins;
 pub mod pool;
 pub mod problem;
 pub mod progress;

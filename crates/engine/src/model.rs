@@ -7,6 +7,7 @@ use fsmend_base::InodeNo;
 
 use crate::claims::Claims;
 use crate::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
+use crate::origins::Origin;
 use crate::sync::{Mutex, atomic::Ordering::Relaxed, thread};
 
 /// Interleavings that are tried of each test.
@@ -23,7 +24,7 @@ fn who_claims_first_does_not_matter() {
         let ranges = [(0, 70), (60, 10), (68, 100)];
         let threads = ranges.map(|(start, count)| {
             let claims = Arc::clone(&claims);
-            thread::spawn(move || claims.claim(start, count))
+            thread::spawn(move || claims.claim(start, count, Origin::KNOWN))
         });
         let mut noticed = 0;
         for thread in threads {
@@ -98,8 +99,8 @@ fn what_one_withdraws_another_keeps_or_contests() {
     explore(|| {
         let claims = Arc::new(Claims::new(64));
         let other = Arc::clone(&claims);
-        let thread = thread::spawn(move || other.claim(10, 4));
-        claims.claim(8, 4);
+        let thread = thread::spawn(move || other.claim(10, 4, Origin::KNOWN));
+        claims.claim(8, 4, Origin::KNOWN);
         claims.withdraw(8, 4);
         thread.join().expect("nothing panics");
         let is_known = |block: u64| claims.claimed().get(block) || claims.contested().get(block);

@@ -15,6 +15,7 @@ pub mod oracle;
 pub mod process;
 pub mod repair;
 pub mod rext3;
+pub mod sharing;
 pub mod within;
 
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 //! damage them, and can make their checks right again.
 
 mod bytes;
+pub mod fields;
 mod writer;
 
 use std::collections::BTreeMap;

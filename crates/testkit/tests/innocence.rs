@@ -12,6 +12,7 @@ use fsmend_device::{BatchReader, MemoryDevice, Overlay, ReadBackend};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
+use fsmend_engine::origins::Origin;
 use fsmend_ext_check::directory::{self, Directory};
 use fsmend_ext_check::fast::directory::{Certainty, DirectoryProof, DirectoryProver, prove_large};
 use fsmend_ext_check::fast::inode::{InodeProver, Proof, Verdict, push_block};
@@ -189,7 +190,7 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
         runs = walked.runs;
     } else {
         for run in &runs {
-            claims.claim(run.physical, u64::from(run.count));
+            claims.claim(run.physical, u64::from(run.count), Origin::KNOWN);
         }
     }
     // A tree that uses a block twice is innocent by itself: the block is contested.
@@ -223,7 +224,7 @@ fn same_facts(
     }
     let theirs = Claims::new(fs.geometry.clusters_count());
     for (start, count) in units_of(inspection, &fs.geometry) {
-        theirs.claim(start, count);
+        theirs.claim(start, count, Origin::KNOWN);
     }
     same("claims", claimed(claims), claimed(&theirs))
 }

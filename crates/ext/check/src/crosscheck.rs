@@ -9,6 +9,7 @@ use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::{self, Stage};
 use fsmend_engine::tree::{self, TreeFinding};
 use fsmend_ext_format::features::ro_compat;
@@ -320,7 +321,8 @@ impl CrossCheck<'_> {
                 continue;
             }
             let unit = self.fs.geometry.cluster_of(block);
-            self.claims.claim(unit, 1);
+            // Whose it is stands in the list that is returned.
+            self.claims.claim(unit, 1, Origin::KNOWN);
             extra.push((unit, Owner::Inode(inode)));
             self.outcome
                 .value_references
@@ -395,6 +397,9 @@ impl CrossCheck<'_> {
         if self.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !self.unshares {
             // Sharing is what this feature is for; such a file system is never written.
             return;
+        }
+        if self.claims.origins().is_none() && self.claims.contested().ones().next().is_some() {
+            self.means.shortages.origins.store(true, Relaxed);
         }
         let search = owners::Search {
             fs: self.fs,

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::GroupNo;
 use fsmend_device::{BatchReader, ReadBackend};
-use fsmend_engine::claims::SharedBitmap;
+use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::BYTES_PER_INODE;
+use fsmend_engine::origins::Origins;
 use fsmend_engine::pool::Crew;
 use fsmend_engine::problem::KEPT_PER_ROW;
 use fsmend_engine::{Allowance, Budget, Clock, Trace};
@@ -48,6 +49,8 @@ pub const PAIR_BYTES: u64 = 16 * 5;
 pub const WALK_BYTES: u64 = 2 * 384;
 /// What one inode of a table leaves until the table is through, beside its facts: a directory to be read, an attribute block.
 const CHUNK_BYTES_PER_INODE: u64 = 2 * 56;
+/// The part of what is not needed for anything else that may be spent on where claims come from: one in so many.
+const ORIGINS_SHARE: u64 = 8;
 /// A node of a map that waits to be read.
 const NODE_BYTES: u64 = 2 * 48;
 /// Nodes of maps that wait in one worker.
@@ -88,6 +91,8 @@ pub struct Plan {
     pub nodes: usize,
     /// Owners of contested blocks that are looked at in one pass.
     pub owners: usize,
+    /// Memory to keep where claims come from.
+    pub origins_bytes: u64,
     /// What had to be made poorer, in sentences.
     pub degraded: Vec<String>,
     /// Reserved for the scan alone.
@@ -119,6 +124,13 @@ impl<'a> Means<'a> {
         let Means { allowance, clock, trace, .. } = self;
         Crew { workers: self.plan.workers, allowance, clock, trace }
     }
+
+    /// No claims yet, on all units of `fs`.
+    pub fn claims(self, fs: &Fs<'_>) -> Claims {
+        let (units, inodes) = (fs.geometry.clusters_count(), fs.geometry.inodes_count);
+        let origins = Origins::within(self.budget, self.plan.origins_bytes, units, inodes);
+        Claims::within(self.budget, units).with_origins(origins)
+    }
 }
 
 impl Plan {
@@ -133,6 +145,9 @@ impl Plan {
             let taken = budget.limit() - budget.free();
             return Err(too_small(budget, taken.saturating_add(expected).saturating_add(least)));
         }
+        let origins_bytes =
+            Origins::bytes_wanted(fs.geometry.clusters_count()).min((rest - least) / ORIGINS_SHARE);
+        let rest = rest - origins_bytes;
         let useful = if options.schedule.every_worker { u64::MAX } else { 1 + to_read / BYTES_PER_WORKER };
         let wanted = (options.schedule.mode.workers(options.threads) as u64).min(useful);
         let worker_min = BatchReader::BUFFER_BYTES_MIN as u64
@@ -169,6 +184,7 @@ impl Plan {
             walks: walks as usize,
             nodes: nodes as usize,
             owners: (rest / 2 / PAIR_BYTES) as usize,
+            origins_bytes,
             degraded: Vec::new(),
             scan_bytes: workers_share + rest / 4,
         };
@@ -214,6 +230,8 @@ pub struct Shortages {
     pub pending: AtomicBool,
     /// Maps could not wait: their inodes were inspected at once.
     pub walks: AtomicBool,
+    /// It was not kept where contested claims came from.
+    pub origins: AtomicBool,
 }
 
 impl Shortages {
@@ -232,6 +250,13 @@ impl Shortages {
                 "Memory for {} block maps of a group was used up: further ones were read one after the other.",
                 plan.walks
             ));
+        }
+        if self.origins.load(Relaxed) {
+            sentences.push(
+                "There was no memory to keep where claims came from: all inodes were looked at again for the owners of \
+                 blocks that are claimed more than once."
+                    .to_owned(),
+            );
         }
         sentences
     }

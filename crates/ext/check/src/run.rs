@@ -10,6 +10,7 @@ use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::{self, Schedule, Stage};
 use fsmend_engine::report::{Division, StageStats, Summary};
 use fsmend_engine::trace::{Kind, Moment};
@@ -454,10 +455,10 @@ fn scan(
     let Geometry { inodes_count, inodes_per_group, .. } = fs.geometry;
     for fast_maps in [true, false] {
         let inodes = InodeTable::within(means.budget, inodes_count, inodes_per_group);
-        let claims = Claims::within(means.budget, fs.geometry.clusters_count());
+        let claims = means.claims(fs);
         claim_static(fs, &claims, means);
         for (unit, _) in system {
-            claims.claim(*unit, 1);
+            claims.claim(*unit, 1, Origin::KNOWN);
         }
         let how = (options.schedule, fast_maps);
         let outcome = Scan::new(fs, &inodes, &claims, progress, means.plan.backend, means, how)
@@ -494,7 +495,7 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
             let indices = starts.iter().flat_map(|start| *start..(start + WORDS_AT_ONCE).min(words));
             for (index, mask) in indices.map(|index| (index, fs.metadata.load_word(index))) {
                 if mask != 0 {
-                    claims.claim_word(index, mask);
+                    claims.claim_word(index, mask, Origin::KNOWN);
                 }
             }
         };
@@ -507,7 +508,7 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
     for block in fs.metadata.ones() {
         let cluster = fs.geometry.cluster_of(block);
         if last != Some(cluster) {
-            claims.claim(cluster, 1);
+            claims.claim(cluster, 1, Origin::KNOWN);
             last = Some(cluster);
         }
     }

@@ -1,10 +1,12 @@
-//! A reader of ext2, ext3 and ext4 that shares nothing with the code under test: numbers at offsets, straight from the format's
+//! A reader of ext2, ext3, ext4 and rext3 that shares nothing with the code under test: numbers at offsets, straight from the format's
 //! documentation. It believes what it reads, checks no checksum, and leaves out what makes no sense.
 
 use std::collections::BTreeMap;
 
 const EXTENTS: u32 = 0x8_0000;
 const INLINE_DATA: u32 = 0x1000_0000;
+/// A rext3: indirect blocks begin with two words about themselves.
+const REXT3: u32 = 0x40_0000;
 const XATTR_MAGIC: u32 = 0xEA02_0000;
 /// Most nodes of one map that are looked at.
 const NODES_MAX: usize = 20_000;
@@ -31,6 +33,8 @@ pub struct Reader<'i> {
     desc_table: u64,
     desc_size: u64,
     wide: bool,
+    /// Bytes of an indirect block before its pointers.
+    header: u64,
 }
 
 /// The record of an inode.
@@ -106,6 +110,7 @@ impl<'i> Reader<'i> {
             inodes_count: u32_at(superblock, 0),
             inodes_per_group: u32_at(superblock, 40),
             desc_table: (first + 1) * block_size,
+            header: if incompat & REXT3 != 0 { 8 } else { 0 },
             desc_size: if wide { u64::from(u16_at(superblock, 254)).max(64) } else { 32 },
             wide,
         };
@@ -173,7 +178,7 @@ impl<'i> Reader<'i> {
     }
 
     fn pointers(&self, map: &'i [u8], pieces: &mut Vec<Piece<'i>>) {
-        let per_block = self.block_size / 4;
+        let per_block = (self.block_size - self.header) / 4;
         let mut first = 0;
         for word in 0..15 {
             let (depth, reach) = match word {
@@ -195,8 +200,11 @@ impl<'i> Reader<'i> {
                 pieces.push((first, block));
                 continue;
             }
-            let reach = (self.block_size / 4).pow(depth - 1);
-            let pointers = block.chunks_exact(4).enumerate().filter(|(_, word)| u32_at(word, 0) != 0);
+            let reach = ((self.block_size - self.header) / 4).pow(depth - 1);
+            let pointers = block[self.header as usize..]
+                .chunks_exact(4)
+                .enumerate()
+                .filter(|(_, word)| u32_at(word, 0) != 0);
             nodes.extend(pointers.map(|(at, word)| (u32_at(word, 0), depth - 1, first + at as u64 * reach)));
         }
     }

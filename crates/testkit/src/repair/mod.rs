@@ -2,7 +2,7 @@
 //! has nothing left to do, is the same at any number of threads, and the kernel mounts and reads the result.
 
 pub mod bases;
-mod bytes;
+pub(crate) mod bytes;
 mod case;
 mod compare;
 mod judge;

@@ -9,6 +9,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
+use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::Crew;
 use fsmend_engine::{Findings, tree as engine_tree};
 use fsmend_ext_format::checksum;
@@ -272,9 +273,9 @@ impl World {
     pub fn repair(&mut self) -> Vec<InodeNo> {
         let (inodes, directories) = self.facts();
         let claims = Claims::new(128);
-        claims.claim(0, 40);
+        claims.claim(0, 40, Origin::KNOWN);
         if self.full {
-            claims.claim(40, 88);
+            claims.claim(40, 88, Origin::KNOWN);
         }
         for run in directories.iter().flat_map(|directory| &directory.runs) {
             claims.settle(run.physical, true);

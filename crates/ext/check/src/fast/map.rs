@@ -69,6 +69,8 @@ pub enum WalkMode {
     Withdraw,
     /// Leave them as they are: somebody has claimed all of them for the same inode.
     Look,
+    /// The same, but find those that are contested.
+    Search,
 }
 
 /// A block of a map that has to be read.
@@ -120,6 +122,8 @@ pub struct Tally {
     pub reach: Option<(u64, u64)>,
     /// The map in pieces, kept for directories only.
     pub runs: Vec<MapRun>,
+    /// In a search: blocks that are contested, once for each time that the map leads to them.
+    pub contested: Vec<u64>,
 }
 
 impl Tally {
@@ -140,6 +144,7 @@ impl Tally {
             self.stretch(first, last);
         }
         self.runs.extend(part.runs);
+        self.contested.extend(part.contested);
     }
 
     /// Pieces without gaps that fill their reach, whatever their order: close enough to lying in one piece. `apart` says
@@ -264,6 +269,14 @@ impl<'a> Walk<'a> {
         contents.get(HEADER_SIZE..).filter(|_| is_right)
     }
 
+    /// In a search: what of item number `item` was found to be contested since the last call.
+    pub fn take_contested(&mut self, item: u32, mut take: impl FnMut(InodeNo, u64)) {
+        let item = item as usize;
+        if let (Some(found), Some(tally)) = (self.items.get(item), self.tallies.get_mut(item)) {
+            tally.contested.drain(..).for_each(|block| take(found.inode, block));
+        }
+    }
+
     /// Notes that a block could not be read.
     pub fn unreadable(&mut self, node: Node) {
         self.tallies[node.item as usize].suspect = true;
@@ -336,7 +349,7 @@ impl<'a> Walk<'a> {
     fn leaf_entries(&mut self, node: Node, item: &WalkItem, entries: &[u8]) {
         let mut next_logical = node.first;
         let directory = item.kind == Kind::Directory;
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, item.inode);
         let tally = &mut self.tallies[node.item as usize];
         let mut next_physical = None;
         for entry in entries.chunks_exact(12) {
@@ -366,7 +379,7 @@ impl<'a> Walk<'a> {
                 tally.runs.push(run);
             }
         }
-        tally.suspect |= claimer.finish();
+        tally.suspect |= claimer.finish(&mut tally.contested);
     }
 
     fn indirect_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
@@ -422,19 +435,19 @@ impl<'a> Walk<'a> {
         let used = words.iter().rposition(|word| *word != [0; 4]).map_or(0, |last| last + 1);
         match PointerSpan::of(&words[..used]) {
             Some(span) if item.kind != Kind::Directory && span.lowest >= low && span.highest < high => {
-                self.dense_pointers(node, &words[..used], &span);
+                self.dense_pointers(node, item.inode, &words[..used], &span);
             }
             _ => self.mixed_pointers(node, item, contents),
         }
     }
 
     /// Pointers without a gap, each of them in range.
-    fn dense_pointers(&mut self, node: Node, words: &[[u8; 4]], span: &PointerSpan) {
+    fn dense_pointers(&mut self, node: Node, inode: InodeNo, words: &[[u8; 4]], span: &PointerSpan) {
         let in_region = self.regions.touch(span.lowest, span.highest - span.lowest + 1)
             && words.iter().any(|word| self.regions.contain(u32::from_le_bytes(*word).into()));
         let in_line = self.in_line(node);
         let tally = &mut self.tallies[node.item as usize];
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, inode);
         let count = words.len() as u64;
         if span.in_one_piece {
             claimer.claim(span.lowest, count);
@@ -448,14 +461,14 @@ impl<'a> Walk<'a> {
         tally.gap |= !span.in_one_piece || in_line.is_some_and(|before| span.first != before + 1);
         // Without a gap, the last one is the highest.
         tally.stretch(span.lowest, span.last);
-        tally.suspect |= claimer.finish();
+        tally.suspect |= claimer.finish(&mut tally.contested);
     }
 
     fn mixed_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
         let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
         let (in_line, is_directory) = (self.in_line(node), item.kind == Kind::Directory);
         let tally = &mut self.tallies[node.item as usize];
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, item.inode);
         let (words, _) = contents.as_chunks::<4>();
         let (mut count, mut last, mut suspect) = (0u64, None, false);
         // In line with its indirect block, if it has one; 0 stands for none.
@@ -490,7 +503,7 @@ impl<'a> Walk<'a> {
             // Without a gap, the last one is the highest.
             tally.stretch(lowest, previous);
         }
-        tally.suspect |= suspect | claimer.finish();
+        tally.suspect |= suspect | claimer.finish(&mut tally.contested);
     }
 
     /// The indirect block that the first block below it follows, where indirect blocks stand in line with the data.
@@ -506,13 +519,14 @@ impl<'a> Walk<'a> {
         if !may_be_there || !self.prover.is_free_for_files(block, 1) {
             return false;
         }
+        let WalkItem { inode, .. } = self.items[item as usize];
         let tally = &mut self.tallies[item as usize];
         tally.blocks += 1;
         if !self.items[item as usize].by_extents() && !self.regions.exist() {
             tally.stretch(block, block);
         }
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode);
+        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, inode);
         claimer.claim_one(block);
-        !claimer.finish()
+        !claimer.finish(&mut tally.contested)
     }
 }

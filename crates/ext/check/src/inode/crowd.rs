@@ -27,6 +27,11 @@ impl Crowd {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&inode)
     }
 
+    /// Whether no map has been given up.
+    pub fn is_empty(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn add(&self, inode: InodeNo) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(inode);
     }

@@ -1,4 +1,5 @@
-//! Who owns the blocks that were claimed more than once: all inodes are looked at again, and every owner is named.
+//! Who owns the blocks that were claimed more than once: the inodes that may have claimed them are looked at again, and every owner is
+//! named. Which these are is kept while claims are made ([`origins`](fsmend_engine::origins)); without that, it may be any.
 //!
 //! Contested units are worked through in ascending windows. A window is as long as its owners fit into the share of memory
 //! that they have: when a worker has gathered its part of it, it moves the end of the window to the middle of what it has,
@@ -8,6 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the search |
+//! | `gather.rs` | what one inode owns of contested units |
 //! | `records.rs` | the inodes that are looked at |
 //! | `report.rs` | problems |
 //! | `repair.rs` | the order in which contested units are dealt with |
@@ -15,6 +17,7 @@
 //! | `relocate.rs` | places of their own for the others |
 //! | `names.rs` | names of files that are not to keep them |
 
+mod gather;
 mod keepers;
 mod names;
 pub mod problems;
@@ -31,13 +34,11 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::origins::Bands;
 use fsmend_engine::pool::{self, Crew, Stage};
 
 use crate::Fs;
-use crate::fast::inode::{InodeProver, Proof, Verdict};
-use crate::inode;
-use crate::scan::units_of;
-use records::Records;
+use gather::Gatherer;
 use report::Reporter;
 
 /// Groups that one worker takes at a time.
@@ -58,6 +59,7 @@ pub enum Owner {
 pub type Pair = (u64, Owner);
 
 /// What the search for owners works with.
+#[derive(Clone, Copy)]
 pub struct Search<'a> {
     /// The file system.
     pub fs: &'a Fs<'a>,
@@ -112,21 +114,23 @@ impl Search<'_> {
             end: AtomicU64::new(self.claims.contested().len()),
             room: (self.room / self.crew.workers.max(1)).max(PAIRS_MIN),
         };
-        let chunks: Vec<u32> = (0..self.inodes.chunk_count()).collect();
+        let bands = self.claims.origins().map(|origins| origins.bands(self.claims.contested(), start));
+        let chunks = self.chunks(bands.as_ref());
         let found = pool::run_slices(
             self.crew,
             &[Stage { name: "owners", pass: 0 }],
             &chunks,
             GROUPS_PER_SLICE,
             self.cancel,
-            |_| Gatherer::new(self.fs),
+            |_| Gatherer::new(self, &window),
             |gatherer, part| {
                 for chunk in part {
+                    let mut wanted = Vec::new();
                     self.inodes.visit_chunk(*chunk, |inode, fact, _, _| {
-                        if fact.kind() != Kind::Unused {
-                            self.gather(inode, &window, gatherer);
-                        }
+                        let may_own = bands.as_ref().is_none_or(|bands| bands.contains(inode.0));
+                        wanted.extend((fact.kind() != Kind::Unused && may_own).then_some(inode));
                     });
+                    gatherer.take(&wanted);
                 }
             },
         );
@@ -141,21 +145,14 @@ impl Search<'_> {
         (pairs, end)
     }
 
-    fn gather(&self, inode: InodeNo, window: &Window, gatherer: &mut Gatherer<'_>) {
-        gatherer.take_units(self.fs, inode);
-        let Gatherer { units, found, .. } = gatherer;
-        let contested = self.claims.contested();
-        for &(start, count) in units.iter().filter(|(start, count)| contested.any(*start, *count)) {
-            for unit in (start.max(window.start)..start + count).filter(|unit| contested.get(*unit)) {
-                if unit >= window.end.load(Relaxed) {
-                    break;
-                }
-                found.push((unit, Owner::Inode(inode)));
-                if found.len() >= window.room {
-                    window.shrink(found);
-                }
-            }
-        }
+    /// The chunks of inodes that are looked at: those with inodes of `bands`.
+    fn chunks(&self, bands: Option<&Bands>) -> Vec<u32> {
+        let per_chunk = self.fs.geometry.inodes_per_group;
+        let may_own = |chunk: &u32| {
+            let first = chunk.saturating_mul(per_chunk).saturating_add(1);
+            bands.is_none_or(|bands| bands.touch(first..first.saturating_add(per_chunk)))
+        };
+        (0..self.inodes.chunk_count()).filter(may_own).collect()
     }
 
     fn judge(&self, window: &Contest, reporter: &mut Reporter<'_>, findings: &mut Findings) {
@@ -164,35 +161,6 @@ impl Search<'_> {
             if owners.len() > 1 {
                 reporter.add(unit, owners, findings);
             }
-        }
-    }
-}
-
-/// A worker that gathers owners.
-struct Gatherer<'f> {
-    prover: InodeProver<'f>,
-    proof: Proof,
-    records: Records,
-    /// What the inode that is looked at owns.
-    units: Vec<(u64, u64)>,
-    found: Vec<Pair>,
-}
-
-impl<'f> Gatherer<'f> {
-    fn new(fs: &'f Fs<'_>) -> Self {
-        let (records, proof) = (Records::default(), Proof::default());
-        Gatherer { prover: InodeProver::new(fs), proof, records, units: Vec::new(), found: Vec::new() }
-    }
-
-    /// Fills `units` with what `inode` owns by its map. Most inodes are innocent, with a map that lies in them: no need to inspect those.
-    fn take_units(&mut self, fs: &Fs<'_>, inode: InodeNo) {
-        self.units.clear();
-        let Some(record) = self.records.record(fs, inode) else { return };
-        if self.prover.prove(inode, record, &mut self.proof) == Verdict::Innocent && !self.proof.needs_walk {
-            // Nobody is innocent where units are more than a block.
-            self.units.extend(self.proof.runs.iter().map(|run| (run.physical, u64::from(run.count))));
-        } else {
-            self.units = units_of(&inode::inspect(fs, inode, record, &mut Findings::new()), &fs.geometry);
         }
     }
 }
@@ -237,7 +205,7 @@ impl Contest {
 }
 
 /// The units that one pass looks at.
-struct Window {
+pub(super) struct Window {
     start: u64,
     end: AtomicU64,
     /// Owners that one worker may gather.
@@ -245,6 +213,16 @@ struct Window {
 }
 
 impl Window {
+    /// Adds a contested unit that `inode` owns to `found`, if the window has it.
+    fn note(&self, unit: u64, inode: InodeNo, found: &mut Vec<Pair>) {
+        if (self.start..self.end.load(Relaxed)).contains(&unit) {
+            found.push((unit, Owner::Inode(inode)));
+            if found.len() >= self.room {
+                self.shrink(found);
+            }
+        }
+    }
+
     /// Makes the window end at the middle of what one worker has found, and drops the rest of that. A window of one unit
     /// stays: its owners are no more than there are inodes.
     fn shrink(&self, found: &mut Vec<Pair>) {

@@ -4,12 +4,14 @@ use fsmend_base::BlockNo;
 use fsmend_device::{Device, ReadError, ReadErrorKind};
 use fsmend_engine::Problem;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact};
+use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::Crew;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use super::problems::{COPY_UNREADABLE, MULTIPLY_CLAIMED, NO_ROOM, SHARES_BLOCKS};
 use super::*;
+use crate::inode;
 use crate::inode::testing::{
     BLOCK_SIZE, BLOCKS, Bench, FIRST_FREE, expect_rows, extent, mapped, node, plain_directory, tree,
 };
@@ -50,8 +52,8 @@ fn used(fs: &Fs<'_>) -> Vec<(InodeNo, crate::inode::Inspection)> {
 fn claims_of(fs: &Fs<'_>) -> Claims {
     let claims = Claims::new(fs.geometry.clusters_count());
     let unit = u64::from(fs.geometry.cluster_blocks);
-    claims.claim(0, u64::from(FIRST_FREE).div_ceil(unit));
-    used(fs).iter().for_each(|(_, found)| claim_inspection(fs, &claims, found));
+    claims.claim(0, u64::from(FIRST_FREE).div_ceil(unit), Origin::KNOWN);
+    used(fs).iter().for_each(|(inode, found)| claim_inspection(fs, &claims, *inode, found));
     claims
 }
 
@@ -82,7 +84,7 @@ fn mend_with(
     }
     let claims = claims_of(&fs);
     for (unit, _) in extra {
-        claims.claim(*unit, 1);
+        claims.claim(*unit, 1, Origin::KNOWN);
     }
     let mut findings = Findings::new().gathering(true);
     let cancel = AtomicBool::new(false);
@@ -99,7 +101,7 @@ fn mend_with(
         let attributes = used(&mender.fs).into_iter().filter_map(|(_, found)| found.xattr_block);
         let attributes: std::collections::BTreeSet<u64> = attributes.collect();
         for block in attributes {
-            after.claim(block, 1);
+            after.claim(block, 1, Origin::KNOWN);
         }
         assert_eq!(after.contested().ones().collect::<Vec<_>>(), [0; 0]);
         assert!(after.claimed().ones().eq(mender.claims.claimed().ones()), "the claims are up to date");

@@ -3,6 +3,7 @@
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::inodes::Kind;
+use fsmend_engine::origins::Origin;
 use fsmend_ext_format::rext3::{DirectoryTail, directory_checksum};
 
 use crate::directory::Directory;
@@ -19,7 +20,7 @@ impl Mender<'_> {
             let region = self.fs.regions.of_group(GroupNo(group));
             (region.start.0..region.end()).find(|block| self.is_unclaimed(*block))
         })?;
-        self.claims.claim(free, 1);
+        self.claims.claim(free, 1, Origin::KNOWN);
         Some(BlockNo(free))
     }
 

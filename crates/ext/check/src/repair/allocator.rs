@@ -3,6 +3,7 @@
 
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_engine::inodes::Kind;
+use fsmend_engine::origins::Origin;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
 
 use super::Mender;
@@ -20,7 +21,7 @@ impl Mender<'_> {
         let on_device = self.fs.device.len() / u64::from(geometry.block_size);
         let end = (geometry.blocks_count.min(on_device) / unit_blocks).min(self.claims.claimed().len());
         let unit = self.free_run(start, end, units).or_else(|| self.free_run(first, end, units))?;
-        self.claims.claim(unit, units);
+        self.claims.claim(unit, units, Origin::KNOWN);
         Some(BlockNo(unit * unit_blocks))
     }
 
@@ -33,7 +34,7 @@ impl Mender<'_> {
         let start = range.start.0.div_ceil(unit_blocks).max(first);
         let end = range.end().min(geometry.blocks_count) / unit_blocks;
         let unit = self.free_run(start, end, units)?;
-        self.claims.claim(unit, units);
+        self.claims.claim(unit, units, Origin::KNOWN);
         Some(BlockNo(unit * unit_blocks))
     }
 

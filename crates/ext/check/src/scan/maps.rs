@@ -194,7 +194,7 @@ impl<'a> Scan<'a> {
 }
 
 /// Takes as many nodes from the top of the stack as may be read in one go and leave at most about `room` nodes below them.
-fn take_wave(stack: &mut Vec<Node>, room: usize, children: usize) -> Vec<Node> {
+pub(crate) fn take_wave(stack: &mut Vec<Node>, room: usize, children: usize) -> Vec<Node> {
     let (mut from, mut left) = (stack.len(), room);
     while from > 0 && stack.len() - from < NODES_IN_FLIGHT {
         let cost = if stack[from - 1].leads_on() { children } else { 1 };

@@ -28,6 +28,7 @@ use crate::inode::{Census, Inspection};
 use crate::plan::Means;
 use crate::reading::{DEPTH, Window};
 
+pub(crate) use maps::take_wave;
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
 pub use outcome::{ScanOutcome, StageCost, charge, units_of};

@@ -135,7 +135,7 @@ impl ScanOutcome {
         if inspection.kind == Kind::Unused {
             return InodeFact::default();
         }
-        claim_inspection(fs, claims, inspection);
+        claim_inspection(fs, claims, inode, inspection);
         self.rebuilds.extend(inspection.rebuild.then_some(inode));
         self.value_holders.extend((inspection.marks & mark::VALUE_HOLDER != 0).then_some(inode));
         self.value_references
@@ -175,10 +175,11 @@ pub fn charge(
     }
 }
 
-/// Claims the data and map blocks of an inspected inode.
-pub(crate) fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inspection: &Inspection) {
+/// Claims the data and map blocks of `inode`, which was inspected.
+pub(crate) fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inode: InodeNo, inspection: &Inspection) {
+    let origin = claims.origin(inode.0);
     for (start, count) in units_of(inspection, &fs.geometry) {
-        claims.claim(start, count);
+        claims.claim(start, count, origin);
     }
 }
 

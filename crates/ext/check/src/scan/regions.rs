@@ -117,7 +117,7 @@ impl<'a> Scan<'a> {
             .filter(|header| header.is_right(self.fs.geometry.checksum_seed, BlockNo(place)));
         let (Some(header), Ok(block)) = (header, u32::try_from(place)) else { return false };
         if header.inode.0 >= self.fs.geometry.first_inode {
-            let gathered = self.gather(contents, header.level, WalkMode::Claim);
+            let gathered = self.gather(contents, (header.inode, header.level), WalkMode::Claim);
             facts.indirect.push(IndirectFact::new(header.inode, block, header.level, &gathered));
             if header.level > 1 {
                 facts.children.push((block, gathered.children));
@@ -128,10 +128,10 @@ impl<'a> Scan<'a> {
 
     /// Looks at all pointers of an indirect block, and claims what they lead to, or takes that back. What cannot be right is
     /// left out, as in a walk.
-    fn gather(&self, contents: &[u8], level: u8, mode: WalkMode) -> Gathered {
+    fn gather(&self, contents: &[u8], (inode, level): (InodeNo, u8), mode: WalkMode) -> Gathered {
         let (regions, mut found) = (&self.fs.regions, Gathered::default());
         let (mut inside, mut previous) = (None, 0u32);
-        let mut claimer = Claimer::new(self.claims, &self.fs.metadata, mode);
+        let mut claimer = Claimer::new(self.claims, &self.fs.metadata, mode, inode);
         let (words, _) = contents.get(HEADER_SIZE..).unwrap_or_default().as_chunks::<4>();
         for (at, word) in (0u32..).zip(words) {
             let pointer = u32::from_le_bytes(*word);
@@ -158,7 +158,7 @@ impl<'a> Scan<'a> {
             }
             (found.count, found.last) = (found.count + 1, at);
         }
-        found.suspect |= claimer.finish();
+        found.suspect |= claimer.finish(&mut Vec::new());
         found
     }
 
@@ -218,7 +218,7 @@ impl<'a> Scan<'a> {
     fn withdraw(&self, facts: &[IndirectFact]) {
         for fact in facts.iter().take_while(|_| !self.means.cancel.load(Relaxed)) {
             if let Ok(contents) = self.fs.read_block(BlockNo(fact.block.into())) {
-                self.gather(&contents, fact.level(), WalkMode::Withdraw);
+                self.gather(&contents, (InodeNo(fact.inode), fact.level()), WalkMode::Withdraw);
             }
         }
     }

@@ -6,6 +6,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{ReadErrorKind, Request, salvage};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, Kind};
+use fsmend_engine::origins::Origin;
 use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
@@ -97,7 +98,7 @@ impl<'a> Scan<'a> {
             self.unreadable_table(group, (index, requests[index]), proof, &mut work, outcome);
         }
         self.inspect_suspects(outcome, &mut work);
-        work.claim(self.claims, 0, 0);
+        work.claim(self.claims, 0, 0, Origin::KNOWN);
         outcome.xattr_references.append(&mut work.xattr_references);
         let ChunkWork { facts, walks, mut directories, .. } = work;
         self.inodes.publish(group.0, facts);
@@ -177,8 +178,9 @@ impl<'a> Scan<'a> {
             let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
             charge(quota, self.fs, inode, &RawInode::from_record(record), (bytes, 1));
         }
+        let origin = self.claims.origin(inode.0);
         for run in &proof.runs {
-            work.claim(self.claims, run.physical, u64::from(run.count));
+            work.claim(self.claims, run.physical, u64::from(run.count), origin);
         }
         work.non_contiguous +=
             u64::from(is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]));
@@ -231,18 +233,20 @@ pub(super) struct ChunkWork {
     /// Blocks that are not claimed yet, first and number: files often follow each other, and a claim costs as much for one block
     /// as for 64.
     unclaimed: (u64, u64),
+    /// Whose those are.
+    origin: Origin,
 }
 
 impl ChunkWork {
-    /// Claims blocks, sooner or later: at the latest when others are claimed that do not follow them.
+    /// Claims blocks, sooner or later: at the latest when others are claimed that do not follow them, or are of somebody else.
     #[inline]
-    fn claim(&mut self, claims: &Claims, start: u64, count: u64) {
+    fn claim(&mut self, claims: &Claims, start: u64, count: u64, origin: Origin) {
         let (first, waiting) = self.unclaimed;
-        if first + waiting == start && count > 0 {
+        if first + waiting == start && count > 0 && origin == self.origin {
             self.unclaimed.1 += count;
         } else {
-            claims.claim(first, waiting);
-            self.unclaimed = (start, count);
+            claims.claim(first, waiting, self.origin);
+            (self.unclaimed, self.origin) = ((start, count), origin);
         }
     }
 
@@ -255,6 +259,7 @@ impl ChunkWork {
             xattr_references: Vec::new(),
             non_contiguous: 0,
             unclaimed: (0, 0),
+            origin: Origin::KNOWN,
         }
     }
 }

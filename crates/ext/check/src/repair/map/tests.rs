@@ -2,6 +2,7 @@
 
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, InodeTable};
+use fsmend_engine::origins::Origin;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::mode;
@@ -51,10 +52,10 @@ fn mend(bench: &mut Bench, raw: &RawInode, change: impl FnOnce(&mut Mender<'_>))
 fn claims_of(fs: &Fs<'_>) -> Claims {
     let claims = Claims::new(fs.geometry.clusters_count());
     let unit = u64::from(fs.geometry.cluster_blocks);
-    claims.claim(0, u64::from(FIRST_FREE).div_ceil(unit));
+    claims.claim(0, u64::from(FIRST_FREE).div_ceil(unit), Origin::KNOWN);
     let record = fs.read_inode(INODE).unwrap().unwrap();
     let found = inode::inspect(fs, INODE, &record, &mut Findings::new());
-    claim_inspection(fs, &claims, &found);
+    claim_inspection(fs, &claims, INODE, &found);
     claims
 }
 
