@@ -101,6 +101,8 @@ fn regions_are_read_once_and_no_tree_is_walked() {
     assert_eq!(items, image.owned.len() as u64 + 1);
     // A bitmap and one stretch for each group with something in its region, a bitmap for the others; and the directory's block.
     assert_eq!(requests, 6 + 2 + 1, "{bytes}");
+    // Directories of one block and of a few are proved as they come by; only the one whose map goes on elsewhere is read after that.
+    assert_eq!(stage(&report, "directories").0, u64::from(image.shape.many_blocks));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod directories;
 pub mod foresight;
+mod kept;
 mod maps;
 mod outcome;
 pub mod problems;

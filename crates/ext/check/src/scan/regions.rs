@@ -4,9 +4,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_engine::budget::Reservation;
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
+use super::kept::Kept;
 use super::outcome::is_short;
 use super::{Batch, MAPS, Scan, Worker};
 use crate::fast::claimer::Claimer;
@@ -63,7 +65,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads the blocks of the region of `group` that its bitmap says are in use: keeps what indirect blocks say, and proves
-    /// those of the directories that lie in one block there. Returns the others.
+    /// those of the directories all blocks of which are among them, if they are few. Returns the others.
     pub(super) fn region(
         &self,
         worker: &mut Worker<'a>,
@@ -72,12 +74,19 @@ impl<'a> Scan<'a> {
     ) -> Vec<DirectoryJob> {
         let blocks = self.used_in_region(group);
         let mut is_done = vec![false; jobs.len()];
+        let mut kept = Kept::wanting(self.fs, &jobs, self.fs.regions.of_group(group));
+        let bytes = kept.bytes();
+        let room = self.means.budget.try_reserve(bytes).then(|| Reservation::of(self.means.budget, bytes));
+        if room.is_none() {
+            kept.give_up();
+        }
         let Worker { reader, directory: proof, outcome, .. } = worker;
         let reading = read_blocks(reader, self.fs, &blocks, &mut |index, result| {
             let (Some(place), Ok(contents)) = (blocks.get(index).copied(), result) else { return };
             if self.indirect_block(place, contents, &mut outcome.regions) {
                 return;
             }
+            kept.offer(place, contents);
             // The jobs are sorted by their first blocks. Of several for one block, only the first is proved here.
             let at = jobs.partition_point(|job| job.first_block < place);
             let Some(job) = jobs.get(at).filter(|job| job.first_block == place && job.runs.is_empty()) else {
@@ -88,6 +97,14 @@ impl<'a> Scan<'a> {
             self.conclude(job.inode, proved, proof, outcome);
             is_done[at] = true;
         });
+        if kept.bytes() > 0 {
+            let mut reader = kept.reader();
+            for (job, is_done) in jobs.iter().zip(&mut is_done).filter(|(job, _)| kept.holds(job)) {
+                let reading = job.prove(&self.directory_prover, self.fs, &mut reader, proof);
+                self.conclude(job.inode, reading.proved, proof, outcome);
+                *is_done = true;
+            }
+        }
         let cost = &mut outcome.costs[MAPS];
         cost.items += blocks.len() as u64;
         cost.requests += reading.requests + 1;
