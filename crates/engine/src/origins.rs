@@ -20,8 +20,12 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const BANDS: u32 = 64 * 64;
 /// No band has fewer inodes: smaller ones would split what is read in one go.
 const INODES_PER_BAND_MIN: u32 = 16;
-/// An area has so many units where there is memory for that: few enough that only files which lie beside each other meet in one.
+/// An area has so many units at least: those that are claimed in one go.
+const AREA_UNITS_MIN: u64 = 64;
+/// And so many where there is memory for that: few enough that only files which lie beside each other meet in one.
 const AREA_UNITS: u64 = 512;
+/// Where there are fewer areas than this, they may be smaller: so many stay in the processor's cache.
+const AREAS: u64 = 1 << 16;
 /// Larger areas are not worth their memory: in such a stretch, whoever has something near has something there.
 const AREA_UNITS_MAX: u64 = 1 << 16;
 
@@ -53,13 +57,13 @@ pub struct Origins {
 impl Origins {
     /// Memory that is worth spending for `units` units.
     pub fn bytes_wanted(units: u64) -> u64 {
-        bytes_for(units, AREA_UNITS)
+        bytes_for(units, area_units(units))
     }
 
     /// For `units` units and `inodes` inodes, with areas as small as `bytes` allow; those are charged to `budget`. `None` where not even
     /// large areas fit.
     pub fn within(budget: &Arc<Budget>, bytes: u64, units: u64, inodes: u32) -> Option<Self> {
-        let sizes = std::iter::successors(Some(AREA_UNITS), |size| Some(size * 2));
+        let sizes = std::iter::successors(Some(area_units(units)), |size| Some(size * 2));
         let mut sizes = sizes.take_while(|size| *size <= AREA_UNITS_MAX);
         let size = sizes.find(|size| bytes_for(units, *size) <= bytes)?;
         let areas = usize::try_from(units.div_ceil(size)).ok()?;
@@ -161,6 +165,11 @@ impl Bands {
     }
 }
 
+/// Units in an area, where there is memory for that.
+fn area_units(units: u64) -> u64 {
+    units.div_ceil(AREAS).clamp(AREA_UNITS_MIN, AREA_UNITS).next_power_of_two()
+}
+
 fn bytes_for(units: u64, area_units: u64) -> u64 {
     units.div_ceil(area_units).saturating_mul(size_of::<Area>() as u64)
 }
@@ -192,7 +201,7 @@ mod tests {
 
     #[test]
     fn who_claimed_is_always_among_the_bands() {
-        let origins = origins(u64::MAX, 100_000, 1 << 20).unwrap();
+        let origins = origins(u64::MAX, 1 << 26, 1 << 20).unwrap();
         assert_eq!((origins.area_units(), origins.band_inodes()), (512, 256));
         for (inode, start, count) in [(1, 0, 1), (256, 511, 1), (257, 600, 3000), (1 << 20, 99_990, 500)] {
             origins.note(start, count, origins.of(inode));
@@ -204,7 +213,7 @@ mod tests {
             assert!(bands_of(&origins, unit).contains(300), "{unit}");
         }
         assert_eq!(bands_of(&origins, 4096).count(), 0);
-        let last = bands_of(&origins, 99_999);
+        let last = bands_of(&origins, 99_990);
         assert!(last.contains(1 << 20) && last.count() == 1);
         assert!(last.touch((1 << 20) - 300..(1 << 20) + 1) && !last.touch(1..1 << 19));
     }
@@ -231,14 +240,17 @@ mod tests {
     #[test]
     fn areas_are_as_small_as_there_is_memory() {
         let budget = Arc::new(Budget::new(1 << 20));
-        let wanted = Origins::bytes_wanted(1 << 20);
-        assert_eq!(wanted, (1 << 20) / 512 * 16);
+        let wanted = Origins::bytes_wanted(1 << 25);
+        assert_eq!(wanted, (1 << 25) / 512 * 16);
         for (bytes, area) in [(wanted, 512), (wanted - 1, 1024), (wanted / 128, 1 << 16)] {
-            let origins = Origins::within(&budget, bytes, 1 << 20, 100).unwrap();
+            let origins = Origins::within(&budget, bytes, 1 << 25, 100).unwrap();
             assert_eq!(origins.area_units(), area);
             assert!(budget.limit() - budget.free() <= bytes);
         }
         assert_eq!(budget.free(), budget.limit());
-        assert!(Origins::within(&budget, wanted / 128 - 1, 1 << 20, 100).is_none());
+        for (units, area) in [(1000, 64), (1 << 22, 64), (1 << 23, 128), (1 << 40, 512)] {
+            assert_eq!(area_units(units), area);
+        }
+        assert!(Origins::within(&budget, wanted / 128 - 1, 1 << 25, 100).is_none());
     }
 }

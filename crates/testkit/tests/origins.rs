@@ -128,6 +128,7 @@ fn one_shared_block_costs_few_requests_on_aged_ext4() {
 
 #[test]
 fn one_shared_block_costs_few_requests_on_rext3() {
-    let shape = Shape { groups: 64, inodes_per_group: 256, crowd: 200, ..Shape::default() };
+    // Two hundred files with an indirect block each, which lie in the regions of several groups.
+    let shape = Shape { groups: 48, inodes_per_group: 256, crowd: 200, ..Shape::with_blocks_of(4096) };
     judge("rext3", &(Arc::new(MemoryDevice::new("rext3", build(shape).bytes)) as Arc<dyn Device>));
 }
