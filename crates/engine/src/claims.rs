@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::Budget;
-use crate::origins::{Origin, Origins};
+use crate::origins::{Noted, Origin, Origins};
 
 /// Few: where every group has metadata of its own (no flexible groups), each touches a page.
 const WORDS_PER_PAGE: usize = 64;
@@ -251,12 +251,12 @@ impl Claims {
         contested
     }
 
-    /// Claims the units of `mask` in word `index` (64 units); see [`claim`](Self::claim).
+    /// Claims the units of `mask` in word `index` (64 units); see [`claim`](Self::claim). Whoever claims many words for one inode
+    /// keeps `noted` from one to the next.
     #[inline]
-    pub fn claim_word(&self, index: u64, mask: u64, origin: Origin) -> bool {
+    pub fn claim_word(&self, index: u64, mask: u64, origin: Origin, noted: &mut Noted) -> bool {
         if let Some(origins) = &self.origins {
-            // No area is smaller than a word.
-            origins.note(index * 64, 1, origin);
+            origins.note_word(index, origin, noted);
         }
         self.mark_word(index, mask)
     }

@@ -21,7 +21,8 @@ const BANDS: u32 = 64 * 64;
 /// No band has fewer inodes: smaller ones would split what is read in one go.
 const INODES_PER_BAND_MIN: u32 = 16;
 /// An area has so many units at least: those that are claimed in one go.
-const AREA_UNITS_MIN: u64 = 64;
+const AREA_UNITS_MIN: u64 = 1 << WORD_SHIFT;
+const WORD_SHIFT: u32 = 6;
 /// And so many where there is memory for that: few enough that only files which lie beside each other meet in one.
 const AREA_UNITS: u64 = 512;
 /// Where there are fewer areas than this, they may be smaller: so many stay in the processor's cache.
@@ -36,6 +37,16 @@ pub struct Origin(u16);
 impl Origin {
     /// Static metadata, and others whose units are on a list: nobody has to look for them among the inodes.
     pub const KNOWN: Origin = Origin(u16::MAX);
+}
+
+/// The area in which an origin was noted last, for whoever claims word by word: most words lie in the same area as the ones before.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted(u64);
+
+impl Default for Noted {
+    fn default() -> Self {
+        Noted(u64::MAX)
+    }
 }
 
 /// What has claimed something in one area: a bit for each digit that occurs.
@@ -112,6 +123,18 @@ impl Origins {
             if area.lower.load(Relaxed) & lower == 0 {
                 area.lower.fetch_or(lower, Relaxed);
             }
+        }
+    }
+
+    /// Notes claims in word `index` of 64 units, as [`note`](Self::note) does, unless `noted` says that it has been done for this area.
+    /// It has to be of the same origin.
+    #[inline]
+    pub fn note_word(&self, index: u64, origin: Origin, noted: &mut Noted) {
+        // No area is smaller than a word.
+        let area = index >> (self.area_shift - WORD_SHIFT);
+        if noted.0 != area {
+            noted.0 = area;
+            self.note(index << WORD_SHIFT, 1, origin);
         }
     }
 
@@ -226,6 +249,19 @@ mod tests {
         let bands = bands_of(&origins, 8);
         assert!(inodes.iter().all(|inode| bands.contains(*inode)));
         assert!(bands.count() <= 16 && !bands.contains(3000));
+    }
+
+    #[test]
+    fn words_are_noted_once_in_each_area() {
+        let origins = origins(u64::MAX, 1 << 26, 1 << 16).unwrap();
+        let mut noted = Noted::default();
+        for word in [0, 7, 8, 100, 3] {
+            origins.note_word(word, origins.of(40_000), &mut noted);
+        }
+        for (unit, expected) in [(0, 1), (511, 1), (512, 1), (1024, 0), (6400, 1), (100 * 64 + 512, 0)] {
+            assert_eq!(bands_of(&origins, unit).count(), expected, "{unit}");
+        }
+        assert!(bands_of(&origins, 6400).contains(40_000));
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn one_shared_block_costs_few_requests_on_aged_ext4() {
 
 #[test]
 fn one_shared_block_costs_few_requests_on_rext3() {
-    // Two hundred files with an indirect block each, which lie in the regions of several groups.
-    let shape = Shape { groups: 48, inodes_per_group: 256, crowd: 200, ..Shape::with_blocks_of(4096) };
+    // Three hundred files with an indirect block each, which lie in the regions of several groups.
+    let shape = Shape { groups: 24, inodes_per_group: 384, crowd: 300, ..Shape::with_blocks_of(4096) };
     judge("rext3", &(Arc::new(MemoryDevice::new("rext3", build(shape).bytes)) as Arc<dyn Device>));
 }

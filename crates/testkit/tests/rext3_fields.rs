@@ -1,6 +1,7 @@
 //! Every field of what makes a rext3, damaged: one repair leaves nothing wrong, and loses nothing that did not hang on that field.
 //!
-//! The usual run takes a sample; `cargo test -p fsmend-testkit --test rext3_fields -- --ignored` takes all, `FSMEND_REXT3_CASE=NUMBER` one of them.
+//! The usual run takes a sample; `cargo test -p fsmend-testkit --test rext3_fields -- --ignored` takes all, `FSMEND_REXT3_CASE=NUMBER` one of them;
+//! `FSMEND_REXT3_KEEP=FOLDER` leaves the damaged images there.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_base::SeededRandom;
@@ -19,6 +20,10 @@ fn judge(cases: &Cases, numbers: impl Iterator<Item = u64>) {
     let (mut judged, mut wrong) = (0, Vec::new());
     for number in numbers {
         let Some(case) = cases.case(number) else { continue };
+        if let Some(folder) = std::env::var_os("FSMEND_REXT3_KEEP") {
+            let path = std::path::Path::new(&folder).join(format!("rext3-{number}.img"));
+            std::fs::write(path, &case.image.bytes).unwrap();
+        }
         judged += 1;
         wrong.extend(cases.judge(&case));
     }

@@ -10,7 +10,7 @@ use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::origins::Origin;
+use fsmend_engine::origins::{Noted, Origin};
 use fsmend_engine::pool::{self, Schedule, Stage};
 use fsmend_engine::report::{Division, StageStats, Summary};
 use fsmend_engine::trace::{Kind, Moment};
@@ -495,7 +495,7 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
             let indices = starts.iter().flat_map(|start| *start..(start + WORDS_AT_ONCE).min(words));
             for (index, mask) in indices.map(|index| (index, fs.metadata.load_word(index))) {
                 if mask != 0 {
-                    claims.claim_word(index, mask, Origin::KNOWN);
+                    claims.claim_word(index, mask, Origin::KNOWN, &mut Noted::default());
                 }
             }
         };

@@ -255,8 +255,14 @@ fn targets(image: &Image) -> Vec<Target> {
         for (name, at, len) in
             [("i_blocks", 0x1C, 4), ("i_size", 4, 4), ("i_links_count", 0x1A, 2), ("i_generation", 0x64, 4)]
         {
-            // How many blocks and names there are can be counted.
-            let harmed: &[u32] = if name == "i_size" { &[inode] } else { &[] };
+            // How many blocks there are can be counted. But as on ext3, what has no links is deleted, and a symbolic link without blocks has
+            // its target in the inode.
+            let is_telling = match name {
+                "i_size" | "i_links_count" => true,
+                "i_blocks" => inode == LINK,
+                _ => false,
+            };
+            let harmed: &[u32] = if is_telling { &[inode] } else { &[] };
             targets.push(field(format!("{name} of <{inode}>"), image.inode_at(inode) + at, len, harmed));
         }
     }

@@ -2,7 +2,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::claims::{Claims, SharedBitmap};
-use fsmend_engine::origins::Origin;
+use fsmend_engine::origins::{Noted, Origin};
 
 use super::map::WalkMode;
 
@@ -51,6 +51,7 @@ pub(crate) struct Claimer<'a> {
     mode: WalkMode,
     /// Of the inode whose claims these are.
     origin: Origin,
+    noted: Noted,
     word: u64,
     mask: u64,
     collision: bool,
@@ -65,8 +66,17 @@ impl<'a> Claimer<'a> {
         mode: WalkMode,
         inode: InodeNo,
     ) -> Self {
-        let (origin, contested) = (claims.origin(inode.0), Vec::new());
-        Claimer { claims, metadata, mode, origin, word: 0, mask: 0, collision: false, contested }
+        Claimer {
+            claims,
+            metadata,
+            mode,
+            origin: claims.origin(inode.0),
+            noted: Noted::default(),
+            word: 0,
+            mask: 0,
+            collision: false,
+            contested: Vec::new(),
+        }
     }
 
     pub(crate) fn claim_one(&mut self, block: u64) {
@@ -105,7 +115,9 @@ impl<'a> Claimer<'a> {
         }
         let hits_metadata = || self.metadata.load_word(self.word) & self.mask != 0;
         self.collision |= match self.mode {
-            WalkMode::Claim => self.claims.claim_word(self.word, self.mask, self.origin) && hits_metadata(),
+            WalkMode::Claim => {
+                self.claims.claim_word(self.word, self.mask, self.origin, &mut self.noted) && hits_metadata()
+            }
             WalkMode::Withdraw => {
                 self.claims.withdraw_word(self.word, self.mask);
                 hits_metadata()
