@@ -210,6 +210,7 @@ fn ones(word: u64) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn origins(bytes: u64, units: u64, inodes: u32) -> Option<Origins> {
