@@ -4,9 +4,7 @@
 //! of its disk is recorded by the kernel (its block layer, below the page cache) and served again by the simulated disk; our own checker reads through
 //! the simulated disk itself. Times are those of the disk alone.
 
-mod memory;
 mod record;
-mod shared;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -94,7 +92,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     let folder = cache.map_or_else(super::default_cache, Ok)?;
     fs::create_dir_all(&folder)?;
     let image = folder.join("paper-ffsck.img");
-    let (mut rows, mut shared_blocks) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for contestant in &CONTESTANTS {
         for age in AGES {
             let utilisation = make_image(&image, gib, contestant, age)?;
@@ -107,16 +105,13 @@ pub fn run(words: &[&str]) -> io::Result<()> {
             };
             println!("{}", line(&row));
             rows.push(row);
-            if Some(&age) == AGES.last() {
-                shared_blocks.extend(shared::measure(contestant.name, &image)?);
-            }
         }
     }
     fs::remove_file(&image)?;
     let file = workspace()?.join("docs/bench/paper-ffsck.md");
     fs::write(&file, text(gib, &rows))?;
     println!("{}", file.display());
-    shared::write(gib, &shared_blocks)
+    Ok(())
 }
 
 /// Makes an image of that age anew; how full it is.
