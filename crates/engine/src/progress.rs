@@ -20,6 +20,48 @@ pub struct Progress {
     clock: Option<fn() -> u64>,
 }
 
+/// What the process has had fetched from devices so far, whoever asked for it and however far ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetched {
+    /// Bytes.
+    pub bytes: u64,
+    /// Nanoseconds in which that happened.
+    pub nanoseconds: u64,
+}
+
+/// Nanoseconds until the last of all these runs, which go on side by side, is done; `None` while nobody can tell.
+///
+/// What has to be computed goes on at the pace of each kind of work. What has to come from a device goes on at the device's pace, and
+/// the work that waits for it says little: whoever announced blocks may have waited for those that others will find in memory. So the
+/// two are told apart by what of the bytes read so far had to be fetched.
+pub fn time_left(all: &[Progress], fetched: Option<Fetched>) -> Option<u64> {
+    let by_work = all.iter().filter_map(Progress::time_left).max();
+    let read: u64 = all.iter().map(|one| one.totals().bytes_read).sum();
+    let left: u64 = all.iter().map(Progress::bytes_left).fold(0, u64::saturating_add);
+    let Some((missed, by_device)) = fetched.and_then(|fetched| fetched.time_left(read, left)) else {
+        return by_work;
+    };
+    match by_work {
+        Some(by_work) => Some((by_device * missed + by_work as f64 * (1.0 - missed)) as u64),
+        None => (missed > 0.5).then_some(by_device as u64),
+    }
+}
+
+impl Fetched {
+    /// When `read` of the bytes are used and `left` are still to be: the share of them that memory did not hold, and nanoseconds until
+    /// the rest has been fetched.
+    fn time_left(self, read: u64, left: u64) -> Option<(f64, f64)> {
+        let (fetched, read, left) = (self.bytes as f64, read as f64, left as f64);
+        if fetched <= 0.0 {
+            return None;
+        }
+        let missed = (fetched / read.max(1.0)).min(1.0);
+        let ahead = (fetched - read).max(0.0);
+        let rest = (left * missed - ahead).max(0.0);
+        Some((missed, rest / fetched * self.nanoseconds as f64))
+    }
+}
+
 /// The counters of one stage.
 #[derive(Debug, Default)]
 pub struct StageProgress {
@@ -29,6 +71,8 @@ pub struct StageProgress {
     done: AtomicU64,
     bytes_read: AtomicU64,
     guess: AtomicU64,
+    /// Bytes that a unit of work will have to read, and 1; 0 when nobody has said.
+    guessed_bytes: AtomicU64,
     spent: AtomicU64,
     workers: AtomicU64,
 }
@@ -84,12 +128,12 @@ impl Progress {
     }
 
     /// About how many bytes are still to be read: in each stage as many for the work that is left as for the work that is done; in a
-    /// stage that has not begun, as many as in all others together.
+    /// stage that has not begun, as many as was said, or else as many as in all others together.
     pub fn bytes_left(&self) -> u64 {
         let (all, ratio) = (self.totals(), self.ratio());
-        let left = self.stages().map(|stage| stage.totals(ratio)).map(|stage| match stage.done {
-            0 => scaled(all.bytes_read, stage.known, all.done),
-            done => scaled(stage.bytes_read, stage.known - done, done),
+        let left = self.stages().map(|stage| (stage, stage.totals(ratio))).map(|(stage, sums)| match sums.done {
+            0 => stage.foreseen_bytes().unwrap_or_else(|| scaled(all.bytes_read, sums.known, all.done)),
+            done => scaled(sums.bytes_read, sums.known - done, done),
         });
         left.fold(0, u64::saturating_add)
     }
@@ -128,6 +172,17 @@ impl StageProgress {
     pub fn guess_cost(&self, nanoseconds: u64, workers: usize) {
         self.guess.store(nanoseconds, Relaxed);
         self.workers.store(workers as u64, Relaxed);
+    }
+
+    /// Says how many bytes a unit of its work will have to read.
+    pub fn guess_bytes(&self, bytes: u64) {
+        self.guessed_bytes.store(bytes.saturating_add(1), Relaxed);
+    }
+
+    /// Bytes that all of its work will have to read, if anybody has said so.
+    fn foreseen_bytes(&self) -> Option<u64> {
+        let bytes = self.guessed_bytes.load(Relaxed).checked_sub(1)?;
+        Some(bytes.saturating_mul(self.known()))
     }
 
     /// Says how much work there will be in all, as far as anybody can tell.
@@ -284,6 +339,35 @@ mod tests {
         assert_eq!(progress.bytes_left(), 1000 + 10_000);
         progress.stage("names").expect(u64::MAX);
         assert!(progress.bytes_left() > 1 << 60);
+        progress.stage("names").guess_bytes(0);
+        progress.stage("bitmaps").guess_bytes(3);
+        progress.stage("bitmaps").expect(5);
+        assert_eq!(progress.bytes_left(), 1000 + 10_000 + 15, "it was said how many");
+    }
+
+    #[test]
+    fn what_comes_from_a_device_comes_at_its_pace() {
+        let all = [Progress::new()];
+        let (tables, directories) = (all[0].stage("inode tables"), all[0].stage("directories"));
+        tables.guess_cost(1, 1);
+        tables.guess_bytes(1);
+        directories.guess_cost(1, 1);
+        directories.guess_bytes(10);
+        tables.expect(1000);
+        directories.foresee(100);
+        let fetched = |bytes, nanoseconds| Some(Fetched { bytes, nanoseconds });
+        assert_eq!(time_left(&all, None), None);
+        assert_eq!(time_left(&all, fetched(500, 1000)), Some(3000), "a quarter of 2000 bytes, before any of them is used");
+        tables.finish(500);
+        tables.read(500);
+        // Tables wait while directories are fetched: it looks as if they took all the time.
+        tables.spend(50_000);
+        assert_eq!(time_left(&all, fetched(1000, 1000)), Some(1000), "half of the bytes are there");
+        let by_work = all[0].time_left().expect("it was measured");
+        assert_eq!(time_left(&all, None), Some(by_work));
+        assert_eq!(time_left(&all, fetched(0, 1000)), Some(by_work), "memory held everything");
+        let mixed = time_left(&all, fetched(250, 1000)).expect("it was measured");
+        assert_eq!(mixed, (by_work + 3000) / 2, "memory held half of it");
     }
 
     #[test]

@@ -37,8 +37,8 @@ use crate::{
 };
 
 /// Nanoseconds that the comparison of links takes for an inode, used or not, and that of bitmaps for a group, at a first guess.
-const LINK_COST: u64 = 3;
-const BITMAP_COST: u64 = 25_000;
+const LINK_COST: u64 = 2;
+const BITMAP_COST: u64 = 12_000;
 /// Words of the bitmap of static metadata that one worker claims in one go.
 const WORDS_AT_ONCE: u64 = 1 << 14;
 
@@ -86,6 +86,8 @@ pub struct Meter {
     pub cpu_ns: u64,
     /// Most memory held so far, in bytes.
     pub peak_memory: u64,
+    /// Bytes that the process has had fetched from devices so far, where that is known.
+    pub fetched: Option<u64>,
 }
 
 /// What a run found.
@@ -427,10 +429,12 @@ impl<'a> Behind<'a> {
             progress.stage(name);
         }
         let links = progress.stage("links");
-        links.guess_cost(LINK_COST, 1);
+        links.guess_cost(LINK_COST, workers);
+        links.guess_bytes(0);
         links.expect(fs.geometry.inodes_count.into());
         let bitmaps = progress.stage("bitmaps");
         bitmaps.guess_cost(BITMAP_COST, workers);
+        bitmaps.guess_bytes(2 * u64::from(fs.geometry.block_size));
         bitmaps.expect(fs.geometry.group_count.into());
         Behind(progress)
     }
