@@ -17,6 +17,8 @@ const JSON_EVERY_MIN: Duration = Duration::from_millis(5);
 
 /// Runs that are over sooner show nothing.
 const QUIET_FOR: Duration = Duration::from_secs(1);
+/// Until then, what comes from devices is watched.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Below this share done, the time left would be a guess.
@@ -73,32 +75,41 @@ impl Ticker {
     }
 }
 
-/// When it began, and what had been fetched by then.
+/// When it began, what had been fetched by then, and what when it was first seen that something was.
 struct Start {
     time: Instant,
     fetched: Option<u64>,
+    first: Option<(Duration, u64)>,
 }
 
 impl Start {
     fn now() -> Self {
-        Start { time: Instant::now(), fetched: machine::fetched() }
+        Start { time: Instant::now(), fetched: machine::fetched(), first: None }
     }
 
     fn elapsed(&self) -> Duration {
         self.time.elapsed()
     }
 
-    /// What was fetched since.
-    fn fetched(&self) -> Option<Fetched> {
-        let bytes = machine::fetched()?.saturating_sub(self.fetched?);
-        Some(Fetched { bytes, nanoseconds: self.elapsed().as_nanos() as u64 })
+    /// What was fetched since the first requests were under way; nothing by then.
+    fn fetched(&mut self) -> Option<Fetched> {
+        let (now, bytes) = (self.elapsed(), machine::fetched()?);
+        if self.first.is_none() && bytes > self.fetched? {
+            self.first = Some((now, bytes));
+        }
+        let (since, before) = self.first.unwrap_or((now, bytes));
+        let nanoseconds = now.saturating_sub(since).as_nanos() as u64;
+        Some(Fetched { bytes: bytes.saturating_sub(before), nanoseconds })
     }
 }
 
 fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
-    let started = Start::now();
-    if ends.recv_timeout(QUIET_FOR) != Err(RecvTimeoutError::Timeout) {
-        return;
+    let mut started = Start::now();
+    while started.elapsed() < QUIET_FOR {
+        if ends.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        started.fetched();
     }
     let bar = (ticker.show == Show::Bar).then(new_bar);
     loop {
@@ -123,7 +134,7 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
 }
 
 fn tell_programs(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
-    let started = Start::now();
+    let mut started = Start::now();
     let mut wait = JSON_EVERY_MIN;
     while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         let (totals, stage) = look(progress);

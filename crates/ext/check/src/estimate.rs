@@ -26,10 +26,12 @@ const SAMPLE_ONE_IN: usize = 20;
 const SAMPLE_INODES_MIN: u64 = 32 << 10;
 /// The least and the most groups that are tried for the sake of their number.
 const SAMPLE: [usize; 2] = [6, 64];
+/// Where it comes from a cold device, more is tried, until the trial took so many nanoseconds or one group in so many was tried: devices
+/// have their ups and downs.
+const COLD_TRIAL: f64 = 1e8;
+const COLD_ONE_IN: usize = 4;
 /// What a directory weighs beside an inode, where the sample is drawn.
 const DIRECTORY_WEIGHT: u64 = 8;
-/// How often a run loads the descriptors: before and after it looks at the journal, and once orphans are released.
-const OPENINGS: f64 = 3.0;
 /// Nanoseconds of one worker for each inode when links are compared, for each directory when the tree is walked, and for the bitmaps of
 /// a group, reading them apart. From warm runs; together they are a twentieth of a run.
 const LINK_COST: f64 = 1.2;
@@ -73,8 +75,9 @@ struct Tried {
     /// Work that was found, and the part of it that was done, in the units of the stage.
     found: f64,
     done: f64,
-    /// Nanoseconds of one worker for a unit, by the clock on the wall and by that of the processor, as far as they were measured (see
-    /// `Settled`).
+    /// The part of it that was measured (see `Settled`), and its nanoseconds of one worker by the clock on the wall and by that of the
+    /// processor.
+    measured: f64,
     wall: f64,
     cpu: f64,
     /// What the part that was done read.
@@ -88,8 +91,8 @@ struct Trial {
     stages: [Tried; STAGES.len()],
     /// Nanoseconds that it took.
     nanoseconds: f64,
-    /// Bytes that the device delivered meanwhile, where that is known.
-    fetched: Option<f64>,
+    /// Bytes that devices delivered meanwhile, as far as that is known.
+    fetched: f64,
 }
 
 /// What the stages will take: nanoseconds of one worker by both clocks, bytes, requests.
@@ -112,13 +115,10 @@ pub fn estimate(
     let mut ignored = Findings::new();
     let started = clock();
     let settled = superblock::settle(&**device, options.superblock, options.now, &mut ignored)?;
-    drop(run::open(&**device, settled.clone(), options.now, &mut ignored));
-    let first = clock() - started;
     let fs = run::open(&**device, settled, options.now, &mut ignored);
-    let opening = first + (OPENINGS - 1.0) * (clock() - started - first);
+    let opening = clock() - started;
 
     let in_use: Vec<u32> = groups_in_use(&fs);
-    let sample = sample(&fs, &in_use);
     let budget = Arc::new(Budget::new(options.memory));
     let plan = Plan::new(&fs, options, &budget)?;
     let shortages = Shortages::default();
@@ -132,7 +132,7 @@ pub fn estimate(
         cancel,
     };
     let workers = plan.workers as f64;
-    let trial = trial(&fs, options, means, &sample);
+    let (sample, trial) = trials(&fs, options, means, &in_use);
     let all = Amounts::of(&fs, &in_use);
     let scan = whole(&fs, &trial, &all, &Amounts::of(&fs, &sample));
     let bitmaps = bitmaps(&fs, &sample, clock);
@@ -185,6 +185,29 @@ fn sample(fs: &Fs<'_>, in_use: &[u32]) -> Vec<u32> {
     sample
 }
 
+/// Tries a sample, and where that had to be fetched, further ones. The first of several is not counted: the device had nothing to do before.
+fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32]) -> (Vec<u32>, Trial) {
+    let mut rest = in_use.to_vec();
+    let (mut tried, mut sum) = (Vec::new(), Trial::default());
+    for round in 0.. {
+        let next = sample(fs, &rest);
+        rest.retain(|group| next.binary_search(group).is_err());
+        let last = trial(fs, options, means, &next);
+        let goes_on = last.is_cold()
+            && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
+            && sum.nanoseconds < COLD_TRIAL
+            && !rest.is_empty();
+        if round > 0 || !goes_on {
+            sum = sum.plus(last);
+            tried.extend(next);
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    (tried, sum)
+}
+
 /// Runs the stages over the sample.
 fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) -> Trial {
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
@@ -192,7 +215,8 @@ fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) 
     let claims = Claims::within(means.budget, fs.geometry.clusters_count());
     // As before any scan; it also brings in the pages of the bitmap, which would else be paid for by the sample alone.
     run::claim_static(fs, &claims, means);
-    let scan = Scan::new(fs, &inodes, &claims, &progress, means.plan.backend, means, (options.schedule, true));
+    let scan =
+        Scan::new(fs, &inodes, &claims, &progress, means.plan.backend, means, (options.schedule, true));
     let before = (options.meter)();
     let outcome: ScanOutcome = scan.sampling(sample).run().unwrap_or_default();
     let after = (options.meter)();
@@ -206,8 +230,9 @@ fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) 
         Tried {
             found: counted.announced().max(counted.done()) as f64,
             done: counted.done() as f64,
-            wall: wall as f64 / units.max(1) as f64,
-            cpu: cpu as f64 / units.max(1) as f64,
+            measured: units as f64,
+            wall: wall as f64,
+            cpu: cpu as f64,
             bytes: cost.bytes as f64,
             requests: cost.requests as f64,
         }
@@ -216,7 +241,7 @@ fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) 
     Trial {
         stages: [stage(0), stage(1), stage(2)],
         nanoseconds: after.wall_ns.saturating_sub(before.wall_ns) as f64,
-        fetched: fetched.map(|(after, before)| after.saturating_sub(before) as f64),
+        fetched: fetched.map_or(0.0, |(after, before)| after.saturating_sub(before) as f64),
     }
 }
 
@@ -236,8 +261,8 @@ fn whole(fs: &Fs<'_>, trial: &Trial, all: &Amounts, tried: &Amounts) -> Cost {
     trial.stages.iter().zip(units).fold(Cost::default(), |sum, (stage, units)| {
         let read = ratio(units, stage.done);
         Cost {
-            wall: sum.wall + stage.wall * units,
-            cpu: sum.cpu + stage.cpu * units,
+            wall: sum.wall + stage.wall / stage.measured.max(1.0) * units,
+            cpu: sum.cpu + stage.cpu / stage.measured.max(1.0) * units,
             bytes: sum.bytes + stage.bytes * read,
             requests: sum.requests + stage.requests * read,
         }
@@ -248,11 +273,39 @@ impl Trial {
     /// Nanoseconds that work will take which costs so much. What memory holds costs what it took in the trial. What has to be fetched
     /// comes at the pace of the trial, and computing goes on beside it; in the batches nobody can tell the two apart.
     fn time_of(&self, cost: &Cost, workers: f64) -> f64 {
-        let read: f64 = self.stages.iter().map(|stage| stage.bytes).sum();
-        let missed = self.fetched.map_or(0.0, |fetched| (fetched / read.max(1.0)).min(1.0));
+        let missed = self.missed();
         let in_memory = cost.wall / workers;
-        let fetching = self.nanoseconds * cost.bytes / read.max(1.0);
+        let fetching = self.nanoseconds * cost.bytes / self.read();
         (1.0 - missed) * in_memory + missed * fetching.max(cost.cpu / workers)
+    }
+
+    /// Bytes that were read; not 0.
+    fn read(&self) -> f64 {
+        self.stages.iter().map(|stage| stage.bytes).sum::<f64>().max(1.0)
+    }
+
+    /// The share of them that memory did not hold.
+    fn missed(&self) -> f64 {
+        (self.fetched / self.read()).min(1.0)
+    }
+
+    fn is_cold(&self) -> bool {
+        self.missed() > 0.5
+    }
+
+    fn plus(mut self, other: Trial) -> Trial {
+        for (one, other) in self.stages.iter_mut().zip(other.stages) {
+            one.found += other.found;
+            one.done += other.done;
+            one.measured += other.measured;
+            one.wall += other.wall;
+            one.cpu += other.cpu;
+            one.bytes += other.bytes;
+            one.requests += other.requests;
+        }
+        self.nanoseconds += other.nanoseconds;
+        self.fetched += other.fetched;
+        self
     }
 }
 

@@ -191,7 +191,7 @@ impl<'f> InodeProver<'f> {
                 .is_some_and(|checked| checked.is_right())
     }
 
-    fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
+    pub(super) fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
         let flags_word = raw.i_flags.get();
         let unusual =
             flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);

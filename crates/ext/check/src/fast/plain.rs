@@ -2,12 +2,12 @@
 //! with nothing unusual. It is the proof in [`inode`](super::inode) for this one shape, a word at a time: what it calls innocent
 //! that would call innocent, too, with the same facts; of all else it says nothing.
 
+use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{flags, mode};
 use fsmend_ext_format::xattr::XATTR_MAGIC;
 
 use super::inode::{BENIGN_FLAGS, EXTENT_MAGIC, EXTENT_WRITTEN_MAX, InodeProver, Proof};
 use crate::inode::MapRun;
-use fsmend_engine::inodes::Kind;
 
 /// Words of a record that are looked at: those that the format names, and the one behind the extra fields of today's kernels.
 const WORDS: usize = 21;
@@ -77,5 +77,74 @@ impl InodeProver<'_> {
         proof.xattr_block = 0;
         proof.needs_walk = false;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsmend_base::SeededRandom;
+    use fsmend_ext_format::inode::RawInode;
+
+    use super::*;
+    use crate::inode::testing::{Bench, FILE, FIRST_FREE};
+
+    /// A file and a directory of one extent, and a file without blocks.
+    fn records(bench: &Bench) -> [Vec<u8>; 3] {
+        let record = |mode: u16, blocks: u16| {
+            let mut raw = RawInode::from_record(&[0; 256]);
+            raw.i_mode.set(mode);
+            raw.i_links_count.set(1);
+            raw.i_flags.set(flags::EXTENTS);
+            raw.i_extra_isize.set(32);
+            raw.i_blocks_lo.set(u32::from(blocks) * 2);
+            raw.set_size(u64::from(blocks) * 1024);
+            raw.i_block[..8].copy_from_slice(&(ROOT | u64::from(blocks > 0) << 16).to_le_bytes());
+            let extent = u64::from(blocks) | u64::from(FIRST_FREE + 10) << 32;
+            raw.i_block[16..24].copy_from_slice(&extent.to_le_bytes());
+            bench.record(FILE, &raw)
+        };
+        [record(mode::REGULAR | 0o644, 3), record(mode::DIRECTORY | 0o755, 1), record(mode::REGULAR, 0)]
+    }
+
+    fn facts(proof: &Proof) -> impl PartialEq + std::fmt::Debug + use<> {
+        let Proof { kind, links, generation, flags, size, charged_blocks, xattr_block, needs_walk, runs, .. } =
+            proof.clone();
+        (kind, links, generation, flags, size, (charged_blocks, xattr_block, needs_walk), runs)
+    }
+
+    /// Proves `record` both ways; returns whether it is plain.
+    fn compare(prover: &InodeProver<'_>, record: &[u8]) -> bool {
+        let (mut fast, mut full) = (Proof::default(), Proof::default());
+        let is_plain = prover.prove_plain(record, &mut fast);
+        if is_plain {
+            let raw = RawInode::from_record(record);
+            assert_eq!(raw.i_dtime.get(), 0);
+            assert_ne!(raw.i_links_count.get(), 0);
+            assert_eq!(prover.prove_in_use(&raw, record, &mut full), Some(()), "{raw:?}");
+            assert_eq!(facts(&fast), facts(&full));
+        }
+        is_plain
+    }
+
+    #[test]
+    fn whatever_is_plain_is_innocent_in_the_same_way() {
+        let bench = Bench::new();
+        let fs = bench.fs();
+        let prover = InodeProver::new(&fs);
+        let mut random = SeededRandom::new(11);
+        for record in records(&bench) {
+            assert!(compare(&prover, &record));
+            let bits = record.len() as u64 * 8;
+            let flipped = |bits: &[u64]| {
+                let mut record = record.clone();
+                bits.iter().for_each(|bit| record[(bit / 8) as usize] ^= 1 << (bit % 8));
+                record
+            };
+            let plain = (0..bits).filter(|bit| compare(&prover, &flipped(&[*bit]))).count();
+            assert!((1000..2000).contains(&plain), "{plain} of {bits} bits do not matter");
+            for _ in 0..20_000 {
+                compare(&prover, &flipped(&[random.below(bits), random.below(bits), random.below(bits)]));
+            }
+        }
     }
 }

@@ -256,6 +256,7 @@ impl<'a> Scan<'a> {
                 false => Settled::default(),
             };
             worker.has_begun[stage] = true;
+            self.progress.stage(STAGES[stage].name).compute(cpu_ns);
             worker.outcome.costs[stage].add(StageCost {
                 cpu_ns,
                 span: Some((wall, end)),
