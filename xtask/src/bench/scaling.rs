@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn the_tables_hold_every_image_and_mode() {
-        let recorded = Recorded { image: "some", run: Run::default(), measured: [1.0, 1.0], errors: [0.0, 0.0] };
+        let recorded =
+            Recorded { image: "some", run: Run::default(), measured: [1.0, 1.0], errors: [0.0, 0.0] };
         let text = tables(&[recorded], Some(0.1));
         let rows = text.lines().filter(|line| line.starts_with("| some |")).count();
         assert_eq!(rows, 1 + DEVICES.len() + 1);

@@ -30,6 +30,8 @@ const SAMPLE: [usize; 2] = [6, 64];
 /// have their ups and downs.
 const COLD_TRIAL: f64 = 1e8;
 const COLD_ONE_IN: usize = 4;
+/// Trials of a cold device are so many times as large: until everything is under way, and when the last requests come back, it idles.
+const COLD_TIMES: usize = 3;
 /// What a directory weighs beside an inode, where the sample is drawn.
 const DIRECTORY_WEIGHT: u64 = 8;
 /// Nanoseconds of one worker for each inode when links are compared, for each directory when the tree is walked, and for the bitmaps of
@@ -159,12 +161,12 @@ fn groups_in_use(fs: &Fs<'_>) -> Vec<u32> {
     (0..fs.groups.len() as u32).filter(is_scanned).collect()
 }
 
-/// Groups spread over all that are in use, at equal steps of the work in them.
-fn sample(fs: &Fs<'_>, in_use: &[u32]) -> Vec<u32> {
+/// Groups spread over all that are in use, at equal steps of the work in them; `times` as many as usual.
+fn sample(fs: &Fs<'_>, in_use: &[u32], times: usize) -> Vec<u32> {
     let inodes: u64 = in_use.iter().map(|group| u64::from(fs.groups[*group as usize].scan_inodes)).sum();
     let for_inodes = (in_use.len() as u64 * SAMPLE_INODES_MIN).div_ceil(inodes.max(1)) as usize;
     let for_number = (in_use.len() / SAMPLE_ONE_IN).clamp(SAMPLE[0], SAMPLE[1]).min(in_use.len() / 2);
-    let wanted = for_number.max(for_inodes).max(1);
+    let wanted = for_number.max(for_inodes).max(1) * times;
     if wanted >= in_use.len() {
         return in_use.to_vec();
     }
@@ -190,12 +192,12 @@ fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32])
     let mut rest = in_use.to_vec();
     let (mut tried, mut sum) = (Vec::new(), Trial::default());
     for round in 0.. {
-        let next = sample(fs, &rest);
+        let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
         rest.retain(|group| next.binary_search(group).is_err());
         let last = trial(fs, options, means, &next);
         let goes_on = last.is_cold()
             && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
-            && sum.nanoseconds < COLD_TRIAL
+            && (round == 0 || sum.nanoseconds + last.nanoseconds < COLD_TRIAL)
             && !rest.is_empty();
         if round > 0 || !goes_on {
             sum = sum.plus(last);

@@ -107,8 +107,9 @@ mod tests {
     }
 
     fn facts(proof: &Proof) -> impl PartialEq + std::fmt::Debug + use<> {
-        let Proof { kind, links, generation, flags, size, charged_blocks, xattr_block, needs_walk, runs, .. } =
-            proof.clone();
+        let Proof {
+            kind, links, generation, flags, size, charged_blocks, xattr_block, needs_walk, runs, ..
+        } = proof.clone();
         (kind, links, generation, flags, size, (charged_blocks, xattr_block, needs_walk), runs)
     }
 
