@@ -190,13 +190,15 @@ fn forget_marks(device: &dyn WritableDevice, len: u64) -> Result<(), fsmend_devi
     device.sync()
 }
 
-fn superblock(device: &dyn fsmend_device::Device) -> Option<RawSuperblock> {
+/// The superblock, whatever it says.
+pub fn superblock(device: &dyn fsmend_device::Device) -> Option<RawSuperblock> {
     let mut bytes = [0; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
     RawSuperblock::read_from_bytes(&bytes).ok()
 }
 
-fn label(raw: &RawSuperblock) -> String {
+/// The label, as far as it is text.
+pub fn label(raw: &RawSuperblock) -> String {
     let bytes = raw.s_volume_name.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -233,7 +235,8 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
     ))
 }
 
-fn written_uuid(uuid: &[u8; 16]) -> String {
+/// A UUID as it is written.
+pub fn written_uuid(uuid: &[u8; 16]) -> String {
     let mut text = String::new();
     for (at, byte) in uuid.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {

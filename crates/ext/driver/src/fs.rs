@@ -11,6 +11,7 @@ use fsmend_vfs::{
 
 use crate::inode::Inode;
 use crate::mount::{MountError, MountOptions};
+use crate::region::RegionRoom;
 use crate::volume::Volume;
 
 /// Longest name in bytes.
@@ -33,6 +34,13 @@ impl Ext {
     /// What the policy is called that says where blocks are wished for.
     pub fn policy_name(&self) -> &'static str {
         self.volume.policy.name()
+    }
+
+    /// How much room there is in the indirect region of each group; empty where there are none. The first time, that reads all block bitmaps
+    /// that nobody has needed yet.
+    pub fn regions(&mut self) -> Result<Vec<RegionRoom>> {
+        self.volume.check_mounted()?;
+        self.volume.regions_room()
     }
 
     fn readable(&mut self, number: InodeNo) -> Result<Inode> {

@@ -33,3 +33,4 @@ mod xattr;
 
 pub use fs::{Ext, Unwritable};
 pub use mount::{MountError, MountOptions};
+pub use region::RegionRoom;

@@ -13,6 +13,15 @@ use fsmend_vfs::{Errno, Result};
 use crate::policy::BlockKind;
 use crate::volume::Volume;
 
+/// How much room there is in the indirect region of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionRoom {
+    /// Blocks of the region; fewer than usual where the group ends before it.
+    pub blocks: u32,
+    /// Of these, free ones.
+    pub free: u32,
+}
+
 /// The regions of a file system; none where it is no rext3.
 #[derive(Default)]
 pub(crate) struct Regions {
@@ -102,16 +111,24 @@ impl Volume {
 
     /// Free blocks of all regions. The first time, that reads the block bitmap of each group that has not been asked for yet.
     pub fn regions_free(&mut self) -> Result<u64> {
-        if !self.regions.exist() {
-            return Ok(0);
-        }
-        (0..self.geometry.group_count)
-            .map(GroupNo)
-            .try_fold(0u64, |sum, group| Ok(sum + u64::from(self.region_free(group)?)))
+        Ok(self.regions_room()?.iter().map(|region| u64::from(region.free)).sum())
     }
 
-    /// An error if a file may not have its blocks there: directories in regions only, other files outside only.
-    pub fn check_place(&mut self, is_directory: bool, start: u64, count: u64) -> Result<()> {
+    /// How much room there is in each region, by group; empty without regions.
+    pub fn regions_room(&mut self) -> Result<Vec<RegionRoom>> {
+        if !self.regions.exist() {
+            return Ok(Vec::new());
+        }
+        let groups = self.geometry.group_count;
+        let room = |group| {
+            let blocks = self.regions.of(group).count as u32;
+            Ok(RegionRoom { blocks, free: self.region_free(group)? })
+        };
+        (0..groups).map(GroupNo).map(room).collect()
+    }
+
+    /// An error if blocks may not lie there: those of directories and maps in regions only, others outside only.
+    pub fn check_place(&mut self, belongs_inside: bool, start: u64, count: u64) -> Result<()> {
         if !self.regions.exist() || count == 0 {
             return Ok(());
         }
@@ -120,11 +137,11 @@ impl Volume {
         let inside: u64 = (first..=last)
             .map(|group| overlap(self.regions.of(GroupNo(group)), 0, &(start..start + count)))
             .sum();
-        let wanted = if is_directory { count } else { 0 };
+        let wanted = if belongs_inside { count } else { 0 };
         if inside == wanted {
             return Ok(());
         }
-        let what = if is_directory { "a directory block lies outside of" } else { "data lie inside" };
+        let what = if belongs_inside { "metadata lie outside of" } else { "data lie inside" };
         Err(self.store.corrupt(|| format!("{what} the indirect regions, at block {start}")))
     }
 
