@@ -214,6 +214,7 @@ impl Volume {
     }
 
     fn free_data(&mut self, inode: &mut Inode, start: u64, count: u64) -> Result<()> {
+        self.check_place(inode.is_directory(), start, count)?;
         self.free_blocks(start, count, inode.is_directory())?;
         self.count_blocks(inode, -(count as i64))
     }
