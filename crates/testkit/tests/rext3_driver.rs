@@ -166,6 +166,9 @@ fn the_size_of_regions_is_as_asked_or_a_64th() {
     assert_eq!(mkfs(device, &ext3), Err(MkfsError::Option("only rext3 has indirect regions")));
 }
 
+/// Changes bytes of an image, given the file in it.
+type Harm = fn(&mut Vec<u8>, InodeNo);
+
 /// An image with a file of 300 blocks, and what breaks when some bytes of it are changed.
 fn broken(change: impl Fn(&mut Vec<u8>, InodeNo)) -> (Errno, String) {
     let (device, mut fs) = mounted(SMALL_BLOCKS.make().unwrap().bytes());
@@ -186,7 +189,7 @@ fn broken(change: impl Fn(&mut Vec<u8>, InodeNo)) -> (Errno, String) {
 
 #[test]
 fn what_breaks_the_rules_of_the_format_is_not_followed() {
-    let damages: [(&str, fn(&mut Vec<u8>, InodeNo)); 7] = [
+    let damages: [(&str, Harm); 7] = [
         ("an indirect block", |image, file| {
             let at = word(image, map_word(image, file, 12)) as usize * 1024;
             image[at + 6] ^= 1;
