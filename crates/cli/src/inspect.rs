@@ -66,7 +66,7 @@ pub fn run(arguments: &InspectArgs) -> u8 {
         match facts(volume) {
             Ok(facts) => all.push(facts),
             Err(why) => {
-                eprintln!("fsmend: {}: {why}", printable(&volume.target));
+                eprintln!("fsmend: {}: {why}.", printable(&volume.target));
                 code = exit::OPERATIONAL;
             }
         }
@@ -82,10 +82,9 @@ pub fn run(arguments: &InspectArgs) -> u8 {
 
 fn facts(volume: &Volume) -> Result<Facts, String> {
     let device = volume.device.as_ref().map_err(ToString::to_string)?;
-    let superblock =
-        mkfs::superblock(&**device).ok_or_else(|| "its superblock cannot be read.".to_owned())?;
+    let superblock = mkfs::superblock(&**device).ok_or_else(|| "its superblock cannot be read".to_owned())?;
     let geometry = Geometry::from_superblock(&superblock, device.len())
-        .map_err(|unsound| format!("{unsound}; fsmend check may find a copy of the superblock."))?;
+        .map_err(|unsound| format!("{unsound}; fsmend check may find a copy of the superblock"))?;
     let from_superblock = (superblock.free_blocks_count(), u64::from(superblock.s_free_inodes_count.get()));
     let (free, regions, uncounted) = match counted_by_driver(device) {
         Ok((free, regions)) => (free, regions, None),
