@@ -7,7 +7,7 @@ use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::GroupDesc;
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::inode::Crowd;
@@ -84,6 +84,15 @@ impl Fs<'_> {
     /// Whether quota usage has to be added up.
     pub fn counts_quota(&self) -> bool {
         self.geometry.features.has_ro_compat(ro_compat::QUOTA)
+    }
+
+    /// Where the bitmaps of a group are stored, as far as they are stored and their places known.
+    pub fn stored_bitmaps(&self, desc: &GroupDesc) -> impl Iterator<Item = u64> {
+        let may_be_missing = self.geometry.features.group_csum();
+        [(desc.block_bitmap, BG_BLOCK_UNINIT), (desc.inode_bitmap, BG_INODE_UNINIT)]
+            .map(|(place, missing)| (place, may_be_missing && desc.has_flag(missing)))
+            .into_iter()
+            .filter_map(|(place, missing)| (place != 0 && !missing).then_some(place))
     }
 
     /// The group's state.
