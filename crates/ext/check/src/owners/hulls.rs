@@ -16,6 +16,9 @@ const BLOCKS: u64 = 64;
 /// Where more of those hold something contested, nearly everybody has to be looked at, and the list of them is not worth its memory.
 const WORDS_MAX: usize = 1 << 16;
 
+/// Each worker keeps no more of them: what is not known is looked at, and memory that nobody foresaw is for what has to be known.
+pub const HULLS_MAX: usize = 1 << 14;
+
 /// A few inodes in a row, and between which blocks lies what they own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Hull {

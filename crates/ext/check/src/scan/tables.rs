@@ -16,7 +16,7 @@ use crate::fast::inode::{Proof, Verdict};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode;
-use crate::owners::hulls::Growing;
+use crate::owners::hulls::{Growing, HULLS_MAX};
 use crate::quota::QuotaUsage;
 
 /// Largest single read of an inode table.
@@ -88,7 +88,9 @@ impl<'a> Scan<'a> {
                         let place = (inode, first + before + at);
                         self.take_inode(verdict, place, record, proof, &mut work, &mut outcome.quota);
                     }
-                    outcome.hulls.extend(hull.around(first_inode));
+                    if outcome.hulls.len() < HULLS_MAX {
+                        outcome.hulls.extend(hull.around(first_inode));
+                    }
                 }
                 if work.suspects.len() > SUSPECTS_MAX {
                     self.inspect_suspects(outcome, &mut work);
