@@ -591,10 +591,10 @@ impl Findings {
 impl RowFindings {
     /// Puts the problems into the order of the report. They are all of one row, which need not be compared.
     fn sort(&mut self) {
-        fn operands(one: &Problem) -> (&Object, &Option<Value>, &Option<Value>, &Vec<(&'static str, Value)>) {
-            (&one.object, &one.stored, &one.observed, &one.details)
-        }
-        self.kept.sort_unstable_by(|a, b| operands(a).cmp(&operands(b)));
+        self.kept.sort_unstable_by(|a, b| {
+            let others = || (&a.stored, &a.observed, &a.details).cmp(&(&b.stored, &b.observed, &b.details));
+            a.object.cmp(&b.object).then_with(others)
+        });
     }
 
     /// Cuts the kept problems to the `most` smallest once more than `limit` have gathered; returns how many went.

@@ -111,7 +111,7 @@ impl Metadata {
     fn of(image: &Path) -> io::Result<Self> {
         let e2image = find_program("e2image").ok_or_else(|| io::Error::other("e2image is not installed"))?;
         let taken = Scratch(scratch());
-        run(&e2image.to_string_lossy(), &[Path::new("-r"), image, &taken.0])?;
+        run(&e2image.to_string_lossy(), [Path::new("-r"), image, taken.0.as_path()])?;
         let file = File::open(&taken.0)?;
         let len = file.metadata()?.len();
         let (mut pieces, mut at) = (Vec::new(), 0);

@@ -39,8 +39,8 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// Around nothing.
-    pub fn new() -> Self {
+    /// No inode taken up yet.
+    pub fn around_nothing() -> Self {
         Growing { low: u64::MAX, end: 0, count: 0, is_known: true }
     }
 
@@ -118,7 +118,7 @@ mod tests {
     use crate::inode::MapRun;
 
     fn hull(first: u32, verdicts: &[(Verdict, &[(u64, u32)])]) -> Option<Hull> {
-        let mut growing = Growing::new();
+        let mut growing = Growing::around_nothing();
         for (verdict, runs) in verdicts {
             let mut proof = Proof::default();
             let run = |(physical, count): &(u64, u32)| MapRun {

@@ -80,7 +80,7 @@ impl<'a> Scan<'a> {
                     let before = part * RECORDS_AT_ONCE;
                     let first_inode = InodeNo(first_inode.0 + before as u32);
                     self.inode_prover.checksums(first_inode, records, checksums);
-                    let mut hull = Growing::new();
+                    let mut hull = Growing::around_nothing();
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
                         let inode = InodeNo(first_inode.0 + at as u32);
                         let verdict = self.inode_prover.prove_with(inode, record, checksums[at], proof);
