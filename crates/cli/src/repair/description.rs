@@ -6,8 +6,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::Plan;
 use fsmend_engine::FormerName;
 use fsmend_engine::report::Report;
-use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
 use crate::regained::former_names;
@@ -67,92 +66,30 @@ impl Description {
         description
     }
 
-    /// As JSON, with all files named.
-    pub fn to_json(&self) -> Json {
-        // Numbers and texts: there is nothing in it that JSON has no form for.
-        serde_json::to_value(self.told(usize::MAX)).unwrap_or_default()
+    /// As JSON, with at most `files_max` files named.
+    pub fn to_json(&self, files_max: usize) -> Json {
+        let file = |(inode, file): (&InodeNo, &File)| {
+            let mut told = json!({"inode": inode.0});
+            if let Some(path) = &file.path {
+                told["path"] = json!(path);
+            }
+            if !file.former_names.is_empty() {
+                told["former_names"] = file.former_names.iter().map(former_name).collect();
+            }
+            told
+        };
+        let losses: Vec<Json> = self
+            .losses
+            .iter()
+            .map(|(count, code, loss)| json!({"code": code, "count": count, "loss": loss}))
+            .collect();
+        json!({
+            "files": self.files.iter().take(files_max).map(file).collect::<Vec<Json>>(),
+            "files_total": self.files.len(),
+            "losses": losses,
+            "found_later": self.later.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
+        })
     }
-
-    /// As it is saved, with at most `files_max` files named.
-    fn told(&self, files_max: usize) -> Told<'_> {
-        let files = self.files.iter().take(files_max);
-        Told {
-            files: files.map(|(inode, file)| ToldFile::of(*inode, file)).collect(),
-            files_total: self.files.len(),
-            losses: self
-                .losses
-                .iter()
-                .map(|(count, code, loss)| ToldLoss { code, count: *count, loss })
-                .collect(),
-            found_later: self.later.iter().map(|(code, message)| ToldLater { code, message }).collect(),
-        }
-    }
-}
-
-/// A [`Description`], in the form in which it is saved. Fields are written in this order.
-#[derive(Serialize)]
-struct Told<'d> {
-    files: Vec<ToldFile<'d>>,
-    files_total: usize,
-    losses: Vec<ToldLoss<'d>>,
-    found_later: Vec<ToldLater<'d>>,
-}
-
-#[derive(Serialize)]
-struct ToldFile<'d> {
-    inode: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<&'d str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    former_names: Vec<Json>,
-}
-
-impl<'d> ToldFile<'d> {
-    fn of(inode: InodeNo, file: &'d File) -> Self {
-        let former_names = file.former_names.iter().map(former_name).collect();
-        ToldFile { inode: inode.0, path: file.path.as_deref(), former_names }
-    }
-}
-
-#[derive(Serialize)]
-struct ToldLoss<'d> {
-    code: &'d str,
-    count: u64,
-    loss: &'d str,
-}
-
-#[derive(Serialize)]
-struct ToldLater<'d> {
-    code: &'d str,
-    message: &'d str,
-}
-
-#[derive(Serialize)]
-struct ToldProblems<'r> {
-    code: &'r str,
-    count: u64,
-    messages: Vec<String>,
-    repair: &'r str,
-}
-
-#[derive(Serialize)]
-struct Tool {
-    name: &'static str,
-    version: &'static str,
-}
-
-/// What is saved with a plan.
-#[derive(Serialize)]
-struct Text<'p> {
-    tool: Tool,
-    target: &'p str,
-    start: u64,
-    problems: Vec<ToldProblems<'p>>,
-    files: Vec<ToldFile<'p>>,
-    files_total: usize,
-    losses: Vec<ToldLoss<'p>>,
-    found_later: Vec<ToldLater<'p>>,
-    journal: Option<Json>,
 }
 
 /// The text that is saved with a plan: the target, what was wrong, what is lost, what is written to an external journal.
@@ -162,28 +99,32 @@ pub fn plan_text(
     (report, later): (&Report, &Report),
     journal: Option<Json>,
 ) -> String {
-    let problems = report.damage().map(|group| ToldProblems {
-        code: group.row.code,
-        count: group.total,
-        messages: group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect(),
-        repair: group.row.repair,
-    });
-    let description = Description::new(report, later);
-    let Told { files, files_total, losses, found_later } = description.told(FILES_SAVED);
-    let text = Text {
-        tool: Tool { name: "fsmend", version: env!("CARGO_PKG_VERSION") },
-        target,
-        start,
-        problems: problems.collect(),
-        files,
-        files_total,
-        losses,
-        found_later,
-        journal,
-    };
-    // As above: nothing in it that JSON has no form for.
-    serde_json::to_string(&text).unwrap_or_default()
+    let mut problems = Vec::new();
+    for group in report.damage() {
+        let messages: Vec<String> =
+            group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect();
+        problems.push(json!({
+            "code": group.row.code,
+            "count": group.total,
+            "messages": messages,
+            "repair": group.row.repair,
+        }));
+    }
+    let description = Description::new(report, later).to_json(FILES_SAVED);
+    json!({
+        "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},
+        "target": target,
+        "start": start,
+        "problems": problems,
+        "files": description["files"],
+        "files_total": description["files_total"],
+        "losses": description["losses"],
+        "found_later": description["found_later"],
+        "journal": journal,
+    })
+    .to_string()
 }
+
 /// What a saved plan says of its target: the path, and the byte at which the file system starts.
 pub fn target_of(plan: &Plan) -> Option<(String, u64)> {
     let text: Json = serde_json::from_str(plan.text()).ok()?;

@@ -491,7 +491,7 @@ impl Show {
             "blocks": seen.blocks.iter().map(|(offset, len)| json!({"offset": offset, "length": len})).collect::<Vec<Json>>(),
             "left": seen.left.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
         });
-        let description = seen.description.to_json();
+        let description = seen.description.to_json(usize::MAX);
         for name in ["files", "losses", "found_later"] {
             repair[name] = description[name].clone();
         }
