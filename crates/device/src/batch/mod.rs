@@ -19,6 +19,7 @@ use std::io;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use crate::file::is_in_memory;
 use crate::{Device, Direct, ReadError, check_bounds, salvage};
 pub(crate) use buffer::AlignedBuffer;
 use buffer::RoundBuffer;
@@ -180,6 +181,10 @@ impl<'d> BatchReader<'d> {
             Ok(count) if count == len => {}
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
                 self.cache_first = false;
+                if is_in_memory(direct.fd) {
+                    // A ring would hand each read to a thread of the kernel, which copies what we copy as fast.
+                    self.ring = RingState::Unavailable;
+                }
                 return false;
             }
             Ok(_) | Err(_) => return false,

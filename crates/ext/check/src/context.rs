@@ -43,6 +43,9 @@ pub struct Group {
     pub scan_inodes: u32,
 }
 
+/// Bytes that are read at once where blocks in a row are visited.
+const VISITED_BYTES: usize = 128 << 10;
+
 impl Fs<'_> {
     /// Byte offset of `block` on the device.
     pub fn block_offset(&self, block: BlockNo) -> u64 {
@@ -61,6 +64,26 @@ impl Fs<'_> {
         let mut bytes = vec![0; self.geometry.block_size as usize];
         self.device.read_at(self.block_offset(block), &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Calls `visit` for each of `count` blocks from `start` on that can be read, in ascending order. They are read many at a time.
+    pub fn visit_blocks(&self, start: u64, count: u64, visit: &mut dyn FnMut(u64, &[u8])) {
+        let size = self.geometry.block_size as usize;
+        let (end, mut at) = (start.saturating_add(count), start);
+        let mut bytes = Vec::new();
+        while at < end {
+            let blocks = (end - at).min((VISITED_BYTES / size).max(1) as u64);
+            bytes.resize(blocks as usize * size, 0);
+            if self.device.read_at(self.block_offset(BlockNo(at)), &mut bytes).is_ok() {
+                (at..).zip(bytes.chunks_exact(size)).for_each(|(block, bytes)| visit(block, bytes));
+            } else {
+                // One of them cannot be read, or lies behind the end: not the others' fault.
+                let alone = (at..at + blocks)
+                    .filter_map(|block| Some((block, self.read_block(BlockNo(block)).ok()?)));
+                alone.for_each(|(block, bytes)| visit(block, &bytes));
+            }
+            at += blocks;
+        }
     }
 
     /// Byte offset of the record of `inode` on the device; `None` for numbers that no inode has and for groups whose

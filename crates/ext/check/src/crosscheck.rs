@@ -401,6 +401,7 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
+            hulls: &self.outcome.hulls,
             crew: self.means.crew(),
             room: self.means.plan.owners,
             cancel: self.cancel,

@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the search |
+//! | `hulls.rs` | which inodes need not be looked at |
 //! | `records.rs` | the inodes that are looked at |
 //! | `report.rs` | problems |
 //! | `repair.rs` | the order in which contested units are dealt with |
@@ -15,6 +16,7 @@
 //! | `relocate.rs` | places of their own for the others |
 //! | `names.rs` | names of files that are not to keep them |
 
+pub mod hulls;
 mod keepers;
 mod names;
 pub mod problems;
@@ -25,6 +27,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
@@ -37,6 +40,7 @@ use crate::Fs;
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::inode;
 use crate::scan::units_of;
+use hulls::{Hull, Hulls};
 use records::Records;
 use report::Reporter;
 
@@ -67,6 +71,8 @@ pub struct Search<'a> {
     pub claims: &'a Claims,
     /// Owners that no inode's map knows of (attribute blocks).
     pub extra: &'a [(u64, Owner)],
+    /// What the scan knows of innocent inodes, ascending. Nothing may have been written since.
+    pub hulls: &'a [Hull],
     /// Workers that may be used.
     pub crew: Crew<'a>,
     /// Owners that may be held at a time.
@@ -112,6 +118,7 @@ impl Search<'_> {
             end: AtomicU64::new(self.claims.contested().len()),
             room: (self.room / self.crew.workers.max(1)).max(PAIRS_MIN),
         };
+        let hulls = Hulls::beside(self.hulls, self.claims.contested());
         let chunks: Vec<u32> = (0..self.inodes.chunk_count()).collect();
         let found = pool::run_slices(
             self.crew,
@@ -123,7 +130,7 @@ impl Search<'_> {
             |gatherer, part| {
                 for chunk in part {
                     self.inodes.visit_chunk(*chunk, |inode, fact, _, _| {
-                        if fact.kind() != Kind::Unused {
+                        if fact.kind() != Kind::Unused && gatherer.may_own(&hulls, inode) {
                             self.gather(inode, &window, gatherer);
                         }
                     });
@@ -176,12 +183,23 @@ struct Gatherer<'f> {
     /// What the inode that is looked at owns.
     units: Vec<(u64, u64)>,
     found: Vec<Pair>,
+    /// Inodes that all may, or all cannot, own something contested.
+    decided: (Range<u32>, bool),
 }
 
 impl<'f> Gatherer<'f> {
     fn new(fs: &'f Fs<'_>) -> Self {
         let (records, proof) = (Records::default(), Proof::default());
-        Gatherer { prover: InodeProver::new(fs), proof, records, units: Vec::new(), found: Vec::new() }
+        let (units, found, decided) = (Vec::new(), Vec::new(), (0..0, true));
+        Gatherer { prover: InodeProver::new(fs), proof, records, units, found, decided }
+    }
+
+    /// Whether `inode` has to be looked at.
+    fn may_own(&mut self, hulls: &Hulls<'_>, inode: InodeNo) -> bool {
+        if !self.decided.0.contains(&inode.0) {
+            self.decided = hulls.may_own(inode);
+        }
+        self.decided.1
     }
 
     /// Fills `units` with what `inode` owns by its map. Most inodes are innocent, with a map that lies in them: no need to inspect those.

@@ -49,6 +49,8 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
         inodes: &mender.inodes,
         claims: &mender.claims,
         extra: &last.extra,
+        // Much has been written since the scan.
+        hulls: &[],
         crew: Crew::of(mender.workers),
         room: last.room,
         cancel: &AtomicBool::new(false),

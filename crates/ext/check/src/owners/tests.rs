@@ -86,8 +86,16 @@ fn mend_with(
     }
     let mut findings = Findings::new().gathering(true);
     let cancel = AtomicBool::new(false);
-    let search =
-        Search { fs: &fs, inodes: &inodes, claims: &claims, extra, crew: Crew::of(1), room, cancel: &cancel };
+    let search = Search {
+        fs: &fs,
+        inodes: &inodes,
+        claims: &claims,
+        extra,
+        hulls: &[],
+        crew: Crew::of(1),
+        room,
+        cancel: &cancel,
+    };
     let contest = search.report(|| false, &mut findings);
     let remains = Remains { contest, ..Remains::default() };
     let mut mender =

@@ -13,6 +13,7 @@ use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 use crate::Fs;
 use crate::fast::ledger::Pending;
 use crate::inode::{Inspection, MapRun};
+use crate::owners::hulls::Hull;
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 use crate::region::facts::RegionFacts;
 
@@ -51,6 +52,8 @@ pub struct ScanOutcome {
     pub first_large_file: Option<InodeNo>,
     /// What is kept of regions until all of them have been read.
     pub(super) regions: RegionFacts,
+    /// Between which blocks innocent inodes own something.
+    pub hulls: Vec<Hull>,
     /// Work and bytes per stage.
     pub costs: [StageCost; 3],
 }
@@ -110,6 +113,7 @@ impl ScanOutcome {
         ) + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
             + self.quota.owners() as u64 * QUOTA_BYTES
             + self.findings.edit_bytes_held()
+            + growing::<Hull>(self.hulls.len())
             + self.regions.bytes_held())
     }
 
@@ -121,6 +125,7 @@ impl ScanOutcome {
         self.suspect_directories.extend(other.suspect_directories);
         self.revised.extend(other.revised);
         self.rebuilds.extend(other.rebuilds);
+        self.hulls.extend(other.hulls);
         self.xattr_references.extend(other.xattr_references);
         self.value_references.extend(other.value_references);
         self.quota.merge(other.quota);
@@ -134,6 +139,7 @@ impl ScanOutcome {
     pub(super) fn sort(&mut self) {
         self.suspect_directories.sort_unstable();
         self.revised.sort_unstable();
+        self.hulls.sort_unstable();
         self.xattr_references.sort_unstable();
         self.value_references.sort_unstable();
     }

@@ -16,6 +16,7 @@ use crate::fast::inode::{Proof, Verdict};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode;
+use crate::owners::hulls::{Growing, HULLS_MAX};
 use crate::quota::QuotaUsage;
 
 /// Largest single read of an inode table.
@@ -49,11 +50,16 @@ impl<'a> Scan<'a> {
                     let before = part * RECORDS_AT_ONCE;
                     let first_inode = InodeNo(first_inode.0 + before as u32);
                     self.inode_prover.checksums(first_inode, records, checksums);
+                    let mut hull = Growing::around_nothing();
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
                         let inode = InodeNo(first_inode.0 + at as u32);
                         let verdict = self.inode_prover.prove_with(inode, record, checksums[at], proof);
+                        hull.add(verdict, proof);
                         let place = (inode, first + before + at);
                         self.take_inode(verdict, place, record, proof, &mut work, &mut outcome.quota);
+                    }
+                    if outcome.hulls.len() < HULLS_MAX {
+                        outcome.hulls.extend(hull.around(first_inode));
                     }
                 }
                 if work.suspects.len() > SUSPECTS_MAX {
