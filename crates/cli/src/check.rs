@@ -171,7 +171,7 @@ fn wanted(arguments: &CheckArgs, external_journal: Option<Arc<dyn Device>>) -> C
     let common = &arguments.common;
     CheckOptions {
         schedule: machine::schedule(arguments.schedule, common.background),
-        meter: if arguments.stats { machine::meter } else { machine::clocks },
+        meter: if arguments.stats || arguments.estimate { machine::meter } else { machine::clocks },
         want_all_paths: common.all || common.format == Format::Json,
         ..options(common, external_journal)
     }

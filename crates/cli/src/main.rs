@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod external;
 mod face;
+mod inspect;
 mod json;
 mod machine;
 mod mkfs;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Undo(arguments) => repair::undo(arguments),
         Command::Mount(arguments) => mount::run(arguments),
         Command::Mkfs(arguments) => mkfs::run(arguments),
+        Command::Inspect(arguments) => inspect::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };

@@ -1,13 +1,16 @@
 //! What stands in `lost+found` after a repair under its number: what it was called before, as far as anything told it. It is said, and
-//! kept in a text file where the undo files are, for those who look there later.
+//! kept in a text file where the undo files are, for those who look there later. It goes with the plan, in its text, and so with the log:
+//! whoever ends a repair, be it the run that finds the log of an interrupted one, writes that file before the log is closed.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use fsmend_base::InodeNo;
+use fsmend_device::Plan;
 use fsmend_engine::report::Report;
 use fsmend_engine::{FormerName, Problem, Row, Value};
 use fsmend_ext_check::{directory, links};
+use serde_json::Value as Json;
 
 use crate::face::utc;
 use crate::style::printable;
@@ -17,9 +20,13 @@ const SUFFIX: &str = ".fsmend-names.txt";
 /// Problems whose repair gives a name in `lost+found`.
 const REGAINING: [&Row; 2] = [&links::problems::UNATTACHED, &directory::problems::UNCONNECTED];
 
-/// Files and directories that a repair puts into `lost+found`, and that something tells a former name of.
+/// The member of a plan's text that has them.
+pub const MEMBER: &str = "regained";
+
+/// Files and directories that a repair puts into `lost+found`, and that something tells a former name of: a line on each, with the name
+/// that it gets, and those that it may have had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Regained(Vec<(InodeNo, Vec<FormerName>)>);
+pub struct Regained(Vec<String>);
 
 /// The former names that a problem tells.
 pub fn former_names(problem: &Problem) -> Vec<FormerName> {
@@ -47,7 +54,19 @@ impl Regained {
             .collect();
         all.sort();
         all.dedup_by_key(|(inode, _)| *inode);
-        Regained(all)
+        Regained(all.into_iter().map(line).collect())
+    }
+
+    /// Those that go with `plan`.
+    pub fn of_plan(plan: &Plan) -> Self {
+        let text: Json = serde_json::from_str(plan.text()).unwrap_or_default();
+        let lines = text[MEMBER].as_array().into_iter().flatten().filter_map(Json::as_str);
+        Regained(lines.map(printable).collect())
+    }
+
+    /// In the form in which they go with a plan.
+    pub fn to_json(&self) -> Json {
+        self.lines().collect()
     }
 
     /// How many there are.
@@ -55,15 +74,13 @@ impl Regained {
         self.0.len()
     }
 
-    /// A line on each: the name that it gets, and those that it may have had.
-    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        self.0.iter().map(|(inode, names)| {
-            let names: Vec<String> = names.iter().map(|name| printable(&name.to_string())).collect();
-            format!("#{inode} was probably {}", names.join(", or "))
-        })
+    /// A line on each.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
     }
 
-    /// Adds them to the text file for the target at `path`, in `folder`; its place, if there was anything to write.
+    /// Adds them to the text file for the target at `path`, in `folder`, unless they are the last that stand there: a run that was cut short
+    /// behind this does it again. Its place, if there was anything to write.
     pub fn keep(&self, folder: &Path, path: &Path, now: u64) -> io::Result<Option<PathBuf>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -71,11 +88,21 @@ impl Regained {
         let name = path.file_name().unwrap_or("target".as_ref()).to_string_lossy();
         let place = folder.join(format!("{name}{SUFFIX}"));
         let target = printable(&path.display().to_string());
-        let mut text = format!("{}, repair of {target}: what was put into lost+found\n", utc(now));
+        let mut text = format!(", repair of {target}: what was put into lost+found\n");
         self.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
-        std::fs::OpenOptions::new().append(true).create(true).open(&place)?.write_all(text.as_bytes())?;
+        if std::fs::read(&place).is_ok_and(|kept| kept.ends_with(text.as_bytes())) {
+            return Ok(Some(place));
+        }
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&place)?;
+        file.write_all(format!("{}{text}", utc(now)).as_bytes())?;
+        file.sync_all()?;
         Ok(Some(place))
     }
+}
+
+fn line((inode, names): (InodeNo, Vec<FormerName>)) -> String {
+    let names: Vec<String> = names.iter().map(|name| printable(&name.to_string())).collect();
+    format!("#{inode} was probably {}", names.join(", or "))
 }
 
 #[cfg(test)]
@@ -105,7 +132,7 @@ mod tests {
         findings.raise(problem(&links::problems::UNATTACHED_EMPTY, 16, Some("/gone")));
         let report = Report::new(findings);
         let regained = Regained::of(&[&report], &[declined]);
-        let lines: Vec<String> = regained.lines().collect();
+        let lines: Vec<&str> = regained.lines().collect();
         assert_eq!(lines[0], "#12 was probably /a (block 7 still names it)");
         assert_eq!(lines.len(), 2);
         assert!(!lines[1].contains('\u{7}'));
@@ -114,11 +141,16 @@ mod tests {
         let path = Path::new("/dev/sd\nx1");
         assert_eq!(Regained::default().keep(&folder, path, 0).unwrap(), None);
         let place = regained.keep(&folder, path, 0).unwrap().unwrap();
+        let first = std::fs::read_to_string(&place).unwrap();
+        regained.keep(&folder, path, 77).unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), first, "twice the same");
+        let other = Regained(vec!["#99 was probably /z".to_owned()]);
+        other.keep(&folder, path, 78).unwrap();
         assert_eq!(regained.keep(&folder, path, 1_795_183_513).unwrap().as_ref(), Some(&place));
         let text = std::fs::read_to_string(&place).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(text.matches("#12 was probably /a (block 7 still names it)\n").count(), 2);
-        assert_eq!(text.lines().count(), 6);
+        assert_eq!(text.lines().count(), 8);
         assert!(text.starts_with("1970-01-01 00:00:00 UTC, repair of /dev/sd"), "{text}");
         assert!(text.contains("2026-11-20 14:05:13 UTC"), "{text}");
     }

@@ -5,10 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use fsmend_engine::Progress;
-use fsmend_engine::progress::Totals;
+use fsmend_engine::progress::{self, Fetched, Totals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::Show as Wanted;
+use crate::machine;
 use crate::numbers::{bytes, duration, rate, seconds};
 
 /// Programs get a line at first after so long, and then whenever a twentieth more time has gone by.
@@ -16,6 +17,8 @@ const JSON_EVERY_MIN: Duration = Duration::from_millis(5);
 
 /// Runs that are over sooner show nothing.
 const QUIET_FOR: Duration = Duration::from_secs(1);
+/// Until then, what comes from devices is watched.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Below this share done, the time left would be a guess.
@@ -72,15 +75,46 @@ impl Ticker {
     }
 }
 
+/// When it began, what had been fetched by then, and what when it was first seen that something was.
+struct Start {
+    time: Instant,
+    fetched: Option<u64>,
+    first: Option<(Duration, u64)>,
+}
+
+impl Start {
+    fn now() -> Self {
+        Start { time: Instant::now(), fetched: machine::fetched(), first: None }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.time.elapsed()
+    }
+
+    /// What was fetched since the first requests were under way; nothing by then.
+    fn fetched(&mut self) -> Option<Fetched> {
+        let (now, bytes) = (self.elapsed(), machine::fetched()?);
+        if self.first.is_none() && bytes > self.fetched? {
+            self.first = Some((now, bytes));
+        }
+        let (since, before) = self.first.unwrap_or((now, bytes));
+        let nanoseconds = now.saturating_sub(since).as_nanos() as u64;
+        Some(Fetched { bytes: bytes.saturating_sub(before), nanoseconds })
+    }
+}
+
 fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
-    let started = Instant::now();
-    if ends.recv_timeout(QUIET_FOR) != Err(RecvTimeoutError::Timeout) {
-        return;
+    let mut started = Start::now();
+    while started.elapsed() < QUIET_FOR {
+        if ends.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        started.fetched();
     }
     let bar = (ticker.show == Show::Bar).then(new_bar);
     loop {
         let (totals, stage) = look(progress);
-        let text = words(totals, stage, started.elapsed(), time_left(ticker, progress));
+        let text = words(totals, stage, started.elapsed(), time_left(ticker, progress, started.fetched()));
         match &bar {
             Some(bar) => {
                 bar.set_length(totals.known.max(1));
@@ -100,12 +134,13 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
 }
 
 fn tell_programs(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
-    let started = Instant::now();
+    let mut started = Start::now();
     let mut wait = JSON_EVERY_MIN;
     while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         let (totals, stage) = look(progress);
         let elapsed = started.elapsed();
-        eprintln!("{}", as_json(totals, stage, elapsed, time_left(ticker, progress)));
+        let left = time_left(ticker, progress, started.fetched());
+        eprintln!("{}", as_json(totals, stage, elapsed, left));
         wait = JSON_EVERY_MIN.max(elapsed / 20);
     }
 }
@@ -121,8 +156,8 @@ fn as_json(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration
 }
 
 /// Until the last of those that are at it is done, by what was measured; not sooner than the limit of reading allows.
-fn time_left(ticker: &Ticker, progress: &[Progress]) -> Option<Duration> {
-    let left = progress.iter().filter_map(Progress::time_left).max().map(Duration::from_nanos)?;
+fn time_left(ticker: &Ticker, progress: &[Progress], fetched: Option<Fetched>) -> Option<Duration> {
+    let left = progress::time_left(progress, fetched).map(Duration::from_nanos)?;
     Some(left.max(ticker.limit.map(|limit| reading_left(progress, limit)).unwrap_or_default()))
 }
 
@@ -198,7 +233,8 @@ mod tests {
         progress[0].stage("directories").read(20 << 20);
         progress[0].stage("directories").spend(1_000_000_000);
         let left = |limit: u64| {
-            time_left(&Ticker::new(Wanted::Never).limited(Some(limit)), &progress).map(|left| left.as_secs())
+            let ticker = Ticker::new(Wanted::Never).limited(Some(limit));
+            time_left(&ticker, &progress, None).map(|left| left.as_secs())
         };
         assert_eq!(left(1 << 20), Some(60));
         assert_eq!(left(1 << 30), Some(3), "the limit is not what it waits for");

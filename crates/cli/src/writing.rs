@@ -1,6 +1,7 @@
 //! Targets that are written: opened so that nobody else uses them, finished where an earlier run was cut short, written through a
 //! log that survives anything.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::fs::OpenOptions as OpenFile;
 use std::io;
@@ -20,6 +21,7 @@ use fsmend_ext_check::repair;
 
 use crate::external::Journal;
 use crate::regained::Regained;
+use crate::style::printable;
 use crate::{machine, mmp};
 
 /// What stands behind the name of a target in that of a file with what a write test had saved.
@@ -61,25 +63,16 @@ pub struct Written {
     pub warning: Option<String>,
     /// What tells the former names of what is in `lost+found` by now, if there is anything to tell.
     pub names: Option<PathBuf>,
-    /// Where the log was made.
-    folder: Option<PathBuf>,
 }
 
 impl Written {
-    /// Keeps the former names of what was put into `lost+found` of the target at `path`.
-    pub fn keep_names(&mut self, regained: &Regained, path: &Path) {
-        let Some(folder) = &self.folder else { return };
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        match regained.keep(folder, &path, machine::seconds_since_epoch()) {
-            Ok(place) => self.names = place,
-            Err(error) => {
-                let why = format!("the names of what is in lost+found cannot be kept ({error})");
-                self.warning =
-                    Some(self.warning.take().map_or(why.clone(), |first| format!("{first}; {why}")));
-            }
-        }
+    fn warn(&mut self, why: String) {
+        self.warning = Some(self.warning.take().map_or(why.clone(), |first| format!("{first}; {why}")));
     }
 }
+
+/// Where former names were kept, or why they could not be.
+type Kept = Result<Option<PathBuf>, String>;
 
 /// Why something was not written.
 #[derive(Debug)]
@@ -194,12 +187,24 @@ impl Hold {
             let failed = |error, log: &LogOnDisk| Failure::Apply(error, Some(log.path().to_owned()));
             let plan = inspect_log(&log).ok().flatten().map(|log| log.plan);
             if !plan.as_ref().is_some_and(is_write_test) {
-                let journal = plan.map_or(Ok(None), |plan| self.journal_of(&plan, false))?;
-                let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+                let journal = plan.as_ref().map_or(Ok(None), |plan| self.journal_of(plan, false))?;
+                let kept = RefCell::new(Ok(None));
+                let close = |way| {
+                    let names = plan.as_ref().map(Regained::of_plan).unwrap_or_default();
+                    self.close(way, journal.as_ref(), &names, log.path(), &kept)
+                };
                 let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
                 let recovered = recover(&log, &*self.target.device, Way::AsBegun, false, control)
                     .map_err(|error| failed(error, &log))?;
                 finished.told.extend(told(&recovered));
+                finished.told.extend(match kept.into_inner() {
+                    Ok(None) => None,
+                    Ok(Some(place)) => Some(format!(
+                        "the former names of what it put into lost+found are kept in {}",
+                        printable(&place.display().to_string())
+                    )),
+                    Err(why) => Some(why),
+                });
                 break;
             }
             let overtaken = overtaken_write_test(&log, &*self.target.device);
@@ -277,32 +282,59 @@ impl Hold {
     /// Carries out a plan.
     pub fn commit(&self, plan: &Plan, undo: &Undo, stop: &AtomicBool) -> Result<Written, Failure> {
         if plan.is_empty() {
-            return Ok(Written { blocks: 0, undo: None, warning: None, names: None, folder: None });
+            return Ok(Written { blocks: 0, undo: None, warning: None, names: None });
         }
         let journal = self.journal_of(plan, false)?;
         let log = new_log(&self.path).map_err(Failure::NoLog)?;
-        let close = |way| journal.as_ref().map_or(Ok(()), |journal| journal.write(way));
+        let names = Regained::of_plan(plan);
+        let kept = RefCell::new(Ok(None));
+        let close = |way| self.close(way, journal.as_ref(), &names, log.path(), &kept);
         let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
         let options = ApplyOptions { start: self.target.start, keep_undo: *undo != Undo::Drop, control };
         let applied = apply(plan, &*self.target.device, &log, &options).map_err(|error| {
             let waits = error.is_begun().then(|| log.path().to_owned());
             Failure::Apply(error, waits)
         })?;
-        let folder = log.path().parent().map(Path::to_owned);
-        let mut written = Written { blocks: applied.blocks, undo: None, warning: None, names: None, folder };
+        let mut written = Written { blocks: applied.blocks, undo: None, warning: None, names: None };
+        match kept.into_inner() {
+            Ok(place) => written.names = place,
+            Err(why) => written.warn(why),
+        }
         if applied.undo_kept {
             written.undo = Some(log.path().to_owned());
             if let Undo::At(place) = undo {
                 match move_file(log.path(), place) {
                     Ok(()) => written.undo = Some(place.clone()),
                     Err(error) => {
-                        written.warning =
-                            Some(format!("the undo file cannot be moved to {} ({error})", place.display()));
+                        written
+                            .warn(format!("the undo file cannot be moved to {} ({error})", place.display()));
                     }
                 }
             }
         }
         Ok(written)
+    }
+
+    /// Writes what goes with a repair when all of it is written and its log is still open: the external journal, and the former names of
+    /// what is in `lost+found` now. That these cannot be kept, which `kept` tells, is no reason to leave the log open.
+    fn close(
+        &self,
+        way: Way,
+        journal: Option<&Journal>,
+        names: &Regained,
+        log: &Path,
+        kept: &RefCell<Kept>,
+    ) -> Result<(), WriteError> {
+        journal.map_or(Ok(()), |journal| journal.write(way))?;
+        if way != Way::Back
+            && let Some(folder) = log.parent()
+        {
+            let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+            let place = names.keep(folder, &path, machine::seconds_since_epoch());
+            let why = |error| format!("the names of what is in lost+found cannot be kept ({error})");
+            *kept.borrow_mut() = place.map_err(why);
+        }
+        Ok(())
     }
 
     /// Tells the device that bytes are not needed any more; whether it could be told.

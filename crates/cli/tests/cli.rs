@@ -245,7 +245,7 @@ fn a_lost_primary_superblock_is_told_first() {
     let image = folder.path("image");
     let name = image.to_str().unwrap();
     // As it was made: once it is used, the totals that the backup keeps lag behind, and that is damage enough.
-    host::run("mke2fs", &["-q", "-F", "-b", "1024", "-g", "2048", name, "8M"]).unwrap();
+    host::run("mke2fs", ["-q", "-F", "-b", "1024", "-g", "2048", name, "8M"]).unwrap();
     assert_eq!(stdout(&fsmend(&["check", "--quiet", name])).matches(": sound.").count(), 1);
     let mut bytes = std::fs::read(&image).unwrap();
     bytes[1024 + 0x18..1024 + 0x2c].fill(0xa5);

@@ -328,15 +328,21 @@ fn usage_errors_exit_16() {
 
 /// A log that a run was killed over: the plan of a repair, begun and not finished.
 fn interrupt(image: &Path, plan: &Path) {
-    use fsmend_device::{ApplyOptions, Control, OpenOptions, Plan, Progress, Step, WriteOptions};
+    interrupt_at(image, plan, Some(fsmend_device::Step::Mark));
+}
+
+/// The same, cut in the named step, or when all is written and the log is still open.
+fn interrupt_at(image: &Path, plan: &Path, last: Option<fsmend_device::Step>) {
+    use fsmend_device::{ApplyOptions, Control, OpenOptions, Plan, Progress, WriteError, WriteOptions};
     let whole = OpenOptions { offset: Some(0), partition: None };
     let opened = fsmend_device::open_writable(image, &whole, WriteOptions::default()).unwrap();
     let log = fsmend_device::create_log(image, Path::new("/nonexistent")).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let stop_in_the_middle = |progress: Progress| {
-        stop.store(progress.step == Step::Mark, std::sync::atomic::Ordering::Relaxed);
+        stop.store(Some(progress.step) == last, std::sync::atomic::Ordering::Relaxed);
     };
-    let control = Control::new(&stop, &stop_in_the_middle);
+    let fail = |_| Err(WriteError::io(0, 1, std::io::Error::other("the power is off")));
+    let control = Control { close: &fail, ..Control::new(&stop, &stop_in_the_middle) };
     let options = ApplyOptions { start: 0, keep_undo: false, control };
     let plan = Plan::load(plan, 1 << 30).unwrap();
     let error = fsmend_device::apply(&plan, &*opened.targets[0].device, &log, &options).unwrap_err();
@@ -366,6 +372,58 @@ fn the_next_run_finishes_what_was_interrupted() {
         assert_eq!(code(&e2fsck("-fn", &image)), 0, "{arguments:?}");
         assert!(!folder.path("x.img.fsmend-undo").exists(), "{arguments:?}: the log is gone");
     }
+}
+
+#[test]
+fn the_run_that_finishes_a_repair_keeps_the_former_names() {
+    use fsmend_device::Step;
+    if !ready("repair: former names after an interruption") {
+        return;
+    }
+    let folder = Folder::new("repair-names-interrupted");
+    let sound = folder.image("sound.img", &[]);
+    let letter = folder.path("letter");
+    std::fs::write(&letter, "dear").unwrap();
+    debugfs(&sound, "mkdir ann");
+    debugfs(&sound, &format!("write {} ann/letter", letter.display()));
+    debugfs(&sound, "unlink ann/letter");
+    let (image, names) = (folder.path("x.img"), folder.path("x.img.fsmend-names.txt"));
+    let (log, plan) = (folder.path("x.img.fsmend-undo"), folder.path("plan"));
+    for (last, arguments) in [
+        (Some(Step::Mark), &["repair", "-y"] as &[&str]),
+        (Some(Step::Blocks), &["e2fsck", "-p"]),
+        (None, &["repair", "-p"]),
+        (None, &["e2fsck", "-fy"]),
+    ] {
+        std::fs::copy(&sound, &image).unwrap();
+        assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
+        interrupt_at(&image, &plan, last);
+        assert!(!names.exists(), "nothing is told of what is not done");
+        let cut = [&image, &log].map(|path| std::fs::read(path).unwrap());
+        let finished = on(&image, arguments);
+        assert_eq!(code(&finished), 1, "{arguments:?}: {}{}", stdout(&finished), stderr(&finished));
+        assert!(stdout(&finished).contains(names.to_str().unwrap()), "{}", stdout(&finished));
+        let kept = std::fs::read_to_string(&names).unwrap();
+        assert!(kept.contains(" was probably /ann/letter ("), "{kept}");
+        assert!(images::asked(&image, "ls lost+found").contains('#'));
+        // Cut again, when the names were kept and the log was not yet closed.
+        for (path, bytes) in [&image, &log].iter().zip(&cut) {
+            std::fs::write(path, bytes).unwrap();
+        }
+        assert_eq!(code(&on(&image, arguments)), 1, "{arguments:?}");
+        assert_eq!(std::fs::read_to_string(&names).unwrap(), kept, "once and no more");
+        assert_eq!(code(&e2fsck("-fn", &image)), 0, "{arguments:?}");
+        std::fs::remove_file(&names).unwrap();
+    }
+    // A plan that was saved has them, too; taking a repair back keeps none.
+    std::fs::copy(&sound, &image).unwrap();
+    assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
+    let applied = fsmend(&["apply", plan.to_str().unwrap()]);
+    assert_eq!(code(&applied), 1, "{}", stderr(&applied));
+    assert!(stdout(&applied).contains(names.to_str().unwrap()), "{}", stdout(&applied));
+    std::fs::remove_file(&names).unwrap();
+    assert_eq!(code(&fsmend(&["undo", log.to_str().unwrap()])), 0);
+    assert!(!names.exists());
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, ioctl_blksszget, seek};
+use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, fstatfs, ioctl_blksszget, seek};
 use rustix::io::{Errno, pread};
 
 use crate::cached::seems_cached;
@@ -30,6 +30,9 @@ const PAUSES: [Duration; 3] =
 /// So many pauses are made in all: a disk with many bad sectors has no errors that pass.
 const PAUSES_MAX: u32 = 30;
 
+/// `f_type` of file systems that lie in memory: tmpfs and ramfs.
+const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58F6];
+
 /// A regular file or a block device.
 #[derive(Debug)]
 pub struct FileDevice {
@@ -37,6 +40,8 @@ pub struct FileDevice {
     file: File,
     len: u64,
     sector_size: Option<u32>,
+    /// Whether it lies in memory, where nothing can be read ahead.
+    is_in_memory: bool,
     /// Pauses that may still be made.
     patience: AtomicU32,
 }
@@ -56,7 +61,8 @@ impl FileDevice {
         // Block devices have no length in their inode; the end to which one can seek is right for both kinds.
         let len = seek(&file, SeekFrom::End(0))?;
         let sector_size = if kind == FileType::BlockDevice { ioctl_blksszget(&file).ok() } else { None };
-        Ok(FileDevice { name, file, len, sector_size, patience: AtomicU32::new(PAUSES_MAX) })
+        let is_in_memory = kind == FileType::RegularFile && is_in_memory(file.as_fd());
+        Ok(FileDevice { name, file, len, sector_size, is_in_memory, patience: AtomicU32::new(PAUSES_MAX) })
     }
 
     /// The open file.
@@ -68,6 +74,11 @@ impl FileDevice {
     pub fn sector_size(&self) -> Option<u32> {
         self.sector_size
     }
+}
+
+/// Whether a file lies in memory: reading it never waits for a device, and asking for that not to happen is not understood there.
+pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
+    fstatfs(file).is_ok_and(|stat| IN_MEMORY.contains(&(stat.f_type as u32)))
 }
 
 pub(crate) fn refuse_other_kinds(kind: FileType) -> io::Result<()> {
@@ -96,6 +107,9 @@ impl Device for FileDevice {
     }
 
     fn readahead(&self, offset: u64, len: u64) {
+        if self.is_in_memory {
+            return;
+        }
         let len = len.min(self.len.saturating_sub(offset));
         if let Some(len) = NonZeroU64::new(len)
             && !seems_cached(self.file.as_fd(), offset, len.get())

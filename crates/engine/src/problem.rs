@@ -4,6 +4,7 @@
 //! Rows are written next to the check that raises them with [`problem_rows!`](crate::problem_rows); messages,
 //! JSON, `explain` and the documentation are all generated from them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
@@ -570,14 +571,15 @@ impl Findings {
     /// The kept problems in report order: worst severity first, then by row, object and operands.
     pub fn into_sorted(mut self) -> Vec<Problem> {
         let most = self.kept_per_row();
-        let mut all = Vec::new();
+        let mut rows: Vec<Vec<Problem>> = Vec::new();
         for row in self.rows.values_mut() {
             row.trim(most, most);
-            row.kept.sort();
-            all.append(&mut row.kept);
+            row.sort();
+            rows.push(std::mem::take(&mut row.kept));
         }
-        all.sort_by(|a, b| b.row.severity.cmp(&a.row.severity).then_with(|| a.cmp(b)));
-        all
+        // Rows come in the order of their codes.
+        rows.sort_by_key(|row| Reverse(row.first().map(|problem| problem.row.severity)));
+        rows.into_iter().flatten().collect()
     }
 
     /// The kept problems, in no particular order.
@@ -587,11 +589,19 @@ impl Findings {
 }
 
 impl RowFindings {
+    /// Puts the problems into the order of the report. They are all of one row, which need not be compared.
+    fn sort(&mut self) {
+        self.kept.sort_unstable_by(|a, b| {
+            let others = || (&a.stored, &a.observed, &a.details).cmp(&(&b.stored, &b.observed, &b.details));
+            a.object.cmp(&b.object).then_with(others)
+        });
+    }
+
     /// Cuts the kept problems to the `most` smallest once more than `limit` have gathered; returns how many went.
     fn trim(&mut self, limit: usize, most: usize) -> usize {
         let before = self.kept.len();
         if before > limit {
-            self.kept.sort();
+            self.sort();
             self.kept.truncate(most);
             self.kept.shrink_to(2 * most);
         }

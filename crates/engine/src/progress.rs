@@ -20,6 +20,54 @@ pub struct Progress {
     clock: Option<fn() -> u64>,
 }
 
+/// Which cost of a stage is meant: what its workers were busy for, or what they computed.
+type Cost = fn(&StageProgress) -> u64;
+
+/// What the process has had fetched from devices, whoever asked for it and however far ahead, since the first requests were under way:
+/// those keep the device busy, and are there only when others have taken their place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetched {
+    /// Bytes.
+    pub bytes: u64,
+    /// Nanoseconds in which that happened.
+    pub nanoseconds: u64,
+}
+
+/// Nanoseconds until the last of all these runs, which go on side by side, is done; `None` while nobody can tell.
+///
+/// What has to be computed goes on at the pace of each kind of work. What has to come from a device goes on at the device's pace, and
+/// the work that waits for it says little: whoever announced blocks may have waited for those that others will find in memory. So the
+/// two are told apart by what of the bytes read so far had to be fetched.
+pub fn time_left(all: &[Progress], fetched: Option<Fetched>) -> Option<u64> {
+    let by_work = all.iter().filter_map(Progress::time_left).max();
+    let read: u64 = all.iter().map(|one| one.totals().bytes_read).sum();
+    let left: u64 = all.iter().map(Progress::bytes_left).fold(0, u64::saturating_add);
+    let computing = all.iter().map(Progress::computing_left).fold(0.0, f64::max);
+    let Some((missed, by_device)) = fetched.and_then(|fetched| fetched.time_left(read, left)) else {
+        return by_work;
+    };
+    let by_device = by_device.max(computing);
+    match by_work {
+        Some(by_work) => Some((by_device * missed + by_work as f64 * (1.0 - missed)) as u64),
+        None => (missed > 0.5).then_some(by_device as u64),
+    }
+}
+
+impl Fetched {
+    /// When `read` of the bytes are used and `left` are still to be: the share of them that memory did not hold, and nanoseconds until
+    /// the rest has been fetched.
+    fn time_left(self, read: u64, left: u64) -> Option<(f64, f64)> {
+        let (fetched, read, left) = (self.bytes as f64, read as f64, left as f64);
+        if fetched <= 0.0 {
+            return None;
+        }
+        let missed = (fetched / read.max(1.0)).min(1.0);
+        let ahead = (fetched - read).max(0.0);
+        let rest = (left * missed - ahead).max(0.0);
+        Some((missed, rest / fetched * self.nanoseconds as f64))
+    }
+}
+
 /// The counters of one stage.
 #[derive(Debug, Default)]
 pub struct StageProgress {
@@ -29,7 +77,10 @@ pub struct StageProgress {
     done: AtomicU64,
     bytes_read: AtomicU64,
     guess: AtomicU64,
+    /// Bytes that a unit of work will have to read, and 1; 0 when nobody has said.
+    guessed_bytes: AtomicU64,
     spent: AtomicU64,
+    computed: AtomicU64,
     workers: AtomicU64,
 }
 
@@ -84,35 +135,45 @@ impl Progress {
     }
 
     /// About how many bytes are still to be read: in each stage as many for the work that is left as for the work that is done; in a
-    /// stage that has not begun, as many as in all others together.
+    /// stage that has not begun, as many as was said, or else as many as in all others together.
     pub fn bytes_left(&self) -> u64 {
-        let (all, ratio) = (self.totals(), self.ratio());
-        let left = self.stages().map(|stage| stage.totals(ratio)).map(|stage| match stage.done {
-            0 => scaled(all.bytes_read, stage.known, all.done),
-            done => scaled(stage.bytes_read, stage.known - done, done),
-        });
+        let (all, ratio) = (self.totals(), self.ratio(StageProgress::spent));
+        let left =
+            self.stages().map(|stage| (stage, stage.totals(ratio))).map(|(stage, sums)| match sums.done {
+                0 => stage.foreseen_bytes().unwrap_or_else(|| scaled(all.bytes_read, sums.known, all.done)),
+                done => scaled(sums.bytes_read, sums.known - done, done),
+            });
         left.fold(0, u64::saturating_add)
     }
 
     /// The sums over all stages, every unit of work weighed with what it costs.
     pub fn totals(&self) -> Totals {
-        let ratio = self.ratio();
+        let ratio = self.ratio(StageProgress::spent);
         self.stages().fold(Totals::default(), |sum, stage| sum.plus(stage.totals(ratio)))
     }
 
     /// Nanoseconds until all is done, if nothing changes; `None` while nothing was measured.
     pub fn time_left(&self) -> Option<u64> {
-        let measured = self.stages().any(|stage| stage.measured().is_some());
-        let ratio = self.ratio();
-        let left = self.stages().map(|stage| stage.nanoseconds_left(ratio)).sum::<f64>();
-        measured.then_some(left as u64)
+        let measured = self.stages().any(|stage| stage.measured(StageProgress::spent).is_some());
+        measured.then_some(self.nanoseconds_left(StageProgress::spent) as u64)
+    }
+
+    /// Nanoseconds until all is computed, if nothing had to be waited for; 0 while nothing was measured.
+    fn computing_left(&self) -> f64 {
+        let measured = self.stages().any(|stage| stage.measured(StageProgress::computed).is_some());
+        if measured { self.nanoseconds_left(StageProgress::computed) } else { 0.0 }
+    }
+
+    fn nanoseconds_left(&self, of: Cost) -> f64 {
+        let ratio = self.ratio(of);
+        self.stages().map(|stage| stage.nanoseconds_left(of, ratio)).sum()
     }
 
     /// How much longer work takes than was guessed, over all that was measured.
-    fn ratio(&self) -> f64 {
-        let measured = self.stages().filter(|stage| stage.spent() > 0);
+    fn ratio(&self, of: Cost) -> f64 {
+        let measured = self.stages().filter(|stage| of(stage) > 0);
         let (spent, guessed) = measured.fold((0.0, 0.0), |(spent, guessed), stage| {
-            (spent + stage.spent() as f64, guessed + stage.done() as f64 * stage.guess())
+            (spent + of(stage) as f64, guessed + stage.done() as f64 * stage.guess())
         });
         if spent > 0.0 && guessed > 0.0 { spent / guessed } else { 1.0 }
     }
@@ -130,6 +191,17 @@ impl StageProgress {
         self.workers.store(workers as u64, Relaxed);
     }
 
+    /// Says how many bytes a unit of its work will have to read.
+    pub fn guess_bytes(&self, bytes: u64) {
+        self.guessed_bytes.store(bytes.saturating_add(1), Relaxed);
+    }
+
+    /// Bytes that all of its work will have to read, if anybody has said so.
+    fn foreseen_bytes(&self) -> Option<u64> {
+        let bytes = self.guessed_bytes.load(Relaxed).checked_sub(1)?;
+        Some(bytes.saturating_mul(self.known()))
+    }
+
     /// Says how much work there will be in all, as far as anybody can tell.
     pub fn foresee(&self, work: u64) {
         self.foreseen.store(work, Relaxed);
@@ -138,6 +210,11 @@ impl StageProgress {
     /// Adds the nanoseconds that one worker was busy with some of its work.
     pub fn spend(&self, nanoseconds: u64) {
         self.spent.fetch_add(nanoseconds, Relaxed);
+    }
+
+    /// Adds nanoseconds of processor time that some of its work took.
+    pub fn compute(&self, nanoseconds: u64) {
+        self.computed.fetch_add(nanoseconds, Relaxed);
     }
 
     /// Announces `work` more.
@@ -175,9 +252,14 @@ impl StageProgress {
         self.spent.load(Relaxed)
     }
 
+    /// Nanoseconds of processor time that its work took, as far as that was measured.
+    pub fn computed(&self) -> u64 {
+        self.computed.load(Relaxed)
+    }
+
     /// The counters as they are now, where work takes `ratio` times as long as was guessed.
     fn totals(&self, ratio: f64) -> Totals {
-        let cost = self.cost(ratio);
+        let cost = self.cost(StageProgress::spent, ratio);
         let known = self.known();
         let weighed = |work: u64| (work as f64 * cost) as u64;
         Totals {
@@ -192,19 +274,19 @@ impl StageProgress {
     }
 
     /// Nanoseconds per unit, once enough is done to tell.
-    fn measured(&self) -> Option<f64> {
-        let (done, spent) = (self.done(), self.spent());
+    fn measured(&self, of: Cost) -> Option<f64> {
+        let (done, spent) = (self.done(), of(self));
         let enough = done.saturating_mul(MEASURED_SHARE) >= self.known();
         (enough && done > 0 && spent > 0).then(|| spent as f64 / done as f64)
     }
 
-    fn cost(&self, ratio: f64) -> f64 {
-        self.measured().unwrap_or_else(|| self.guess() * ratio)
+    fn cost(&self, of: Cost, ratio: f64) -> f64 {
+        self.measured(of).unwrap_or_else(|| self.guess() * ratio)
     }
 
-    fn nanoseconds_left(&self, ratio: f64) -> f64 {
+    fn nanoseconds_left(&self, of: Cost, ratio: f64) -> f64 {
         let left = self.known().saturating_sub(self.done());
-        left as f64 * self.cost(ratio) / self.workers.load(Relaxed).max(1) as f64
+        left as f64 * self.cost(of, ratio) / self.workers.load(Relaxed).max(1) as f64
     }
 }
 
@@ -284,6 +366,45 @@ mod tests {
         assert_eq!(progress.bytes_left(), 1000 + 10_000);
         progress.stage("names").expect(u64::MAX);
         assert!(progress.bytes_left() > 1 << 60);
+        progress.stage("names").guess_bytes(0);
+        progress.stage("bitmaps").guess_bytes(3);
+        progress.stage("bitmaps").expect(5);
+        assert_eq!(progress.bytes_left(), 1000 + 10_000 + 15, "it was said how many");
+    }
+
+    #[test]
+    fn what_comes_from_a_device_comes_at_its_pace() {
+        let all = [Progress::new()];
+        let (tables, directories) = (all[0].stage("inode tables"), all[0].stage("directories"));
+        tables.guess_cost(1, 1);
+        tables.guess_bytes(1);
+        directories.guess_cost(1, 1);
+        directories.guess_bytes(10);
+        tables.expect(1000);
+        directories.foresee(100);
+        let fetched = |bytes, nanoseconds| Some(Fetched { bytes, nanoseconds });
+        assert_eq!(time_left(&all, None), None);
+        assert_eq!(
+            time_left(&all, fetched(500, 1000)),
+            Some(3000),
+            "a quarter of 2000 bytes, before any of them is used"
+        );
+        tables.finish(500);
+        tables.read(500);
+        // Tables wait while directories are fetched: it looks as if they took all the time.
+        tables.spend(50_000);
+        assert_eq!(time_left(&all, fetched(1000, 1000)), Some(1000), "half of the bytes are there");
+        let by_work = all[0].time_left().expect("it was measured");
+        assert_eq!(time_left(&all, None), Some(by_work));
+        assert_eq!(time_left(&all, fetched(0, 1000)), Some(by_work), "memory held everything");
+        let mixed = time_left(&all, fetched(250, 1000)).expect("it was measured");
+        assert_eq!(mixed, (by_work + 3000) / 2, "memory held half of it");
+        tables.compute(5000);
+        assert_eq!(
+            time_left(&all, fetched(1000, 1000)),
+            Some(500 * 10 + 100 * 10),
+            "the processor is slower"
+        );
     }
 
     #[test]

@@ -168,6 +168,11 @@ fn ext3_conforms_through_the_kernel() {
 }
 
 #[test]
+fn rext3_conforms_through_the_kernel() {
+    driver_conforms(Kind::Rext3, "rext3_conforms_through_the_kernel");
+}
+
+#[test]
 fn ext4_conforms_through_the_kernel() {
     driver_conforms(Kind::Ext4, "ext4_conforms_through_the_kernel");
 }
@@ -186,12 +191,21 @@ fn the_kernels_own_ext3_passes_the_same_cases() {
 
 #[test]
 fn random_operations_answer_as_on_the_kernels_ext3() {
-    if !may_mount("random_operations_answer_as_on_the_kernels_ext3") {
+    twins_agree(Kind::Ext3, "twins");
+}
+
+#[test]
+fn random_operations_on_rext3_answer_as_on_the_kernels_ext3() {
+    twins_agree(Kind::Rext3, "twins-rext3");
+}
+
+fn twins_agree(kind: Kind, name: &str) {
+    if !may_mount(name) {
         return;
     }
-    let folder = Folder::new("twins");
+    let folder = Folder::new(name);
     let there = kernels("ext3", BYTES, &folder);
-    let (device, ext) = made(Kind::Ext3, BYTES as usize);
+    let (device, ext) = made(kind, BYTES as usize);
     let here = Guarded::new(ext, &folder.sub("here"), &Options::default());
     let seeds: u64 =
         std::env::var("FSMEND_TWIN_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(4);
@@ -220,7 +234,7 @@ fn random_reads_and_writes_are_kept() {
             files::work(&mut file, seed, 800, 1 << 20).unwrap();
         }
     };
-    for kind in [Kind::Ext3, Kind::Ext4] {
+    for kind in [Kind::Ext3, Kind::Rext3, Kind::Ext4] {
         let (device, ext) = made(kind, BYTES as usize);
         let served = Guarded::new(ext, &folder.sub("here"), &Options::default());
         work(&served.place);

@@ -11,8 +11,10 @@ use fsmend_device::{
 use fsmend_disksim::{Machine, SimDisk, SimFile};
 use fsmend_engine::Progress;
 use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_driver::mkfs::Kind;
 use fsmend_testkit::crash::{Case, Swept};
 use fsmend_testkit::damage::{Damage, Survey};
+use fsmend_testkit::driver;
 use fsmend_testkit::host::skip;
 use fsmend_testkit::image::{Built, build, matrix};
 use fsmend_testkit::within::{Manner, options};
@@ -98,7 +100,9 @@ fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
 
 #[test]
 fn repairs_survive_every_cut() {
-    let surveys: Vec<(&str, Survey)> = BASES.iter().filter_map(|base| Some((*base, survey(base)?))).collect();
+    let mut surveys: Vec<(&str, Survey)> =
+        BASES.iter().filter_map(|base| Some((*base, survey(base)?))).collect();
+    surveys.extend(rext3_surveys());
     if surveys.is_empty() {
         return;
     }
@@ -132,6 +136,16 @@ fn repairs_of_other_images_survive_every_cut() {
         assert!(case.sweep_faults(1).unwrap_or_else(|failure| panic!("{failure}")) > 0);
     }
     assert!(swept.cuts > 0, "nothing in it is repaired");
+}
+
+/// Images of our own format, which only our driver makes.
+fn rext3_surveys() -> impl Iterator<Item = (&'static str, Survey)> {
+    let bases = driver::BASES.iter().filter(|base| base.kind == Kind::Rext3);
+    bases.map(|base| {
+        let base = driver::Base { bytes: base.bytes / 3, ..*base };
+        let (image, _) = driver::worked(&base, 3, 300).unwrap();
+        (base.name, Survey::of_bytes(image).unwrap())
+    })
 }
 
 fn survey(base: &str) -> Option<Survey> {

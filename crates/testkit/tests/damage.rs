@@ -126,13 +126,18 @@ const STRICTER_ON_PURPOSE: &[(&str, &str, &str)] = &[
         "the log begins outside the journal: the kernel refuses to mount; e2fsck looks only where there is something to replay",
     ),
     (
+        "attribute in inode.e_name",
+        "ext.xattr.name-",
+        "letters that are zeroes: the kernel refuses to read the attributes, or an inline file; e2fsck reads names up to the zero",
+    ),
+    (
         "attribute in inode.e_name_len",
-        "ext.xattr.name-with-zero",
+        "ext.xattr.name-",
         "a zero within a name: the kernel refuses to read the file (inline data) or its attributes; e2fsck reads names up to it",
     ),
     (
         "attribute in block.e_name_len",
-        "ext.xattr.name-with-zero",
+        "ext.xattr.name-",
         "the same in a block of attributes, where the hash does not tell",
     ),
     (

@@ -9,14 +9,14 @@ use fsmend_testkit::host::skip;
 use fsmend_testkit::image::{Built, Recipe, build};
 use serde_json::Value;
 
-/// File systems of many groups, so that a sample is a small part.
+/// File systems of many groups: one whose inodes in use are so few that all are tried, and one of which a sample is.
 fn images() -> Vec<(&'static str, PathBuf)> {
     let contents =
         [Content::Basic, Content::Entries(2000), Content::Subdirectories(1500), Content::HardLinks];
     let recipe = |name, mke2fs| Recipe::new(name, 96, mke2fs).copied(&contents);
     let recipes = [
         recipe("estimate-ext4", "-t ext4 -b 1024 -g 1024 -N 12000 -O ^resize_inode"),
-        recipe("estimate-ext3", "-t ext3 -b 1024 -g 1024 -N 12000 -O ^resize_inode"),
+        recipe("estimate-ext3", "-t ext3 -b 1024 -g 1024 -N 98304 -O ^resize_inode"),
     ];
     let made = recipes.into_iter().filter_map(|recipe| match build(&recipe) {
         Ok(Built::Image(image)) => Some((recipe.name, image)),

@@ -50,6 +50,20 @@ const MENDED: &[u64] = &[
     73466068433108992,
     74311592874868737,
     74593067851579394,
+    // The place of the value with an inline file's data; names of attributes that are zeroes, or that swallow the next entry.
+    6597089690120,
+    12094633543168,
+    6597077368845,
+    // Broken bytes: metadata taken for an indirect block; an extent that is too long beside one in the wrong place.
+    75718967758422019,
+    73186792479653891,
+    // What e2fsck spoils, renames, renumbers or makes longer.
+    75718967758422016,
+    73748642921447424,
+    75720067270049794,
+    75720067270049792,
+    75720067270049795,
+    72342367549521922,
 ];
 
 fn sample() -> Vec<u64> {

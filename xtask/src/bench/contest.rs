@@ -38,7 +38,9 @@ impl Times {
         let run = run_limited(command, Limits { patience: PATIENCE, ..Limits::default() })?;
         let text = fs::read_to_string(&notes)?;
         fs::remove_file(&notes)?;
-        let seconds: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        // Of a program that was killed, the shell says that first.
+        let last = text.lines().last().unwrap_or_default();
+        let seconds: Vec<f64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         match seconds.as_slice() {
             [wall, user, system] => {
                 self.wall.push(*wall);

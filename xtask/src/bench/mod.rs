@@ -9,6 +9,7 @@ mod floor;
 mod fragmented;
 mod images;
 mod layout;
+mod many_errors;
 mod measure;
 mod neighbour;
 mod one_damage;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// A median of fewer runs says little.
 const RUNS_MIN: usize = 5;
 
-/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--only NAME] [--keep FOLDER] [--no-build]`.
+/// Runs `bench WHAT [--cache FOLDER] [--runs N] [--quick] [--only NAME] [--keep FOLDER] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     match words {
         ["images", options @ ..] => make_images(&Options::parse(options)?),
@@ -52,7 +53,7 @@ fn make_images(options: &Options) -> io::Result<()> {
 pub struct Options {
     /// Where the images are kept.
     pub cache: PathBuf,
-    /// How often each thing is measured, at least [`RUNS_MIN`] times.
+    /// How often each thing is measured: at least [`RUNS_MIN`] times, or once if a quick look was asked for.
     pub runs: usize,
     /// Whether to build first, or to measure the release build that is there.
     pub build: bool,
@@ -74,7 +75,9 @@ impl Options {
         let mut cache = None;
         let switches = words.iter().filter(|word| **word == "--no-build");
         options.build = switches.count() == 0;
-        let words: Vec<&str> = words.iter().copied().filter(|word| *word != "--no-build").collect();
+        let is_quick = words.contains(&"--quick");
+        let is_switch = |word: &&str| matches!(*word, "--no-build" | "--quick");
+        let words: Vec<&str> = words.iter().copied().filter(|word| !is_switch(word)).collect();
         for pair in words.chunks(2) {
             match pair {
                 ["--cache", folder] => cache = Some(PathBuf::from(folder)),
@@ -84,6 +87,7 @@ impl Options {
                 other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
             }
         }
+        options.runs = if is_quick { 1 } else { options.runs };
         options.cache = cache.map_or_else(default_cache, Ok)?;
         Ok(options)
     }

@@ -12,7 +12,7 @@ use fsmend_testkit::process::Ended;
 use fsmend_testkit::repair::{Case, Depth, bases, broken_bytes, bytes_case, judge_case, write_sparse};
 
 use super::contest::{Contest, Times};
-use super::{Options, images, one_damage, report};
+use super::{Options, images, many_errors, one_damage, report};
 use crate::workspace;
 
 /// From ten bytes to a hundred thousand.
@@ -54,8 +54,12 @@ pub fn run(options: &Options) -> io::Result<()> {
     if options.wants(FILLED) {
         rows.extend(filled_image(&programs, options)?);
     }
+    let mut many = Vec::new();
+    if options.wants(many_errors::ONLY) {
+        many = many_errors::measure_all(&programs.fsmend, &programs.e2fsck, options)?;
+    }
     let large = one_damage::measure_all(&programs.fsmend, options)?;
-    let text = text(&rows, &large, options.runs);
+    let text = text(&rows, &many, &large, options.runs);
     println!("{text}");
     match options.only {
         Some(_) => Ok(()),
@@ -196,7 +200,7 @@ fn line(row: &Row) -> String {
     )
 }
 
-fn text(rows: &[Row], large: &[one_damage::Row], runs: usize) -> String {
+fn text(rows: &[Row], many: &[many_errors::Row], large: &[one_damage::Row], runs: usize) -> String {
     let mut text =
         String::from("# `fsmend repair` against e2fsck\n\nMade by `cargo xtask bench repair`.\n\n");
     for (name, value) in report::machine() {
@@ -213,6 +217,7 @@ fn text(rows: &[Row], large: &[one_damage::Row], runs: usize) -> String {
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     ));
     rows.iter().for_each(|row| text.push_str(&line(row)));
+    text.push_str(&many_errors::table(many));
     text.push_str(&one_damage::table(large));
     text
 }

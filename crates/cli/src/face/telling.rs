@@ -20,7 +20,7 @@ use super::timing;
 use crate::ask::{self, Answer};
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
-use crate::regained::Regained;
+use crate::regained::{MEMBER, Regained};
 use crate::style::printable;
 use crate::writing::{Failure, Undo};
 use crate::{exit, external};
@@ -258,16 +258,15 @@ impl Session {
         let Some(hold) = &self.hold else { return Ok(()) };
         let undo = self.undo();
         let journal = self.options.journal.as_ref().map(Path::new);
-        let text = match external::to_json(journal, journal_changes) {
-            Ok(None) => String::new(),
-            Ok(Some(journal)) => json!({"journal": journal}).to_string(),
+        let journal = match external::to_json(journal, journal_changes) {
+            Ok(journal) => journal,
             Err(why) => return Err(self.fail(&Failure::Journal(why))),
         };
+        let text = json!({"journal": journal, MEMBER: regained.to_json()}).to_string();
         let written = hold
             .plan(&self.name, &text, changes)
             .and_then(|plan| Ok((plan.bytes_to_write(), hold.commit(&plan, &undo, &self.cancel)?)));
-        let (bytes, mut written) = written.map_err(|failure| self.fail(&failure))?;
-        written.keep_names(regained, &self.path);
+        let (bytes, written) = written.map_err(|failure| self.fail(&failure))?;
         self.bytes_written += bytes;
         if let Some(place) = &written.undo {
             let text = format!(

@@ -28,9 +28,15 @@ const MEMORY_MIN: u64 = 64 << 20;
 pub const STAGE_CLOCK: Clock =
     Clock { wall: || nanoseconds(ClockId::Monotonic), thread_cpu: || nanoseconds(ClockId::ThreadCPUTime) };
 
-/// The clocks of this process, and the most memory it has held.
+/// The clocks of this process, the most memory it has held, and what it has had fetched.
 pub fn meter() -> Meter {
-    Meter { peak_memory: peak_memory().unwrap_or(0), ..clocks() }
+    Meter { peak_memory: peak_memory().unwrap_or(0), fetched: fetched(), ..clocks() }
+}
+
+/// Bytes that this process has had fetched from devices, by all of its threads, read ahead or not; `None` if the system does not say.
+pub fn fetched() -> Option<u64> {
+    let accounts = fs::read_to_string("/proc/self/io").ok()?;
+    accounts.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
 /// The clocks of this process alone. To learn about memory takes the kernel longer than to check a small file system.
@@ -39,6 +45,7 @@ pub fn clocks() -> Meter {
         wall_ns: nanoseconds(ClockId::Monotonic),
         cpu_ns: nanoseconds(ClockId::ProcessCPUTime),
         peak_memory: 0,
+        fetched: None,
     }
 }
 

@@ -98,7 +98,7 @@ pub fn plan_text(
     start: u64,
     (report, later): (&Report, &Report),
     journal: Option<Json>,
-) -> String {
+) -> Json {
     let mut problems = Vec::new();
     for group in report.damage() {
         let messages: Vec<String> =
@@ -122,7 +122,6 @@ pub fn plan_text(
         "found_later": description["found_later"],
         "journal": journal,
     })
-    .to_string()
 }
 
 /// What a saved plan says of its target: the path, and the byte at which the file system starts.

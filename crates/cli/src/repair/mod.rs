@@ -25,6 +25,7 @@ use self::args::DuplicatesArg;
 use self::description::plan_text;
 use self::show::{Ending, Show};
 use crate::outcome::{CANCELLED_CODE, Checked};
+use crate::regained::{self, Regained};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
 use crate::{background, check, external, machine, mmp, target};
@@ -74,9 +75,11 @@ fn work(
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
     let journal = external::to_json(arguments.common.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
-    let text = plan_text(&path.display().to_string(), work.start, (&checked.report, &later), journal);
+    let mut text = plan_text(&path.display().to_string(), work.start, (&checked.report, &later), journal);
+    text[regained::MEMBER] = Regained::of(&[&checked.report, &later], &[]).to_json();
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
-    let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
+    let plan =
+        writing::plan(&*work.device, &identity, &text.to_string(), &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
     show.plan((checked, later), started.elapsed(), &plan, (rounds, &left));
@@ -91,10 +94,9 @@ fn work(
         return Ok(Ending::Saved(file.clone()));
     }
     let declined = show.may_write(arguments, is_damaged)?;
+    text[regained::MEMBER] = show.regained(&declined).to_json();
     if declined.is_empty() {
-        let mut written = write(arguments, &work, &plan, cancel)?;
-        written.keep_names(&show.regained(&[]), &arguments.target);
-        return Ok(Ending::Written(written));
+        return Ok(Ending::Written(write(arguments, &work, &plan, cancel)?));
     }
     let problems = show.problems();
     let found: Vec<&Problem> = problems.iter().collect();
@@ -105,10 +107,9 @@ fn work(
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
-    let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
-    let mut written = write(arguments, &work, &plan, cancel)?;
-    written.keep_names(&show.regained(&declined), &arguments.target);
-    Ok(Ending::WrittenInPart(written))
+    let plan =
+        writing::plan(&*work.device, &identity, &text.to_string(), &rest.changes).map_err(Ending::Failed)?;
+    Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }
 
 /// Opens the target, for writing unless nothing is to be written.

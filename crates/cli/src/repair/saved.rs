@@ -84,7 +84,13 @@ fn apply_plan(arguments: &ApplyArgs) -> Told {
         None => "No undo file was kept.".to_owned(),
     };
     let blocks = counted(written.blocks, "block", "blocks");
-    Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}"), exit::CORRECTED))
+    let names = written
+        .names
+        .as_ref()
+        .map(|place| format!(" The former names of what is in lost+found are kept in {}.", place.display()));
+    let warning = written.warning.as_ref().map(|warning| format!(" Warning: {warning}."));
+    let also = [names, warning].map(Option::unwrap_or_default).concat();
+    Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}{also}"), exit::CORRECTED))
 }
 
 fn take_back(arguments: &UndoArgs) -> Told {

@@ -408,7 +408,7 @@ impl Show {
         );
         let mut text = format!("The former names of {what}:\n");
         for line in seen.regained.lines().take(listed) {
-            text.push_str(&self.style.wrap("  - ", &line));
+            text.push_str(&self.style.wrap("  - ", line));
         }
         if all > listed {
             text.push_str(&format!("    and {} more\n", thousands((all - listed) as u64)));

@@ -19,6 +19,7 @@ use std::io;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use crate::file::is_in_memory;
 use crate::{Device, Direct, ReadError, check_bounds, salvage};
 pub(crate) use buffer::AlignedBuffer;
 use buffer::RoundBuffer;
@@ -80,6 +81,8 @@ pub struct BatchReader<'d> {
     announced: VecDeque<usize>,
     /// For everything that is not read through the ring.
     plain: RoundBuffer,
+    /// Requests that memory did not hold.
+    missed: u64,
 }
 
 /// The ring is set up when the first read needs it.
@@ -121,7 +124,13 @@ impl<'d> BatchReader<'d> {
             ring_bytes: (bytes - plain_bytes) / 4096 * 4096,
             announced: VecDeque::new(),
             plain: RoundBuffer::new(plain_bytes),
+            missed: 0,
         }
+    }
+
+    /// How many requests so far had to wait for the device.
+    pub fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// Reads all `requests`, which should be sorted by offset, and calls `on_done` once for each, with its index, in
@@ -132,7 +141,13 @@ impl<'d> BatchReader<'d> {
         for (index, request) in requests.iter().enumerate() {
             if let Err(error) = check_bounds(request.offset, u64::from(request.len), self.device.len()) {
                 on_done(index, Err(error));
-            } else if !self.read_cached(index, *request, on_done) && !self.enqueue(index, requests, on_done) {
+                continue;
+            }
+            if self.read_cached(index, *request, on_done) {
+                continue;
+            }
+            self.missed += 1;
+            if !self.enqueue(index, requests, on_done) {
                 self.announce(index, requests, on_done);
             }
         }
@@ -166,6 +181,10 @@ impl<'d> BatchReader<'d> {
             Ok(count) if count == len => {}
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
                 self.cache_first = false;
+                if is_in_memory(direct.fd) {
+                    // A ring would hand each read to a thread of the kernel, which copies what we copy as fast.
+                    self.ring = RingState::Unavailable;
+                }
                 return false;
             }
             Ok(_) | Err(_) => return false,

@@ -5,6 +5,10 @@
 /// What stands before the bytes of a run.
 const RUN_HEADER_BYTES: usize = 4;
 
+/// The lowest, and the highest, bit of each of eight bytes.
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = LOW_BITS << 7;
+
 /// The runs at the start of some bytes. Ends early where they do not follow the format.
 pub(crate) struct Runs<'p> {
     bytes: &'p [u8],
@@ -54,18 +58,49 @@ impl<'p> Iterator for Runs<'p> {
 /// than a header takes become one.
 pub(crate) fn append_difference(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> u16 {
     let mut count = 0;
-    let mut differing = old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new);
-    let Some((mut start, _)) = differing.next() else { return 0 };
-    let mut end = start + 1;
-    for (at, _) in differing {
+    let Some(mut start) = next_difference(old, new, 0) else { return 0 };
+    let mut end = difference_end(old, new, start);
+    while let Some(at) = next_difference(old, new, end) {
         if at > end + RUN_HEADER_BYTES {
             append_run(start, &new[start..end], out);
             (start, count) = (at, count + 1);
         }
-        end = at + 1;
+        end = difference_end(old, new, at);
     }
     append_run(start, &new[start..end], out);
     count + 1
+}
+
+/// The eight bytes from `at` on of both, as they differ; `None` where there are no eight any more.
+fn differing_bits(old: &[u8], new: &[u8], at: usize) -> Option<u64> {
+    let word = |bytes: &[u8]| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    Some(word(old)? ^ word(new)?)
+}
+
+/// The first byte from `at` on that differs.
+fn next_difference(old: &[u8], new: &[u8], mut at: usize) -> Option<usize> {
+    while let Some(bits) = differing_bits(old, new, at) {
+        if bits != 0 {
+            return Some(at + bits.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    let rest = old.iter().zip(new).skip(at).position(|(old, new)| old != new);
+    rest.map(|steps| at + steps)
+}
+
+/// The first byte behind `at`, which differs, that does not.
+fn difference_end(old: &[u8], new: &[u8], mut at: usize) -> usize {
+    while let Some(bits) = differing_bits(old, new, at) {
+        // The lowest of the bytes that are 0: of those above it, some may only seem to be.
+        let equal = bits.wrapping_sub(LOW_BITS) & !bits & HIGH_BITS;
+        if equal != 0 {
+            return at + equal.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = old.iter().zip(new).skip(at).position(|(old, new)| old == new);
+    rest.map_or(old.len().min(new.len()), |steps| at + steps)
 }
 
 /// Appends one run; a block has at most 4096 bytes, so that 16 bits hold all numbers.
@@ -97,6 +132,30 @@ mod tests {
             }
             assert_eq!(block, new);
             assert_eq!(count == 0, old == new);
+        }
+
+        #[test]
+        fn runs_are_as_long_as_they_have_to_be(
+            old in vec(any::<u8>(), 0..100),
+            steps in vec((0usize..100, 1u8..255), 0..60),
+        ) {
+            let mut new = old.clone();
+            for (at, by) in steps {
+                if let Some(byte) = new.get_mut(at) {
+                    *byte = byte.wrapping_add(by);
+                }
+            }
+            let mut expected: Vec<(usize, usize)> = Vec::new();
+            for at in (0..old.len()).filter(|at| old[*at] != new[*at]) {
+                match expected.last_mut() {
+                    Some((_, end)) if at <= *end + RUN_HEADER_BYTES => *end = at + 1,
+                    _ => expected.push((at, at + 1)),
+                }
+            }
+            let mut bytes = Vec::new();
+            let count = append_difference(&old, &new, &mut bytes);
+            let runs: Vec<_> = Runs::new(&bytes, count).map(|(at, run)| (at, at + run.len())).collect();
+            assert_eq!(runs, expected);
         }
 
         #[test]

@@ -7,7 +7,7 @@ use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::GroupDesc;
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::inode::Crowd;
@@ -43,6 +43,9 @@ pub struct Group {
     pub scan_inodes: u32,
 }
 
+/// Bytes that are read at once where blocks in a row are visited.
+const VISITED_BYTES: usize = 128 << 10;
+
 impl Fs<'_> {
     /// Byte offset of `block` on the device.
     pub fn block_offset(&self, block: BlockNo) -> u64 {
@@ -61,6 +64,26 @@ impl Fs<'_> {
         let mut bytes = vec![0; self.geometry.block_size as usize];
         self.device.read_at(self.block_offset(block), &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Calls `visit` for each of `count` blocks from `start` on that can be read, in ascending order. They are read many at a time.
+    pub fn visit_blocks(&self, start: u64, count: u64, visit: &mut dyn FnMut(u64, &[u8])) {
+        let size = self.geometry.block_size as usize;
+        let (end, mut at) = (start.saturating_add(count), start);
+        let mut bytes = Vec::new();
+        while at < end {
+            let blocks = (end - at).min((VISITED_BYTES / size).max(1) as u64);
+            bytes.resize(blocks as usize * size, 0);
+            if self.device.read_at(self.block_offset(BlockNo(at)), &mut bytes).is_ok() {
+                (at..).zip(bytes.chunks_exact(size)).for_each(|(block, bytes)| visit(block, bytes));
+            } else {
+                // One of them cannot be read, or lies behind the end: not the others' fault.
+                let alone = (at..at + blocks)
+                    .filter_map(|block| Some((block, self.read_block(BlockNo(block)).ok()?)));
+                alone.for_each(|(block, bytes)| visit(block, &bytes));
+            }
+            at += blocks;
+        }
     }
 
     /// Byte offset of the record of `inode` on the device; `None` for numbers that no inode has and for groups whose
@@ -84,6 +107,15 @@ impl Fs<'_> {
     /// Whether quota usage has to be added up.
     pub fn counts_quota(&self) -> bool {
         self.geometry.features.has_ro_compat(ro_compat::QUOTA)
+    }
+
+    /// Where the bitmaps of a group are stored, as far as they are stored and their places known.
+    pub fn stored_bitmaps(&self, desc: &GroupDesc) -> impl Iterator<Item = u64> {
+        let may_be_missing = self.geometry.features.group_csum();
+        [(desc.block_bitmap, BG_BLOCK_UNINIT), (desc.inode_bitmap, BG_INODE_UNINIT)]
+            .map(|(place, missing)| (place, may_be_missing && desc.has_flag(missing)))
+            .into_iter()
+            .filter_map(|(place, missing)| (place != 0 && !missing).then_some(place))
     }
 
     /// The group's state.

@@ -5,7 +5,6 @@
 //! same reads in the same way; nothing is certified and nothing reported. What comes behind the scan is small and reckoned from
 //! what it took elsewhere, but for the reading of bitmaps.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,27 +13,32 @@ use fsmend_device::Device;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::{Budget, Findings, Progress};
-use fsmend_ext_format::group::BG_BLOCK_UNINIT;
 
 use crate::plan::{Means, Plan, Shortages};
+use crate::reading::announce_all;
 use crate::run::CheckOptions;
 use crate::scan::foresight::{directories, mapped_blocks};
 use crate::scan::{STAGES, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
 
-/// One group in use of so many is tried.
+/// One group in use of so many is tried, or as many as hold so many inodes: all of a small file system.
 const SAMPLE_ONE_IN: usize = 20;
-/// The least and the most groups that are tried.
+const SAMPLE_INODES_MIN: u64 = 32 << 10;
+/// The least and the most groups that are tried for the sake of their number.
 const SAMPLE: [usize; 2] = [6, 64];
+/// Where it comes from a cold device, more is tried, until the trial took so many nanoseconds or one group in so many was tried: devices
+/// have their ups and downs.
+const COLD_TRIAL: f64 = 1e8;
+const COLD_ONE_IN: usize = 4;
+/// Trials of a cold device are so many times as large: until everything is under way, and when the last requests come back, it idles.
+const COLD_TIMES: usize = 3;
 /// What a directory weighs beside an inode, where the sample is drawn.
 const DIRECTORY_WEIGHT: u64 = 8;
-/// How often a run loads the descriptors: before and after it looks at the journal, and once orphans are released.
-const OPENINGS: f64 = 3.0;
-/// Nanoseconds for each inode when links are compared, for each directory when the tree is walked, and for the bitmaps of a group,
-/// reading them apart. From warm runs; together they are a twentieth of a run.
-const LINK_COST: f64 = 3.0;
-const TREE_COST: f64 = 15.0;
-const BITMAP_COST: f64 = 15_000.0;
+/// Nanoseconds of one worker for each inode when links are compared, for each directory when the tree is walked, and for the bitmaps of
+/// a group, reading them apart. From warm runs; together they are a twentieth of a run.
+const LINK_COST: f64 = 1.2;
+const TREE_COST: f64 = 30.0;
+const BITMAP_COST: f64 = 11_000.0;
 /// Nanoseconds that any run takes to start and to end.
 const RUN_COST: f64 = 4e6;
 /// How far off an estimate is taken to be: the truth should lie between it divided by this and it times this.
@@ -67,10 +71,37 @@ struct Amounts {
     directories: f64,
 }
 
-/// What the stages took: each in nanoseconds of one worker, bytes, requests.
+/// What a stage cost in the trial.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    /// Work that was found, and the part of it that was done, in the units of the stage.
+    found: f64,
+    done: f64,
+    /// The part of it that was measured (see `Settled`), and its nanoseconds of one worker by the clock on the wall and by that of the
+    /// processor.
+    measured: f64,
+    wall: f64,
+    cpu: f64,
+    /// What the part that was done read.
+    bytes: f64,
+    requests: f64,
+}
+
+/// The stages over the sample, all together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trial {
+    stages: [Tried; STAGES.len()],
+    /// Nanoseconds that it took.
+    nanoseconds: f64,
+    /// Bytes that devices delivered meanwhile, as far as that is known.
+    fetched: f64,
+}
+
+/// What the stages will take: nanoseconds of one worker by both clocks, bytes, requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    nanoseconds: f64,
+    wall: f64,
+    cpu: f64,
     bytes: f64,
     requests: f64,
 }
@@ -86,13 +117,10 @@ pub fn estimate(
     let mut ignored = Findings::new();
     let started = clock();
     let settled = superblock::settle(&**device, options.superblock, options.now, &mut ignored)?;
-    drop(run::open(&**device, settled.clone(), options.now, &mut ignored));
-    let first = clock() - started;
     let fs = run::open(&**device, settled, options.now, &mut ignored);
-    let opening = first + (OPENINGS - 1.0) * (clock() - started - first);
+    let opening = clock() - started;
 
     let in_use: Vec<u32> = groups_in_use(&fs);
-    let sample = sample(&fs, &in_use);
     let budget = Arc::new(Budget::new(options.memory));
     let plan = Plan::new(&fs, options, &budget)?;
     let shortages = Shortages::default();
@@ -105,15 +133,13 @@ pub fn estimate(
         shortages: &shortages,
         cancel,
     };
-    let (scan, mapped) = trial(&fs, options, means, &sample);
-    let scan = whole(&fs, (&scan, mapped), &Amounts::of(&fs, &in_use), &Amounts::of(&fs, &sample));
-    let bitmaps = bitmaps(&fs, &sample, clock);
-
-    let all = Amounts::of(&fs, &in_use);
     let workers = plan.workers as f64;
-    let behind =
-        LINK_COST * f64::from(fs.geometry.inodes_count) + TREE_COST * all.directories + RUN_COST + opening;
-    let seconds = ((scan.nanoseconds + bitmaps.nanoseconds) / workers + behind) / 1e9;
+    let (sample, trial) = trials(&fs, options, means, &in_use);
+    let all = Amounts::of(&fs, &in_use);
+    let scan = whole(&fs, &trial, &all, &Amounts::of(&fs, &sample));
+    let bitmaps = bitmaps(&fs, &sample, clock);
+    let behind = LINK_COST * f64::from(fs.geometry.inodes_count) + TREE_COST * all.directories + bitmaps.wall;
+    let seconds = (trial.time_of(&scan, workers) + behind / workers + RUN_COST + opening) / 1e9;
     Ok(Estimate {
         bytes: (scan.bytes + bitmaps.bytes) as u64,
         requests: (scan.requests + bitmaps.requests) as u64,
@@ -135,9 +161,15 @@ fn groups_in_use(fs: &Fs<'_>) -> Vec<u32> {
     (0..fs.groups.len() as u32).filter(is_scanned).collect()
 }
 
-/// Groups spread over all that are in use, at equal steps of the work in them. More than half of them are never taken, but one.
-fn sample(fs: &Fs<'_>, in_use: &[u32]) -> Vec<u32> {
-    let wanted = (in_use.len() / SAMPLE_ONE_IN).clamp(SAMPLE[0], SAMPLE[1]).min(in_use.len() / 2).max(1);
+/// Groups spread over all that are in use, at equal steps of the work in them; `times` as many as usual.
+fn sample(fs: &Fs<'_>, in_use: &[u32], times: usize) -> Vec<u32> {
+    let inodes: u64 = in_use.iter().map(|group| u64::from(fs.groups[*group as usize].scan_inodes)).sum();
+    let for_inodes = (in_use.len() as u64 * SAMPLE_INODES_MIN).div_ceil(inodes.max(1)) as usize;
+    let for_number = (in_use.len() / SAMPLE_ONE_IN).clamp(SAMPLE[0], SAMPLE[1]).min(in_use.len() / 2);
+    let wanted = for_number.max(for_inodes).max(1) * times;
+    if wanted >= in_use.len() {
+        return in_use.to_vec();
+    }
     let weight = |group: &u32| {
         let state = &fs.groups[*group as usize];
         u64::from(state.scan_inodes) + DIRECTORY_WEIGHT * u64::from(state.desc.used_dirs)
@@ -155,60 +187,145 @@ fn sample(fs: &Fs<'_>, in_use: &[u32]) -> Vec<u32> {
     sample
 }
 
-/// Runs the stages over the sample; returns what each took, and the weight of the maps that were walked.
-fn trial(
-    fs: &Fs<'_>,
-    options: &CheckOptions,
-    means: Means<'_>,
-    sample: &[u32],
-) -> ([Cost; STAGES.len()], f64) {
+/// Tries a sample, and where that had to be fetched, further ones. The first of several is not counted: the device had nothing to do before.
+fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32]) -> (Vec<u32>, Trial) {
+    let mut rest = in_use.to_vec();
+    let (mut tried, mut sum) = (Vec::new(), Trial::default());
+    for round in 0.. {
+        let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
+        rest.retain(|group| next.binary_search(group).is_err());
+        let last = trial(fs, options, means, &next);
+        let goes_on = last.is_cold()
+            && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
+            && (round == 0 || sum.nanoseconds + last.nanoseconds < COLD_TRIAL)
+            && !rest.is_empty();
+        if round > 0 || !goes_on {
+            sum = sum.plus(last);
+            tried.extend(next);
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    (tried, sum)
+}
+
+/// Runs the stages over the sample.
+fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) -> Trial {
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
     let inodes = InodeTable::within(means.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     let claims = Claims::within(means.budget, fs.geometry.clusters_count());
     // As before any scan; it also brings in the pages of the bitmap, which would else be paid for by the sample alone.
     run::claim_static(fs, &claims, means);
-    let scan = Scan::new(fs, &inodes, &claims, &progress, options.backend, means, (options.schedule, true));
+    let scan =
+        Scan::new(fs, &inodes, &claims, &progress, means.plan.backend, means, (options.schedule, true));
+    let before = (options.meter)();
     let outcome: ScanOutcome = scan.sampling(sample).run().unwrap_or_default();
-    let stage = |index: usize| Cost {
-        nanoseconds: progress.stage(STAGES[index].name).spent() as f64,
-        bytes: outcome.costs[index].bytes as f64,
-        requests: outcome.costs[index].requests as f64,
+    let after = (options.meter)();
+    let stage = |index: usize| {
+        let (cost, counted) = (outcome.costs[index], progress.stage(STAGES[index].name));
+        let (units, wall, cpu) = match cost.settled.units {
+            // No worker had a second batch.
+            0 => (counted.done(), counted.spent(), cost.cpu_ns),
+            units => (units, cost.settled.wall_ns, cost.settled.cpu_ns),
+        };
+        Tried {
+            found: counted.announced().max(counted.done()) as f64,
+            done: counted.done() as f64,
+            measured: units as f64,
+            wall: wall as f64,
+            cpu: cpu as f64,
+            bytes: cost.bytes as f64,
+            requests: cost.requests as f64,
+        }
     };
-    let mapped = progress.stage(STAGES[1].name).done() as f64;
-    ([stage(0), stage(1), stage(2)], mapped)
+    let fetched = after.fetched.zip(before.fetched);
+    Trial {
+        stages: [stage(0), stage(1), stage(2)],
+        nanoseconds: after.wall_ns.saturating_sub(before.wall_ns) as f64,
+        fetched: fetched.map_or(0.0, |(after, before)| after.saturating_sub(before) as f64),
+    }
 }
 
 /// What the stages will take for all groups.
-fn whole(fs: &Fs<'_>, (trial, mapped): (&[Cost; STAGES.len()], f64), all: &Amounts, tried: &Amounts) -> Cost {
+fn whole(fs: &Fs<'_>, trial: &Trial, all: &Amounts, tried: &Amounts) -> Cost {
     let ratio = |all: f64, tried: f64| if tried > 0.0 { all / tried } else { 1.0 };
-    let maps = match mapped_blocks(fs) {
-        Some(blocks) => ratio(blocks as f64, mapped),
-        None => ratio(all.used, tried.used),
+    let [tables, maps, directories] = &trial.stages;
+    let mapped = match mapped_blocks(fs) {
+        Some(blocks) if maps.done > 0.0 => blocks as f64,
+        _ => maps.found * ratio(all.used, tried.used),
     };
-    let ratios = [ratio(all.scanned, tried.scanned), maps, ratio(all.directories, tried.directories)];
-    trial.iter().zip(ratios).fold(Cost::default(), |sum, (cost, ratio)| sum.plus(cost.times(ratio)))
+    let units = [
+        tables.found * ratio(all.scanned, tried.scanned),
+        mapped,
+        directories.found * ratio(all.directories, tried.directories),
+    ];
+    trial.stages.iter().zip(units).fold(Cost::default(), |sum, (stage, units)| {
+        let read = ratio(units, stage.done);
+        Cost {
+            wall: sum.wall + stage.wall / stage.measured.max(1.0) * units,
+            cpu: sum.cpu + stage.cpu / stage.measured.max(1.0) * units,
+            bytes: sum.bytes + stage.bytes * read,
+            requests: sum.requests + stage.requests * read,
+        }
+    })
+}
+
+impl Trial {
+    /// Nanoseconds that work will take which costs so much. What memory holds costs what it took in the trial. What has to be fetched
+    /// comes at the pace of the trial, and computing goes on beside it; in the batches nobody can tell the two apart.
+    fn time_of(&self, cost: &Cost, workers: f64) -> f64 {
+        let missed = self.missed();
+        let in_memory = cost.wall / workers;
+        let fetching = self.nanoseconds * cost.bytes / self.read();
+        (1.0 - missed) * in_memory + missed * fetching.max(cost.cpu / workers)
+    }
+
+    /// Bytes that were read; not 0.
+    fn read(&self) -> f64 {
+        self.stages.iter().map(|stage| stage.bytes).sum::<f64>().max(1.0)
+    }
+
+    /// The share of them that memory did not hold.
+    fn missed(&self) -> f64 {
+        (self.fetched / self.read()).min(1.0)
+    }
+
+    fn is_cold(&self) -> bool {
+        self.missed() > 0.5
+    }
+
+    fn plus(mut self, other: Trial) -> Trial {
+        for (one, other) in self.stages.iter_mut().zip(other.stages) {
+            one.found += other.found;
+            one.done += other.done;
+            one.measured += other.measured;
+            one.wall += other.wall;
+            one.cpu += other.cpu;
+            one.bytes += other.bytes;
+            one.requests += other.requests;
+        }
+        self.nanoseconds += other.nanoseconds;
+        self.fetched += other.fetched;
+        self
+    }
 }
 
 /// Reads the bitmaps of the sample, as a run does for every group.
 fn bitmaps(fs: &Fs<'_>, sample: &[u32], clock: impl Fn() -> f64) -> Cost {
     let block_size = u64::from(fs.geometry.block_size);
     let mut block = vec![0; block_size as usize];
+    let bitmaps = || sample.iter().flat_map(|group| fs.stored_bitmaps(&fs.groups[*group as usize].desc));
     let started = clock();
+    announce_all(fs, bitmaps().collect());
     let mut reads = 0.0;
-    for group in sample {
-        let desc = &fs.groups[*group as usize].desc;
-        for bitmap in [desc.block_bitmap, desc.inode_bitmap] {
-            reads +=
-                f64::from(u8::from(fs.device.read_at(fs.block_offset(BlockNo(bitmap)), &mut block).is_ok()));
-        }
+    for bitmap in bitmaps() {
+        reads += f64::from(u8::from(fs.device.read_at(fs.block_offset(BlockNo(bitmap)), &mut block).is_ok()));
     }
     let took = clock() - started;
-    let stored: BTreeSet<u32> = (0..fs.groups.len() as u32)
-        .filter(|group| fs.groups[*group as usize].desc.flags & BG_BLOCK_UNINIT == 0)
-        .collect();
-    let groups = stored.len() as f64;
-    let per_group = 2.0 * took / f64::max(reads, 1.0) + BITMAP_COST;
-    Cost { nanoseconds: groups * per_group, bytes: groups * 2.0 * block_size as f64, requests: groups * 2.0 }
+    let stored: usize = fs.groups.iter().map(|group| fs.stored_bitmaps(&group.desc).count()).sum();
+    let wall = stored as f64 * took / f64::max(reads, 1.0) + fs.groups.len() as f64 * BITMAP_COST;
+    Cost { wall, cpu: wall, bytes: stored as f64 * block_size as f64, requests: stored as f64 }
 }
 
 impl Amounts {
@@ -222,23 +339,5 @@ impl Amounts {
                 directories: sum.directories + f64::from(state.desc.used_dirs),
             }
         })
-    }
-}
-
-impl Cost {
-    fn plus(self, other: Cost) -> Cost {
-        Cost {
-            nanoseconds: self.nanoseconds + other.nanoseconds,
-            bytes: self.bytes + other.bytes,
-            requests: self.requests + other.requests,
-        }
-    }
-
-    fn times(self, factor: f64) -> Cost {
-        Cost {
-            nanoseconds: self.nanoseconds * factor,
-            bytes: self.bytes * factor,
-            requests: self.requests * factor,
-        }
     }
 }

@@ -38,8 +38,8 @@ use crate::{
 };
 
 /// Nanoseconds that the comparison of links takes for an inode, used or not, and that of bitmaps for a group, at a first guess.
-const LINK_COST: u64 = 3;
-const BITMAP_COST: u64 = 25_000;
+const LINK_COST: u64 = 2;
+const BITMAP_COST: u64 = 12_000;
 /// Words of the bitmap of static metadata that one worker claims in one go.
 const WORDS_AT_ONCE: u64 = 1 << 14;
 
@@ -87,6 +87,8 @@ pub struct Meter {
     pub cpu_ns: u64,
     /// Most memory held so far, in bytes.
     pub peak_memory: u64,
+    /// Bytes that the process has had fetched from devices so far, where that is known.
+    pub fetched: Option<u64>,
 }
 
 /// What a run found.
@@ -170,45 +172,53 @@ fn check_from(
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
     let journal = journal::examine(&fs, external, options.replay, room, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
-    drop(fs);
     let changed = !journal.writes.is_empty();
-    lay_over(&mut overlay, block_size, journal.writes)?;
-    if journal.replayed {
-        // What the journal brings up to date is judged as the journal leaves it.
-        let lost = &superblock::problems::PRIMARY_REPLACED;
-        let corrected = &superblock::problems::FIELD_CORRECTED;
-        let kept = |row: &Row| {
-            row.code.starts_with("ext.journal.") || (was_backup && row == lost) || row == corrected
-        };
-        findings.retain(|problem| kept(problem.row));
-        settled = superblock::settle(&overlay, choice, options.now, findings)?;
-    }
-    if settled.is_backup() && options.replay && !journal.replayed {
-        settled.clear_recovery();
-    }
+    let forgets_recovery = settled.is_backup() && options.replay && !journal.replayed;
     let mut again = findings.fresh();
-    if changed && !journal.replayed {
-        // A journal that is dropped or reset changes features.
-        settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
-    }
-    let judged = if journal.replayed { &mut *findings } else { &mut again };
-    let fs = open(&overlay, settled.clone(), options.now, judged);
+    // What was loaded stays as it is, unless the journal brings something new.
+    let mut fs = if !changed && !journal.replayed && !forgets_recovery {
+        fs
+    } else {
+        drop(fs);
+        lay_over(&mut overlay, block_size, journal.writes)?;
+        if journal.replayed {
+            // What the journal brings up to date is judged as the journal leaves it.
+            let lost = &superblock::problems::PRIMARY_REPLACED;
+            let corrected = &superblock::problems::FIELD_CORRECTED;
+            let kept = |row: &Row| {
+                row.code.starts_with("ext.journal.") || (was_backup && row == lost) || row == corrected
+            };
+            findings.retain(|problem| kept(problem.row));
+            settled = superblock::settle(&overlay, choice, options.now, findings)?;
+        }
+        if forgets_recovery {
+            settled.clear_recovery();
+        }
+        if changed && !journal.replayed {
+            // A journal that is dropped or reset changes features.
+            settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
+        }
+        let judged = if journal.replayed { &mut *findings } else { &mut again };
+        open(&overlay, settled.clone(), options.now, judged)
+    };
     let held = fs.metadata.bytes_held() + (overlay.memory_max() - device.memory_max());
     let room = budget.free().saturating_sub(held);
     let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
-    drop(fs);
     let totals = StoredTotals::of(&settled.superblock);
     if !orphans.writes.is_empty() {
+        drop(fs);
         lay_over(&mut overlay, block_size, orphans.writes)?;
         settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
+        fs = open(&overlay, settled.clone(), options.now, &mut again);
     }
-    if orphans.file_is_unusable {
-        // Whatever that inode is, it is judged as what it says itself.
-        settled.superblock.s_orphan_file_inum = 0.into();
+    for superblock in [&mut settled.superblock, &mut fs.superblock] {
+        if orphans.file_is_unusable {
+            // Whatever that inode is, it is judged as what it says itself.
+            superblock.s_orphan_file_inum = 0.into();
+        }
+        quota::put_numbers(superblock, quota_numbers);
     }
-    quota::put_numbers(&mut settled.superblock, quota_numbers);
-    let mut fs = open(&overlay, settled.clone(), options.now, &mut again);
     let bad = bad_blocks::check(&fs, findings);
     bad.apply(&mut fs.groups);
     group::refuse_without_room(&settled, &fs.groups)?;
@@ -428,10 +438,12 @@ impl<'a> Behind<'a> {
             progress.stage(name);
         }
         let links = progress.stage("links");
-        links.guess_cost(LINK_COST, 1);
+        links.guess_cost(LINK_COST, workers);
+        links.guess_bytes(0);
         links.expect(fs.geometry.inodes_count.into());
         let bitmaps = progress.stage("bitmaps");
         bitmaps.guess_cost(BITMAP_COST, workers);
+        bitmaps.guess_bytes(2 * u64::from(fs.geometry.block_size));
         bitmaps.expect(fs.geometry.group_count.into());
         Behind(progress)
     }

@@ -92,8 +92,14 @@ impl Volume {
         (self.changes_max() as u64 / 4).clamp(1, STEP_BLOCKS_MAX)
     }
 
-    /// Writes to a file; returns how many bytes were written.
+    /// Writes to a file; returns how many bytes were written: those that lie below the largest length of a file, as far as there is room.
     pub fn write_file(&mut self, number: InodeNo, offset: u64, bytes: &[u8], now: Time) -> Result<usize> {
+        let has_extents = self.load(number)?.has_extents();
+        let room = self.logical_max(has_extents).saturating_mul(self.block_size()).saturating_sub(offset);
+        if room == 0 && !bytes.is_empty() {
+            return Err(Errno::TooLarge);
+        }
+        let bytes = &bytes[..usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len())];
         let mut done = 0;
         let mut step = self.step_blocks();
         while done < bytes.len() {

@@ -11,6 +11,7 @@ use fsmend_vfs::{
 
 use crate::inode::Inode;
 use crate::mount::{MountError, MountOptions};
+use crate::region::RegionRoom;
 use crate::volume::Volume;
 
 /// Longest name in bytes.
@@ -33,6 +34,13 @@ impl Ext {
     /// What the policy is called that says where blocks are wished for.
     pub fn policy_name(&self) -> &'static str {
         self.volume.policy.name()
+    }
+
+    /// How much room there is in the indirect region of each group; empty where there are none. The first time, that reads all block bitmaps
+    /// that nobody has needed yet.
+    pub fn regions(&mut self) -> Result<Vec<RegionRoom>> {
+        self.volume.check_mounted()?;
+        self.volume.regions_room()
     }
 
     fn readable(&mut self, number: InodeNo) -> Result<Inode> {
@@ -231,8 +239,9 @@ impl FileSystem for Ext {
     fn statfs(&mut self) -> Result<FileSystemSpace> {
         self.volume.check_mounted()?;
         let reserved = self.volume.superblock()?.reserved_blocks_count();
+        let regions_free = self.volume.regions_free()?;
         let volume = &self.volume;
-        let free = volume.totals.free_blocks;
+        let free = volume.totals.free_blocks.saturating_sub(regions_free);
         Ok(FileSystemSpace {
             block_size: volume.geometry.block_size,
             blocks: volume.geometry.blocks_count.saturating_sub(volume.overhead),
@@ -241,6 +250,8 @@ impl FileSystem for Ext {
             inodes: u64::from(volume.geometry.inodes_count),
             inodes_free: volume.totals.free_inodes,
             name_len_max: NAME_MAX,
+            metadata_blocks: volume.regions.blocks(),
+            metadata_blocks_free: regions_free,
         })
     }
 

@@ -186,6 +186,9 @@ impl Volume {
         of_directory: bool,
         now: Time,
     ) -> Result<Option<InodeNo>> {
+        if name.len() > NAME_MAX {
+            return Err(Errno::NameTooLong);
+        }
         let mut directory = self.directory_to_change(parent)?;
         match (name, of_directory) {
             (b".", true) => return Err(Errno::Invalid),

@@ -99,6 +99,8 @@ fn long_names(b: &mut Bench) {
     assert_eq!(b.fs.create(b.root, longer.as_bytes(), of, now).err(), Some(Errno::NameTooLong));
     assert_eq!(b.fs.mkdir(b.root, longer.as_bytes(), of, now).err(), Some(Errno::NameTooLong));
     assert_eq!(b.look(b.root, &longer), Err(Errno::NameTooLong));
+    assert_eq!(b.fs.unlink(b.root, longer.as_bytes(), now), Err(Errno::NameTooLong));
+    assert_eq!(b.fs.rmdir(b.root, longer.as_bytes(), now), Err(Errno::NameTooLong));
     assert_eq!(b.link(file, b.root, &longer).err(), Some(Errno::NameTooLong));
     // What only looks for such a name may also say that there is none, which is as true.
     let none = |result| matches!(result, Err(Errno::NameTooLong | Errno::NotFound));

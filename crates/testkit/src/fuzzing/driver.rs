@@ -21,11 +21,15 @@ const INODES_MAX: usize = 60;
 /// Entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 100;
 
-/// The first byte says which image: one of ours without checksums, changed like that of `check_image`; or the base image with bytes over one
-/// of its structures and checksums made right.
+/// The first byte says which image: one of ours without checksums, an ext3 or a rext3, changed like that of `check_image`; or the base image with bytes
+/// over one of its structures and checksums made right.
 pub fn driver_image(data: &[u8]) {
     let Some((head, rest)) = data.split_first() else { return };
-    let image = if head & 1 == 0 { ours().map(|image| put_changes(image, rest)) } else { over_any(rest) };
+    let image = match head & 3 {
+        0 => ours(false).map(|image| put_changes(image, rest)),
+        2 => ours(true).map(|image| put_changes(image, rest)),
+        _ => over_any(rest),
+    };
     let Some(image) = image else { return };
     for read_only in [true, false] {
         let device = Arc::new(WritableMemory::new("fuzz", image.clone())) as Arc<dyn WritableDevice>;
@@ -37,13 +41,16 @@ pub fn driver_image(data: &[u8]) {
 }
 
 /// A small file system without checksums, with files in it.
-fn ours() -> Option<Vec<u8>> {
-    static OURS: OnceLock<Option<Vec<u8>>> = OnceLock::new();
-    OURS.get_or_init(make_ours).clone()
+fn ours(rext3: bool) -> Option<Vec<u8>> {
+    static OURS: [OnceLock<Option<Vec<u8>>>; 2] = [const { OnceLock::new() }; 2];
+    // So many blocks that each of the files can have indirect ones.
+    let rext3_base = Base { indirect_region: Some(300), ..BASES[6] };
+    let base = if rext3 { rext3_base } else { BASES[2] };
+    OURS[usize::from(rext3)].get_or_init(|| make_ours(&base)).clone()
 }
 
-fn make_ours() -> Option<Vec<u8>> {
-    let base = Base { bytes: 3 << 20, ..BASES[2] };
+fn make_ours(base: &Base) -> Option<Vec<u8>> {
+    let base = Base { bytes: 3 << 20, ..*base };
     let device = base.make().ok()?;
     let options = MountOptions::new(Time::at(NOW));
     let mut fs = Ext::mount(Arc::clone(&device) as Arc<dyn WritableDevice>, options).ok()?;
@@ -144,14 +151,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_image_can_be_lived_in() {
+    fn all_kinds_of_image_can_be_lived_in() {
         let mount = |image: Vec<u8>| {
             let device = Arc::new(WritableMemory::new("fuzz", image)) as Arc<dyn WritableDevice>;
             Ext::mount(device, MountOptions::new(Time::at(NOW))).unwrap()
         };
-        let mut fs = mount(ours().unwrap());
-        assert!(fs.lookup(fs.root(), b"folder").is_ok());
-        live_in(&mut fs);
+        for rext3 in [false, true] {
+            let mut fs = mount(ours(rext3).unwrap());
+            assert!(fs.lookup(fs.root(), b"folder").is_ok());
+            live_in(&mut fs);
+        }
         if base().is_some() {
             // Nothing is put over the structure that is chosen.
             let mut fs = mount(over_any(&[0; 4]).unwrap());

@@ -11,7 +11,7 @@ const XATTR_MAGIC: u32 = 0xEA02_0000;
 /// Most nodes of one map that are looked at.
 const NODES_MAX: usize = 20_000;
 /// So many bytes of a file are compared at a time.
-const PART_BYTES: usize = 1024;
+pub const PART_BYTES: usize = 1024;
 
 /// Little-endian number of 16 bits; 0 where the bytes end.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -42,6 +42,8 @@ pub struct Reader<'i> {
 pub struct Record<'i> {
     /// Its bytes.
     pub bytes: &'i [u8],
+    /// Where they stand in the image.
+    pub at: u64,
 }
 
 /// A block of a file: its place in the file, and its bytes.
@@ -125,8 +127,13 @@ impl<'i> Reader<'i> {
         let desc = self.slice(self.desc_table + u64::from(group) * self.desc_size, self.desc_size)?;
         let high = if self.wide { u64::from(u32_at(desc, 40)) << 32 } else { 0 };
         let table = (u64::from(u32_at(desc, 8)) | high).checked_mul(self.block_size)?;
-        let bytes = self.slice(table.checked_add(u64::from(index) * self.inode_size)?, self.inode_size)?;
-        Some(Record { bytes })
+        let at = table.checked_add(u64::from(index) * self.inode_size)?;
+        Some(Record { bytes: self.slice(at, self.inode_size)?, at })
+    }
+
+    /// Where a piece of the image stands in it.
+    pub fn place_of(&self, piece: &[u8]) -> usize {
+        (piece.as_ptr() as usize).saturating_sub(self.image.as_ptr() as usize)
     }
 
     fn slice(&self, start: u64, len: u64) -> Option<&'i [u8]> {
@@ -216,10 +223,15 @@ impl<'i> Reader<'i> {
 
     /// What every KiB of the file holds, in a number each; what is nothing but zeroes is left out.
     pub fn parts(&self, inode: Record<'i>) -> BTreeMap<u64, u64> {
+        self.parts_at(inode, |_| true)
+    }
+
+    /// The same, of those pieces only that `counts` holds for.
+    pub fn parts_at(&self, inode: Record<'i>, counts: impl Fn(&[u8]) -> bool) -> BTreeMap<u64, u64> {
         let size = inode.size();
         let unit = if inode.is_inline() { 1 } else { self.block_size };
         let mut parts: BTreeMap<u64, u64> = BTreeMap::new();
-        for (at, bytes) in self.pieces(inode) {
+        for (at, bytes) in self.pieces(inode).into_iter().filter(|(_, bytes)| counts(bytes)) {
             let start = at.saturating_mul(unit);
             let len = size.saturating_sub(start).min(bytes.len() as u64) as usize;
             for (step, bytes) in bytes[..len].chunks(PART_BYTES).enumerate() {

@@ -1,5 +1,6 @@
 //! What became of the files: nothing that e2fsck's repair keeps may be lost or different, unless it is as it was before the damage.
 
+use super::spoiled::Spoiled;
 use super::tree::{Node, Tree};
 
 /// A difference to the disadvantage of a repair.
@@ -19,6 +20,8 @@ pub struct Trees<'t> {
     pub theirs: &'t Tree,
     /// As the repair under test leaves it.
     pub ours: &'t Tree,
+    /// What the reference destroyed.
+    pub spoiled: &'t Spoiled,
 }
 
 impl Trees<'_> {
@@ -31,7 +34,7 @@ impl Trees<'_> {
     }
 
     fn loss_of(&self, path: &[u8], theirs: &Node) -> Option<String> {
-        let before = self.sound.nodes.get(path);
+        let before = self.sound.nodes.get(path).or_else(|| self.before(theirs));
         let here = self.ours.nodes.get(path);
         let what = here.map(|here| self.worse(here, before, theirs));
         if what == Some(None) || self.is_elsewhere(path, theirs) {
@@ -46,8 +49,9 @@ impl Trees<'_> {
 
     /// Whether the same thing lies somewhere else: found by its inode, or, where a name was made up, by what it holds.
     fn is_elsewhere(&self, path: &[u8], theirs: &Node) -> bool {
-        let before = self.sound.by_inode(theirs.inode).map(|(before, _)| before);
-        if let Some((node, paths)) = self.ours.by_inode(theirs.inode)
+        let before = self.before(theirs);
+        let number = before.map_or(theirs.inode, |before| before.inode);
+        if let Some((node, paths)) = self.ours.by_inode(number)
             && self.worse(node, before, theirs).is_none()
             && paths.iter().any(|ours| self.may_stand_for(path, ours))
         {
@@ -57,13 +61,20 @@ impl Trees<'_> {
             && (self.is_value(theirs) || self.ours.nodes.values().any(|node| node.holds_the_same(theirs)))
     }
 
+    /// What a thing that the reference keeps was before the damage: the inode whose record stands there, or else the one with its number. (With
+    /// another number of inodes in a group, all others get new ones.)
+    fn before(&self, theirs: &Node) -> Option<&Node> {
+        let number = self.sound.records.get(&theirs.at).copied().unwrap_or(theirs.inode);
+        self.sound.by_inode(number).map(|(before, _)| before)
+    }
+
     /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
     /// nobody has to follow the reference in what it spoils; what neither could know (attributes that are there besides, parts of a file
     /// that are not what they were before the damage anyway) both may choose.
     fn worse(&self, ours: &Node, before: Option<&Node>, theirs: &Node) -> Option<&'static str> {
         let mut known = self.with_known_attributes(ours, theirs);
         let Some(before) = before else { return known.difference(theirs) };
-        if ours.keeps_as_much(theirs, before) || ours.holds_the_same(before) {
+        if ours.keeps_as_much(theirs, before, self.spoiled) || ours.holds_the_same(before) {
             known = Node { kind: theirs.kind, ..known.holding(theirs) };
         }
         if ours.owner == before.owner {
@@ -81,11 +92,14 @@ impl Trees<'_> {
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
     fn with_known_attributes(&self, ours: &Node, theirs: &Node) -> Node {
         let before = self.sound.by_inode(ours.inode).map(|(before, _)| &before.attributes);
+        // The kernel refuses all attributes of a file as soon as the name of one holds a zero: under such a name nobody can have it.
+        let ours_has_unreadable = |value: &u64| ours.attributes.values().any(|ours| ours == value);
         let is_kept = |(name, value): (&Vec<u8>, &u64)| {
             let ours = ours.attributes.get(name);
-            ours.is_some_and(|ours| {
+            let is_same = ours.is_some_and(|ours| {
                 ours == value || before.is_some_and(|before| before.get(name) == Some(ours))
-            })
+            });
+            is_same || name.contains(&0) && ours_has_unreadable(value)
         };
         let mut known = ours.clone();
         if theirs.attributes.iter().all(is_kept) {
@@ -128,10 +142,11 @@ mod tests {
     fn node(inode: u32, content: u64) -> Node {
         Node {
             inode,
+            at: u64::from(inode) * 128,
             kind: 0o100_000,
             mode: 0o644,
             owner: (0, 0),
-            size: 10,
+            size: 3 * 1024,
             content,
             parts: Arc::new(BTreeMap::from([(0, content)])),
             attributes: BTreeMap::new(),
@@ -143,13 +158,14 @@ mod tests {
         for (path, node) in nodes {
             tree.nodes.insert(path.as_bytes().to_vec(), node.clone());
             tree.paths.entry(node.inode).or_default().push(path.as_bytes().to_vec());
+            tree.records.insert(node.at, node.inode);
         }
         tree
     }
 
     fn losses(sound: &[(&str, Node)], theirs: &[(&str, Node)], ours: &[(&str, Node)]) -> Vec<String> {
         let (sound, theirs, ours) = (tree(sound), tree(theirs), tree(ours));
-        let trees = Trees { sound: &sound, theirs: &theirs, ours: &ours };
+        let trees = Trees { sound: &sound, theirs: &theirs, ours: &ours, spoiled: &Spoiled::default() };
         trees.losses().into_iter().map(|loss| loss.kind).collect()
     }
 
@@ -190,6 +206,29 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_behind_the_end_that_a_file_had_may_be_anything() {
+        let of = |size: u64, parts: &[(u64, u64)]| {
+            let content = parts.iter().map(|(_, sum)| sum).sum();
+            [("a", Node { size, parts: Arc::new(parts.iter().copied().collect()), ..node(12, content) })]
+        };
+        let (before, theirs) = (of(1024, &[(0, 1)]), of(9216, &[(0, 1)]));
+        assert!(losses(&before, &theirs, &of(9216, &[(0, 1), (8, 5)])).is_empty());
+        assert_eq!(losses(&before, &theirs, &of(9216, &[(8, 5)])), ["content of file differs"]);
+    }
+
+    #[test]
+    fn a_file_with_a_new_name_is_known_by_its_record() {
+        let (before, theirs) = ([("a", node(12, 1))], [("b", node(12, 2))]);
+        assert!(losses(&before, &theirs, &[("b", node(12, 1))]).is_empty(), "as before, under its new name");
+        let kept = [("b", node(12, 1))];
+        assert_eq!(losses(&before, &kept, &[("b", node(12, 3))]), ["content of intact file differs"]);
+        // With another number as well: the record stands where it stood.
+        let renumbered = [("lost+found/#8", Node { inode: 8, ..node(12, 2) })];
+        assert!(losses(&before, &renumbered, &before).is_empty());
+        assert_eq!(losses(&before, &renumbered, &[]), ["file lost"]);
+    }
+
+    #[test]
     fn attributes_may_be_more_and_not_fewer() {
         let with = |names: &[&str]| {
             let attributes = names.iter().map(|name| (name.as_bytes().to_vec(), 1)).collect();
@@ -200,6 +239,18 @@ mod tests {
             losses(&with(&["one", "two"]), &with(&["one"]), &with(&["two"])),
             ["attributes of file differs"]
         );
+    }
+
+    #[test]
+    fn a_name_that_the_kernel_refuses_may_be_another() {
+        let with = |name: &str, value| {
+            let attributes = BTreeMap::from([(name.as_bytes().to_vec(), value)]);
+            [("a", Node { attributes, ..node(12, 1) })]
+        };
+        let (before, theirs) = (with("one", 7), with("o\0e", 7));
+        assert!(losses(&before, &theirs, &with("o_e", 7)).is_empty());
+        assert_eq!(losses(&before, &theirs, &with("o_e", 8)), ["attributes of file differs"]);
+        assert_eq!(losses(&before, &with("oxe", 7), &with("o_e", 7)), ["attributes of file differs"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io;
 
 use super::compare::Trees;
 use super::mount;
+use super::spoiled::Spoiled;
 use super::subject::{E2fsck, Outcome, Subject};
 use super::tree::Tree;
 
@@ -73,6 +74,8 @@ impl Depth {
 pub struct Judge<'t> {
     /// The tree before the damage.
     pub sound: &'t Tree,
+    /// The image before the damage.
+    pub image: &'t [u8],
     /// The reference.
     pub e2fsck: E2fsck,
 }
@@ -110,7 +113,7 @@ impl Judge<'_> {
             judgement.failures.push(Failure::with_class("e2fsck -fn", &complaint));
         }
         judgement.failures.extend(again(subject, &ours));
-        judgement.failures.extend(self.losses(&ours, &judgement));
+        judgement.failures.extend(self.losses(damaged, &ours, &judgement));
         judgement.failures.extend(other_plans(subject, damaged, &ours, depth));
         if depth.mount && judgement.failures.is_empty() {
             judgement.failures.extend(self.mounted(&ours)?);
@@ -138,7 +141,7 @@ impl Judge<'_> {
         }
     }
 
-    fn losses(&self, ours: &[u8], judgement: &Judgement) -> Vec<Failure> {
+    fn losses(&self, damaged: &[u8], ours: &[u8], judgement: &Judgement) -> Vec<Failure> {
         let theirs = judgement.theirs.as_deref().and_then(Tree::of);
         let nothing = Tree::default();
         let reference = match judgement.reference {
@@ -149,7 +152,11 @@ impl Judge<'_> {
         };
         let Some(ours) = Tree::of(ours) else { return vec![Failure::new("no root directory", "")] };
         let Some(theirs) = reference else { return Vec::new() };
-        let losses = Trees { sound: self.sound, theirs, ours: &ours }.losses();
+        let lost = |spoiled: &Spoiled| Trees { sound: self.sound, theirs, ours: &ours, spoiled }.losses();
+        let mut losses = lost(&Spoiled::default());
+        if let (false, Some(theirs)) = (losses.is_empty(), &judgement.theirs) {
+            losses = lost(&Spoiled::of((self.image, self.sound), damaged, theirs));
+        }
         let mut failures: Vec<Failure> = Vec::new();
         for loss in losses {
             match failures.iter_mut().find(|failure| failure.kind == loss.kind) {

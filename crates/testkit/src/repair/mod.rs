@@ -7,6 +7,7 @@ mod case;
 mod compare;
 mod judge;
 mod mount;
+mod spoiled;
 mod subject;
 mod table;
 mod tree;
@@ -60,7 +61,8 @@ pub fn write_sparse(path: &Path, image: &[u8]) -> io::Result<()> {
 
 /// Judges anybody's repair of one case.
 pub fn judge_subject(case: &Case, subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
-    let judge = Judge { sound: &case.base.tree, e2fsck: E2fsck { now: case.base.now } };
+    let (sound, image) = (&case.base.tree, &*case.base.survey.image);
+    let judge = Judge { sound, image, e2fsck: E2fsck { now: case.base.now } };
     let mount = depth.mount && case.base.is_mountable();
     let depth = Depth { reference: depth.reference && case.base.reference, mount, ..depth };
     judge.judge(&case.image(), subject, depth)

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::bytes::u32_at;
+use super::bytes::{Reader, u32_at};
 use super::subject::{E2fsck, Scratch};
 use crate::host::{LoopMount, is_root};
 
@@ -16,7 +16,7 @@ pub fn mount_and_read(image: &[u8], e2fsck: &E2fsck) -> io::Result<Result<(), St
     }
     let file = Scratch::with(image)?;
     let point = PathBuf::from(format!("{}.mnt", file.path().display()));
-    let result = mounted(file.path(), &point);
+    let result = mounted(file.path(), &point, has_marked_root(image));
     let _ = fs::remove_dir(&point);
     if result.is_err() {
         return Ok(result);
@@ -36,11 +36,18 @@ pub fn mount_and_read(image: &[u8], e2fsck: &E2fsck) -> io::Result<Result<(), St
     })
 }
 
-fn mounted(image: &Path, point: &Path) -> Result<(), String> {
+/// Whether the root directory is marked immutable or append-only, which is nobody's mistake.
+fn has_marked_root(image: &[u8]) -> bool {
+    let root = Reader::new(image).and_then(|reader| reader.inode(2).map(|root| root.flags()));
+    root.is_some_and(|flags| flags & 0x30 != 0)
+}
+
+fn mounted(image: &Path, point: &Path, is_marked: bool) -> Result<(), String> {
     for options in ["ro", "rw"] {
         let mount = LoopMount::new(image, point, "ext4", options)
             .map_err(|error| format!("mount {options}: {}", reason(&error)))?;
-        let read = if options == "ro" { read_all(mount.path()) } else { write_something(mount.path()) };
+        let read =
+            if options == "ro" { read_all(mount.path()) } else { write_something(mount.path(), is_marked) };
         let gone = mount.unmount();
         read.map_err(|error| format!("{options}: {error}"))?;
         gone.map_err(|error| format!("unmount: {error}"))?;
@@ -55,16 +62,20 @@ fn reason(error: &io::Error) -> String {
     said.lines().next().unwrap_or_default().split_once(": ").map_or(said, |(_, said)| said).to_owned()
 }
 
-fn write_something(root: &Path) -> io::Result<()> {
+fn write_something(root: &Path, is_marked: bool) -> io::Result<()> {
     let path = root.join("written-after-repair");
     match fs::write(&path, b"something") {
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
             return Ok(());
         }
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_marked => return Ok(()),
         written => written?,
     }
-    fs::remove_file(path)
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_marked => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Reads every directory, every file up to a few mebibytes, every link.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::bytes::{Reader, Record};
+use super::bytes::{PART_BYTES, Reader, Record};
+use super::spoiled::Spoiled;
 
 const DIRECTORY: u16 = 0o040_000;
 const REGULAR: u16 = 0o100_000;
@@ -18,6 +19,8 @@ const NAMES_MAX: usize = 300_000;
 pub struct Node {
     /// Number of the inode.
     pub inode: u32,
+    /// Byte of the image at which its record stands: the same inode, whatever number a repair gives it.
+    pub at: u64,
     /// Type, as in `i_mode`.
     pub kind: u16,
     /// Permissions.
@@ -54,17 +57,20 @@ impl Node {
     }
 
     /// Whether a regular file still holds all that `theirs` holds as it was `before`: its length, and every part of it. What is in the
-    /// other parts nobody can know, and each repair may choose.
-    pub fn keeps_as_much(&self, theirs: &Node, before: &Node) -> bool {
+    /// other parts, those behind the end that it had, and those that the reference has `spoiled`, nobody can know, and each repair may choose.
+    pub fn keeps_as_much(&self, theirs: &Node, before: &Node, spoiled: &Spoiled) -> bool {
         let are_files = [self, theirs, before].iter().all(|node| node.kind == REGULAR);
         let places = self.parts.keys().chain(theirs.parts.keys()).chain(before.parts.keys());
         let is_kept = |place: &u64| {
             let [ours, theirs, before] = [self, theirs, before].map(|node| node.parts.get(place));
-            theirs != before || ours == before
+            theirs != before
+                || ours == before
+                || ours.is_some_and(|ours| spoiled.part(self.inode, *place) == Some(*ours))
         };
+        let end = before.size.div_ceil(PART_BYTES as u64);
         are_files
             && (theirs.size != before.size || self.size == before.size)
-            && places.into_iter().all(is_kept)
+            && places.into_iter().filter(|place| **place < end).all(is_kept)
     }
 
     /// The same, with the length and content of `other`.
@@ -90,6 +96,8 @@ pub struct Tree {
     pub nodes: BTreeMap<Vec<u8>, Node>,
     /// Paths of each inode.
     pub paths: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// Which inode's record stands where.
+    pub records: BTreeMap<u64, u32>,
 }
 
 impl Tree {
@@ -119,6 +127,7 @@ impl Tree {
 
     fn add(&mut self, path: Vec<u8>, node: Node) {
         self.paths.entry(node.inode).or_default().push(path.clone());
+        self.records.insert(node.at, node.inode);
         self.nodes.insert(path, node);
     }
 
@@ -145,6 +154,7 @@ fn node(reader: &Reader<'_>, number: u32, inode: Record<'_>) -> Node {
     let attributes = reader.attributes(inode);
     Node {
         inode: number,
+        at: inode.at,
         kind,
         mode: inode.mode() & 0o7777,
         owner: inode.owner(),

@@ -577,7 +577,7 @@ problem_rows! {
         meaning: "A repair puts files that have lost their names into lost+found. The file system is full: there is nothing left to make it of.",
         repair: "Nothing is done; files without a name get one in the root directory, if there is room.",
         loss: "Nothing.",
-        peers: [0x030008],
+        peers: [0x030004, 0x030008, 0x030019],
     }
     /// lost+found is a file.
     LOST_FOUND_NOT_DIRECTORY = "ext.directory.lost-found-not-directory" {

@@ -36,14 +36,14 @@ pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Ve
 }
 
 /// Where one entry alone was cut, and what the others leave of `blocks`, the space that all of them have together, is even less than its
-/// room: that is its length.
+/// room: that is its length. (Those in the wrong place took their space, too.)
 pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64) {
     let is_cut =
-        |(entry, length): &(&Extent, &mut Option<u32>)| length.is_none_or(|length| length < entry.count);
+        |(entry, length): &(&Extent, &mut Option<u32>)| length.is_some_and(|length| length < entry.count);
     let others: u64 = entries
         .iter()
         .zip(lengths.iter())
-        .filter(|(entry, length)| **length == Some(entry.count))
+        .filter(|(entry, length)| length.is_none_or(|length| length == entry.count))
         .map(|(entry, _)| u64::from(entry.count))
         .sum();
     let mut cut = entries.iter().zip(lengths).filter(is_cut);
@@ -141,6 +141,16 @@ mod tests {
         };
         assert_eq!((fitted(16), fitted(20), fitted(24)), (Some(4), Some(8), Some(8)));
         assert_eq!((fitted(12), fitted(3)), (Some(8), Some(8)), "what leaves it nothing is wrong itself");
+    }
+
+    #[test]
+    fn an_entry_in_the_wrong_place_has_taken_its_space() {
+        let extent = |(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        let entries = [(0, 4), (8, 6660), (16, 4), (9000, 4), (24, 4), (32, 4)].map(extent);
+        let mut lengths = settle(&entries, |_| true);
+        assert_eq!((lengths[1], lengths[3]), (Some(8), None));
+        fit(&entries, &mut lengths, 24);
+        assert_eq!(lengths, [Some(4), Some(4), Some(4), None, Some(4), Some(4)]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl PointerSpan {
 }
 
 /// Gathers claims on neighbouring blocks into one word, so that a fragmented map costs one atomic operation for up to
-/// 64 blocks.
+/// 64 blocks, however many runs they are.
 pub(crate) struct Claimer<'a> {
     claims: &'a Claims,
     metadata: &'a SharedBitmap,
@@ -89,8 +89,18 @@ impl<'a> Claimer<'a> {
     }
 
     pub(super) fn claim(&mut self, start: u64, count: u64) {
-        if count == 1 {
-            return self.claim_one(start);
+        let (word, shift) = (start / 64, start % 64);
+        if count == 0 {
+            return;
+        }
+        if count <= 64 - shift {
+            let bits = u64::MAX >> (64 - count) << shift;
+            if word != self.word || self.mask & bits != 0 {
+                self.flush();
+                self.word = word;
+            }
+            self.mask |= bits;
+            return;
         }
         self.collision |= match self.mode {
             // Static metadata is claimed before anything else.

@@ -13,17 +13,17 @@ use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode};
 use zerocopy::FromBytes;
 
 use crate::Fs;
-use crate::fast::attributes;
+use crate::fast::{attributes, plain};
 use crate::inode::MapRun;
 use crate::region::Regions;
 
 /// Flags that change nothing about how an inode is checked: secure deletion, undelete, compression request, sync,
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
-const BENIGN_FLAGS: u32 =
+pub(super) const BENIGN_FLAGS: u32 =
     0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
-const EXTENT_MAGIC: u16 = 0xF30A;
+pub(super) const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
-const EXTENT_WRITTEN_MAX: u16 = 32768;
+pub(super) const EXTENT_WRITTEN_MAX: u16 = 32768;
 
 /// What the proof says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ pub struct Proof {
     /// The map, when it lies in the inode.
     pub runs: Vec<MapRun>,
     /// Blocks that files may own, found when the last inodes were proved: most blocks lie near each other.
-    free_for_files: Range<u64>,
+    pub(super) free_for_files: Range<u64>,
 }
 
 impl Default for Proof {
@@ -88,7 +88,9 @@ pub struct InodeProver<'f> {
     everything_suspect: bool,
     /// Inodes that the file system keeps for itself beside the reserved ones: quota files, the orphan file.
     hidden: [u32; 4],
-    sectors_per_block: u64,
+    pub(super) sectors_per_block: u64,
+    /// Whether plain records can be innocent at a glance.
+    glances: bool,
     extents: bool,
     huge_file: bool,
     large_file: bool,
@@ -102,15 +104,21 @@ impl<'f> InodeProver<'f> {
     pub fn new(fs: &'f Fs<'_>) -> Self {
         let geometry = &fs.geometry;
         let features = geometry.features;
+        let everything_suspect = geometry.hurd || geometry.bigalloc() || geometry.revision == 0;
+        let extents = features.has_incompat(incompat::EXTENTS);
         InodeProver {
             geometry,
             metadata: &fs.metadata,
             regions: &fs.regions,
             checksums: features.metadata_csum(),
-            everything_suspect: geometry.hurd || geometry.bigalloc() || geometry.revision == 0,
+            everything_suspect,
             hidden: crate::quota::hidden_inodes(fs),
             sectors_per_block: u64::from(geometry.block_size / 512),
-            extents: features.has_incompat(incompat::EXTENTS),
+            glances: extents
+                && !everything_suspect
+                && !fs.regions.exist()
+                && geometry.inode_size as usize >= plain::RECORD_BYTES,
+            extents,
             huge_file: features.has_ro_compat(ro_compat::HUGE_FILE),
             large_file: features.has_ro_compat(ro_compat::LARGE_FILE),
             dir_index: features.has_compat(compat::DIR_INDEX),
@@ -143,6 +151,10 @@ impl<'f> InodeProver<'f> {
         checksum_is_right: bool,
         proof: &mut Proof,
     ) -> Verdict {
+        let may_be_plain = checksum_is_right && self.glances && inode.0 >= self.geometry.first_inode;
+        if may_be_plain && !self.hidden.contains(&inode.0) && self.prove_plain(record, proof) {
+            return Verdict::Innocent;
+        }
         if is_zero(record) && inode.0 >= self.geometry.first_inode {
             return Verdict::Free;
         }
@@ -179,7 +191,7 @@ impl<'f> InodeProver<'f> {
                 .is_some_and(|checked| checked.is_right())
     }
 
-    fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
+    pub(super) fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
         let flags_word = raw.i_flags.get();
         let unusual =
             flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
@@ -275,6 +287,7 @@ impl<'f> InodeProver<'f> {
 
     /// Whether a size of `size` bytes is right for a file whose last written block is `written_end - 1` and that has
     /// `mapped` blocks. Directories have to be filled without holes.
+    #[inline]
     pub fn size_fits(&self, kind: Kind, size: u64, written_end: u64, mapped: u64, by_extents: bool) -> bool {
         let block_size = u64::from(self.geometry.block_size);
         if kind == Kind::Directory {
@@ -340,7 +353,7 @@ impl<'f> InodeProver<'f> {
 
     /// [`is_free_for_files`](Self::is_free_for_files), where `known` holds such blocks already, or does so then.
     #[inline]
-    fn is_free_nearby(&self, known: &mut Range<u64>, start: u64, count: u64) -> bool {
+    pub(super) fn is_free_nearby(&self, known: &mut Range<u64>, start: u64, count: u64) -> bool {
         if known.start <= start && start.checked_add(count).is_some_and(|end| end <= known.end) {
             return true;
         }

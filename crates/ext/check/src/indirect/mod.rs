@@ -19,12 +19,12 @@ use crate::inode::problems::MAP_CROWDED;
 use crate::inode::subject::Subject;
 use crate::region::problems as region;
 use problems::{
-    DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_IN_METADATA, MAP_POINTER_OUTSIDE, MAP_REPEATED,
-    MAP_UNREADABLE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
+    DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_FOREIGN, MAP_IN_METADATA, MAP_POINTER_OUTSIDE,
+    MAP_REPEATED, MAP_UNREADABLE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
 };
 
 const DIRECT: usize = 12;
-/// The map is given up at this many wrong pointers.
+/// The map is given up at this many wrong pointers; an indirect block is, if they are more than the others.
 const HOPELESS_AT: u32 = 12;
 
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
@@ -54,6 +54,18 @@ enum Backpointer {
     Mended,
     /// The block is something else: the pointer has to go.
     Foreign,
+}
+
+/// What is to be said of an indirect block that cannot be one. It goes alone: what the rest of the map leads to is not its fault.
+fn foreign(subject: &Subject<'_, '_>, block: BlockNo, bytes: &[u8]) -> Option<Problem> {
+    let pointers = bytes.get(subject.fs.geometry.indirect_header()..).unwrap_or_default();
+    let pointers = pointers.as_chunks::<4>().0.iter().map(|entry| u64::from(u32::from_le_bytes(*entry)));
+    let (mut right, mut wrong) = (0_u32, 0_u32);
+    for pointer in pointers.filter(|pointer| *pointer != 0) {
+        if subject.fs.is_valid_block(BlockNo(pointer)) { right += 1 } else { wrong += 1 }
+    }
+    let problem = || subject.problem(&MAP_FOREIGN).block(block).stored(right).observed(wrong);
+    (wrong >= HOPELESS_AT && wrong > right).then(problem)
 }
 
 struct Walk {
@@ -109,6 +121,9 @@ impl Walk {
             Backpointer::Mended => true,
             Backpointer::Foreign => return false,
         };
+        if let Some(problem) = foreign(subject, block, &bytes) {
+            return self.refuse(subject, problem);
+        }
         let span = self.span(subject, levels - 1);
         let pointers = bytes.get_mut(subject.fs.geometry.indirect_header()..).unwrap_or_default();
         for (entry, index) in pointers.as_chunks_mut::<4>().0.iter_mut().zip(0u64..) {

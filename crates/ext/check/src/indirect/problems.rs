@@ -33,6 +33,16 @@ problem_rows! {
         peers: [0x01000F, 0x010071],
     }
 
+    /// Map is something else: most pointers in an indirect block make no sense.
+    MAP_FOREIGN = "ext.blockmap.map-foreign" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{block}, an indirect block of {inode}, holds {observed} pointers that lead out of the file system, and {stored} others: it is something else",
+        meaning: "The pointer to it is damaged, or it was overwritten.",
+        repair: "The pointer to it is cleared: the file gets a hole there.",
+        loss: "The blocks of the file that it mapped, if it ever did.",
+        peers: [0x01000E, 0x01000F, 0x010010, 0x010011, 0x010071],
+    }
+
     /// Map repeated: a pointer is damaged: an indirect block can stand in one place only.
     MAP_REPEATED = "ext.blockmap.map-repeated" {
         severity: Major, evidence: Local, preen: false,

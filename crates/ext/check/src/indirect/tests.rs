@@ -60,6 +60,31 @@ fn an_indirect_block_in_the_metadata_is_followed_and_claimed() {
 }
 
 #[test]
+fn an_indirect_block_that_is_something_else_goes_alone() {
+    let mut bench = Bench::new();
+    let mut raw = three_levels(&mut bench);
+    let rubbish: Vec<u32> = (0..200).map(|word| 0x6F6C_6200 + word).collect();
+    bench.put_words(30, &[&rubbish[..], &[200, 201]].concat());
+    raw.set_block_word(14, 30);
+    raw.i_blocks_lo.set(2 * (12 + 3 + 3));
+    let inspection = bench.expect(FILE, &raw, &[&MAP_IN_METADATA, &MAP_FOREIGN]);
+    assert!(!inspection.cleared);
+    assert_eq!((inspection.raw().block_word(14), inspection.map_blocks.len()), (0, 3));
+    // As many wrong ones as make a map hopeless, among more that are right: it stays, and the file goes.
+    let right: Vec<u32> = (300..330).collect();
+    bench.put_words(60, &[&right[..], &rubbish[..12]].concat());
+    let (inspection, _) = bench.inspect(FILE, &three_levels_again(60));
+    assert!(inspection.cleared);
+}
+
+/// The file of [`three_levels`] with nothing but its indirect block.
+fn three_levels_again(indirect: u32) -> RawInode {
+    let mut words = vec![0; 12];
+    words.push(indirect);
+    mapped(mode::REGULAR, &words)
+}
+
+#[test]
 fn loops_end() {
     let mut bench = Bench::new();
     let mut raw = three_levels(&mut bench);

@@ -7,6 +7,7 @@
 
 pub mod problems;
 mod shape;
+mod value;
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -22,6 +23,7 @@ use crate::Fs;
 use crate::xattr::{InInodeAttributes, find_value};
 
 pub use shape::{looks_like_block_map, looks_like_extent_tree, looks_like_inline};
+pub(crate) use value::find_again as find_value_again;
 
 /// Unit of `i_blocks`.
 const SECTOR: u64 = 512;

@@ -21,6 +21,15 @@ problem_rows! {
         loss: "The first bytes of the file (at most 60), which cannot be told from leftovers.",
         peers: [0x010075],
     }
+    /// The data attribute leads to a place where its value cannot be.
+    VALUE_MISPLACED = "ext.inline.value-misplaced" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the data of {inode} behind the first 60 bytes cannot be where its attribute says (byte {stored}); {observed:byte:bytes} of them were found again",
+        meaning: "The data of a small file or directory live in the inode itself, its end in the value of the attribute system.data. The place or the length of that value was overwritten.",
+        repair: "Values are packed without gaps, so that the gap is the place, and the attribute is led there. If there is none, only the first 60 bytes stay.",
+        loss: "Nothing, or what lay behind the first 60 bytes.",
+        peers: [0x010051, 0x010053, 0x010069],
+    }
     /// The size does not fit the data in the inode.
     SIZE = "ext.inline.size" {
         severity: Major, evidence: Local, preen: true,

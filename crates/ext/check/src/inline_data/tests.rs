@@ -158,6 +158,47 @@ fn an_empty_value_that_lies_nowhere_is_put_right() {
 }
 
 #[test]
+fn a_value_that_cannot_be_where_it_should_is_found_in_the_gap() {
+    let user = |name, value| Attribute { index: name_index::USER, name, value: Stored::Here(value) };
+    let data = Attribute { index: name_index::SYSTEM, name: b"data", value: Stored::Here(b"0123456789") };
+    let (one, two) = (user(b"one", b"v1"), user(b"two", b"value 2"));
+    let place = |record: &[u8]| {
+        let start = inode_area_start(record).unwrap();
+        start + Area::of_inode(record).unwrap().find(name_index::SYSTEM, b"data").unwrap().at
+    };
+    for attributes in [&[data][..], &[data, one], &[one, data], &[one, data, two]] {
+        let mut sound = record_with(attributes);
+        edit(&mut sound, |inode| {
+            inode.i_mode.set(mode::REGULAR | 0o644);
+            inode.i_size_lo.set(70);
+            inode.i_flags.set(flags::INLINE_DATA);
+        });
+        let at = place(&sound);
+        for damage in [[sound[at + 2] ^ 1, sound[at + 3]], [0xFF, 0xFF], [0, 0]] {
+            let mut record = sound.clone();
+            record[at + 2..at + 4].copy_from_slice(&damage);
+            judge(all_features(), &mut record, &[&problems::VALUE_MISPLACED]);
+            assert_eq!(record, sound, "{} attributes, {damage:?}", attributes.len());
+        }
+        // The length is wrong: the size of the file tells it.
+        let mut record = sound.clone();
+        record[at + 9] = 7;
+        judge(all_features(), &mut record, &[&problems::VALUE_MISPLACED]);
+        assert_eq!(record, sound, "{} attributes", attributes.len());
+    }
+    // No gap: what lies in `i_block` stays.
+    let mut record = record_with(&[data]);
+    edit(&mut record, |inode| {
+        inode.i_size_lo.set(4000);
+        inode.i_flags.set(flags::INLINE_DATA);
+    });
+    let at = place(&record);
+    record[at + 9] = 7;
+    assert_eq!(capacity(&judge(all_features(), &mut record, &[&problems::VALUE_MISPLACED])), 60);
+    assert_eq!(size(&record), 4000);
+}
+
+#[test]
 fn damaged_inline_directories_are_mended_in_one_go() {
     let mut random = SeededRandom::new(21);
     let device = device();

@@ -38,6 +38,11 @@ impl<'d> Log<'d> {
         Log { device, block_size, map, by_place: Vec::new(), len: u64::from(count), head, internal: false }
     }
 
+    /// Size of its blocks in bytes.
+    pub fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
     /// Blocks that the journal's file takes, those of its map included.
     pub fn blocks_in_use(&self) -> u64 {
         self.map.runs.iter().map(|run| u64::from(run.count)).sum::<u64>() + self.map.map_blocks.len() as u64
@@ -46,6 +51,15 @@ impl<'d> Log<'d> {
     /// Where block `index` of the journal lies on its device.
     pub fn place(&self, index: u64) -> Option<u64> {
         if index < self.len { self.map.find(index) } else { None }
+    }
+
+    /// Where block `index` of the journal lies on its device, and how many blocks lie there in a row from it on.
+    pub fn stretch(&self, index: u64) -> Option<(u64, u64)> {
+        let last = self.map.runs.partition_point(|run| run.logical <= index).checked_sub(1)?;
+        let run = self.map.runs.get(last)?;
+        let left =
+            (run.logical + u64::from(run.count)).min(self.len).checked_sub(index).filter(|left| *left > 0)?;
+        Some((self.place(index)?, left))
     }
 
     /// Reads block `index` of the journal.
@@ -58,6 +72,19 @@ impl<'d> Log<'d> {
         };
         self.device.read_at(place.saturating_mul(size), &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Fills `bytes` with as many blocks from `index` on as lie in a row, at most `most`; with one block where more cannot be read.
+    pub fn read_stretch(&self, index: u64, most: u64, bytes: &mut Vec<u8>) -> Result<(), ReadError> {
+        let size = u64::from(self.block_size);
+        if let Some((place, left)) = self.stretch(index) {
+            bytes.resize((left.min(most) * size) as usize, 0);
+            if self.device.read_at(place.saturating_mul(size), bytes).is_ok() {
+                return Ok(());
+            }
+        }
+        *bytes = self.read(index)?;
+        Ok(())
     }
 
     /// Whether the file system's `block` is one of the journal's own.

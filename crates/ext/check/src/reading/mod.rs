@@ -29,6 +29,14 @@ pub fn announce_blocks(fs: &Fs<'_>, blocks: &[u64]) {
     }
 }
 
+/// Tells the kernel that all of `blocks` will be read, however far apart they are: for blocks that would else be waited for one by one.
+pub fn announce_all(fs: &Fs<'_>, mut blocks: Vec<u64>) {
+    blocks.sort_unstable();
+    for part in coalesce(&requests_for(fs, &blocks), GAP_MAX, ANNOUNCED_MAX) {
+        fs.device.readahead(part.request.offset, u64::from(part.request.len));
+    }
+}
+
 fn requests_for(fs: &Fs<'_>, blocks: &[u64]) -> Vec<Request> {
     let size = fs.geometry.block_size;
     blocks.iter().map(|block| Request { offset: fs.block_offset(BlockNo(*block)), len: size }).collect()

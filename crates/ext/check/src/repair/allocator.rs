@@ -1,6 +1,8 @@
 //! Free blocks and inodes for what a repair has to make anew: always the first free one from a goal on, so that the same
 //! repair takes the same places whoever runs it.
 
+use std::ops::Range;
+
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::origins::Origin;
@@ -40,20 +42,18 @@ impl Mender<'_> {
 
     /// The first run of `units` free units within `start..end`.
     fn free_run(&self, start: u64, end: u64, units: u64) -> Option<u64> {
-        let claimed = self.claims.claimed();
-        let (mut at, mut run) = (start, 0);
-        while at < end {
-            if at.is_multiple_of(64) && claimed.load_word(at / 64) == u64::MAX {
-                (at, run) = (at + 64, 0);
-                continue;
-            }
-            run = if self.is_takeable(at) { run + 1 } else { 0 };
-            at += 1;
-            if run == units {
-                return Some(at - units);
-            }
+        first_clear_run(|word| self.taken_word(word), start..end, units)
+    }
+
+    /// The units of a word that nothing may be put into.
+    fn taken_word(&self, word: u64) -> u64 {
+        let claimed = self.claims.claimed().load_word(word);
+        let (first, regions) = (word * 64, &self.fs.regions);
+        if claimed == u64::MAX || (self.remains.bad_blocks.is_empty() && !regions.touch(first, 64)) {
+            return claimed;
         }
-        None
+        let free = (0..64).filter(|bit| claimed >> bit & 1 == 0);
+        free.filter(|bit| !self.is_takeable(first + bit)).fold(claimed, |taken, bit| taken | 1 << bit)
     }
 
     /// Whether anything but indirect blocks and directory blocks of a rext3 may be put there.
@@ -111,6 +111,57 @@ impl Mender<'_> {
         self.inodes.revise(inode, fsmend_engine::inodes::InodeFact::new(kind, 0), 0);
         if kind == Kind::Directory {
             self.inodes.add_directory(inode);
+        }
+    }
+}
+
+/// The first run of `count` clear bits within `range`, in words of 64 bits. It goes by words because most of what is free lies in runs that are too
+/// short, and a repair of many files asks thousands of times.
+fn first_clear_run(word: impl Fn(u64) -> u64, range: Range<u64>, count: u64) -> Option<u64> {
+    let (mut at, mut run) = (range.start, range.start);
+    while at < range.end {
+        let bit = at % 64;
+        // What is shifted in above the last bit is clear, and not looked at.
+        let set = word(at / 64) >> bit;
+        let clear = u64::from(set.trailing_zeros()).min(64 - bit);
+        if (at + clear).min(range.end) - run >= count {
+            return Some(run);
+        }
+        at += clear;
+        if clear < 64 - bit {
+            at += u64::from((set >> clear).trailing_ones());
+            run = at;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use fsmend_base::SeededRandom;
+
+    use super::first_clear_run;
+
+    #[test]
+    fn the_first_run_that_is_long_enough_is_found() {
+        let mut random = SeededRandom::new(5);
+        for case in 0..3000 {
+            // Words from nearly empty to nearly full, with runs across their ends.
+            let word = |random: &mut SeededRandom| match (case + random.below(3)) % 5 {
+                0 => 0,
+                1 => u64::MAX,
+                2 => random.next_u64() & random.next_u64() & random.next_u64(),
+                3 => random.next_u64() | random.next_u64() | random.next_u64(),
+                _ => u64::MAX << random.below(64),
+            };
+            let words: Vec<u64> = (0..6).map(|_| word(&mut random)).collect();
+            let is_clear = |bit: u64| words[(bit / 64) as usize] >> (bit % 64) & 1 == 0;
+            let (start, end) = (random.below(200), random.below(385));
+            let longest = 1 + random.below(130);
+            let count = 1 + random.below(longest);
+            let expected = (start..end).find(|run| run + count <= end && (*run..run + count).all(is_clear));
+            let found = first_clear_run(|index| words[index as usize], start..end, count);
+            assert_eq!(found, expected, "{words:x?} {start}..{end} {count}");
         }
     }
 }

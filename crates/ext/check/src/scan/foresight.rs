@@ -9,15 +9,25 @@ use crate::fast::ledger::WEIGHT_PER_BLOCK;
 
 /// First guesses in nanoseconds of one worker, from warm runs: an inode, a block that a map leads to, a 16th of a directory block.
 /// They matter until a run has measured its own costs.
-const COSTS: [u64; STAGES.len()] = [120, 7, 60];
+const COSTS: [u64; STAGES.len()] = [80, 7, 60];
+/// Bytes of a map for a block that it leads to, where it is fragmented: a pointer.
+const BYTES_PER_MAPPED_BLOCK: u64 = 4;
 
 impl Scan<'_> {
     /// Says what is known before the scan of `groups`: descriptors count directories; without extents, whatever is in use has a
     /// place in some map.
     pub(super) fn foresee(&self, groups: &[u32]) {
         let workers = self.means.plan.workers;
-        for (Stage { name, .. }, cost) in STAGES.iter().zip(COSTS) {
-            self.progress.stage(name).guess_cost(cost, workers);
+        let geometry = &self.fs.geometry;
+        let bytes = [
+            u64::from(geometry.inode_size),
+            BYTES_PER_MAPPED_BLOCK,
+            u64::from(geometry.block_size) / WEIGHT_PER_BLOCK,
+        ];
+        for ((Stage { name, .. }, cost), bytes) in STAGES.iter().zip(COSTS).zip(bytes) {
+            let stage = self.progress.stage(name);
+            stage.guess_cost(cost, workers);
+            stage.guess_bytes(bytes);
         }
         self.progress
             .stage(STAGES[DIRECTORIES].name)

@@ -1,5 +1,6 @@
 //! The stage of block maps that continue outside the inode.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{
     AtomicUsize,
     Ordering::{AcqRel, Relaxed},
@@ -14,20 +15,35 @@ use super::{Batch, MAPS, Scan, Worker, job_of};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
 use crate::inode;
-use crate::reading::read_blocks;
+use crate::reading::{announce_all, read_blocks};
 
 /// Most nodes of maps that are read in one go; more wait on a stack.
 const NODES_IN_FLIGHT: usize = 4096;
 /// Nodes that are handed on to whoever has time, where twice as many wait.
 const NODES_PER_PART: usize = 256;
 
+/// Parts that the kernel is told about before somebody begins with them.
+const PARTS_AHEAD: usize = 8;
+/// A worker that had to wait for the device so often reads from a cold one.
+const COLD_MISSES: u64 = 8;
+
 /// A walk of which more than one worker may do a part: a large file must not be one worker's alone.
 pub(super) struct SharedWalk {
     items: Vec<WalkItem>,
     mode: WalkMode,
     tallies: Mutex<Vec<Tally>>,
+    ahead: Mutex<Ahead>,
     /// Parts that are not done yet. Whoever does the last one judges.
     open: AtomicUsize,
+}
+
+/// The blocks of parts that wait, where they come from a device: it must not idle between one part and the next.
+#[derive(Default)]
+struct Ahead {
+    /// Of parts that the kernel has not been told about, in the order in which they will be taken.
+    waiting: VecDeque<Vec<u64>>,
+    /// Parts that it has been told about, and that nobody has begun with.
+    announced: usize,
 }
 
 /// A part of a walk that waits for a worker.
@@ -42,7 +58,7 @@ pub(super) struct Part {
 impl Part {
     /// Memory that it holds while it waits.
     pub(super) fn bytes_held(&self) -> u64 {
-        self.nodes.as_deref().map_or(0, size_of_val) as u64
+        self.nodes.as_deref().map_or(0, |nodes| size_of_val(nodes) + size_of::<u64>() * nodes.len()) as u64
     }
 }
 
@@ -50,8 +66,13 @@ impl<'a> Scan<'a> {
     /// Walks the maps of these inodes. Returns the weight of the work that was not handed on.
     pub(super) fn maps(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>, mode: WalkMode) -> u64 {
         let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
-        let shared =
-            Arc::new(SharedWalk { items, mode, tallies: Mutex::default(), open: AtomicUsize::new(1) });
+        let shared = Arc::new(SharedWalk {
+            items,
+            mode,
+            tallies: Mutex::default(),
+            ahead: Mutex::default(),
+            open: AtomicUsize::new(1),
+        });
         self.part_of_maps(worker, Part { walk: shared, nodes: None, weight })
     }
 
@@ -63,11 +84,12 @@ impl<'a> Scan<'a> {
         let (walk, stack) = match nodes {
             None => Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims),
             Some(nodes) => {
+                self.announce_parts(&shared, |ahead| ahead.announced = ahead.announced.saturating_sub(1));
                 let walk = Walk::part(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
                 (walk, nodes)
             }
         };
-        let hand_on = |stack: &mut Vec<Node>| self.hand_on(&shared, stack, &mut weight);
+        let hand_on = |stack: &mut Vec<Node>, cold: bool| self.hand_on(&shared, stack, &mut weight, cold);
         let tallies = self.walk(worker, walk, stack, mode, hand_on);
         {
             let mut all = shared.tallies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,17 +102,33 @@ impl<'a> Scan<'a> {
         weight
     }
 
-    /// Leaves a large part of what is to be walked to whoever has time.
-    fn hand_on(&self, shared: &Arc<SharedWalk>, stack: &mut Vec<Node>, weight: &mut u64) {
+    /// Leaves a large part of what is to be walked to whoever has time, and tells the kernel about it if it comes from a `cold` device.
+    fn hand_on(&self, shared: &Arc<SharedWalk>, stack: &mut Vec<Node>, weight: &mut u64, cold: bool) {
         let count = self.batch(NODES_PER_PART);
         while stack.len() >= 2 * count && self.queues().bytes() < self.means.plan.queue_bytes / 2 {
             let share = *weight / stack.len() as u64 * count as u64;
             *weight -= share;
-            let nodes = Some(stack.drain(..count).collect());
+            let nodes: Vec<Node> = stack.drain(..count).collect();
+            if cold {
+                let blocks = nodes.iter().map(|node| node.block).collect();
+                self.announce_parts(shared, |ahead| ahead.waiting.push_back(blocks));
+            }
             shared.open.fetch_add(1, Relaxed);
-            let part = Part { walk: Arc::clone(shared), nodes, weight: share };
+            let part = Part { walk: Arc::clone(shared), nodes: Some(nodes), weight: share };
             self.queues().push_large(MAPS, share, part.bytes_held(), Batch::PartOfMaps(part));
         }
+    }
+
+    /// After a `change`, tells the kernel about the parts that will be taken next.
+    fn announce_parts(&self, shared: &SharedWalk, change: impl FnOnce(&mut Ahead)) {
+        let next: Vec<u64> = {
+            let mut ahead = shared.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&mut ahead);
+            let count = PARTS_AHEAD.saturating_sub(ahead.announced).min(ahead.waiting.len());
+            ahead.announced += count;
+            ahead.waiting.drain(..count).flatten().collect()
+        };
+        announce_all(self.fs, next);
     }
 
     /// Takes in what the walk of these inodes came to.
@@ -120,7 +158,7 @@ impl<'a> Scan<'a> {
             let (fs, mode) = (self.fs, WalkMode::Withdraw);
             let prover = &self.inode_prover;
             let (walk, stack) = Walk::start(&suspects, mode, &fs.geometry, prover, &fs.metadata, self.claims);
-            self.walk(worker, walk, stack, mode, |_| ());
+            self.walk(worker, walk, stack, mode, |_, _| ());
             for item in &suspects {
                 if self.is_crowded() {
                     break;
@@ -166,12 +204,12 @@ impl<'a> Scan<'a> {
         mut walk: Walk<'_>,
         mut stack: Vec<Node>,
         mode: WalkMode,
-        mut hand_on: impl FnMut(&mut Vec<Node>),
+        mut hand_on: impl FnMut(&mut Vec<Node>, bool),
     ) -> Vec<Tally> {
         let fs = self.fs;
         let cost = &mut worker.outcome.costs[MAPS];
         while !stack.is_empty() {
-            hand_on(&mut stack);
+            hand_on(&mut stack, worker.reader.missed() >= COLD_MISSES);
             let mut wave = take_wave(&mut stack, self.means.plan.nodes, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node: &Node| node.block);
             if mode == WalkMode::Claim {

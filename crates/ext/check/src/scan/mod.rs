@@ -1,5 +1,6 @@
 //! The parallel stages: inode tables, maps, directories. Fast paths first, inspection for what they leave.
 
+mod ahead;
 mod directories;
 pub mod foresight;
 mod kept;
@@ -9,7 +10,7 @@ pub mod problems;
 mod regions;
 mod tables;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use fsmend_base::{GroupNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend};
@@ -32,7 +33,7 @@ use crate::reading::{DEPTH, Window};
 pub(crate) use maps::take_wave;
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, StageCost, charge, units_of};
+pub use outcome::{ScanOutcome, Settled, StageCost, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
@@ -74,6 +75,11 @@ pub struct Scan<'a> {
     fast_maps: bool,
     /// The first group whose inode table the kernel has not been told about.
     announced: AtomicU32,
+    /// The first group whose bitmaps the kernel has not been told about.
+    announced_bitmaps: AtomicUsize,
+    /// Inode tables in all, and those that somebody has begun with.
+    tables: AtomicU64,
+    tables_begun: AtomicU32,
     schedule: Schedule,
     /// Whether inspections say what they mend.
     mends: bool,
@@ -90,7 +96,12 @@ struct Worker<'a> {
     directory: DirectoryProof,
     outcome: ScanOutcome,
     held: Reservation<'a>,
+    /// Whether it has done a batch of each stage.
+    has_begun: [bool; STAGES.len()],
 }
+
+/// Nodes of maps that are visited at most for an estimate; the others are reckoned by how much they map.
+const NODES_TRIED_MAX: u64 = 4096;
 
 impl<'a> Scan<'a> {
     /// Prepares the stages. Without `fast_maps`, maps outside the inode are all left to inspection.
@@ -119,6 +130,9 @@ impl<'a> Scan<'a> {
             nodes_inspected: AtomicU64::new(0),
             fast_maps,
             announced: AtomicU32::new(0),
+            announced_bitmaps: AtomicUsize::new(0),
+            tables: AtomicU64::new(0),
+            tables_begun: AtomicU32::new(0),
             schedule,
             mends: false,
             sample: None,
@@ -149,6 +163,7 @@ impl<'a> Scan<'a> {
             if group.scan_inodes == 0 || group.desc.inode_table == 0 {
                 self.inodes.publish(*index, ChunkFacts::new(0));
             } else {
+                self.tables.fetch_add(1, Relaxed);
                 self.push(INODE_TABLES, u64::from(group.scan_inodes), Batch::InodeTable(GroupNo(*index)));
             }
         }
@@ -160,6 +175,7 @@ impl<'a> Scan<'a> {
             directory: DirectoryProof::default(),
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
+            has_begun: [false; STAGES.len()],
         };
         let crew = self.means.crew();
         let process = |worker: &mut Worker<'a>, stage, batch| self.process(worker, stage, batch);
@@ -222,6 +238,9 @@ impl<'a> Scan<'a> {
             // The run is going to be refused.
             return Work::default();
         }
+        if self.sample.is_some() && stage == MAPS && self.nodes_visited.load(Relaxed) >= NODES_TRIED_MAX {
+            return Work::default();
+        }
         let before = worker.outcome.costs[stage];
         let start = self.means.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
         let begun = self.progress.now();
@@ -233,8 +252,19 @@ impl<'a> Scan<'a> {
         };
         if let (Some(clock), Some((wall, cpu))) = (self.means.clock, start) {
             let cpu_ns = (clock.thread_cpu)().saturating_sub(cpu);
-            let span = Some((wall, (clock.wall)()));
-            worker.outcome.costs[stage].add(StageCost { cpu_ns, span, ..StageCost::default() });
+            let end = (clock.wall)();
+            let settled = match worker.has_begun[stage] {
+                true => Settled { units: weight, wall_ns: end.saturating_sub(wall), cpu_ns },
+                false => Settled::default(),
+            };
+            worker.has_begun[stage] = true;
+            self.progress.stage(STAGES[stage].name).compute(cpu_ns);
+            worker.outcome.costs[stage].add(StageCost {
+                cpu_ns,
+                span: Some((wall, end)),
+                settled,
+                ..StageCost::default()
+            });
         }
         worker.held.set(worker.outcome.bytes_held());
         let after = worker.outcome.costs[stage];

@@ -68,6 +68,19 @@ pub struct StageCost {
     pub cpu_ns: u64,
     /// When its first batch began and its last one ended, by the clock of the run; `None` when nothing was measured.
     pub span: Option<(u64, u64)>,
+    /// All batches but the first one of each worker, which also pays for memory that the worker touches for the first time.
+    pub settled: Settled,
+}
+
+/// What batches cost that were measured for an estimate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settled {
+    /// Work in them, in the units of the stage.
+    pub units: u64,
+    /// Nanoseconds of the workers, waiting included.
+    pub wall_ns: u64,
+    /// Nanoseconds of processor time.
+    pub cpu_ns: u64,
 }
 
 impl StageCost {
@@ -76,6 +89,9 @@ impl StageCost {
         self.bytes += other.bytes;
         self.requests += other.requests;
         self.cpu_ns += other.cpu_ns;
+        self.settled.units += other.settled.units;
+        self.settled.wall_ns += other.settled.wall_ns;
+        self.settled.cpu_ns += other.settled.cpu_ns;
         let spans = self.span.into_iter().chain(other.span);
         self.span = spans.reduce(|one, two| (one.0.min(two.0), one.1.max(two.1)));
     }

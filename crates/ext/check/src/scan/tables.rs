@@ -23,44 +23,14 @@ use crate::quota::QuotaUsage;
 const TABLE_READ: u32 = 256 * 1024;
 /// Records whose checksums are computed before they are looked at: they stay in the processor's first cache meanwhile.
 const RECORDS_AT_ONCE: usize = 64;
-/// Inode tables that the kernel is told about ahead of the one that is read.
-const TABLES_AHEAD: u32 = 16;
 /// Suspects of a table are inspected when so many have gathered.
 const SUSPECTS_MAX: usize = 1024;
 
 impl<'a> Scan<'a> {
-    /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
-    /// two of them.
-    pub(super) fn announce_tables(&self, group: GroupNo) {
-        if self.sample.is_some() {
-            return self.announce_sample(group);
-        }
-        let upto = (group.0 + TABLES_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
-        let from = self.announced.fetch_max(upto + 1, Relaxed).max(group.0 + 1);
-        (from..=upto).for_each(|ahead| self.announce_table(ahead));
-    }
-
-    /// The same where only some groups are looked at.
-    fn announce_sample(&self, group: GroupNo) {
-        let is_next = |ahead: &&u32| **ahead > group.0 && **ahead >= self.announced.load(Relaxed);
-        let ahead = self.sample.unwrap_or_default().iter().filter(is_next).take(TABLES_AHEAD as usize);
-        for ahead in ahead {
-            self.announced.fetch_max(ahead + 1, Relaxed);
-            self.announce_table(*ahead);
-        }
-    }
-
-    fn announce_table(&self, group: u32) {
-        let state = &self.fs.groups[group as usize];
-        if state.scan_inodes > 0 && state.desc.inode_table != 0 {
-            let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
-            self.fs.device.readahead(self.fs.block_offset(BlockNo(state.desc.inode_table)), len);
-        }
-    }
-
     pub(super) fn inode_table(&self, worker: &mut Worker<'a>, group: GroupNo) -> u64 {
         let fs = self.fs;
         self.announce_tables(group);
+        self.announce_bitmaps();
         let state = fs.groups[group.0 as usize];
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize);
@@ -149,6 +119,7 @@ impl<'a> Scan<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn take_inode(
         &self,
         verdict: Verdict,
@@ -182,8 +153,10 @@ impl<'a> Scan<'a> {
         for run in &proof.runs {
             work.claim(self.claims, run.physical, u64::from(run.count), origin);
         }
-        work.non_contiguous +=
-            u64::from(is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]));
+        if proof.runs.len() > 1 {
+            let counts = is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]);
+            work.non_contiguous += u64::from(counts);
+        }
         if proof.kind == Kind::Directory {
             work.directories.push(DirectoryJob::new(inode, proof.generation, proof.flags, &proof.runs));
         }

@@ -71,10 +71,8 @@ pub(super) struct Verdict {
     pub(super) kept: usize,
     /// Where in the area the table ends.
     table_end: usize,
-    /// Where in the table the entries stand that have to go, and what is left over of others, in ascending order.
+    /// Where in the table the entries stand that have to go, in ascending order.
     bad: Vec<Range<usize>>,
-    /// Where entries stand whose names are to be shorter, and how long these are.
-    shorter: Vec<(usize, u8)>,
     pub(super) value_inodes: Vec<ValueReference>,
     pub(super) newly_flagged: Vec<InodeNo>,
     pub(super) charged_bytes: u64,
@@ -83,14 +81,11 @@ pub(super) struct Verdict {
 impl Verdict {
     /// Whether entries have to be taken out.
     pub(super) fn has_bad_entries(&self) -> bool {
-        !self.bad.is_empty() || !self.shorter.is_empty()
+        !self.bad.is_empty()
     }
 
     /// Takes the bad entries out of the table in `bytes`, the area's own. Their values become free space.
     pub(super) fn remove_bad_entries(&self, bytes: &mut [u8]) {
-        for (at, len) in &self.shorter {
-            bytes[*at] = *len;
-        }
         let mut end = self.table_end;
         for range in self.bad.iter().rev() {
             bytes.copy_within(range.end..end, range.start);
@@ -147,8 +142,6 @@ fn inspect_entry(
     verdict: &mut Verdict,
     findings: &mut Findings,
 ) -> Option<Problem> {
-    let whole = entry;
-    let entry = &up_to_zero(whole);
     let mut problem = None;
     if owner.block.is_some() && entry.name_index == 0 {
         problem = Some(owner.problem_with(&problems::BLOCK_NAME, entry).detail("at", entry.at as u64));
@@ -174,28 +167,13 @@ fn inspect_entry(
         }
     }
     match problem {
-        None => {
-            verdict.kept += 1;
-            if entry.name.len() < whole.name.len() {
-                findings.raise(
-                    owner.problem_with(&problems::NAME_WITH_ZERO, entry).stored(whole.name.len() as u64),
-                );
-                verdict.shorter.push((entry.at, entry.name.len() as u8));
-                verdict.bad.push(entry.at + entry.table_len()..entry.at + whole.table_len());
-            }
-        }
+        None => verdict.kept += 1,
         Some(problem) => {
             findings.raise(problem);
-            verdict.bad.push(entry.at..entry.at + whole.table_len());
+            verdict.bad.push(entry.at..entry.at + entry.table_len());
         }
     }
     None
-}
-
-/// The entry with the name that everybody reads: it ends with the first zero byte, whatever its length says.
-fn up_to_zero<'a>(entry: &Entry<'a>) -> Entry<'a> {
-    let len = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
-    Entry { name: entry.name.get(..len).unwrap_or_default(), ..*entry }
 }
 
 /// What is wrong with a value.

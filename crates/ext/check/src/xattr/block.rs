@@ -9,7 +9,7 @@ use fsmend_ext_format::features::compat;
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, block_hash, name_index};
 
 use super::area::{self, Owner};
-use super::{ValueReference, problems};
+use super::{ValueReference, names, problems};
 use crate::Fs;
 use crate::region::problems::ATTRIBUTES_INSIDE;
 
@@ -122,11 +122,14 @@ pub fn inspect_block(
     // The generation counts only for values in Lustre's older scheme, whose one owner is then read.
     let generation = generation_of(fs, ino, bytes);
     let owner = Owner { inode: ino, generation, block: Some(block) };
+    let places = Area::of_block(bytes);
+    let places = (places.entries_at, places.values_at);
+    let is_renamed = names::mend(owner, bytes, places, findings);
     let verdict = area::inspect(fs, owner, Area::of_block(bytes), findings);
     if verdict.broken || (verdict.has_bad_entries() && verdict.kept == 0) {
         return BlockAttributes::default();
     }
-    if verdict.has_bad_entries() {
+    if verdict.has_bad_entries() || is_renamed {
         verdict.remove_bad_entries(bytes);
         store_hash(bytes);
         store_checksum(fs, block, bytes);

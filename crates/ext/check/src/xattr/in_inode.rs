@@ -8,9 +8,9 @@ use fsmend_ext_format::encryption::CONTEXT_NAME;
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::xattr::{Area, INODE_HEADER_SIZE, inode_area_start, name_index};
 
-use super::ValueReference;
 use super::area::{self, Owner};
-use crate::Fs;
+use super::{ValueReference, names};
+use crate::{Fs, inline_data};
 
 /// The attributes in an inode's record, as they will be after repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,9 +38,13 @@ pub fn inspect_in_inode(
     findings: &mut Findings,
 ) -> InInodeAttributes {
     let Some(start) = inode_area_start(record) else { return InInodeAttributes::default() };
-    let Some(area) = Area::of_inode(record) else { return InInodeAttributes::default() };
     let generation = RawInode::from_record(record).i_generation.get();
     let owner = Owner { inode: ino, generation, block: None };
+    let Some(area) = Area::of_inode(record) else { return InInodeAttributes::default() };
+    let places = (area.entries_at, area.values_at);
+    names::mend(owner, &mut record[start..], places, findings);
+    inline_data::find_value_again(fs, ino, record, findings);
+    let Some(area) = Area::of_inode(record) else { return InInodeAttributes::default() };
     let verdict = area::inspect(fs, owner, area, findings);
     let kept = verdict.kept;
     if verdict.broken || (verdict.has_bad_entries() && kept == 0) {

@@ -9,6 +9,7 @@ mod area;
 mod block;
 mod encryption;
 mod in_inode;
+mod names;
 pub mod problems;
 mod region;
 pub(crate) mod repair;

@@ -57,6 +57,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// Letters of an attribute's name are gone.
+    NAME_OVERWRITTEN = "ext.xattr.name-overwritten" {
+        severity: Major, evidence: Local, preen: true,
+        message: "letters of the name of an extended attribute of {inode} (entry at byte {at} of the area) were overwritten with zeroes: {name} is left of it",
+        meaning: "No name holds a zero byte; the kernel refuses all attributes beside one that does, and a file whose data are kept there.",
+        repair: "An underscore stands for every letter that is gone, so that the attributes can be read.",
+        loss: "The letters.",
+        peers: [],
+    }
     /// An attribute block cannot be read.
     BLOCK_UNREADABLE = "ext.xattr.block-unreadable" {
         severity: Major, evidence: Local, preen: false,

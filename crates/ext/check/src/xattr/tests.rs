@@ -133,6 +133,37 @@ fn a_name_ends_where_its_first_zero_stands() {
 }
 
 #[test]
+fn a_name_that_swallows_entries_gives_them_back() {
+    let data = Attribute { index: name_index::SYSTEM, name: b"data", value: Stored::Here(b"hello") };
+    let mut record = record_with(&[data, two()[0], two()[1]]);
+    record[HASH..HASH + 4].fill(0);
+    for len in [19, 37] {
+        record[NAME_LEN] = len;
+        let found = expect_plain(&mut record, &[&problems::NAME_WITH_ZERO]);
+        assert_eq!((found.entries, record[NAME_LEN]), (3, 4), "{len}");
+        assert_eq!(&record[found.inline_data.unwrap()], b"hello");
+    }
+}
+
+#[test]
+fn letters_that_are_gone_are_replaced() {
+    let mut record = record_with(&two());
+    record[HASH..HASH + 4].fill(0);
+    record[HASH + 4..HASH + 7].fill(0);
+    assert_eq!(expect_plain(&mut record, &[&problems::NAME_OVERWRITTEN]).entries, 2);
+    assert_eq!(names(&record), [&b"___"[..], b"other"]);
+    let mut record = record_with(&two());
+    record[HASH..HASH + 4].fill(0);
+    record[HASH + 5] = 0;
+    assert_eq!(expect_plain(&mut record, &[&problems::NAME_OVERWRITTEN]).entries, 2);
+    assert_eq!(names(&record), [&b"o_e"[..], b"other"]);
+    // The hash of the entry says that it is not this name.
+    let mut record = record_with(&two());
+    record[HASH + 5] = 0;
+    assert_eq!(expect_plain(&mut record, &[&problems::NAME_OVERWRITTEN, &problems::HASH]).entries, 1);
+}
+
+#[test]
 fn an_area_that_loses_all_its_attributes_is_empty() {
     let mut record = record_with(&two()[..1]);
     record[HASH] ^= 1;

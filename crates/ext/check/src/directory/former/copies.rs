@@ -69,12 +69,15 @@ pub(super) fn opening(fs: &Fs<'_>, bytes: &[u8]) -> Option<Opening> {
 
 /// Blocks of directories among `runs` (first block and number), which nothing owns though they are marked in use.
 pub(super) fn unowned(fs: &Fs<'_>, runs: &[(u64, u64)], found: &mut BTreeSet<Copy>) {
-    let blocks = runs.iter().flat_map(|(start, count)| *start..start.saturating_add(*count));
-    for block in blocks.take(READS_MAX as usize) {
-        let Ok(bytes) = fs.read_block(BlockNo(block)) else { continue };
-        if let Some(Opening { own }) = opening(fs, &bytes) {
-            found.insert(Copy { block, of: None, own });
-        }
+    let mut left = READS_MAX;
+    for (start, count) in runs {
+        let count = (*count).min(left);
+        left -= count;
+        fs.visit_blocks(*start, count, &mut |block, bytes| {
+            if let Some(Opening { own }) = opening(fs, bytes) {
+                found.insert(Copy { block, of: None, own });
+            }
+        });
     }
 }
 
