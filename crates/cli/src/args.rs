@@ -35,6 +35,8 @@ pub enum Command {
     Mount(crate::mount::MountArgs),
     /// Make a new file system, on an image file or a block device
     Mkfs(crate::mkfs::MkfsArgs),
+    /// A laboratory: fill and age file systems from seeds, run workloads on them, on real and simulated disks
+    Lab(crate::lab::args::LabArgs),
     /// Explain a kind of problem: what it means, what a repair does, what may be lost
     Explain(ExplainArgs),
     /// Started by check --online for itself: thaws a file system if that dies while it is frozen

@@ -14,6 +14,7 @@ mod explain;
 mod external;
 mod face;
 mod json;
+mod lab;
 mod machine;
 mod mkfs;
 mod mmp;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Undo(arguments) => repair::undo(arguments),
         Command::Mount(arguments) => mount::run(arguments),
         Command::Mkfs(arguments) => mkfs::run(arguments),
+        Command::Lab(arguments) => lab::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };
