@@ -33,7 +33,7 @@ pub struct MkfsArgs {
     pub kind: Type,
 
     /// More about it, with commas between: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
-    /// reserved-percent=5
+    /// reserved-percent=5, and for rext3 indirect-region=BLOCKS
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,
 
@@ -53,6 +53,8 @@ pub enum Type {
     Ext2,
     /// With a journal
     Ext3,
+    /// Ext3 laid out to be checked fast; no kernel mounts it, only fsmend does
+    Rext3,
     /// With a journal, extents and checksums
     Ext4,
 }
@@ -62,6 +64,7 @@ impl Type {
         match self {
             Type::Ext2 => Kind::Ext2,
             Type::Ext3 => Kind::Ext3,
+            Type::Rext3 => Kind::Rext3,
             Type::Ext4 => Kind::Ext4,
         }
     }
@@ -71,6 +74,7 @@ impl Type {
         match self {
             Type::Ext2 => "ext2",
             Type::Ext3 => "ext3",
+            Type::Rext3 => "rext3",
             Type::Ext4 => "ext4",
         }
     }
@@ -229,8 +233,15 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
     let journal =
         if raw.features().has_compat(compat::HAS_JOURNAL) { "with a journal" } else { "without a journal" };
     let size = u64::from(geometry.block_size);
+    let regions = match geometry.region_blocks {
+        0 => String::new(),
+        count => format!(
+            " with an indirect region of {} each",
+            numbers::counted(u64::from(count), "block", "blocks")
+        ),
+    };
     Ok(format!(
-        "{}: {}, {journal}.\n{} blocks of {} ({}), {} inodes of {} bytes, {} groups.\nUUID {}{}",
+        "{}: {}, {journal}.\n{} blocks of {} ({}), {} inodes of {} bytes, {} groups{regions}.\nUUID {}{}",
         arguments.target.display(),
         arguments.kind.name(),
         numbers::thousands(geometry.blocks_count),
@@ -279,8 +290,8 @@ fn take(options: &mut Options, list: &str) -> Result<(), String> {
     list.split(',').filter(|word| !word.is_empty()).try_for_each(|word| {
         take_word(options, word).ok_or_else(|| {
             format!(
-                "-E does not know \"{word}\"; there are block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks and \
-                 reserved-percent, each with = and a number"
+                "-E does not know \"{word}\"; there are block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks, \
+                 reserved-percent and indirect-region, each with = and a number"
             )
         })
     })
@@ -297,6 +308,7 @@ fn take_word(options: &mut Options, word: &str) -> Option<()> {
         "inode-ratio" => options.inode_ratio = Some(number),
         "blocks-per-group" => options.blocks_per_group = Some(small?),
         "journal-blocks" => options.journal_blocks = Some(small?),
+        "indirect-region" => options.indirect_region = Some(small?),
         "reserved-percent" => options.reserved_percent = small.filter(|percent| *percent <= 50)?,
         _ => return None,
     }
@@ -312,10 +324,10 @@ mod tests {
     fn extended_options_are_understood() {
         let mut options = Options::new(Kind::Ext3, [0; 16], Time::at(0));
         take(&mut options, "block-size=4K,inodes=5000,,journal-blocks=1024").expect("all are known");
-        take(&mut options, "reserved-percent=0,inode-size=128").expect("all are known");
+        take(&mut options, "reserved-percent=0,inode-size=128,indirect-region=300").expect("all are known");
         assert_eq!((options.block_size, options.inodes), (Some(4096), Some(5000)));
         assert_eq!((options.journal_blocks, options.reserved_percent), (Some(1024), 0));
-        assert_eq!(options.inode_size, 128);
+        assert_eq!((options.inode_size, options.indirect_region), (128, Some(300)));
         for wrong in ["stride=4", "inodes", "inodes=many", "reserved-percent=51", "inodes=99999999999"] {
             let error = take(&mut options, wrong).expect_err("it is not known");
             assert!(error.contains(&format!("\"{wrong}\"")), "{error}");

@@ -173,6 +173,7 @@ impl FileSystem for Fake {
             inodes: 1 << 30,
             inodes_free: 1 << 29,
             name_len_max: 255,
+            ..FileSystemSpace::default()
         })
     }
 

@@ -76,7 +76,7 @@ impl Images {
     fn abilities(&self) -> Abilities {
         let is_ext4 = self.kind == Kind::Ext4;
         let block_size = u64::from(self.block_size);
-        let pointers = block_size / 4;
+        let pointers = block_size / 4 - if self.kind == Kind::Rext3 { 2 } else { 0 };
         // What three levels of pointers reach, if that is not too much.
         let by_pointers = (12 + pointers + pointers.pow(2) + pointers.pow(3)) * block_size;
         Abilities {
@@ -85,11 +85,19 @@ impl Images {
             // What the kernel's ext4 allows, which mounts all three of them today.
             file_links_max: 65_000,
             dir_links_max: if is_ext4 { None } else { Some(65_000) },
-            size_max: if is_ext4 { ((1 << 32) - 1) * block_size } else { by_pointers.min(BY_POINTERS_MAX) },
+            size_max: if is_ext4 {
+                ((1 << 32) - 1) * block_size
+            } else {
+                by_pointers.min(self.counted_max())
+            },
             unwritten: is_ext4,
             // A block, but for heads and names.
             value_min: self.block_size as usize - 64,
         }
+    }
+
+    fn counted_max(&self) -> u64 {
+        if self.kind == Kind::Rext3 { IN_REXT3_MAX } else { BY_POINTERS_MAX }
     }
 
     fn fresh(&mut self, room: Room) -> Option<Bench> {
@@ -106,6 +114,8 @@ impl Images {
             inode_size: self.inode_size,
             inodes: Some(inodes),
             reserved_percent: 0,
+            // Every directory takes a block of a region.
+            indirect_region: (self.kind == Kind::Rext3 && room == Room::Crowd).then_some(5000),
             ..Options::new(self.kind, *b"0123456789abcdef", Time::at(NOW))
         };
         mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &options).expect("it can be made");
@@ -135,6 +145,9 @@ impl Images {
 /// the kernel goes, and from where on e2fsck calls a length wrong.
 const BY_POINTERS_MAX: u64 = 2_196_873_666_560;
 
+/// The same with two pointers fewer in each block of the map.
+const IN_REXT3_MAX: u64 = 2_196_869_451_776;
+
 fn conforms(images: Images) {
     let images = std::cell::RefCell::new(images);
     let failed = run(|room| images.borrow_mut().fresh(room), |bench| images.borrow_mut().judge(bench));
@@ -157,6 +170,16 @@ fn ext3_with_small_blocks_does_what_every_file_system_has_to() {
 }
 
 #[test]
+fn rext3_does_what_every_file_system_has_to() {
+    conforms(Images::new(Kind::Rext3, 4096, 256));
+}
+
+#[test]
+fn rext3_with_small_blocks_does_what_every_file_system_has_to() {
+    conforms(Images::new(Kind::Rext3, 1024, 256));
+}
+
+#[test]
 fn ext4_does_what_every_file_system_has_to() {
     conforms(Images::new(Kind::Ext4, 4096, 256));
 }
@@ -169,8 +192,15 @@ fn ext4_with_small_blocks_does_what_every_file_system_has_to() {
 #[test]
 fn drivers_keep_what_is_written_to_them() {
     let seeds = count("FSMEND_FILE_SEEDS", SEEDS);
-    for (kind, block_size) in [(Kind::Ext2, 1024), (Kind::Ext3, 4096), (Kind::Ext4, 1024), (Kind::Ext4, 4096)]
-    {
+    let kinds = [
+        (Kind::Ext2, 1024),
+        (Kind::Ext3, 4096),
+        (Kind::Rext3, 1024),
+        (Kind::Rext3, 4096),
+        (Kind::Ext4, 1024),
+        (Kind::Ext4, 4096),
+    ];
+    for (kind, block_size) in kinds {
         for seed in 0..seeds {
             let mut images = Images::new(kind, block_size, 256);
             let mut bench = images.fresh(Room::Small).expect("there is one for every type");

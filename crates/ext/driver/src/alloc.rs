@@ -1,7 +1,7 @@
 //! Who owns which block: the bitmaps, and the search in them.
 //!
 //! A policy wishes for a place; here it is decided what is taken. A block is taken only if its bit is clear, the running transaction has not freed it, and
-//! no metadata of a group lies there, whatever a damaged bitmap says of that. The search for a wish at block `b` of group `g`:
+//! no metadata of a group lies there, whatever a damaged bitmap says of that. On a rext3, indirect and directory blocks come from regions (`region`), and nothing else does. The search for a wish at block `b` of group `g`:
 //!
 //! 1. `b` itself, the first free block in the 64 behind it, the first eight free blocks in a row (aligned) behind it, any free block
 //!    behind it: each time within the part of the group that the policy prefers;
@@ -146,7 +146,7 @@ impl Taken {
     }
 
     /// How many bits are clear from `at` on, at most `max`.
-    fn clear_run(&self, at: u64, end: u64, max: u64) -> u64 {
+    pub(crate) fn clear_run(&self, at: u64, end: u64, max: u64) -> u64 {
         let end = end.min(self.len).min(at.saturating_add(max));
         let mut reached = at;
         while reached < end {
@@ -180,6 +180,9 @@ impl Volume {
     pub fn take_blocks(&mut self, ask: &Ask, max: u64) -> Result<BlockRange> {
         let own = self.group_use(ask.inode_group)?;
         let ideal = self.policy.ideal(ask, &self.layout, &own);
+        if self.lies_in_region(ask.kind) {
+            return self.take_in_regions(ask.inode_group, ideal, max);
+        }
         let first = u64::from(self.geometry.first_data_block);
         let ideal = ideal.clamp(first, self.geometry.blocks_count - 1);
         let home = self.layout.group_of(ideal);
@@ -202,7 +205,7 @@ impl Volume {
         max: u64,
     ) -> Result<Option<BlockRange>> {
         let usage = self.group_use(group)?;
-        if usage.free_blocks == 0 {
+        if usage.free_blocks <= self.region_free(group)? {
             return Ok(None);
         }
         let blocks = self.geometry.group_blocks(group);
@@ -211,7 +214,9 @@ impl Volume {
         let area_start = area.start.0.clamp(start, start + len) - start;
         let area_end = area.end().clamp(start, start + len) - start;
         let area = area_start..area_end.max(area_start);
-        let taken = self.taken_of(group)?;
+        let mut taken = self.taken_of(group)?;
+        let region = usage.region;
+        taken.set(region.start.0.saturating_sub(start)..region.end().saturating_sub(start));
         let ideal = wish.map_or(area.start, |block| block.saturating_sub(start));
         let parts = [area.clone(), area.end..len, 0..area.start];
         for part in parts {
@@ -225,7 +230,8 @@ impl Volume {
         Ok(None)
     }
 
-    fn taken_of(&mut self, group: GroupNo) -> Result<Taken> {
+    /// What of a group may not be taken, but for its region, which is for some.
+    pub fn taken_of(&mut self, group: GroupNo) -> Result<Taken> {
         let len = self.geometry.group_blocks(group).count;
         let bitmap = self.block_bitmap(group)?;
         let mut taken = Taken::new(&bitmap, len);
@@ -239,7 +245,7 @@ impl Volume {
     }
 
     /// Sets bits of a group that are clear.
-    fn mark(&mut self, group: GroupNo, at: u64, count: u64) -> Result<()> {
+    pub fn mark(&mut self, group: GroupNo, at: u64, count: u64) -> Result<()> {
         let place = self.block_bitmap_for_change(group)?;
         let bitmap = self.store.change(place)?;
         for bit in at..at + count {
@@ -254,6 +260,7 @@ impl Volume {
         desc.free_blocks = left;
         self.set_desc(group, &desc)?;
         self.totals.free_blocks = self.totals.free_blocks.saturating_sub(count);
+        self.regions.note(group, self.geometry.group_first_block(group), &(at..at + count), false);
         Ok(())
     }
 
@@ -298,6 +305,7 @@ impl Volume {
         self.set_desc(group, &desc)?;
         self.totals.free_blocks =
             self.totals.free_blocks.saturating_add(count).min(self.geometry.blocks_count);
+        self.regions.note(group, self.geometry.group_first_block(group), &(at..at + count), true);
         if self.log.is_some() {
             self.freed.add(group.0, at, count);
         }
@@ -310,11 +318,16 @@ impl Volume {
         let blocks = self.geometry.group_blocks(group);
         let table_end = desc.inode_table.saturating_add(u64::from(self.geometry.inode_table_blocks()));
         let starts = blocks.contains(BlockNo(desc.inode_table)) && table_end <= blocks.end();
+        let region = self.regions.of(group);
         Ok(GroupUse {
             free_blocks: desc.free_blocks,
             free_inodes: desc.free_inodes,
             directories: desc.used_dirs,
-            first_free_for_files: if starts { table_end } else { blocks.start.0 },
+            first_free_for_files: match starts {
+                true => table_end.max(region.end()),
+                false => blocks.start.0,
+            },
+            region,
         })
     }
 }

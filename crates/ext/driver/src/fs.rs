@@ -231,8 +231,9 @@ impl FileSystem for Ext {
     fn statfs(&mut self) -> Result<FileSystemSpace> {
         self.volume.check_mounted()?;
         let reserved = self.volume.superblock()?.reserved_blocks_count();
+        let regions_free = self.volume.regions_free()?;
         let volume = &self.volume;
-        let free = volume.totals.free_blocks;
+        let free = volume.totals.free_blocks.saturating_sub(regions_free);
         Ok(FileSystemSpace {
             block_size: volume.geometry.block_size,
             blocks: volume.geometry.blocks_count.saturating_sub(volume.overhead),
@@ -241,6 +242,8 @@ impl FileSystem for Ext {
             inodes: u64::from(volume.geometry.inodes_count),
             inodes_free: volume.totals.free_inodes,
             name_len_max: NAME_MAX,
+            metadata_blocks: volume.regions.blocks(),
+            metadata_blocks_free: regions_free,
         })
     }
 

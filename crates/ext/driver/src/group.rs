@@ -11,6 +11,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::alloc::Taken;
 use crate::policy::{GroupUse, Groups};
+use crate::region::Regions;
 use crate::store::Block;
 use crate::volume::Volume;
 
@@ -132,9 +133,10 @@ impl Volume {
         Ok(self.own.get(&group.0).cloned().unwrap_or_default())
     }
 
-    /// Reads all descriptors once: where the metadata of groups lies, and how much is free. Places that cannot be are an error.
+    /// Reads all descriptors once: where the metadata of groups and the regions lie, and how much is free. Places that cannot be are an error.
     pub fn survey_groups(&mut self) -> Result<()> {
         let mut ranges: HashMap<u32, Vec<Range<u64>>> = HashMap::new();
+        let mut regions = Vec::new();
         let (mut free_blocks, mut free_inodes) = (0u64, 0u64);
         let table = u64::from(self.geometry.inode_table_blocks());
         for group in (0..self.geometry.group_count).map(GroupNo) {
@@ -147,6 +149,9 @@ impl Volume {
                 self.add_own(&mut ranges, start, count).ok_or_else(|| {
                     self.store.corrupt(|| format!("metadata of group {group} lies outside"))
                 })?;
+            }
+            if self.geometry.rext3() {
+                regions.push(self.geometry.region(group, desc.inode_table));
             }
             let head = self.geometry.group_head(group);
             let sb = head.superblock.map_or(0..0, |block| block.0..block.0 + 1);
@@ -167,6 +172,7 @@ impl Volume {
             });
         }
         self.own = ranges;
+        self.regions = Regions::new(regions);
         (self.totals.free_blocks, self.totals.free_inodes) = (free_blocks, free_inodes);
         Ok(())
     }

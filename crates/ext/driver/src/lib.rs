@@ -1,8 +1,8 @@
-//! ext2, ext3 and ext4 to live in: making one ([`mkfs`]), and a [`FileSystem`](fsmend_vfs::FileSystem) over any writable device ([`Ext`]).
+//! ext2, ext3, rext3 and ext4 to live in: making one ([`mkfs`]), and a [`FileSystem`](fsmend_vfs::FileSystem) over any writable device ([`Ext`]).
 //!
 //! ```text
 //! fs        the trait          ──► namei, file, directory, xattr       what operations do to inodes, names and contents
-//! mount     from device to volume  ──► map, inode, group, alloc        which block is whose; policy wishes, alloc decides
+//! mount     from device to volume  ──► map, inode, group, alloc, region   which block is whose; policy wishes, alloc decides
 //! volume    operations, transactions  ──► store                        blocks in memory; journal: how they come to the device
 //! ```
 //!
@@ -26,6 +26,7 @@ mod mount;
 mod namei;
 mod orphan;
 pub mod policy;
+mod region;
 mod store;
 mod volume;
 mod xattr;

@@ -15,7 +15,8 @@ use zerocopy::FromBytes;
 
 use crate::alloc::Freed;
 use crate::journal::{Log, Piece};
-use crate::policy::{Ext3Policy, Layout, Policy};
+use crate::policy::{Ext3Policy, Layout, Policy, Rext3Policy};
+use crate::region::Regions;
 use crate::store::Store;
 use crate::volume::{Mode, Totals, Volume};
 
@@ -27,7 +28,8 @@ const INCOMPAT_WRITABLE: u32 = incompat::FILETYPE
     | incompat::BIT64
     | incompat::FLEX_BG
     | incompat::CSUM_SEED
-    | incompat::LARGEDIR;
+    | incompat::LARGEDIR
+    | incompat::REXT3;
 /// Features with which a file system can at least be read here.
 const INCOMPAT_READABLE: u32 = INCOMPAT_WRITABLE | incompat::EA_INODE | incompat::INLINE_DATA | incompat::MMP;
 const RO_COMPAT_WRITABLE: u32 = ro_compat::SPARSE_SUPER
@@ -48,8 +50,8 @@ const STATE_CLEAN: u16 = 1;
 pub struct MountOptions {
     /// Nothing is written to the device; what the journal holds is replayed in memory.
     pub read_only: bool,
-    /// Where blocks are wished for.
-    pub policy: Box<dyn Policy>,
+    /// Where blocks are wished for; `None` for the policy of the format: `rext3` on a rext3, else `ext3`.
+    pub policy: Option<Box<dyn Policy>>,
     /// How many bytes of unchanged metadata are kept in memory, more or less.
     pub cache_bytes: usize,
     /// The time.
@@ -57,9 +59,9 @@ pub struct MountOptions {
 }
 
 impl MountOptions {
-    /// For reading and writing, at this time, with the `ext3` policy.
+    /// For reading and writing, at this time, with the policy of the format.
     pub fn new(now: Time) -> Self {
-        MountOptions { read_only: false, policy: Box::new(Ext3Policy), cache_bytes: CACHE_BYTES, now }
+        MountOptions { read_only: false, policy: None, cache_bytes: CACHE_BYTES, now }
     }
 
     /// For reading only.
@@ -69,7 +71,7 @@ impl MountOptions {
 
     /// With another policy.
     pub fn with_policy(self, policy: impl Policy + 'static) -> Self {
-        MountOptions { policy: Box::new(policy), ..self }
+        MountOptions { policy: Some(Box::new(policy)), ..self }
     }
 }
 
@@ -154,7 +156,7 @@ impl Volume {
     /// Reads the superblock, whose checksum is for others to judge; nothing is replayed or written yet.
     pub fn open(
         device: Arc<dyn WritableDevice>,
-        policy: Box<dyn Policy>,
+        policy: Option<Box<dyn Policy>>,
         cache_bytes: usize,
         now: Time,
     ) -> Result<Volume, MountError> {
@@ -172,6 +174,10 @@ impl Volume {
         };
         let places = (0..geometry.desc_blocks()).map(|index| geometry.descriptor_copies(index, 1));
         let desc_places = places.filter_map(|places| places.first().map(|place| place.0)).collect();
+        let own_policy = || -> Box<dyn Policy> {
+            if geometry.rext3() { Box::new(Rext3Policy) } else { Box::new(Ext3Policy) }
+        };
+        let policy = policy.unwrap_or_else(own_policy);
         let store = Store::new(device, geometry.block_size, geometry.blocks_count, cache_bytes);
         let room = geometry.inode_size.saturating_sub(128);
         let known = size_of::<fsmend_ext_format::inode::RawInode>() as u32 - 128;
@@ -187,6 +193,7 @@ impl Volume {
             totals: Totals::default(),
             desc_places,
             own: HashMap::new(),
+            regions: Regions::default(),
             touched: BTreeSet::new(),
             freed: Freed::default(),
             held: HashMap::new(),
@@ -222,8 +229,10 @@ impl Volume {
             return Err(MountError::Corrupt("the superblock has a wrong checksum".into()));
         }
         let geometry = Geometry::from_superblock(&raw, device.len()).map_err(MountError::Superblock)?;
-        if geometry.group_count != volume.geometry.group_count {
-            return Err(MountError::Corrupt("the journal changes the size of the file system".into()));
+        if geometry.group_count != volume.geometry.group_count
+            || geometry.region_blocks != volume.geometry.region_blocks
+        {
+            return Err(MountError::Corrupt("the journal changes the shape of the file system".into()));
         }
         check_features(geometry.features, read_only)?;
         volume.geometry = geometry;
@@ -317,10 +326,10 @@ impl Volume {
         self.clean_up_orphans(now)
     }
 
-    /// Blocks that the format itself takes, the journal among them.
+    /// Blocks that the format itself takes, the journal and the indirect regions among them.
     fn count_overhead(&mut self) -> Result<u64, Errno> {
         let own: u64 = self.own.values().flatten().map(|range| range.end - range.start).sum();
-        let mut overhead = own + u64::from(self.geometry.first_data_block);
+        let mut overhead = own + u64::from(self.geometry.first_data_block) + self.regions.blocks();
         let journal = self.superblock()?.s_journal_inum.get();
         if self.geometry.features.has_compat(compat::HAS_JOURNAL) && journal != 0 {
             let inode = self.load(InodeNo(journal))?;

@@ -78,8 +78,10 @@ pub struct GroupUse {
     pub free_inodes: u32,
     /// Directories.
     pub directories: u32,
-    /// First block behind the bitmaps and the inode table, if they lie at the start of the group; else the group's first block.
+    /// First block behind the bitmaps, the inode table and the region, if they lie at the start of the group; else the group's first block.
     pub first_free_for_files: u64,
+    /// The indirect region of a rext3, which indirect blocks and directory blocks come from whatever is wished for; empty elsewhere.
+    pub region: BlockRange,
 }
 
 /// Wishes for places.
@@ -153,6 +155,27 @@ impl Policy for Ext3Policy {
         match ask.previous {
             Some(previous) => previous.saturating_add(1),
             None => own_group.first_free_for_files.max(layout.blocks_of(ask.inode_group).start.0),
+        }
+    }
+}
+
+/// The way of rext3: data as ext3 has them, indirect blocks and directory blocks at the start of the region of the inode's group, so that they stand close
+/// together. That they come from regions, from the own one onwards, and data never do, is not for a policy to decide: the
+/// allocation keeps to it on a rext3 with every policy. Elsewhere, there are no regions, and this is the `ext3` policy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rext3Policy;
+
+impl Policy for Rext3Policy {
+    fn name(&self) -> &'static str {
+        "rext3"
+    }
+
+    fn ideal(&mut self, ask: &Ask, layout: &Layout, own_group: &GroupUse) -> u64 {
+        match ask.kind {
+            BlockKind::Map(_) | BlockKind::Directory if own_group.region.count > 0 => {
+                own_group.region.start.0
+            }
+            _ => Ext3Policy.ideal(ask, layout, own_group),
         }
     }
 }

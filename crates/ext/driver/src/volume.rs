@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::alloc::Freed;
 use crate::journal::Log;
 use crate::policy::{Layout, Policy};
+use crate::region::Regions;
 use crate::store::Store;
 
 /// Changed blocks of a file system without a journal that may gather before they are written.
@@ -50,6 +51,8 @@ pub(crate) struct Volume {
     pub desc_places: Vec<u64>,
     /// Where metadata of groups lies, by the group in whose blocks it does, counted from that group's first block.
     pub own: HashMap<u32, Vec<std::ops::Range<u64>>>,
+    /// The indirect regions, known from when the groups have been surveyed.
+    pub regions: Regions,
     /// Groups whose bitmaps or descriptors the running transaction has changed, and not sealed yet.
     pub touched: BTreeSet<u32>,
     /// What the running transaction has freed, and so may not be taken before it is in the log.
@@ -136,6 +139,7 @@ impl Volume {
         let before = Before { totals: self.totals, generation: self.generation };
         self.store.begin();
         self.freed.begin();
+        self.regions.begin();
         let result = body(self);
         if result.is_ok() {
             self.store.finish();
@@ -143,6 +147,7 @@ impl Volume {
         } else {
             self.store.take_back();
             self.freed.take_back();
+            self.regions.take_back();
             (self.totals, self.generation) = (before.totals, before.generation);
         }
         result

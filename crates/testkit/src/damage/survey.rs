@@ -395,16 +395,23 @@ impl Survey {
         let start = record.0 as usize;
         let Some(node) = self.image.get(start..start + self.block_size).map(<[u8]>::to_vec) else { return };
         let used = (0..self.block_size / 4).filter(|word| u32_at(&node, word * 4) != 0).take(PER_BLOCK);
+        // On a rext3, they begin with two words that say whose they are.
+        let header = if self.features.rext3() { 2 } else { 0 };
         for word in used {
+            let (kind, name) = if word < header {
+                ("indirect header", "header word")
+            } else {
+                ("indirect pointer", "pointer")
+            };
             self.add(
-                "indirect pointer",
-                format!("pointer {word} in block {block} of inode {number}"),
+                kind,
+                format!("{name} {word} in block {block} of inode {number}"),
                 POINTER,
                 record,
                 word * 4,
                 Seal::Open,
             );
-            if depth > 0 {
+            if depth > 0 && word >= header {
                 self.pointer_block(number, u64::from(u32_at(&node, word * 4)), depth - 1);
             }
         }

@@ -480,6 +480,7 @@ impl FileSystem for MemFs {
             inodes: self.limits.inodes,
             inodes_free: self.limits.inodes - self.nodes.len() as u64,
             name_len_max: NAME_MAX as u32,
+            ..FileSystemSpace::default()
         })
     }
 

@@ -246,7 +246,7 @@ impl Volume {
         places[..2].copy_from_slice(&(frame.limit as u16).to_le_bytes());
         places[2..4].copy_from_slice(&(frame.entries.len() as u16).to_le_bytes());
         let part = if frame.logical == 0 { Part::Root } else { Part::Node };
-        self.seal_block(directory, frame.place, part)
+        self.seal_block(directory, frame.logical, frame.place, part)
     }
 
     fn split_leaf(
@@ -269,7 +269,7 @@ impl Volume {
         let first_right = right.first().map_or(0, |name| name.hash) | u32::from(goes_on);
         let left: Vec<_> = left.iter().map(Hashed::entry).collect();
         let right: Vec<_> = right.iter().map(Hashed::entry).collect();
-        self.write_leaf(directory, place, &left)?;
+        self.write_leaf(directory, leaf, place, &left)?;
         let block = self.append_leaf(directory, &right)?;
         let mut frames = way.frames;
         let mut frame = frames.pop().ok_or(Errno::Corrupt)?;

@@ -7,11 +7,13 @@ pub(crate) mod block;
 mod index;
 mod show;
 
+use fsmend_base::BlockNo;
 use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{EntryLayout, file_type};
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::htree::{self, NODE_COUNT_OFFSET, RootInfo};
 use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::rext3::{self, DirectoryTail};
 use fsmend_vfs::{Errno, FileKind, InodeNo, Result};
 
 use crate::inode::Inode;
@@ -90,6 +92,10 @@ impl Volume {
     /// A block of a directory, and where it lies; `None` for a hole.
     fn directory_block(&mut self, directory: &Inode, logical: u64) -> Result<Option<(u64, Block)>> {
         let Some(place) = self.map(directory, logical, 1)?.physical else { return Ok(None) };
+        if self.geometry.rext3() {
+            let bytes = self.told_block(directory, logical, place)?;
+            return Ok(Some((place, bytes)));
+        }
         let (seed, has_sums) = (self.seed_of(directory), self.has_sums());
         let bytes = self.store.get(place)?;
         let part = self.part(directory, logical, &bytes);
@@ -111,11 +117,36 @@ impl Volume {
         Ok(Some((place, bytes)))
     }
 
-    /// The part of a block that holds entries: without the checksum of a leaf. (What looks like one at the end of a root may be left from when it
+    /// A directory block of a rext3, which says itself which one it is.
+    fn told_block(&mut self, directory: &Inode, logical: u64, place: u64) -> Result<Block> {
+        let seed = self.geometry.checksum_seed;
+        let bytes = self.store.get_checked(place, "a directory block", |bytes| {
+            rext3::directory_checksum(seed, BlockNo(place), bytes).is_some_and(|sum| sum.is_right())
+        })?;
+        if DirectoryTail::parse(&bytes) != tail_of(directory, logical) {
+            let number = directory.number;
+            return Err(self.store.corrupt(|| {
+                format!("block {place} says that it is not block {logical} of directory {number}")
+            }));
+        }
+        Ok(bytes)
+    }
+
+    /// Bytes at the end of a leaf that hold no entries.
+    fn leaf_tail(&self) -> usize {
+        match (self.geometry.rext3(), self.has_sums()) {
+            (true, _) => rext3::TAIL_SIZE,
+            (false, true) => LEAF_TAIL_SIZE,
+            (false, false) => 0,
+        }
+    }
+
+    /// The part of a block that holds entries: without the tail of a leaf. (What looks like one at the end of a root may be left from when it
     /// was a leaf.)
     fn entries_len(&self, directory: &Inode, logical: u64, bytes: &[u8]) -> usize {
-        let is_leaf = self.has_sums() && self.part(directory, logical, bytes) == Part::Leaf;
-        bytes.len() - if is_leaf { LEAF_TAIL_SIZE.min(bytes.len()) } else { 0 }
+        let tail = self.leaf_tail();
+        let is_leaf = tail > 0 && self.part(directory, logical, bytes) == Part::Leaf;
+        bytes.len() - if is_leaf { tail.min(bytes.len()) } else { 0 }
     }
 
     fn broken(&mut self, directory: InodeNo) -> Errno {
@@ -164,11 +195,17 @@ impl Volume {
         drop(bytes);
         let bytes = self.store.change(place)?;
         let result = change(&mut bytes[..end], layout);
-        self.seal_block(directory, place, part)?;
+        self.seal_block(directory, logical, place, part)?;
         Ok(result)
     }
 
-    fn seal_block(&mut self, directory: &Inode, place: u64, part: Part) -> Result<()> {
+    fn seal_block(&mut self, directory: &Inode, logical: u64, place: u64, part: Part) -> Result<()> {
+        if self.geometry.rext3() {
+            let seed = self.geometry.checksum_seed;
+            let tail = tail_of(directory, logical).ok_or(Errno::TooLarge)?;
+            tail.seal(seed, BlockNo(place), self.store.change(place)?);
+            return Ok(());
+        }
         if !self.has_sums() {
             return Ok(());
         }
@@ -219,7 +256,7 @@ impl Volume {
     /// Adds a block with these entries to a directory; returns its number.
     fn append_leaf(&mut self, directory: &mut Inode, entries: &[NewEntry<'_>]) -> Result<u64> {
         let (logical, place) = self.append_block(directory)?;
-        self.write_leaf(directory, place, entries)?;
+        self.write_leaf(directory, logical, place, entries)?;
         Ok(logical)
     }
 
@@ -234,19 +271,25 @@ impl Volume {
     }
 
     /// Fills a block with these entries and no others.
-    fn write_leaf(&mut self, directory: &Inode, place: u64, entries: &[NewEntry<'_>]) -> Result<()> {
+    fn write_leaf(
+        &mut self,
+        directory: &Inode,
+        logical: u64,
+        place: u64,
+        entries: &[NewEntry<'_>],
+    ) -> Result<()> {
         let layout = self.entry_layout();
-        let tail = if self.has_sums() { LEAF_TAIL_SIZE } else { 0 };
+        let tail = self.leaf_tail();
         let bytes = self.store.change(place)?;
         let end = bytes.len() - tail;
         bytes[end..].fill(0);
         block::fill(&mut bytes[..end], layout, entries);
-        self.seal_block(directory, place, Part::Leaf)
+        self.seal_block(directory, logical, place, Part::Leaf)
     }
 
     /// Bytes for entries in a leaf.
     fn leaf_room(&self) -> usize {
-        self.geometry.block_size as usize - if self.has_sums() { LEAF_TAIL_SIZE } else { 0 }
+        self.geometry.block_size as usize - self.leaf_tail()
     }
 
     /// Removes an entry that was found.
@@ -297,6 +340,12 @@ impl Volume {
         }
         Ok(true)
     }
+}
+
+/// What block `logical` of a directory of a rext3 says about itself.
+fn tail_of(directory: &Inode, logical: u64) -> Option<DirectoryTail> {
+    let logical = u32::try_from(logical).ok()?;
+    Some(DirectoryTail { inode: directory.number, generation: directory.raw.i_generation.get(), logical })
 }
 
 /// Whether a name of this length would fit, as far as the block can be followed.

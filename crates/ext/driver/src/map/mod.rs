@@ -42,6 +42,7 @@ impl Volume {
             if physical < first || end.is_none_or(|end| end > self.geometry.blocks_count) {
                 return Err(self.store.corrupt(|| format!("inode {} has blocks outside", inode.number)));
             }
+            self.check_place(inode.is_directory(), physical, run.count)?;
         }
         Ok(run)
     }
@@ -84,7 +85,7 @@ impl Volume {
         if extents {
             return u64::from(u32::MAX);
         }
-        let pointers = u64::from(self.geometry.block_size / 4);
+        let pointers = u64::from(self.geometry.pointers_per_block());
         let all = 12 + pointers + pointers.pow(2) + pointers.pow(3);
         if self.has_huge_files() {
             return all.min(u64::from(u32::MAX));

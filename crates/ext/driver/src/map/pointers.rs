@@ -1,11 +1,14 @@
 //! Trees of pointers, the way of ext2 and ext3: twelve pointers to data in the inode, then one to a block of pointers, one to a block of
-//! pointers to such blocks, and one to a block of those.
+//! pointers to such blocks, and one to a block of those. Those of a rext3 begin with what says whose they are, and have two pointers fewer.
 
+use fsmend_base::BlockNo;
+use fsmend_ext_format::rext3::IndirectHeader;
 use fsmend_vfs::{Errno, Result};
 
 use super::Run;
 use crate::inode::Inode;
 use crate::policy::{Ask, BlockKind};
+use crate::store::Block;
 use crate::volume::Volume;
 
 /// Pointers to data in the inode.
@@ -67,7 +70,26 @@ fn run_of(get: impl Fn(u64) -> u64, index: u64, end: u64, max: u64) -> Run {
 
 impl Volume {
     fn pointers(&self) -> u64 {
-        u64::from(self.geometry.block_size / 4)
+        u64::from(self.geometry.pointers_per_block())
+    }
+
+    /// A block of pointers that has to be one of this file, at this level.
+    fn map_block(&mut self, inode: &Inode, block: u64, level: u8) -> Result<Block> {
+        if !self.geometry.rext3() {
+            return self.store.get(block);
+        }
+        let seed = self.geometry.checksum_seed;
+        let bytes = self.store.get_checked(block, "an indirect block", |bytes| {
+            IndirectHeader::parse(bytes).is_some_and(|header| header.is_right(seed, BlockNo(block)))
+        })?;
+        let header = IndirectHeader::parse(&bytes);
+        if header.is_none_or(|header| header.inode != inode.number || header.level != level) {
+            let number = inode.number;
+            return Err(self.store.corrupt(|| {
+                format!("block {block} says that it is no indirect block of inode {number} and level {level}")
+            }));
+        }
+        Ok(bytes)
     }
 
     pub(super) fn map_pointers(&mut self, inode: &Inode, logical: u64, max: u64) -> Result<Run> {
@@ -79,18 +101,20 @@ impl Volume {
             let word = |index: u64| u64::from(inode.raw.block_word(index as usize));
             return Ok(run_of(word, logical, DIRECT, max));
         }
+        let header = self.geometry.indirect_header();
         let mut block = u64::from(inode.raw.block_word(slot));
         for level in (1..=level).rev() {
             let below = span(pointers, level);
             if block == 0 {
                 return Ok(Run::hole(max.min(below - rest % below)));
             }
-            let bytes = self.store.get(block)?;
+            let bytes = self.map_block(inode, block, level)?;
+            let bytes = &bytes[header..];
             let index = rest % below / span(pointers, level - 1);
             if level == 1 {
-                return Ok(run_of(|at| pointer(&bytes, at), index, pointers, max));
+                return Ok(run_of(|at| pointer(bytes, at), index, pointers, max));
             }
-            block = pointer(&bytes, index);
+            block = pointer(bytes, index);
         }
         Err(Errno::Corrupt)
     }
@@ -107,6 +131,7 @@ impl Volume {
             return Ok((physical, count));
         }
         let mut ask = ask;
+        let header = self.geometry.indirect_header();
         let mut block = u64::from(inode.raw.block_word(slot));
         if block == 0 {
             block = self.new_map_block(inode, &mut ask, level)?;
@@ -114,19 +139,19 @@ impl Volume {
         }
         for level in (2..=level).rev() {
             let index = rest % span(pointers, level) / span(pointers, level - 1);
-            let mut child = pointer(&self.store.get(block)?, index);
+            let mut child = pointer(&self.map_block(inode, block, level)?[header..], index);
             if child == 0 {
                 child = self.new_map_block(inode, &mut ask, level - 1)?;
-                set_pointer(self.store.change(block)?, index, narrow(child)?);
+                set_pointer(&mut self.store.change(block)?[header..], index, narrow(child)?);
             }
             block = child;
         }
         let index = rest % pointers;
-        let bytes = self.store.get(block)?;
-        let run = run_of(|at| pointer(&bytes, at), index, pointers, max);
+        let bytes = self.map_block(inode, block, 1)?;
+        let run = run_of(|at| pointer(&bytes[header..], at), index, pointers, max);
         drop(bytes);
         let (physical, count) = self.take_data(inode, &ask, run)?;
-        let bytes = self.store.change(block)?;
+        let bytes = &mut self.store.change(block)?[header..];
         for step in 0..count {
             set_pointer(bytes, index + step, narrow(physical + step)?);
         }
@@ -146,7 +171,11 @@ impl Volume {
     fn new_map_block(&mut self, inode: &mut Inode, ask: &mut Ask, level: u8) -> Result<u64> {
         let taken = self.take_blocks(&Ask { kind: BlockKind::Map(level), ..*ask }, 1)?;
         self.count_blocks(inode, 1)?;
-        self.store.create(taken.start.0)?;
+        let (seed, is_rext3) = (self.geometry.checksum_seed, self.geometry.rext3());
+        let bytes = self.store.create(taken.start.0)?;
+        if is_rext3 {
+            IndirectHeader::new(seed, taken.start, inode.number, level).store(bytes);
+        }
         if ask.previous.is_some_and(|previous| previous + 1 == taken.start.0) {
             ask.previous = Some(taken.start.0);
         }
@@ -192,10 +221,12 @@ impl Volume {
     /// nowhere any more become zero, unless the block itself is going to be freed.
     fn cut_branch(&mut self, inode: &mut Inode, block: u64, level: u8, keep: u64) -> Result<bool> {
         let pointers = self.pointers();
-        let bytes = self.store.get(block)?;
+        let header = self.geometry.indirect_header();
+        let bytes = self.map_block(inode, block, level)?;
         let below = span(pointers, level - 1);
         let first = keep / below;
-        let words: Vec<(u64, u64)> = (first..pointers).map(|at| (at, pointer(&bytes, at))).collect();
+        let words: Vec<(u64, u64)> =
+            (first..pointers).map(|at| (at, pointer(&bytes[header..], at))).collect();
         drop(bytes);
         let mut cut_from = pointers;
         let mut is_done = true;
@@ -226,7 +257,7 @@ impl Volume {
             }
         }
         if cut_from < pointers && !(is_done && keep == 0) {
-            let bytes = self.store.change(block)?;
+            let bytes = &mut self.store.change(block)?[header..];
             (cut_from..pointers).for_each(|at| set_pointer(bytes, at, 0));
         }
         Ok(is_done)

@@ -1,5 +1,4 @@
-//! Where the metadata of each group lies. All such decisions are made here; a region that is to lie behind every inode table would be cut
-//! out of [`Cursor`] after the table.
+//! Where the metadata of each group lies. All such decisions are made here: also that a rext3's regions stand right behind inode tables.
 
 use fsmend_base::GroupNo;
 use fsmend_ext_format::geometry::Geometry;
@@ -63,7 +62,8 @@ fn head(geometry: &Geometry, group: GroupNo) -> (u64, u64) {
 /// there is too little room.
 pub(super) fn plan(geometry: &Geometry, groups_per_flex: u32) -> Option<Vec<Place>> {
     let flex = groups_per_flex.max(1);
-    let table = u64::from(geometry.inode_table_blocks());
+    // With the region, which is the group's although its blocks are free.
+    let table = u64::from(geometry.inode_table_blocks()) + u64::from(geometry.region_blocks);
     let mut places = vec![Place::default(); geometry.group_count as usize];
     for (index, places) in places.chunks_mut(flex as usize).enumerate() {
         let first = GroupNo(index as u32 * flex);
@@ -86,8 +86,8 @@ pub(super) fn plan(geometry: &Geometry, groups_per_flex: u32) -> Option<Vec<Plac
     Some(places)
 }
 
-/// Blocks of a group that its own metadata takes if it lies in the group.
+/// Blocks of a group that its own metadata takes if it lies in the group, the region included.
 pub(super) fn own_blocks(geometry: &Geometry, group: GroupNo) -> u64 {
     let (start, end) = head(geometry, group);
-    end - start + 2 + u64::from(geometry.inode_table_blocks())
+    end - start + 2 + u64::from(geometry.inode_table_blocks()) + u64::from(geometry.region_blocks)
 }

@@ -23,7 +23,7 @@ use zerocopy::big_endian::U32 as Big32;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::directory::block::NewEntry;
-use crate::policy::{BlockKind, Ext3Policy};
+use crate::policy::BlockKind;
 use crate::volume::{Mode, Volume};
 use layout::Place;
 
@@ -34,6 +34,8 @@ pub enum Kind {
     Ext2,
     /// With a journal, and files mapped by pointers.
     Ext3,
+    /// Ext3 whose indirect and directory blocks have regions of their own: made to be checked (docs/formats/rext3.md).
+    Rext3,
     /// With extents, checksums, and group metadata gathered.
     Ext4,
 }
@@ -57,6 +59,8 @@ pub struct Options {
     pub blocks_per_group: Option<u32>,
     /// Blocks of the journal.
     pub journal_blocks: Option<u32>,
+    /// Blocks of the indirect region of each group; for a rext3 alone.
+    pub indirect_region: Option<u32>,
     /// How many of a hundred blocks only the superuser may take.
     pub reserved_percent: u32,
     /// At most 16 bytes.
@@ -84,6 +88,7 @@ impl Options {
             inode_ratio: None,
             blocks_per_group: None,
             journal_blocks: None,
+            indirect_region: None,
             reserved_percent: 5,
             label: Vec::new(),
             uuid,
@@ -193,9 +198,8 @@ impl Maker<'_> {
 
     /// Everything else is written by the driver.
     fn fill(&self, places: &[Place], journal_blocks: u32) -> Result<(), MkfsError> {
-        let policy = Box::new(Ext3Policy);
         let device = Arc::clone(&self.device);
-        let mut volume = Volume::open(device, policy, 64 << 20, self.options.now).map_err(io)?;
+        let mut volume = Volume::open(device, None, 64 << 20, self.options.now).map_err(io)?;
         volume.mode = Mode::Writable;
         let result = self.fill_volume(&mut volume, places, journal_blocks);
         result.map_err(|error| match (error, volume.store.trouble()) {

@@ -3,6 +3,7 @@
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::htree::hash_version;
+use fsmend_ext_format::rext3;
 use fsmend_ext_format::settle::CHECKSUM_CRC32C;
 use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock};
 use zerocopy::FromZeros;
@@ -121,6 +122,10 @@ fn set_features(raw: &mut RawSuperblock, options: &Options) {
         raw.s_log_groups_per_flex = LOG_GROUPS_PER_FLEX;
         raw.s_checksum_type = CHECKSUM_CRC32C;
     }
+    if options.kind == Kind::Rext3 {
+        incompatible |= incompat::REXT3;
+        raw.s_rext3_magic.set(rext3::SUPERBLOCK_MAGIC);
+    }
     raw.s_feature_compat.set(compatible);
     raw.s_feature_incompat.set(incompatible);
     raw.s_feature_ro_compat.set(read_only);
@@ -147,6 +152,7 @@ fn set_groups(
             return Err(MkfsError::TooSmall);
         }
         set_inodes(raw, blocks, groups, options)?;
+        set_region(raw, per_group, options)?;
         raw.s_blocks_count_lo.set(blocks as u32);
         raw.s_blocks_count_hi.set((blocks >> 32) as u32);
         let geometry = Geometry::from_superblock(raw, device_len).map_err(|_| MkfsError::TooSmall)?;
@@ -157,6 +163,25 @@ fn set_groups(
         }
         blocks -= len;
     }
+}
+
+/// Blocks of the indirect region of each group; in a group without a superblock, they have to leave a block for data.
+fn set_region(raw: &mut RawSuperblock, per_group: u32, options: &Options) -> Result<(), MkfsError> {
+    if options.kind != Kind::Rext3 {
+        let is_asked = options.indirect_region.is_some();
+        return if is_asked { Err(MkfsError::Option("only rext3 has indirect regions")) } else { Ok(()) };
+    }
+    let region = options.indirect_region.unwrap_or_else(|| rext3::region_blocks_default(per_group));
+    let block_size = 1024u64 << raw.s_log_block_size.get();
+    let inodes = u64::from(raw.s_inodes_per_group.get());
+    let table = (inodes * u64::from(raw.s_inode_size.get())).div_ceil(block_size);
+    if region == 0 || u64::from(region) + table + 2 >= u64::from(per_group) {
+        return Err(MkfsError::Option(
+            "the indirect region has to have at least a block, and to leave room for data in its group",
+        ));
+    }
+    raw.s_rext3_region_blocks.set(region);
+    Ok(())
 }
 
 fn set_inodes(raw: &mut RawSuperblock, blocks: u64, groups: u64, options: &Options) -> Result<(), MkfsError> {
