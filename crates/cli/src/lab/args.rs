@@ -50,8 +50,8 @@ pub struct Telling {
 /// What a file system is mounted with.
 #[derive(Args, Debug)]
 pub struct Mounting {
-    /// Where blocks are wished for; a rext3 decides for itself
-    #[arg(long, value_enum, default_value_t = Policy::Ext3)]
+    /// Where blocks are wished for
+    #[arg(long, value_enum, default_value_t = Policy::Format)]
     pub policy: Policy,
 
     /// Tell the time that this simulated disk would take (fsmend lab disks lists them) [default: the time that passes]
@@ -151,8 +151,8 @@ pub struct RunArgs {
 /// Where blocks are wished for.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Near the inode, map blocks in line with data
-    Ext3,
+    /// What the format has: near the inode, map blocks in line with data; on a rext3 in regions
+    Format,
     /// Map blocks and directories at the start of each group, as far as there is room; the first map block of a file in line
     Metacluster,
     /// The same, and the first map block of a file with the others

@@ -55,7 +55,7 @@ impl Site {
     /// The policy, as it is called on the command line.
     pub fn policy_name(&self) -> &'static str {
         match self.policy {
-            Policy::Ext3 => "ext3",
+            Policy::Format => "format",
             Policy::Metacluster => "metacluster",
             Policy::MetaclusterAll => "metacluster-all",
         }
@@ -79,7 +79,7 @@ impl Site {
     fn mount(&self) -> Result<Ext, String> {
         let options = MountOptions::new(Time::at(1_000_000_000));
         let options = match self.policy {
-            Policy::Ext3 => options,
+            Policy::Format => options,
             Policy::Metacluster => options.with_policy(MetaclusterPolicy::default()),
             Policy::MetaclusterAll => options
                 .with_policy(MetaclusterPolicy { first_map_in_line: false, ..MetaclusterPolicy::default() }),

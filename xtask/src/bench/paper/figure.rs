@@ -26,7 +26,9 @@ impl Table {
     fn text(&self) -> String {
         let mut text =
             format!("| {} |\n|{}\n", self.headings.join(" | "), "---|".repeat(self.headings.len()));
-        self.rows.iter().for_each(|row| drop(writeln!(text, "| {} |", row.join(" | "))));
+        for row in &self.rows {
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+        }
         text
     }
 }

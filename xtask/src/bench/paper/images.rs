@@ -31,6 +31,8 @@ pub const EXT3: Contestant = Contestant { name: "ext3", kind: Kind::Ext3, metacl
 /// The same format, other wishes.
 pub const METACLUSTER: Contestant =
     Contestant { name: "ext3, metacluster", kind: Kind::Ext3, metacluster: true };
+/// Made to be checked: indirect blocks and directories in regions.
+pub const REXT3: Contestant = Contestant { name: "rext3", kind: Kind::Rext3, metacluster: false };
 /// With extents.
 pub const EXT4: Contestant = Contestant { name: "ext4", kind: Kind::Ext4, metacluster: false };
 
@@ -93,14 +95,14 @@ pub fn make_aged(
 }
 
 /// All of them.
-pub const CONTESTANTS: [&Contestant; 3] = [&EXT3, &METACLUSTER, &EXT4];
+pub const CONTESTANTS: [&Contestant; 4] = [&EXT3, &REXT3, &METACLUSTER, &EXT4];
 
 impl Contestant {
     /// Whether e2fsck can check it.
     pub fn is_known_to_e2fsck(&self) -> bool {
-        matches!(self.kind, Kind::Ext2 | Kind::Ext3 | Kind::Ext4)
+        self.kind != Kind::Rext3
     }
 }
 
 /// Those whose reading and writing is compared: the first is what the others are compared with.
-pub const WRITERS: [&Contestant; 2] = [&EXT3, &METACLUSTER];
+pub const WRITERS: [&Contestant; 3] = [&EXT3, &REXT3, &METACLUSTER];

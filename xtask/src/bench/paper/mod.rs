@@ -8,6 +8,7 @@ mod checkers;
 mod figure;
 mod files;
 mod images;
+mod memory;
 mod plot;
 mod record;
 mod servers;
@@ -27,7 +28,8 @@ const GIB: u64 = 8;
 /// A part that can be run alone: what it is called, and what makes its figures.
 type Part = (&'static str, fn(&Path, u64) -> io::Result<Vec<Figure>>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
+    ("memory", |_, _| Ok(vec![memory::figure()])),
     ("utilisation", speed::by_utilisation),
     ("age", speed::by_age),
     ("row", files::in_a_row),

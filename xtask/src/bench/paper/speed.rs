@@ -23,6 +23,8 @@ struct Row {
     utilisation: f64,
     e2fsck: Option<(Cost, [f64; 5])>,
     fsmend: Cost,
+    /// Seconds foretold from the superblock, where that can be done.
+    foretold: Option<f64>,
 }
 
 impl Row {
@@ -41,7 +43,15 @@ fn measure(
     let utilisation = images::make_aged(image, gib, contestant, full, age)?;
     // e2fsck does not know the format of a rext3.
     let e2fsck = contestant.is_known_to_e2fsck().then(|| checkers::e2fsck(image)).transpose()?;
-    let row = Row { contestant: contestant.name, step, utilisation, e2fsck, fsmend: checkers::ours(image)? };
+    let foretold = (!contestant.is_known_to_e2fsck()).then(|| checkers::foretold(image, gib)).transpose()?;
+    let row = Row {
+        contestant: contestant.name,
+        step,
+        utilisation,
+        e2fsck,
+        fsmend: checkers::ours(image)?,
+        foretold,
+    };
     println!(
         "{} {step}: {:.0} % full, fsmend {:.1} s",
         row.contestant,
@@ -182,6 +192,7 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
         "of the bandwidth",
         "requests of e2fsck",
         "of fsmend",
+        "foretold",
     ]);
     let on_ext3 = |age: u32| {
         rows.iter()
@@ -205,6 +216,7 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
             format!("{:.0} %", row.fsmend.rate() / bandwidth * 100.0),
             theirs.map_or_else(dash, |cost| cost.requests.to_string()),
             row.fsmend.requests.to_string(),
+            row.foretold.map_or_else(dash, |time| format!("{time:.1} s")),
         ]);
         if let Some(cost) = theirs {
             push(&mut curves, &format!("e2fsck, {}", row.contestant), (f64::from(row.step), cost.rate()));
