@@ -208,7 +208,7 @@ fn an_image_on_a_file_system_with_reflinks_is_copied() {
             let mounted = mount(&inner, &folder.path("mnt"), "ext4", "");
             let load = Load::start(mounted.path(), 1);
             for _ in 0..3 {
-                let (document, exit) = check(mounted.path(), &["--freeze-limit", "2000"]);
+                let (document, exit) = check(mounted.path(), &["--freeze-limit", "20000"]);
                 assert_eq!(view(&document), "reflink-copy", "{document:#}");
                 assert_eq!(exit, if plant { 4 } else { 0 }, "{document:#}");
             }

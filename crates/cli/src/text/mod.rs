@@ -74,7 +74,7 @@ fn groups_text(report: &Report, layout: Layout) -> String {
     }
     let mut notes = report.notes().peekable();
     if notes.peek().is_some() {
-        text.push_str("\nWorth knowing, but no damage:\n");
+        text.push_str("\nWorth knowing:\n");
     }
     for group in notes {
         text.push_str(&group_text(group, layout));
@@ -123,13 +123,27 @@ fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
         )
     } else {
         let files = counted(checked.summary.files_used, "inode", "inodes");
-        ("sound", Paint::Good, format!("{files} checked in {took}."))
+        if stands_on_backup(report) {
+            let rest = format!(
+                "{files} checked in {took}, all by a backup of the superblock. The primary one is damaged: the file system \
+                 may refuse to mount until fsmend repair has restored it."
+            );
+            ("sound but for its superblock", Paint::Severity(Severity::Major), rest)
+        } else {
+            ("sound", Paint::Good, format!("{files} checked in {took}."))
+        }
     };
     let plain = format!("{name}: {verdict}. {rest}");
     // Scripts read one line per target; people read lines that fit.
     let text =
         if layout.quiet { format!("{plain}\n").replace(NO_BREAK, " ") } else { style.wrap("", &plain) };
     text.replacen(&format!(": {verdict}."), &format!(": {}.", style.paint(paint, verdict)), 1)
+}
+
+/// Whether all that was found right was read by a backup of the superblock. As with e2fsck that alone is not damage, for nothing is wrong with
+/// what the backup describes; but whoever called because a server does not boot has to hear of it first.
+fn stands_on_backup(report: &Report) -> bool {
+    report.notes().any(|group| group.row.code == "ext.superblock.primary-replaced")
 }
 
 /// How many suspicions were not confirmed, if there were any.

@@ -62,7 +62,7 @@ problem_rows! {
     CONTRADICTED = "ext.superblock.contradicted" {
         severity: Major, evidence: Cross, preen: false,
         message: "the primary superblock describes groups of another shape than its backups do (the one in {block} was used)",
-        meaning: "The shape of groups, and where backups are kept, is settled when a file system is made; all copies of the superblock say the same.                   The primary, which is written all the time, is the one that changed.",
+        meaning: "The shape of groups, and where backups are kept, is settled when a file system is made; all copies of the superblock say the same. The primary, which is written all the time, is the one that changed.",
         repair: "The primary superblock is written anew from the backup.",
         loss: "Nothing.",
         peers: [],
@@ -71,7 +71,7 @@ problem_rows! {
     FIELD_CORRECTED = "ext.superblock.field-corrected" {
         severity: Major, evidence: Cross, preen: true,
         message: "the superblock's byte {byte} and the three behind it were damaged: with {observed} instead of {stored} its checksum is right",
-        meaning: "The superblock does not go with its checksum, but a change in one place alone makes everything fit:                   that place was damaged, and the checksum tells what stood there.",
+        meaning: "The superblock does not go with its checksum, but a change in one place alone makes everything fit: that place was damaged, and the checksum tells what stood there.",
         repair: "The field is set right.",
         loss: "Nothing.",
         peers: [],
