@@ -229,7 +229,9 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
         paper: "ffsck reads rext3 at 61 % of the disk's bandwidth at any age, e2fsck ext3 at 5 to 6 %; ffsck is nearly 10 times as fast. Wanted here, besides: three times e2fsck's speed \
                 on aged ext3 and ext4, without a new format",
         table,
-        ours: "",
+        ours: "On ext3, map blocks lie among the data. With 32 of them in its queue the disk needs half the time that it needs for one after the other; more is lost at the end of each inode table's maps, \
+               where the queue runs empty. On rext3, every group costs a way to its table and, when bitmaps are compared at the end, one more: that, and map blocks that are fewer than inode tables are long, is \
+               what keeps us from ten times. What is foretold counts whole regions, and no waiting between the stages. On ext4, hardly anything is left to be read, and each block of it is a seek.",
         plot: Some(Plot { across: "operations per folder", upwards: "MB/s", logarithmic: false, curves }),
     }
 }
