@@ -51,7 +51,7 @@ impl Drop for Image {
 fn an_aged_image_of_any_type_is_sound_and_the_same_each_time() {
     for kind in ["ext2", "ext3", "ext4", "rext3"] {
         let aged = |name: &str, seed: &str| {
-            let image = Image::made(&format!("{kind}-{name}"), kind, "400M");
+            let image = Image::made(&format!("{kind}-{name}"), kind, "150M");
             let said =
                 done(&["lab", "fill", image.path(), "--utilisation", "85", "--age", "10", "--seed", seed]);
             assert!(said.contains("% full"), "{said}");

@@ -49,7 +49,7 @@ impl FlashDescription {
             write_ns: 17_000.0,
             link: 540_000_000,
             write_rate: 520_000_000,
-            write_cache: 512 << 20,
+            write_cache: 64 << 20,
             queue_depth: 32,
         }
     }
@@ -68,7 +68,7 @@ impl FlashDescription {
             write_ns: 18_700.0,
             link: 3_200_000_000,
             write_rate: 1_900_000_000,
-            write_cache: 1 << 30,
+            write_cache: 64 << 20,
             queue_depth: 1024,
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     fn megabytes_a_second(of: FlashDescription, mut work: impl FnMut(&mut Flash, u64)) -> f64 {
         let mut disk = Flash::new(of);
         (0..8192).for_each(|at| work(&mut disk, at << 20));
-        (8192 << 20) as f64 / disk.now().as_secs_f64() / 1e6
+        8192.0 * f64::from(1 << 20) / disk.now().as_secs_f64() / 1e6
     }
 
     fn about(measured: f64, published: f64) {
