@@ -90,7 +90,7 @@ pub enum Disk {
     /// With platters.
     Hdd(Box<Hdd>),
     /// Without.
-    Flash(Flash),
+    Flash(Box<Flash>),
 }
 
 impl Disk {
@@ -98,7 +98,7 @@ impl Disk {
     pub fn new(drive: impl Into<Drive>) -> Self {
         match drive.into() {
             Drive::Hdd(of) => Disk::Hdd(Box::new(Hdd::new(of))),
-            Drive::Flash(of) => Disk::Flash(Flash::new(of)),
+            Drive::Flash(of) => Disk::Flash(Box::new(Flash::new(of))),
         }
     }
 
