@@ -9,7 +9,7 @@ use fsmend_vfs::{Errno, InodeNo};
 
 use super::figure::{Figure, Table};
 use super::images::{Contestant, SEED, WRITERS};
-use super::plot::Plot;
+use super::plot::{Curves, Plot};
 use super::site::Site;
 
 /// Lengths of files, in kilobytes: the paper's.
@@ -67,7 +67,7 @@ fn lengths(gib: u64) -> impl Iterator<Item = u64> {
 fn by_length(
     columns: &[(&Contestant, Vec<(u64, f64)>)],
     paper_gains: fn(u64) -> &'static str,
-) -> (Table, Vec<(String, Vec<(f64, f64)>)>) {
+) -> (Table, Curves) {
     let mut headings = vec!["KB".to_owned()];
     for (contestant, _) in columns {
         headings.push(format!("{}, MB/s", contestant.name));
@@ -219,7 +219,7 @@ fn at_random(columns: &[(&Contestant, Vec<(u64, f64)>)]) -> Figure {
     }
 }
 
-fn by_count(columns: &[(&Contestant, Vec<(u64, f64)>)]) -> (Table, Vec<(String, Vec<(f64, f64)>)>) {
+fn by_count(columns: &[(&Contestant, Vec<(u64, f64)>)]) -> (Table, Curves) {
     let mut headings = vec!["reads".to_owned()];
     headings.extend(columns.iter().map(|(contestant, _)| format!("{}, MB/s", contestant.name)));
     headings

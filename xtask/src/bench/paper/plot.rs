@@ -7,6 +7,9 @@ const HEIGHT: f64 = 360.0;
 const MARGIN: f64 = 56.0;
 const COLOURS: [&str; 6] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2"];
 
+/// Points by the names of the curves that they are on.
+pub type Curves = Vec<(String, Vec<(f64, f64)>)>;
+
 /// What is plotted.
 pub struct Plot {
     /// What lies along the lower edge.
@@ -16,7 +19,7 @@ pub struct Plot {
     /// Whether a step along the lower edge is a factor.
     pub logarithmic: bool,
     /// Curves, with their names.
-    pub curves: Vec<(String, Vec<(f64, f64)>)>,
+    pub curves: Curves,
 }
 
 /// From where to where the values of all curves reach.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::checkers::{self, Cost};
 use super::figure::{Figure, Table};
 use super::images::{self, CONTESTANTS, Contestant, EXT3};
-use super::plot::Plot;
+use super::plot::{Curves, Plot};
 
 /// Operations per folder; the paper's Figures 3 and 11.
 const AGES: [u32; 4] = [0, 20, 60, 120];
@@ -109,8 +109,7 @@ fn passes(rows: &[Row]) -> Figure {
 
 fn both(rows: &[Row]) -> Figure {
     let mut table = Table::new(&["file system", "full", "e2fsck -fn", "fsmend check", "times faster"]);
-    let (mut curves, mut theirs): (Vec<(String, Vec<(f64, f64)>)>, Vec<(f64, f64)>) =
-        (Vec::new(), Vec::new());
+    let (mut curves, mut theirs): (Curves, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
     for row in rows {
         table.push(vec![
             row.contestant.to_owned(),
@@ -134,7 +133,7 @@ fn both(rows: &[Row]) -> Figure {
 }
 
 /// Adds a point to the curve of that name.
-fn push(curves: &mut Vec<(String, Vec<(f64, f64)>)>, name: &str, point: (f64, f64)) {
+fn push(curves: &mut Curves, name: &str, point: (f64, f64)) {
     match curves.iter_mut().find(|(known, _)| known == name) {
         Some((_, points)) => points.push(point),
         None => curves.push((name.to_owned(), vec![point])),
