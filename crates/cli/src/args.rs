@@ -37,6 +37,8 @@ pub enum Command {
     Mkfs(crate::mkfs::MkfsArgs),
     /// Say what a file system is and how full it is, the indirect regions of a rext3 too. Checks nothing
     Inspect(crate::inspect::InspectArgs),
+    /// A laboratory: fill and age file systems from seeds, run workloads on them, on real and simulated disks
+    Lab(crate::lab::args::LabArgs),
     /// Explain a kind of problem: what it means, what a repair does, what may be lost
     Explain(ExplainArgs),
     /// Started by check --online for itself: thaws a file system if that dies while it is frozen

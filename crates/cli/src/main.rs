@@ -15,6 +15,7 @@ mod external;
 mod face;
 mod inspect;
 mod json;
+mod lab;
 mod machine;
 mod mkfs;
 mod mmp;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Mount(arguments) => mount::run(arguments),
         Command::Mkfs(arguments) => mkfs::run(arguments),
         Command::Inspect(arguments) => inspect::run(arguments),
+        Command::Lab(arguments) => lab::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };

@@ -69,7 +69,8 @@ impl Type {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
         match self {
             Type::Ext2 => "ext2",
             Type::Ext3 => "ext3",
@@ -164,6 +165,30 @@ fn make_file(arguments: &MkfsArgs) -> Result<bool, Refusal> {
     })?;
     let made = File::create_new(&arguments.target).and_then(|file| file.set_len(size));
     made.map(|()| true).map_err(|error| Refusal::Other(format!("it cannot be made: {error}")))
+}
+
+/// Options of which everything that is otherwise drawn or looked up comes from a seed.
+pub fn seeded_options(kind: Type, extended: &[String], seed: u64) -> Result<Options, String> {
+    let mut drawn = fsmend_base::SeededRandom::new(seed);
+    let mut random = [0; 32];
+    random.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&drawn.next_u64().to_le_bytes()));
+    let mut options = Options::new(kind.kind(), uuid(&random), fsmend_vfs::Time::at(1_000_000_000));
+    extended.iter().try_for_each(|list| take(&mut options, list))?;
+    Ok(options)
+}
+
+/// Makes a file that is not there yet, and a file system in it.
+pub fn make_blank(path: &Path, size: u64, options: &Options) -> Result<(), String> {
+    let made = File::create_new(path).and_then(|file| file.set_len(size));
+    made.map_err(|error| format!("it cannot be made: {error}"))?;
+    let device = fsmend_device::WritableFile::open(path, false).map_err(|error| error.to_string());
+    let options = Options { blank: true, ..options.clone() };
+    let done = device.and_then(|device| mkfs(Arc::new(device), &options).map_err(|error| error.to_string()));
+    if done.is_err() {
+        // It was not there before.
+        let _ = std::fs::remove_file(path);
+    }
+    done
 }
 
 /// What is on the device that its owner may want to keep, in words.

@@ -4,18 +4,24 @@
 //! reached the medium or not, sector by sector (512 bytes), in any order; one that was just being written may not be readable; a file whose entry was not synced may not be there at all. Sectors
 //! can fail to be read or written, once, a few times or for ever, and a sync can fail and take with it what it should have made durable.
 //!
-//! And a hard disk's time ([`Hdd`], [`Timed`]): what requests would have taken on one, on a clock of its own.
+//! And a disk's time ([`Disk`], [`Timed`]): what requests would have taken on a hard disk ([`Hdd`]) or on flash ([`Flash`]), on a clock of its own.
 
 mod disk;
+mod drive;
 mod fault;
 mod file;
+mod flash;
 mod hdd;
 mod machine;
 mod medium;
+mod timed;
 
 pub use disk::SimDisk;
+pub use drive::{DRIVES, Disk, DiskStatistics, Drive, Ticket};
 pub use fault::{Fault, FaultKind};
 pub use file::SimFile;
-pub use hdd::{Hdd, HddDescription, HddStatistics, Ticket, Timed};
+pub use flash::{Flash, FlashDescription};
+pub use hdd::{Hdd, HddDescription};
 pub use machine::{Machine, Request, RequestKind};
 pub use medium::SECTOR_BYTES;
+pub use timed::Timed;

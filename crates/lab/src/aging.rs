@@ -4,7 +4,7 @@
 //! 256 blocks, until the file system is as full as wanted. Aging makes, lengthens, cuts and deletes, each as likely as the others.
 
 use fsmend_base::InodeNo;
-use fsmend_vfs::{Allocation, Errno, Result};
+use fsmend_vfs::{Errno, Result};
 
 use crate::Bench;
 use crate::files::{File, Files};
@@ -14,7 +14,7 @@ use crate::files::{File, Files};
 pub enum Filling {
     /// Data is written.
     Written,
-    /// Blocks are taken and data is not written ([`Allocation::Claimed`]): a terabyte takes minutes.
+    /// Blocks are taken and data is not written ([`fsmend_vfs::Allocation::Claimed`]): a terabyte takes minutes.
     Claimed,
 }
 
@@ -77,7 +77,9 @@ impl<'b, 'f> Aging<'b, 'f> {
             folders.push(Folder { inode, files: Files::default() });
         }
         let mut aging = Aging { bench, options, block, folders, report: AgingReport::default() };
-        for folder in 0..aging.folders.len() {
+        let count = aging.folders.len();
+        for folder in 0..count {
+            aging.bench.tell("first files", folder as f64 / count as f64);
             let mut bytes = 0;
             while bytes < options.folder_bytes {
                 match aging.make(folder)? {
@@ -93,7 +95,10 @@ impl<'b, 'f> Aging<'b, 'f> {
     pub fn fill(&mut self) -> Result<f64> {
         // Where nothing fits any more, a while without success is enough to know.
         let mut failures = 0;
-        while self.utilisation()? < self.options.utilisation && failures < 100 {
+        let start = self.utilisation()?;
+        let mut now = start;
+        while now < self.options.utilisation && failures < 100 {
+            self.bench.tell("filling", (now - start) / (self.options.utilisation - start).max(1e-9));
             // How full it is costs a question; a few operations do not change it by much.
             for _ in 0..16 {
                 let folder = self.any_folder();
@@ -101,13 +106,18 @@ impl<'b, 'f> Aging<'b, 'f> {
                     if self.bench.between(0, 1) == 0 { self.make(folder)? } else { self.lengthen(folder)? };
                 failures = if bytes == 0 { failures + 1 } else { 0 };
             }
+            now = self.utilisation()?;
         }
-        self.utilisation()
+        Ok(now)
     }
 
     /// Ages it.
     pub fn age(&mut self) -> Result<()> {
-        for _ in 0..u64::from(self.options.operations_per_folder) * self.folders.len() as u64 {
+        let operations = u64::from(self.options.operations_per_folder) * self.folders.len() as u64;
+        for done in 0..operations {
+            if done % 64 == 0 {
+                self.bench.tell("aging", done as f64 / operations as f64);
+            }
             let folder = self.any_folder();
             match self.bench.between(0, 3) {
                 0 => self.make(folder).map(drop)?,
@@ -175,15 +185,7 @@ impl<'b, 'f> Aging<'b, 'f> {
     fn extend(&mut self, inode: InodeNo, from: u64, len: u64) -> Result<u64> {
         let done = match self.options.filling {
             Filling::Written => self.bench.write(inode, from, len)?,
-            Filling::Claimed => {
-                let now = self.bench.tick();
-                match self.bench.fs.allocate(inode, from, len, Allocation::Claimed, now) {
-                    Ok(()) => len,
-                    // A part may have been done, and the file has that length.
-                    Err(Errno::NoSpace) => self.bench.fs.getattr(inode)?.size.saturating_sub(from),
-                    Err(error) => return Err(error),
-                }
-            }
+            Filling::Claimed => self.bench.claim(inode, from, len)?,
         };
         self.report.refused += u64::from(done < len);
         Ok(done)

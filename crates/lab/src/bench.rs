@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use fsmend_base::{InodeNo, SeededRandom};
-use fsmend_vfs::{Errno, FileSystem, Permissions, Result, Time};
+use fsmend_vfs::{Allocation, Errno, FileSystem, Permissions, Result, Time};
 
 /// Tells how much time has passed: that of a simulated disk, or the real one.
 pub type Clock<'c> = dyn Fn() -> Duration + 'c;
+
+/// Hears which part of a workload is being done, and how much of that part is done, 0 to 1.
+pub type Observer<'o> = dyn FnMut(&str, f64) + 'o;
 
 /// A file system to work on. All times that files are given come from `time`, which moves by a second with each operation.
 pub struct Bench<'f> {
@@ -16,6 +19,7 @@ pub struct Bench<'f> {
     pub random: SeededRandom,
     time: Time,
     buffer: Vec<u8>,
+    observer: Option<&'f mut Observer<'f>>,
 }
 
 /// Bytes written at a time.
@@ -26,7 +30,19 @@ impl<'f> Bench<'f> {
     pub fn new(fs: &'f mut dyn FileSystem, seed: u64) -> Self {
         let mut content = SeededRandom::new(seed ^ 0x5EED);
         let buffer = (0..PIECE / 8).flat_map(|_| content.next_u64().to_le_bytes()).collect();
-        Bench { fs, random: SeededRandom::new(seed), time: Time::at(1_000_000_000), buffer }
+        Bench { fs, random: SeededRandom::new(seed), time: Time::at(1_000_000_000), buffer, observer: None }
+    }
+
+    /// The same, with somebody who wants to hear how far it is.
+    pub fn observed(self, observer: &'f mut Observer<'f>) -> Self {
+        Bench { observer: Some(observer), ..self }
+    }
+
+    /// Says how much of a part is done.
+    pub(crate) fn tell(&mut self, part: &str, done: f64) {
+        if let Some(observer) = &mut self.observer {
+            observer(part, done.clamp(0.0, 1.0));
+        }
     }
 
     /// A moment later than all before.
@@ -79,6 +95,17 @@ impl<'f> Bench<'f> {
             }
         }
         Ok(done)
+    }
+
+    /// Gives `len` bytes of a file blocks from `offset` on, without writing data. Returns how many: fewer when there is no more room.
+    pub fn claim(&mut self, inode: InodeNo, offset: u64, len: u64) -> Result<u64> {
+        let now = self.tick();
+        match self.fs.allocate(inode, offset, len, Allocation::Claimed, now) {
+            Ok(()) => Ok(len),
+            // A part may have been done, and the file has that length.
+            Err(Errno::NoSpace) => Ok(self.fs.getattr(inode)?.size.saturating_sub(offset)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes everything durable.

@@ -16,4 +16,4 @@ pub mod reading;
 #[cfg(test)]
 mod testing;
 
-pub use bench::{Bench, Clock};
+pub use bench::{Bench, Clock, Observer};

@@ -130,13 +130,15 @@ pub fn run(
         files: Files::default(),
         report: PersonalityReport::default(),
     };
-    for _ in 0..personality.files {
+    for number in 0..personality.files {
+        server.bench.tell("first files", f64::from(number) / f64::from(personality.files));
         server.make()?;
     }
     server.bench.sync()?;
     server.report = PersonalityReport::default();
     let start = clock();
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        server.bench.tell("rounds", f64::from(round) / f64::from(rounds));
         for step in personality.steps {
             server.step(*step)?;
         }

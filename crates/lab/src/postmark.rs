@@ -76,11 +76,13 @@ pub fn run(bench: &mut Bench<'_>, clock: &Clock<'_>, options: &PostmarkOptions) 
         .collect::<Result<_>>()?;
     let start = clock();
     for number in 0..options.files {
+        run.bench.tell("first files", f64::from(number) / f64::from(options.files));
         run.make(folders[number as usize % folders.len()])?;
     }
     run.bench.sync()?;
     let made = clock();
-    for _ in 0..options.transactions {
+    for number in 0..options.transactions {
+        run.bench.tell("transactions", f64::from(number) / f64::from(options.transactions));
         if run.bench.between(1, 10) <= options.reads_of_ten {
             run.read()?
         } else {

@@ -27,7 +27,7 @@ fn judge(cases: &Cases, numbers: impl Iterator<Item = u64>) {
         judged += 1;
         wrong.extend(cases.judge(&case));
     }
-    println!("{judged} cases, {} complaints", wrong.len());
+    assert!(judged > 0, "none of these numbers is a case");
     assert!(wrong.is_empty(), "{} complaints about {judged} cases:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -1,55 +1,11 @@
 //! Where sectors lie on the platters, and how long it takes to get there.
 
+use super::HddDescription;
+
 /// Bytes of a sector.
 pub(super) const SECTOR: u64 = 512;
 /// Zones of equal numbers of cylinders: tracks are longer outside.
 const ZONES: u64 = 16;
-
-/// What is known of a disk: mostly what a data sheet says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HddDescription {
-    /// Bytes that it holds.
-    pub capacity: u64,
-    /// Turns per minute.
-    pub rpm: u32,
-    /// Surfaces that are used.
-    pub heads: u32,
-    /// Sectors of a track at the rim, where the numbers begin, and at the hub.
-    pub sectors_per_track: (u32, u32),
-    /// Milliseconds to the next cylinder, to a random one on average, and from rim to hub.
-    pub seek_ms: (f64, f64, f64),
-    /// Milliseconds from one surface to the next; tracks are turned against each other by as much.
-    pub head_switch_ms: f64,
-    /// Milliseconds for each command, whatever it asks for.
-    pub overhead_ms: f64,
-    /// Bytes per second between disk and computer.
-    pub interface: u64,
-    /// Stretches that the disk remembers having read, and bytes in each: it reads on by itself until one is full.
-    pub segments: (usize, u64),
-    /// Bytes of writes that it takes without having them on the platters.
-    pub write_cache: u64,
-    /// Commands among which it chooses the one that it can begin soonest.
-    pub queue_depth: usize,
-}
-
-impl Default for HddDescription {
-    /// What a disk of 750 GB with 7200 turns per minute was like when the paper on ffsck was written (§3.2, about 100 MB/s).
-    fn default() -> Self {
-        HddDescription {
-            capacity: 750_000_000_000,
-            rpm: 7200,
-            heads: 4,
-            sectors_per_track: (2200, 1150),
-            seek_ms: (1.0, 8.5, 18.0),
-            head_switch_ms: 0.9,
-            overhead_ms: 0.1,
-            interface: 300_000_000,
-            segments: (16, 1 << 20),
-            write_cache: 16 << 20,
-            queue_depth: 32,
-        }
-    }
-}
 
 /// A sector's place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,6 +96,11 @@ impl Geometry {
         (angle - under_head).rem_euclid(1.0) * self.turn
     }
 
+    /// How many sectors before a place pass the head in such a wait for it, on its track.
+    pub fn passed(&self, wait: f64, place: Place) -> u64 {
+        ((wait / self.turn * place.sectors as f64) as u64).min(place.sector)
+    }
+
     /// How long so many sectors from `start` on take to pass the heads, once the first is there.
     pub fn transfer(&self, start: u64, count: u64) -> f64 {
         let (mut at, mut left, mut time) = (start, count, 0.0);
@@ -166,17 +127,17 @@ mod tests {
         let about = |time: f64, ms: f64| assert!((time / 1e6 - ms).abs() < 0.02, "{time} ns for {ms} ms");
         about(geometry.seek(0, 0), 0.0);
         about(geometry.seek(5, 6), 1.0);
-        about(geometry.seek(0, geometry.cylinders / 3), 8.5);
-        about(geometry.seek(geometry.cylinders, 0), 18.0);
+        about(geometry.seek(0, geometry.cylinders / 3), 14.0);
+        about(geometry.seek(geometry.cylinders, 0), 24.0);
     }
 
     #[test]
     fn every_sector_has_its_place() {
         let geometry = Geometry::new(&HddDescription::default());
-        assert_eq!(geometry.place(0), Place { cylinder: 0, track: 0, sector: 0, sectors: 2200 });
-        assert_eq!(geometry.place(2200 * 4), Place { cylinder: 1, track: 4, sector: 0, sectors: 2200 });
+        assert_eq!(geometry.place(0), Place { cylinder: 0, track: 0, sector: 0, sectors: 2250 });
+        assert_eq!(geometry.place(2250 * 4), Place { cylinder: 1, track: 4, sector: 0, sectors: 2250 });
         let last = geometry.place(750_000_000_000 / SECTOR - 1);
-        assert_eq!(last.sectors, 1150);
+        assert_eq!(last.sectors, 1190);
         assert!(last.cylinder < geometry.cylinders);
     }
 
@@ -184,12 +145,12 @@ mod tests {
     fn a_track_takes_a_turn_and_the_next_one_begins_where_the_head_arrives() {
         let geometry = Geometry::new(&HddDescription::default());
         let turn = geometry.turn;
-        assert!((geometry.transfer(0, 2200) - turn).abs() < 1.0);
-        let two = geometry.transfer(0, 4400);
+        assert!((geometry.transfer(0, 2250) - turn).abs() < 1.0);
+        let two = geometry.transfer(0, 4500);
         assert!((two - 2.0 * turn - 900_000.0).abs() < 1.0);
         // Having read the first track the head is on the second one just when its first sector comes.
-        let wait = geometry.rotation(turn + 900_000.0, geometry.place(2200));
+        let wait = geometry.rotation(turn + 900_000.0, geometry.place(2250));
         assert!(wait < 1.0 || turn - wait < 1.0, "{wait}");
-        assert!((geometry.rotation(0.0, geometry.place(1100)) - turn / 2.0).abs() < 1.0);
+        assert!((geometry.rotation(0.0, geometry.place(1125)) - turn / 2.0).abs() < 1.0);
     }
 }

@@ -1,6 +1,6 @@
 //! What a program asks of a disk, as the kernel's block layer sees it: below the page cache and its reading ahead.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -56,8 +56,19 @@ impl Drop for Loop {
     }
 }
 
-/// Offset and length of everything that `e2fsck -fn` reads of the image when nothing is cached, in order. Needs the superuser.
-pub(super) fn reads_of_e2fsck(image: &Path) -> io::Result<Vec<(u64, u64)>> {
+/// A read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Read {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Which of e2fsck's passes it belongs to; 0 before the first.
+    pub pass: u32,
+}
+
+/// Everything that `e2fsck -fn` reads of the image when nothing is cached, in order. Needs the superuser.
+pub(super) fn reads_of_e2fsck(image: &Path) -> io::Result<Vec<Read>> {
     let device = Loop::over(image)?;
     let number = device.number()?;
     let instance = Instance::new()?;
@@ -69,7 +80,8 @@ pub(super) fn reads_of_e2fsck(image: &Path) -> io::Result<Vec<(u64, u64)>> {
     instance.set("events/block/block_rq_issue/enable", "1")?;
     let status = Command::new("e2fsck")
         .args(["-fn", &device.0])
-        .stdout(Stdio::null())
+        // What it says of its passes goes into the record, to the place where it says so.
+        .stdout(File::options().write(true).open(instance.0.join("trace_marker"))?)
         .stderr(Stdio::null())
         .status()?;
     instance.set("events/block/block_rq_issue/enable", "0")?;
@@ -80,11 +92,27 @@ pub(super) fn reads_of_e2fsck(image: &Path) -> io::Result<Vec<(u64, u64)>> {
     if trace.lines().any(|line| line.contains("LOST")) {
         return Err(io::Error::other("the kernel has lost a part of the record"));
     }
-    let reads: Vec<(u64, u64)> = trace.lines().filter_map(|line| read_in(line, &number)).collect();
+    let reads = reads_in(&trace, &number);
     if reads.is_empty() {
         return Err(io::Error::other("the kernel has recorded nothing"));
     }
     Ok(reads)
+}
+
+/// The reads of a record.
+fn reads_in(trace: &str, number: &str) -> Vec<Read> {
+    let (mut reads, mut pass) = (Vec::new(), 0);
+    for line in trace.lines() {
+        pass = pass_in(line).unwrap_or(pass);
+        reads.extend(read_in(line, number).map(|(offset, len)| Read { offset, len, pass }));
+    }
+    reads
+}
+
+/// The pass that begins with this line: `... tracing_mark_write: Pass 1: Checking inodes, blocks, and sizes`.
+fn pass_in(line: &str) -> Option<u32> {
+    let (_, said) = line.split_once("tracing_mark_write: Pass ")?;
+    said.chars().next()?.to_digit(10)
 }
 
 /// The read that a line of the record tells of: `... block_rq_issue: 7,0 R 4096 () 264 + 8 none,0,0 [e2fsck]`.
@@ -110,5 +138,15 @@ mod tests {
         assert_eq!(read_in(line, "7,0"), None);
         assert_eq!(read_in(&line.replace("RA", "WS"), "7,1"), None);
         assert_eq!(read_in("# tracer: nop", "7,1"), None);
+    }
+
+    #[test]
+    fn reads_belong_to_passes() {
+        let read = "  e2fsck-12   [001] .....  34.5: block_rq_issue: 7,1 R 4096 () 8 + 8 none,0,0 [e2fsck]";
+        let mark =
+            "  e2fsck-12   [001] .....  34.6: tracing_mark_write: Pass 2: Checking directory structure";
+        let reads = reads_in(&[read, mark, read].join("\n"), "7,1");
+        assert_eq!(reads.iter().map(|read| read.pass).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!((reads[0].offset, reads[0].len), (4096, 4096));
     }
 }

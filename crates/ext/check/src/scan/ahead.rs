@@ -9,6 +9,8 @@ use crate::reading::announce_all;
 
 /// Inode tables that the kernel is told about ahead of the one that is read.
 const TABLES_AHEAD: u32 = 16;
+/// Blocks before an inode table among which its group's bitmap is worth reading along.
+const BITMAP_BEFORE: u64 = 16;
 
 impl Scan<'_> {
     /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
@@ -34,10 +36,17 @@ impl Scan<'_> {
 
     fn announce_table(&self, group: u32) {
         let state = &self.fs.groups[group as usize];
-        if state.scan_inodes > 0 && state.desc.inode_table != 0 {
-            let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
-            self.fs.device.readahead(self.fs.block_offset(BlockNo(state.desc.inode_table)), len);
+        let table = state.desc.inode_table;
+        if state.scan_inodes == 0 || table == 0 {
+            return;
         }
+        let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
+        // Where there are regions, the bitmap says what of them is read. It mostly stands right before the table; to come back
+        // for it would cost a disk more than a turn.
+        let before = table.saturating_sub(state.desc.block_bitmap);
+        let before = if self.by_region() && before <= BITMAP_BEFORE { before } else { 0 };
+        let more = before * u64::from(self.fs.geometry.block_size);
+        self.fs.device.readahead(self.fs.block_offset(BlockNo(table - before)), more + len);
     }
 
     /// Tells the kernel about the bitmaps of some groups, a share of them with each inode table: read one by one at the end, they

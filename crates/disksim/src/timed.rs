@@ -1,18 +1,18 @@
-//! A device whose requests cost the time of a hard disk.
+//! A device whose requests cost the time of a disk.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsmend_device::{Device, ReadError, WritableDevice, WriteError};
 
-use super::{Hdd, HddDescription, Ticket};
+use crate::drive::{Disk, Drive, Ticket};
 
 /// Longest piece of what is read ahead: as large as an operating system makes its requests.
 const PIECE: u64 = 512 << 10;
 /// Memory for what was read ahead, like a page cache: what is older may have to be read again.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// Any device, with the time that a hard disk would take for what is asked of it. Clones share disk and clock. What was announced
+/// Any device, with the time that a disk would take for what is asked of it. Clones share disk and clock. What was announced
 /// ([`Device::readahead`]) is read when the disk comes to it, and reading it then costs only what is left of the wait.
 pub struct Timed<D> {
     inner: D,
@@ -20,7 +20,7 @@ pub struct Timed<D> {
 }
 
 struct Shared {
-    hdd: Hdd,
+    disk: Disk,
     announced: VecDeque<Announced>,
     announced_bytes: u64,
 }
@@ -34,19 +34,24 @@ struct Announced {
 
 impl<D> Timed<D> {
     /// Puts a disk like that before `inner`.
-    pub fn new(inner: D, description: HddDescription) -> Self {
-        let shared = Shared { hdd: Hdd::new(description), announced: VecDeque::new(), announced_bytes: 0 };
+    pub fn new(inner: D, drive: impl Into<Drive>) -> Self {
+        let shared = Shared { disk: Disk::new(drive), announced: VecDeque::new(), announced_bytes: 0 };
         Timed { inner, shared: Arc::new(Mutex::new(shared)) }
     }
 
     /// The disk as it is now: its clock, its statistics.
-    pub fn hdd(&self) -> Hdd {
-        self.shared().hdd.clone()
+    pub fn disk(&self) -> Disk {
+        self.shared().disk.clone()
+    }
+
+    /// The time that has passed.
+    pub fn now(&self) -> std::time::Duration {
+        self.shared().disk.now()
     }
 
     /// The computer does something else for so long.
     pub fn spend(&self, time: std::time::Duration) {
-        self.shared().hdd.spend(time);
+        self.shared().disk.spend(time);
     }
 
     /// Forgets what was read ahead, as if the caches had been dropped.
@@ -54,7 +59,7 @@ impl<D> Timed<D> {
         let mut shared = self.shared();
         while let Some(oldest) = shared.announced.pop_front() {
             if let Some(ticket) = oldest.ticket {
-                shared.hdd.wait(ticket);
+                shared.disk.wait(ticket);
             }
         }
         shared.announced_bytes = 0;
@@ -80,7 +85,7 @@ impl Shared {
                 continue;
             }
             if let Some(ticket) = part.ticket.take() {
-                self.hdd.wait(ticket);
+                self.disk.wait(ticket);
             }
             if part.start <= start {
                 start = part.end.min(end);
@@ -92,14 +97,14 @@ impl Shared {
     }
 
     fn announce(&mut self, start: u64, end: u64) {
-        let ticket = Some(self.hdd.ask(start, end - start));
+        let ticket = Some(self.disk.ask(start, end - start));
         self.announced.push_back(Announced { start, end, ticket });
         self.announced_bytes += end - start;
         while self.announced_bytes > CACHE_BYTES {
             let Some(oldest) = self.announced.pop_front() else { break };
             self.announced_bytes -= oldest.end - oldest.start;
             if let Some(ticket) = oldest.ticket {
-                self.hdd.wait(ticket);
+                self.disk.wait(ticket);
             }
         }
     }
@@ -114,7 +119,7 @@ impl Shared {
             }
             self.announced_bytes -= part.end - part.start;
             if let Some(ticket) = part.ticket {
-                self.hdd.wait(ticket);
+                self.disk.wait(ticket);
             }
         }
         self.announced = kept;
@@ -135,7 +140,7 @@ impl<D: Device> Device for Timed<D> {
         let mut shared = self.shared();
         let (start, end) = shared.wait_for_announced(offset, offset + buf.len() as u64);
         if start < end {
-            shared.hdd.read(start, end - start);
+            shared.disk.read(start, end - start);
         }
         Ok(())
     }
@@ -161,13 +166,13 @@ impl<D: WritableDevice> WritableDevice for Timed<D> {
         self.inner.write_at(offset, bytes)?;
         let mut shared = self.shared();
         shared.forget(offset, offset + bytes.len() as u64);
-        shared.hdd.write(offset, bytes.len() as u64);
+        shared.disk.write(offset, bytes.len() as u64);
         Ok(())
     }
 
     fn sync(&self) -> Result<(), WriteError> {
         self.inner.sync()?;
-        self.shared().hdd.flush();
+        self.shared().disk.flush();
         Ok(())
     }
 }
@@ -182,6 +187,7 @@ mod tests {
     use fsmend_device::{BatchReader, MemoryDevice, ReadBackend, Request};
 
     use super::*;
+    use crate::HddDescription;
 
     const LEN: usize = 64 << 20;
 
@@ -204,9 +210,13 @@ mod tests {
         let mut buf = [0; 3000];
         device.read_at(5000, &mut buf).unwrap();
         assert_eq!((buf[0], buf[2999]), (5, 7));
-        assert!(device.hdd().now() > Duration::from_micros(100));
+        assert!(device.disk().now() > Duration::from_micros(100));
         device.read_at(LEN as u64, &mut buf).unwrap_err();
-        assert_eq!(device.hdd().statistics().reads, 1, "what fails before it reaches the disk costs nothing");
+        assert_eq!(
+            device.disk().statistics().reads,
+            1,
+            "what fails before it reaches the disk costs nothing"
+        );
     }
 
     #[test]
@@ -215,13 +225,13 @@ mod tests {
         device.readahead(1 << 20, 1 << 20);
         let mut buf = vec![0; 1 << 20];
         device.read_at(1 << 20, &mut buf).unwrap();
-        let (now, statistics) = (device.hdd().now(), device.hdd().statistics());
+        let (now, statistics) = (device.disk().now(), device.disk().statistics());
         assert_eq!((statistics.reads, statistics.bytes_read), (2, 1 << 20));
         device.read_at((1 << 20) + 500, &mut buf[..100]).unwrap();
-        assert_eq!(device.hdd().now(), now);
+        assert_eq!(device.disk().now(), now);
         device.drop_caches();
         device.read_at(1 << 20, &mut buf).unwrap();
-        assert!(device.hdd().now() > now);
+        assert!(device.disk().now() > now);
     }
 
     #[test]
@@ -229,10 +239,10 @@ mod tests {
         let device = timed();
         device.readahead(8192, 4096);
         device.read_at(4096, &mut [0; 8192]).unwrap();
-        assert_eq!(device.hdd().statistics().bytes_read, 8192);
+        assert_eq!(device.disk().statistics().bytes_read, 8192);
         device.read_at(0, &mut [0; 16384]).unwrap();
         assert_eq!(
-            device.hdd().statistics().bytes_read,
+            device.disk().statistics().bytes_read,
             8192 + 16384,
             "the middle of a read is not left out"
         );
@@ -251,7 +261,7 @@ mod tests {
             seen += 1;
         });
         assert_eq!(seen, requests.len());
-        let (apart, batched) = (apart.hdd().now(), batched.hdd().now());
+        let (apart, batched) = (apart.disk().now(), batched.disk().now());
         assert!(batched < apart.mul_f64(0.7), "{batched:?} against {apart:?}");
     }
 
@@ -261,11 +271,11 @@ mod tests {
         let device = Timed::new(WritableMemory::new("disk", vec![0; LEN]), HddDescription::default());
         device.readahead(0, 8192);
         device.write_at(4096, &[7; 512]).unwrap();
-        let before = device.hdd().statistics().reads;
+        let before = device.disk().statistics().reads;
         let mut buf = [0; 512];
         device.read_at(4096, &mut buf).unwrap();
-        assert_eq!((buf[0], device.hdd().statistics().reads), (7, before + 1));
+        assert_eq!((buf[0], device.disk().statistics().reads), (7, before + 1));
         device.sync().unwrap();
-        assert_eq!(device.hdd().statistics().flushes, 1);
+        assert_eq!(device.disk().statistics().flushes, 1);
     }
 }

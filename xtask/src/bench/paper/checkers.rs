@@ -1,0 +1,105 @@
+//! What a check costs on the simulated disk: our own reads through it, e2fsck's requests are recorded and served again.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fsmend_device::{Device, FileDevice};
+use fsmend_disksim::{Disk, HddDescription, Timed};
+use fsmend_engine::Progress;
+use fsmend_ext_check::run::check;
+use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_testkit::within::{Manner, options};
+
+use zerocopy::FromBytes;
+
+use super::record;
+
+/// What a checker asked of the disk, and how long that took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// The disk's time.
+    pub seconds: f64,
+    /// What was read.
+    pub megabytes: f64,
+    /// In so many requests.
+    pub requests: u64,
+}
+
+impl Cost {
+    fn of(disk: &Disk) -> Self {
+        let statistics = disk.statistics();
+        Cost {
+            seconds: disk.now().as_secs_f64(),
+            megabytes: statistics.bytes_read as f64 / 1e6,
+            requests: statistics.reads,
+        }
+    }
+
+    /// Megabytes in a second.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.megabytes / self.seconds } else { 0.0 }
+    }
+}
+
+/// Our checker, with one worker.
+pub fn ours(image: &Path) -> io::Result<Cost> {
+    let disk = Arc::new(Timed::new(FileDevice::open(image)?, HddDescription::default()));
+    let device: Arc<dyn Device> = Arc::clone(&disk) as Arc<dyn Device>;
+    let mut how = options(Manner::default());
+    how.memory = 1 << 30;
+    let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false));
+    let report = report.map_err(|refused| io::Error::other(refused.refusal.message))?;
+    if report.findings.is_damaged() {
+        return Err(io::Error::other("the driver's image is not sound"));
+    }
+    Ok(Cost::of(&disk.disk()))
+}
+
+/// e2fsck, recorded, on a disk of the same kind: the whole, and the seconds of each of its five passes (what comes before the first one counts to it).
+pub fn e2fsck(image: &Path) -> io::Result<(Cost, [f64; 5])> {
+    let mut disk = Disk::new(HddDescription::default());
+    let mut passes = [0.0; 5];
+    for read in record::reads_of_e2fsck(image)? {
+        let before = disk.now();
+        disk.read(read.offset, read.len);
+        let took: Duration = disk.now() - before;
+        passes[(read.pass.clamp(1, 5) - 1) as usize] += took.as_secs_f64();
+    }
+    Ok((Cost::of(&disk), passes))
+}
+
+/// Megabytes in a second that the disk reads in a row, over the part that a file system of this size takes.
+pub fn bandwidth(gib: u64) -> f64 {
+    let mut disk = Disk::new(HddDescription::default());
+    let stretch = (gib << 30) / 64;
+    let (mut time, mut bytes) = (Duration::ZERO, 0);
+    for number in 0..64 {
+        disk.read(number * stretch, 1 << 20);
+        let before = disk.now();
+        (1..17).for_each(|at| disk.read(number * stretch + (at << 20), 1 << 20));
+        time += disk.now() - before;
+        bytes += 16 << 20;
+    }
+    f64::from(bytes) / time.as_secs_f64() / 1e6
+}
+
+/// Seconds that a check of a rext3 will take, from nothing but its superblock and the disk: in each group a way of a cylinder or two to the next table, half a turn,
+/// the table and the region in a row, and the same once more for bitmaps.
+pub fn foretold(image: &Path, gib: u64) -> io::Result<f64> {
+    let device = FileDevice::open(image)?;
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).map_err(io::Error::other)?;
+    let raw = RawSuperblock::read_from_bytes(&bytes).map_err(|_| io::Error::other("no superblock"))?;
+    let geometry = Geometry::from_superblock(&raw, device.len())
+        .map_err(|unsound| io::Error::other(unsound.to_string()))?;
+    let disk = HddDescription::default();
+    let turn = 60.0 / f64::from(disk.rpm);
+    let blocks = u64::from(geometry.inode_table_blocks()) + u64::from(geometry.region_blocks);
+    let in_a_row = (blocks * u64::from(geometry.block_size)) as f64 / bandwidth(gib) / 1e6;
+    let ways = 2.0 * (disk.seek_ms.0 / 1e3 + turn / 2.0);
+    Ok(f64::from(geometry.group_count) * (ways + in_a_row))
+}
