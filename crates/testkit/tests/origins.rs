@@ -76,7 +76,7 @@ fn checked(device: &Arc<dyn Device>, shared: &[Shared], threads: usize) -> (Chec
     let mut how = options(Manner { threads, ..Manner::default() });
     how.memory = 256 * MIB;
     let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false));
-    (report.unwrap_or_else(|refused| panic!("{refused}")), disk.hdd().statistics().reads)
+    (report.unwrap_or_else(|refused| panic!("{refused}")), disk.disk().statistics().reads)
 }
 
 /// Everything that was found, as text.
@@ -94,7 +94,6 @@ fn judge(name: &str, device: &Arc<dyn Device>) {
         let shared = plant(device, count, 4).unwrap();
         assert!(shared.len() == count, "{name}: only {} files with a block to plant", shared.len());
         let (report, requests) = checked(device, &shared, 1);
-        println!("{name}: {count} shared blocks, {requests} requests; {clean} without");
         if count == 1 {
             assert!(requests * 10 <= clean * 11, "{name}: {requests} requests instead of {clean}");
         }
