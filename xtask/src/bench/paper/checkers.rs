@@ -45,25 +45,44 @@ impl Cost {
     }
 }
 
-/// Our checker, with one worker.
+/// What a checker has to find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nothing.
+    Sound,
+    /// Something.
+    Damaged,
+}
+
+/// Our checker, with one worker, on a sound image.
 pub fn ours(image: &Path) -> io::Result<Cost> {
+    ours_on(image, State::Sound)
+}
+
+/// Our checker, with one worker.
+pub fn ours_on(image: &Path, state: State) -> io::Result<Cost> {
     let disk = Arc::new(Timed::new(FileDevice::open(image)?, HddDescription::default()));
     let device: Arc<dyn Device> = Arc::clone(&disk) as Arc<dyn Device>;
     let mut how = options(Manner::default());
     how.memory = 1 << 30;
     let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false));
     let report = report.map_err(|refused| io::Error::other(refused.refusal.message))?;
-    if report.findings.is_damaged() {
-        return Err(io::Error::other("the driver's image is not sound"));
+    if report.findings.is_damaged() != (state == State::Damaged) {
+        return Err(io::Error::other(format!("our checker should have found the image {state:?}")));
     }
     Ok(Cost::of(&disk.disk()))
 }
 
-/// e2fsck, recorded, on a disk of the same kind: the whole, and the seconds of each of its five passes (what comes before the first one counts to it).
+/// e2fsck on a sound image.
 pub fn e2fsck(image: &Path) -> io::Result<(Cost, [f64; 5])> {
+    e2fsck_on(image, State::Sound)
+}
+
+/// e2fsck, recorded, on a disk of the same kind: the whole, and the seconds of each of its five passes (what comes before the first one counts to it).
+pub fn e2fsck_on(image: &Path, state: State) -> io::Result<(Cost, [f64; 5])> {
     let mut disk = Disk::new(HddDescription::default());
     let mut passes = [0.0; 5];
-    for read in record::reads_of_e2fsck(image)? {
+    for read in record::reads_of_e2fsck(image, state)? {
         let before = disk.now();
         disk.read(read.offset, read.len);
         let took: Duration = disk.now() - before;

@@ -12,6 +12,7 @@ mod memory;
 mod plot;
 mod record;
 mod servers;
+mod shared;
 mod site;
 mod speed;
 
@@ -28,10 +29,11 @@ const GIB: u64 = 8;
 /// A part that can be run alone: what it is called, and what makes its figures.
 type Part = (&'static str, fn(&Path, u64) -> io::Result<Vec<Figure>>);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("memory", |_, _| Ok(vec![memory::figure()])),
     ("utilisation", speed::by_utilisation),
     ("age", speed::by_age),
+    ("shared", shared::shared),
     ("row", files::in_a_row),
     ("random", files::here_and_there),
     ("postmark", |image, gib| Ok(vec![servers::postmark(image, gib)?])),
