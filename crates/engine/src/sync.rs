@@ -6,5 +6,3 @@ pub use std::{sync::*, thread};
 
 #[cfg(all(test, feature = "model"))]
 pub use shuttle::{sync::*, thread};
-#[cfg(all(test, feature = "model"))]
-pub use std::sync::OnceLock;
