@@ -28,40 +28,65 @@ pub enum TreeFinding {
     },
 }
 
+/// What the tree check tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeReport {
+    /// What is wrong, in ascending order of the directory.
+    pub findings: Vec<TreeFinding>,
+    /// The directories of which no parent entry is known, in ascending order.
+    pub without_entry: Vec<InodeNo>,
+}
+
 /// Chunks that one worker looks at in one go.
 const CHUNKS_PER_SLICE: usize = 4;
+/// One more worker for so many directories: to start one takes about as long as to look at them.
+const DIRECTORIES_PER_WORKER: u64 = 2048;
 /// Directories deeper than this below the root are left to the exact walk.
 const DEPTH_MAX: usize = 1 << 16;
 
-/// Checks the tree below `root` once all directories have been scanned, with this crew. The findings come in ascending
-/// order of the directory. The root's parent is the root.
-pub fn check(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> Vec<TreeFinding> {
-    if is_sound(inodes, root, crew, cancel) { Vec::new() } else { walk(inodes, root) }
+/// Checks the tree below `root` once all directories have been scanned, with this crew. The root's parent is the root.
+pub fn check(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> TreeReport {
+    let (is_sound, without_entry) = look(inodes, root, crew, cancel);
+    TreeReport { findings: if is_sound { Vec::new() } else { walk(inodes, root) }, without_entry }
 }
 
-/// Whether there is nothing to find. Workers climb from each directory to the first one that is known to hang on the
-/// root, and make known those that they came through.
-fn is_sound(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> bool {
+/// What one worker keeps.
+struct Look {
+    is_sound: bool,
+    without_entry: Vec<InodeNo>,
+    /// The directories through which it climbs; a buffer.
+    path: Vec<u32>,
+}
+
+/// Whether there is nothing to find, and the directories without a parent entry. Workers climb from each directory to the first one
+/// that is known to hang on the root, and make known those that they came through.
+fn look(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> (bool, Vec<InodeNo>) {
     let connected = SharedBitmap::new(u64::from(inodes.inodes_count()) + 1);
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
-    let start = |_worker| (true, Vec::new());
-    let verdicts = pool::run_slices(
-        crew,
+    let start = |_worker| Look { is_sound: true, without_entry: Vec::new(), path: Vec::new() };
+    let looks = pool::run_slices(
+        crew.for_work((1 + inodes.directory_count() / DIRECTORIES_PER_WORKER) as usize),
         &[Stage { name: "tree", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE,
         cancel,
         start,
-        |(sound, path), part| {
+        |look, part| {
             let directories = part.iter().flat_map(|chunk| inodes.directories_of_chunk(*chunk));
             for directory in directories {
-                *sound = *sound
+                look.is_sound = look.is_sound
                     && (directory.inode == root.0 || parents_agree(directory))
-                    && climb(inodes, root, directory, &connected, path);
+                    && climb(inodes, root, directory, &connected, &mut look.path);
+                if directory.parent_entry.load(Relaxed) == 0 {
+                    look.without_entry.push(InodeNo(directory.inode));
+                }
             }
         },
     );
-    verdicts.into_iter().all(|(sound, _)| sound)
+    let is_sound = looks.iter().all(|look| look.is_sound);
+    let mut without_entry: Vec<InodeNo> = looks.into_iter().flat_map(|look| look.without_entry).collect();
+    without_entry.sort_unstable();
+    (is_sound, without_entry)
 }
 
 fn parents_agree(directory: &DirectoryFact) -> bool {
@@ -173,8 +198,11 @@ mod tests {
             }
         }
         let found = check(&inodes, InodeNo(2), Crew::of(2), &AtomicBool::new(false));
-        assert_eq!(found, walk(&inodes, InodeNo(2)), "the quick way and the exact one agree");
-        found
+        assert_eq!(found.findings, walk(&inodes, InodeNo(2)), "the quick way and the exact one agree");
+        let without_entry = parents.iter().filter(|(_, _, entry)| *entry == 0);
+        let expected: Vec<InodeNo> = without_entry.map(|(inode, ..)| InodeNo(*inode)).collect();
+        assert_eq!(found.without_entry, expected);
+        found.findings
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod testing;
 use std::fs;
 use std::num::NonZero;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use fsmend_device::Pace;
@@ -112,7 +113,14 @@ pub fn cores() -> usize {
 
 /// Worker threads when nothing else is said: one per core, as far as the control groups allow.
 pub fn default_threads() -> usize {
-    threads_within(cores(), Groups::below(Path::new(MACHINE)).cores())
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| threads_within(cores(), groups().cores()))
+}
+
+/// The control groups that this process was in when it was first asked: to find them takes a hundred system calls.
+fn groups() -> &'static Groups {
+    static GROUPS: OnceLock<Groups> = OnceLock::new();
+    GROUPS.get_or_init(|| Groups::below(Path::new(MACHINE)))
 }
 
 /// A part of a core is worth a thread.
@@ -128,14 +136,14 @@ pub fn load() -> Load {
 
 /// The default memory budget: a quarter of what there is.
 pub fn default_memory() -> u64 {
-    memory_below(Path::new(MACHINE))
+    memory_below(Path::new(MACHINE), groups())
 }
 
 /// A quarter of what the machine below `root` has and the control groups allow; but not so little that nothing can be checked, unless
 /// that were more than half of it.
-fn memory_below(root: &Path) -> u64 {
+fn memory_below(root: &Path, groups: &Groups) -> u64 {
     let machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| parse_meminfo(&text));
-    let known = [machine, Groups::below(root).memory()].into_iter().flatten().min();
+    let known = [machine, groups.memory()].into_iter().flatten().min();
     known.map_or(MEMORY_MIN, |known| (known / 4).max(MEMORY_MIN.min(known / 2)))
 }
 
@@ -161,17 +169,25 @@ mod tests {
     #[test]
     fn limits_of_control_groups_bound_the_defaults() {
         let machine = Fixture::new("defaults");
-        assert_eq!(memory_below(machine.path()), MEMORY_MIN, "nothing is known");
+        assert_eq!(
+            memory_below(machine.path(), &Groups::below(machine.path())),
+            MEMORY_MIN,
+            "nothing is known"
+        );
         machine.write("proc/meminfo", "MemTotal:       16777216 kB\n");
-        assert_eq!(memory_below(machine.path()), 4 << 30);
+        assert_eq!(memory_below(machine.path(), &Groups::below(machine.path())), 4 << 30);
         machine.write("proc/self/cgroup", "0::/a/b\n");
         machine.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         machine.write("sys/fs/cgroup/a/memory.high", "2147483648\n");
-        assert_eq!(memory_below(machine.path()), 512 << 20);
+        assert_eq!(memory_below(machine.path(), &Groups::below(machine.path())), 512 << 20);
         machine.write("sys/fs/cgroup/a/b/memory.max", "134217728\n");
-        assert_eq!(memory_below(machine.path()), 64 << 20, "half of a small group");
+        assert_eq!(
+            memory_below(machine.path(), &Groups::below(machine.path())),
+            64 << 20,
+            "half of a small group"
+        );
         machine.write("sys/fs/cgroup/a/b/memory.max", "33554432\n");
-        assert_eq!(memory_below(machine.path()), 16 << 20);
+        assert_eq!(memory_below(machine.path(), &Groups::below(machine.path())), 16 << 20);
         let threads: Vec<usize> =
             [None, Some(8000), Some(1500), Some(300), Some(0)].map(|quota| threads_within(4, quota)).into();
         assert_eq!(threads, [4, 4, 2, 1, 1]);

@@ -63,12 +63,20 @@ pub struct Crew<'a> {
     pub clock: Option<Clock>,
     /// Where everything is written down, if anybody wants to know.
     pub trace: Option<&'a Trace>,
+    /// Whether all of them work where fewer would do. For tests.
+    pub every_worker: bool,
 }
 
 impl Crew<'_> {
     /// So many workers, who may always work, and of whom nothing is measured.
     pub fn of(workers: usize) -> Self {
-        Crew { workers, allowance: None, clock: None, trace: None }
+        Crew { workers, allowance: None, clock: None, trace: None, every_worker: false }
+    }
+
+    /// The same, with only as many workers as are worth starting for what there is to do.
+    #[must_use]
+    pub fn for_work(self, useful: usize) -> Self {
+        if self.every_worker { self } else { self.at_most(useful) }
     }
 
     /// The same, but with no more workers than there is work for.

@@ -12,6 +12,7 @@ use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::inode::Crowd;
 use crate::region::Regions;
+use crate::resize_inode::SoundMap;
 
 /// One file system under check. Immutable while stages run; shared by all workers.
 pub struct Fs<'d> {
@@ -30,6 +31,8 @@ pub struct Fs<'d> {
     pub now: u64,
     /// Inodes whose maps share too much to be walked.
     pub crowd: Crowd,
+    /// The map of the resize inode, once it was found sound.
+    pub resize_map: SoundMap,
     /// Where indirect blocks and directory blocks have to lie, on a rext3.
     pub regions: Regions,
 }

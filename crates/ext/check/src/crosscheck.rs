@@ -420,17 +420,17 @@ impl CrossCheck<'_> {
         let findings = &mut self.outcome.findings;
         directory::tree::check_root(self.fs, &self.inodes, findings);
         let (crew, cancel) = (self.means.crew(), self.cancel);
-        let tree_findings = tree::check(&self.inodes, root, crew, cancel);
-        let adjustments = self.adjustments(&tree_findings);
+        let found = tree::check(&self.inodes, root, crew, cancel);
+        let adjustments = self.adjustments(&found.findings);
         let findings = &mut self.outcome.findings;
-        let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &tree_findings, findings);
+        let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &found, findings);
         let unattached = links::check(self.fs, &self.inodes, &adjustments, (crew, cancel), findings);
         let reconnects =
-            tree_findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
+            found.findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
         let lost_found =
             directory::lost_found::check_lost_found(self.fs, &self.inodes, &self.claims, pending, findings);
-        self.remains.names.tree = tree_findings;
+        self.remains.names.tree = found.findings;
         self.remains.names.parent_entries = parent_entries;
         self.remains.names.lost_found = lost_found;
         self.remains.adjustments = adjustments;

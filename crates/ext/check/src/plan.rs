@@ -75,6 +75,8 @@ const METADATA_SHARE: u64 = 64;
 pub struct Plan {
     /// Workers.
     pub workers: usize,
+    /// Whether all of them work where fewer would do.
+    pub every_worker: bool,
     /// How they read.
     pub backend: ReadBackend,
     /// Buffers of each worker's reader.
@@ -122,7 +124,8 @@ impl<'a> Means<'a> {
     /// Who does the work.
     pub fn crew(self) -> Crew<'a> {
         let Means { allowance, clock, trace, .. } = self;
-        Crew { workers: self.plan.workers, allowance, clock, trace }
+        let Plan { workers, every_worker, .. } = *self.plan;
+        Crew { workers, allowance, clock, trace, every_worker }
     }
 
     /// No claims yet, on all units of `fs`.
@@ -173,6 +176,7 @@ impl Plan {
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
         let plan = Plan {
             workers: workers as usize,
+            every_worker: options.schedule.every_worker,
             backend: match options.backend {
                 ReadBackend::Auto if to_read < RING_BYTES_MIN => ReadBackend::Pread,
                 backend => backend,

@@ -29,7 +29,6 @@ use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::region::Regions;
 use crate::repair::{self, Remains, Wishes};
-use crate::resize_inode::ResizeInode;
 use crate::scan::{STAGES, Scan, ScanOutcome, StageCost, take_census};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{
@@ -314,7 +313,17 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
         superblock.s_mmp_block = 0.into();
     }
     let regions = Regions::of(&geometry, &groups);
-    Fs { device, superblock, geometry, groups, metadata, now, crowd: Default::default(), regions }
+    Fs {
+        device,
+        superblock,
+        geometry,
+        groups,
+        metadata,
+        now,
+        crowd: Default::default(),
+        resize_map: Default::default(),
+        regions,
+    }
 }
 
 /// The facts of a run: inodes and claims.
@@ -345,8 +354,7 @@ fn check_settled(
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
     mmp::check(fs, &mut findings);
-    let resize = resize_inode::check(fs, &mut findings);
-    let system = system_owners(fs, bad, &resize);
+    let system = system_owners(fs, bad, &resize_inode::claims(fs));
     let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
     stop_if(cancel)?;
     plan::stop_if_exhausted(budget)?;
@@ -381,6 +389,7 @@ fn check_settled(
     let mut extra = cross.attributes();
     extra.extend(system.iter().copied());
     cross.owners(&extra);
+    let resize = resize_inode::check(fs, &mut findings);
     let large = resize.is_large.then_some(InodeNo(special::RESIZE)).or(cross.outcome.first_large_file);
     superblock::check_large_files(fs, large, &mut cross.outcome.findings);
     stop_if(cancel)?;
@@ -487,10 +496,10 @@ fn scan(
 
 /// The units that inodes own which the scan does not walk: the lists of bad and of reserved blocks. What lies in
 /// static metadata is claimed with that.
-fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &ResizeInode) -> BTreeSet<(u64, Owner)> {
+fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &[u64]) -> BTreeSet<(u64, Owner)> {
     let unit_blocks = u64::from(fs.geometry.cluster_blocks);
     let bad_blocks = bad.blocks.iter().chain(&bad.map_blocks).map(|block| (block, special::BAD_BLOCKS));
-    let reserved = resize.claims.iter().map(|block| (block, special::RESIZE));
+    let reserved = resize.iter().map(|block| (block, special::RESIZE));
     bad_blocks
         .chain(reserved)
         .map(|(block, inode)| (fs.geometry.cluster_of(*block), Owner::Inode(InodeNo(inode))))

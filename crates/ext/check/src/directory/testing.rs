@@ -289,8 +289,9 @@ impl World {
                 names.note(directory.inode, mending);
             }
             tree::check_root(fs, &inodes, &mut findings);
-            names.tree = engine_tree::check(&inodes, InodeNo(2), Crew::of(1), &AtomicBool::new(false));
-            names.parent_entries = tree::report_tree(fs, &inodes, &names.tree, &mut findings);
+            let found = engine_tree::check(&inodes, InodeNo(2), Crew::of(1), &AtomicBool::new(false));
+            names.parent_entries = tree::report_tree(fs, &inodes, &found, &mut findings);
+            names.tree = found.findings;
             names.lost_found = tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
         let changes = self.with_fs(|fs, _, _| {
@@ -304,6 +305,7 @@ impl World {
                 metadata: SharedBitmap::new(128),
                 now: fs.now,
                 crowd: Default::default(),
+                resize_map: Default::default(),
                 regions: Default::default(),
             };
             let mut mender = Mender {
@@ -357,6 +359,7 @@ impl World {
             metadata: SharedBitmap::new(128),
             now: 1_800_000_000,
             crowd: Default::default(),
+            resize_map: Default::default(),
             regions: Default::default(),
         };
         work(&fs, &self.bad_blocks, self.reconnects)

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind};
-use fsmend_engine::tree::TreeFinding;
+use fsmend_engine::tree::{TreeFinding, TreeReport};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::inode::special;
 
@@ -37,10 +37,10 @@ pub fn check_root(_fs: &Fs<'_>, inodes: &InodeTable, findings: &mut Findings) {
 pub fn report_tree(
     _fs: &Fs<'_>,
     inodes: &InodeTable,
-    tree: &[TreeFinding],
+    tree: &TreeReport,
     findings: &mut Findings,
 ) -> Vec<InodeNo> {
-    for finding in tree {
+    for finding in &tree.findings {
         findings.raise(match *finding {
             TreeFinding::Unconnected(inode) => {
                 let parent = inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
@@ -53,9 +53,9 @@ pub fn report_tree(
         });
     }
     // The findings ascend.
-    let looped = |inode| tree.binary_search(&TreeFinding::Looped(inode)).is_ok();
+    let looped = |inode| tree.findings.binary_search(&TreeFinding::Looped(inode)).is_ok();
     let mut lost = Vec::new();
-    for directory in inodes.directories() {
+    for directory in tree.without_entry.iter().filter_map(|inode| inodes.directory(*inode)) {
         let inode = InodeNo(directory.inode);
         let parent = if inode == ROOT { ROOT.0 } else { directory.parent.load(Relaxed) };
         if parent != 0 && directory.parent_entry.load(Relaxed) == 0 && !looped(inode) {

@@ -316,6 +316,7 @@ pub fn prove_large(
 fn hash_name(record: &[u8], len: usize) -> Option<u64> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
+    const FILL: u64 = u64::from_le_bytes([b'_'; 8]);
     let name = record.get(8..8 + len).filter(|name| !name.is_empty() && name.len() <= 255)?;
     if name[0] == b'.' && (name.len() == 1 || name == b"..") {
         return None;
@@ -331,9 +332,11 @@ fn hash_name(record: &[u8], len: usize) -> Option<u64> {
         hash = mix(hash ^ word);
     }
     if !rest.is_empty() {
-        let mut last = [b'_'; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        let word = u64::from_le_bytes(last);
+        // The eight bytes up to the end of the name, of which the first may be the header's: to copy the rest into a word of its own
+        // makes the processor wait for single bytes on their way to memory, and cost half of the time of a proof.
+        let upto = u64::from_le_bytes(*record.get(len..)?.first_chunk()?);
+        let bits = 8 * rest.len() as u32;
+        let word = upto >> (64 - bits) | FILL << bits;
         if has_zero_byte(word) || has_zero_byte(word ^ (ONES * u64::from(b'/'))) {
             return None;
         }
@@ -369,6 +372,22 @@ mod tests {
             assert!(hash_name(&record(name), name.len()).is_some(), "{name:?}");
         }
         assert_ne!(hash_name(&record(b"a_"), 1), hash_name(&record(b"a_"), 2), "the length counts");
+    }
+
+    #[test]
+    fn every_byte_of_a_name_counts_and_none_beside_it() {
+        for len in 1..=20 {
+            let mut bytes = record(&b"abcdefghijklmnopqrst"[..len]);
+            let hash = hash_name(&bytes, len);
+            bytes[..8].copy_from_slice(b"/\0header");
+            bytes[8 + len..].fill(b'/');
+            assert_eq!(hash_name(&bytes, len), hash, "{len}");
+            for at in 8..8 + len {
+                bytes[at] ^= 1;
+                assert_ne!(hash_name(&bytes, len), hash, "{len}: {at}");
+                bytes[at] ^= 1;
+            }
+        }
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl Bench {
             metadata,
             now: 1_700_000_000,
             crowd: Default::default(),
+            resize_map: Default::default(),
             regions: Default::default(),
         }
     }

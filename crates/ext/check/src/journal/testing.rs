@@ -194,6 +194,7 @@ impl World {
             metadata: SharedBitmap::new(BLOCKS),
             now: 1_700_000_000,
             crowd: Default::default(),
+            resize_map: Default::default(),
             regions: Default::default(),
         }
     }

@@ -23,6 +23,8 @@ pub type Adjustments = BTreeMap<InodeNo, i64>;
 
 /// Chunks of inodes that one worker compares in one go.
 const CHUNKS_PER_SLICE: usize = 4;
+/// One more worker for so many inodes: to start one takes about as long as to compare them.
+const INODES_PER_WORKER: u64 = 1 << 16;
 
 /// A count that is not the number of names: inode, fact, stored and observed count.
 type Wrong = (InodeNo, InodeFact, u16, u64);
@@ -47,8 +49,9 @@ pub fn check(
             }
         });
     };
+    let scanned: u64 = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).sum();
     let lists = pool::run_slices(
-        crew,
+        crew.for_work((1 + scanned / INODES_PER_WORKER) as usize),
         &[Stage { name: "links", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE,

@@ -75,6 +75,7 @@ fn mend_with(
         metadata,
         now,
         crowd: Default::default(),
+        resize_map: Default::default(),
         regions,
     };
     let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);

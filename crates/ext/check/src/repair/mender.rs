@@ -101,6 +101,7 @@ pub fn mend(
         metadata,
         now,
         crowd: Default::default(),
+        resize_map: Default::default(),
         regions,
     };
     let mut mender =

@@ -9,11 +9,14 @@ pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags, mode, special};
+use zerocopy::IntoBytes;
 
 use crate::Fs;
 
@@ -27,15 +30,36 @@ const RESERVED_READ: usize = 64 << 10;
 /// What the resize inode leaves behind, as it will be after repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizeInode {
-    /// Blocks that it has for itself (its double indirect block); the reserved blocks are static metadata.
-    pub claims: Vec<u64>,
     /// Whether it has to be written anew.
     pub is_wrong: bool,
     /// Whether it is so long that the file system needs the feature of large files.
     pub is_large: bool,
 }
 
-/// Checks the resize inode against the geometry.
+/// The map of the resize inode, once it was found sound. To find that takes a read of all reserved blocks, mostly 4 MB, and two want to
+/// know it: the inspection of the inode, beside all others, and [`check`].
+#[derive(Debug, Default)]
+pub struct SoundMap(OnceLock<(RawInode, Extent)>);
+
+impl SoundMap {
+    /// What the map takes, if it was `raw` that was found sound.
+    fn of(&self, raw: &RawInode) -> Option<Extent> {
+        let (known, extent) = self.0.get()?;
+        (known.as_bytes() == raw.as_bytes()).then_some(*extent)
+    }
+}
+
+/// The blocks that the resize inode has for itself (its double indirect block); the reserved blocks are static metadata.
+pub fn claims(fs: &Fs<'_>) -> Vec<u64> {
+    let Some(Ok(record)) = fs.read_inode(InodeNo(special::RESIZE)) else { return Vec::new() };
+    let block = u64::from(RawInode::from_record(&record).block_word(DOUBLE_INDIRECT));
+    let is_usable = fs.geometry.features.has_compat(compat::RESIZE_INODE)
+        && fs.is_valid_block(BlockNo(block))
+        && !fs.metadata.get(block);
+    if is_usable { vec![block] } else { Vec::new() }
+}
+
+/// Checks the resize inode against the geometry. Behind the scan this costs nothing where the inode's inspection found its map sound.
 pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     let inode = InodeNo(special::RESIZE);
     let Some(Ok(record)) = fs.read_inode(inode) else { return ResizeInode::default() };
@@ -49,15 +73,12 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
         }
         return ResizeInode::default();
     }
-    let map = check_map(fs, &raw);
+    let map = map_of(fs, &raw);
     let is_wrong = map.is_err();
     if let Err(why) = map {
         findings.raise(Problem::new(&problems::INVALID).inode(inode).observed(why));
     }
-    let block = u64::from(raw.block_word(DOUBLE_INDIRECT));
-    let is_usable = fs.is_valid_block(BlockNo(block)) && !fs.metadata.get(block);
-    let claims = if is_usable { vec![block] } else { Vec::new() };
-    ResizeInode { claims, is_wrong, is_large: !is_wrong && raw.size() >= LARGE_FILE }
+    ResizeInode { is_wrong, is_large: !is_wrong && raw.size() >= LARGE_FILE }
 }
 
 /// What the map of a sound resize inode takes.
@@ -71,7 +92,18 @@ pub(crate) struct Extent {
 
 /// The extent of the resize inode; `None` when [`check`] objects to the map, which will then be written anew.
 pub(crate) fn extent(fs: &Fs<'_>, raw: &RawInode) -> Option<Extent> {
-    check_map(fs, raw).ok()
+    map_of(fs, raw).ok()
+}
+
+/// [`check_map`], unless it is known already that nothing is wrong.
+fn map_of(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
+    if let Some(extent) = fs.resize_map.of(raw) {
+        return Ok(extent);
+    }
+    let extent = check_map(fs, raw)?;
+    // Somebody else may have come first, with the same.
+    let _ = fs.resize_map.0.set((*raw, extent));
+    Ok(extent)
 }
 
 /// Why the map is wrong; if it is not, what it takes, which the geometry says then.

@@ -5,14 +5,21 @@
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_ext_format::features::compat;
+use fsmend_ext_format::inode::RawInode;
 
-use super::{ResizeInode, check, problems};
+use super::{ResizeInode, check, claims, extent, problems};
 use crate::superblock::testing::{Image, codes};
 
 fn look(image: &Image) -> (ResizeInode, Vec<&'static str>) {
     image.with_fs(|fs, _| {
         let mut findings = Findings::new();
         let resize = check(fs, &mut findings);
+        let mut again = Findings::new();
+        assert_eq!(
+            (check(fs, &mut again), codes(&again)),
+            (resize.clone(), codes(&findings)),
+            "whoever asks"
+        );
         (resize, codes(&findings))
     })
 }
@@ -20,9 +27,8 @@ fn look(image: &Image) -> (ResizeInode, Vec<&'static str>) {
 #[test]
 fn a_sound_inode_claims_its_double_indirect_block() {
     let image = Image::plain();
-    let (resize, found) = look(&image);
-    assert_eq!(found, [""; 0]);
-    assert_eq!(resize.claims, [image.free_block().0]);
+    assert_eq!(look(&image).1, [""; 0]);
+    assert_eq!(image.with_fs(|fs, _| claims(fs)), [image.free_block().0]);
 }
 
 #[test]
@@ -57,12 +63,25 @@ fn every_deviation_is_found() {
 }
 
 #[test]
+fn a_map_that_was_sound_is_looked_at_again_when_the_inode_is_another() {
+    let image = Image::plain();
+    image.with_fs(|fs, _| {
+        let record = fs.read_inode(InodeNo(7)).unwrap().unwrap();
+        let mut raw = RawInode::from_record(&record);
+        assert!(extent(fs, &raw).is_some() && extent(fs, &raw) == fs.resize_map.of(&raw));
+        raw.i_links_count.set(0);
+        assert_eq!((extent(fs, &raw), fs.resize_map.of(&raw)), (None, None));
+    });
+}
+
+#[test]
 fn without_the_feature_it_has_to_be_empty() {
     let mut image = Image::new(|raw| {
         raw.s_feature_compat -= compat::RESIZE_INODE;
         raw.s_reserved_gdt_blocks = 0.into();
     });
     assert_eq!(look(&image), (ResizeInode::default(), Vec::new()));
+    assert_eq!(image.with_fs(|fs, _| claims(fs)), [0; 0]);
     image.inode(InodeNo(7))[0x28] = 9;
     assert_eq!(look(&image).1, [problems::NOT_CLEAR.code]);
 }

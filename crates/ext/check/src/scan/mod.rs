@@ -47,6 +47,8 @@ pub const STAGES: [Stage; 3] = [
 
 /// What waits for the last inode table.
 const CERTIFICATION: [Stage; 1] = [Stage { name: "delayed certification", pass: 1 }];
+/// One more worker for so many certifications that waited: to start one takes about as long as to do them.
+const CERTIFICATIONS_PER_WORKER: usize = 4096;
 
 enum Batch {
     InodeTable(GroupNo),
@@ -187,6 +189,8 @@ impl<'a> Scan<'a> {
         }
         self.all_is_known();
         if self.sample.is_none() {
+            let waited: usize = workers.iter().map(|worker| worker.outcome.pending.len()).sum();
+            let crew = crew.for_work(1 + waited / CERTIFICATIONS_PER_WORKER);
             pool::each(crew, &CERTIFICATION, &mut workers, |worker| self.certify(&mut worker.outcome));
         }
         let outcome = crew.merge("scan", || self.merged(workers));

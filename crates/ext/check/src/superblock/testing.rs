@@ -191,6 +191,7 @@ impl Image {
             metadata,
             now: NOW,
             crowd: Default::default(),
+            resize_map: Default::default(),
             regions: Default::default(),
         };
         look(&mut fs, &mut findings)

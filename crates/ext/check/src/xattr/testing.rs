@@ -51,6 +51,7 @@ pub(crate) fn fs(device: &MemoryDevice, features: Features) -> Fs<'_> {
         metadata: SharedBitmap::new(BLOCKS as u64),
         now: 0,
         crowd: Default::default(),
+        resize_map: Default::default(),
         regions: Default::default(),
     }
 }

@@ -32,6 +32,7 @@ fn mend(bench: &mut Bench, raw: &RawInode, change: impl FnOnce(&mut Mender<'_>))
         metadata,
         now,
         crowd: Default::default(),
+        resize_map: Default::default(),
         regions,
     };
     let claims = claims_of(&fs);
