@@ -12,7 +12,6 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::glance::{Glance, glance};
 use fsmend_ext_check::repair::{self, BadBlockWish, Improvements, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
-use fsmend_ext_check::superblock::SuperblockOptions;
 
 use super::clean::{self, Circumstances, STATE_ERRORS, STATE_VALID, Verdict};
 use super::config::Config;
@@ -26,7 +25,7 @@ use super::telling::Outcome;
 use super::timing::Stopwatch;
 use crate::regained::Regained;
 use crate::writing::{self, Hold};
-use crate::{ask, check, exit, machine, mmp, target};
+use crate::{ask, check, exit, journal_device, machine, mmp, target};
 
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
@@ -113,6 +112,10 @@ impl Session {
             out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
+        let found =
+            || journal_device::find(&*device, options.superblock_options()).map(PathBuf::into_os_string);
+        let journal = options.journal.clone().or_else(found);
+        let options = Options { journal, ..options };
         let cancel = Arc::new(AtomicBool::new(false));
         let caught = check::stop_on_signals(&cancel).and_then(|()| meter.follow_signals());
         if let Err(error) = caught {
@@ -224,8 +227,7 @@ impl Session {
     pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
-        let superblock =
-            SuperblockOptions { block: self.options.superblock, block_size: self.options.block_size };
+        let superblock = self.options.superblock_options();
         Ok(CheckOptions { now: self.now, ..check::plain_options(superblock, external_journal) })
     }
 

@@ -143,7 +143,10 @@ impl Examination<'_, '_> {
         }
         let log = if is_external {
             if external.is_none() && !replay {
-                self.findings.raise(Problem::new(&NOT_REPLAYED));
+                // What was left cleanly needs nothing from there.
+                if self.needs_recovery() {
+                    self.findings.raise(Problem::new(&NOT_REPLAYED));
+                }
                 return Ok(());
             }
             external::open(self.fs, external, self.findings)?
