@@ -12,8 +12,9 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::glance::{Glance, glance};
 use fsmend_ext_check::repair::{self, BadBlockWish, Improvements, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+use fsmend_ext_format::superblock::state;
 
-use super::clean::{self, Circumstances, STATE_ERRORS, STATE_VALID, Verdict};
+use super::clean::{self, Circumstances, Verdict};
 use super::config::Config;
 use super::options::{Mode, Options};
 use super::out::{Expansion, Out};
@@ -190,7 +191,7 @@ impl Session {
             Err(refused) => return self.refuse(&refused),
         };
         self.take_name(&seen.summary.label);
-        self.had_errors = seen.state & STATE_ERRORS != 0;
+        self.had_errors = seen.state & state::ERRORS != 0;
         if seen.replayed {
             self.tell_replay();
         }
@@ -203,7 +204,7 @@ impl Session {
                 Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
             }
         }
-        let was_unclean = seen.state & STATE_VALID == 0;
+        let was_unclean = seen.state & state::VALID == 0;
         let bad_blocks = match self.bad_block_wish(&seen) {
             Ok(wish) => wish,
             Err(code) => return code,

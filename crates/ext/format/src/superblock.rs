@@ -141,6 +141,14 @@ const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_orphan_file_inum) ==
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_rext3_magic) == 0x3F4);
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_checksum) == 0x3FC);
 
+/// Bits of `s_state`.
+pub mod state {
+    /// It was left cleanly.
+    pub const VALID: u16 = 1;
+    /// Errors were met.
+    pub const ERRORS: u16 = 2;
+}
+
 impl RawSuperblock {
     /// The feature words. (Revision 0 should have none; the kernel honours what stands there all the same.)
     pub fn features(&self) -> Features {
