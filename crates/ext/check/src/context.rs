@@ -37,6 +37,16 @@ pub struct Fs<'d> {
     pub regions: Regions,
 }
 
+impl<'d> Fs<'d> {
+    /// The same file system, read from another device. Whose maps share too much, and whether the resize inode's is sound, has to be
+    /// found out anew there.
+    pub fn over<'n>(self, device: &'n dyn Device) -> Fs<'n> {
+        let Fs { superblock, geometry, groups, metadata, now, regions, .. } = self;
+        let (crowd, resize_map) = (Crowd::default(), SoundMap::default());
+        Fs { device, superblock, geometry, groups, metadata, now, crowd, resize_map, regions }
+    }
+}
+
 /// One block group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {
