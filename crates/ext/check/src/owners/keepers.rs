@@ -4,19 +4,20 @@
 //! system files, in this order; an attribute block stays because its contents prove it to be one. A translator of the Hurd, which is one
 //! block, gives way to the data of files. Among files the one keeps a
 //! unit whose run of blocks reaches furthest beyond what is contested: a map that was damaged leads somewhere with all it has,
-//! while the right one goes on where the contested part begins and ends. Then the file that was written last, for its
+//! while the right one goes on where the contested part begins and ends. Before that, a claim that size and space in use of its own file speak
+//! against ([`borne_out`](super::borne_out)) gives way to one that they do not. Then the file that was written last, for its
 //! contents are what lies there; then the one with the lower number. Nodes of maps are never kept: they are written anew, so that no
 //! two maps are changed at the same place.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::special;
 
-use super::{Contest, Owner};
+use super::{Contest, Owner, borne_out};
 use crate::inode::Inspection;
 use crate::repair::Mender;
 
@@ -41,6 +42,8 @@ pub(super) enum Keeper {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Strength {
     class: Class,
+    /// Whether nothing in the file itself speaks against it.
+    borne_out: bool,
     /// Blocks of the same run that nobody else claims.
     anchored: u64,
     /// Last change of contents.
@@ -78,6 +81,8 @@ pub(super) struct Place {
     pub has_node: bool,
     /// Whether the keeper is a directory.
     pub keeper_is_directory: bool,
+    /// Whether the claim of the keeper is one that nothing in the file itself speaks against.
+    pub borne_out: bool,
     /// Whether anybody still lies there when all is done.
     pub used: bool,
 }
@@ -114,6 +119,7 @@ impl Places {
             directories: 0,
             has_node: false,
             keeper_is_directory: false,
+            borne_out: fixed,
             used: fixed,
         };
         let mut places = Places { list: units.into_iter().map(place).collect(), inodes: Vec::new() };
@@ -121,9 +127,40 @@ impl Places {
         for (inode, kind) in &mut inodes {
             *kind = places.weigh(mender, contest, *inode, &mut strengths);
         }
-        places.inodes = inodes.keys().copied().collect();
+        let staying = places.settle_staying(mender, contest);
+        places.inodes = inodes.keys().filter(|inode| !staying.contains(inode)).copied().collect();
         places.inodes.sort_by_key(|inode| (inodes.get(inode) != Some(&Kind::Directory), *inode));
         places
+    }
+
+    /// The inodes that keep every unit they claim, each for one block of theirs; these units are in use. Most are such: what one map that was damaged
+    /// claims belongs to many others, who need not be looked at again.
+    fn settle_staying(&mut self, mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
+        let (mut staying, mut moving) = (BTreeSet::new(), BTreeSet::new());
+        if mender.fs.geometry.cluster_blocks > 1 {
+            // Clusters have to lie right within the file, too.
+            return staying;
+        }
+        let mut last = None;
+        for pair in &contest.pairs {
+            let (unit, Owner::Inode(inode)) = *pair else { continue };
+            let Some(place) = self.get(unit) else { continue };
+            let keeps = [Keeper::Data(inode), Keeper::System(inode)].contains(&place.keeper);
+            if keeps && last != Some(pair) {
+                staying.insert(inode);
+            } else {
+                moving.insert(inode);
+            }
+            last = Some(pair);
+        }
+        staying.retain(|inode| !moving.contains(inode));
+        for place in &mut self.list {
+            place.used |= match place.keeper {
+                Keeper::Data(inode) | Keeper::System(inode) => staying.contains(&inode),
+                _ => false,
+            };
+        }
+        staying
     }
 
     /// The contested unit.
@@ -159,7 +196,13 @@ impl Places {
         inode: InodeNo,
         strengths: &mut [Option<Strength>],
     ) -> Kind {
-        let base = |class, modified| Strength { class, anchored: 0, modified, inode: Reverse(inode) };
+        let base = |class, modified| Strength {
+            class,
+            borne_out: true,
+            anchored: 0,
+            modified,
+            inode: Reverse(inode),
+        };
         if matches!(inode.0, special::BAD_BLOCKS | special::RESIZE) {
             let fixed = base(Class::Fixed, u32::from(inode.0 == special::BAD_BLOCKS));
             for (unit, _) in contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode)) {
@@ -197,13 +240,24 @@ impl Places {
     ) {
         let geometry = &mender.fs.geometry;
         let is_directory = found.kind == Kind::Directory;
+        let mut limit = None;
         for run in &found.runs {
             let first = geometry.cluster_of(run.physical);
             let last = geometry.cluster_of(run.physical + u64::from(run.count) - 1);
             let contested = self.within(first, last).count() as u64;
-            if contested > 0 {
-                let anchored = last - first + 1 - contested;
-                self.claim((first, last), Strength { anchored, ..data }, keeper, is_directory, strengths);
+            if contested == 0 {
+                continue;
+            }
+            let limit = *limit.get_or_insert_with(|| borne_out::limit(mender, data.inode.0, found));
+            let believed = limit.map_or(u64::MAX, |limit| limit.saturating_sub(run.logical));
+            let believed = (believed / u64::from(geometry.cluster_blocks)).min(last - first + 1);
+            let strength = Strength { anchored: last - first + 1 - contested, ..data };
+            if believed > 0 {
+                self.claim((first, first + believed - 1), strength, keeper, is_directory, strengths);
+            }
+            if first + believed <= last {
+                let doubtful = Strength { borne_out: false, ..strength };
+                self.claim((first + believed, last), doubtful, keeper, is_directory, strengths);
             }
         }
         for block in &found.map_blocks {
@@ -233,6 +287,7 @@ impl Places {
             *strongest = Some(strength);
             place.keeper = keeper;
             place.keeper_is_directory = is_directory;
+            place.borne_out = strength.borne_out;
             place.used |= keeper == Keeper::Fixed;
         }
     }

@@ -14,9 +14,11 @@
 //! | `report.rs` | problems |
 //! | `repair.rs` | the order in which contested units are dealt with |
 //! | `keepers.rs` | who keeps what is contested |
+//! | `borne_out.rs` | which claims a file's own size and space in use speak against |
 //! | `relocate.rs` | places of their own for the others |
 //! | `names.rs` | names of files that are not to keep them |
 
+mod borne_out;
 mod gather;
 mod keepers;
 mod names;
