@@ -11,15 +11,20 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
+use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::special;
 
 use super::{Contest, Owner, borne_out};
 use crate::inode::Inspection;
 use crate::repair::Mender;
+
+/// Inodes that one worker weighs at a time.
+const INODES_PER_SLICE: usize = 256;
 
 /// What stays where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -87,6 +92,22 @@ pub(super) struct Place {
     pub used: bool,
 }
 
+/// What one inode claims of contested units.
+struct Weighed {
+    inode: InodeNo,
+    kind: Kind,
+    claims: Vec<Claim>,
+}
+
+/// A claim on the contested ones among some units.
+struct Claim {
+    /// The first and the last of them.
+    units: (u64, u64),
+    strength: Strength,
+    keeper: Keeper,
+    is_directory: bool,
+}
+
 /// What is contested within one window, and who has a part in it.
 #[derive(Default)]
 pub(super) struct Places {
@@ -124,13 +145,36 @@ impl Places {
         };
         let mut places = Places { list: units.into_iter().map(place).collect(), inodes: Vec::new() };
         let mut strengths = vec![None; places.list.len()];
-        for (inode, kind) in &mut inodes {
-            *kind = places.weigh(mender, contest, *inode, &mut strengths);
+        for weighed in places.weigh_all(mender, contest, &inodes) {
+            weighed.claims.iter().for_each(|claim| places.enter(claim, &mut strengths));
+            inodes.insert(weighed.inode, weighed.kind);
         }
         let staying = places.settle_staying(mender, contest);
         places.inodes = inodes.keys().filter(|inode| !staying.contains(inode)).copied().collect();
         places.inodes.sort_by_key(|inode| (inodes.get(inode) != Some(&Kind::Directory), *inode));
         places
+    }
+
+    /// The claims of all of `inodes`, in the order of their numbers. Most of the work is to inspect them, which can be done side by side.
+    fn weigh_all(
+        &self,
+        mender: &Mender<'_>,
+        contest: &Contest,
+        inodes: &BTreeMap<InodeNo, Kind>,
+    ) -> Vec<Weighed> {
+        let inodes: Vec<InodeNo> = inodes.keys().copied().collect();
+        let parts = pool::run_slices(
+            Crew::of(mender.workers),
+            &[Stage { name: "keepers", pass: 0 }],
+            &inodes,
+            INODES_PER_SLICE,
+            &AtomicBool::new(false),
+            |_| Vec::new(),
+            |weighed, part| weighed.extend(part.iter().map(|inode| self.weigh(mender, contest, *inode))),
+        );
+        let mut all: Vec<Weighed> = parts.into_iter().flatten().collect();
+        all.sort_unstable_by_key(|weighed| weighed.inode);
+        all
     }
 
     /// The inodes that keep every unit they claim, each for one block of theirs; these units are in use. Most are such: what one map that was damaged
@@ -188,14 +232,9 @@ impl Places {
         self.list.iter()
     }
 
-    /// Weighs the claims of one inode; returns what it is.
-    fn weigh(
-        &mut self,
-        mender: &Mender<'_>,
-        contest: &Contest,
-        inode: InodeNo,
-        strengths: &mut [Option<Strength>],
-    ) -> Kind {
+    /// Weighs the claims of one inode, in any order of inodes; what they come to is entered afterwards.
+    fn weigh(&self, mender: &Mender<'_>, contest: &Contest, inode: InodeNo) -> Weighed {
+        let mut weighed = Weighed { inode, kind: Kind::Unused, claims: Vec::new() };
         let base = |class, modified| Strength {
             class,
             borne_out: true,
@@ -203,40 +242,42 @@ impl Places {
             modified,
             inode: Reverse(inode),
         };
+        let claim =
+            |units, strength, keeper| Claim { units, strength, keeper, is_directory: false };
         if matches!(inode.0, special::BAD_BLOCKS | special::RESIZE) {
             let fixed = base(Class::Fixed, u32::from(inode.0 == special::BAD_BLOCKS));
-            for (unit, _) in contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode)) {
-                self.claim((*unit, *unit), fixed, Keeper::Fixed, false, strengths);
-            }
-            return Kind::Unused;
+            let pairs = contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode));
+            weighed.claims.extend(pairs.map(|(unit, _)| claim((*unit, *unit), fixed, Keeper::Fixed)));
+            return weighed;
         }
-        let Some(found) = mender.inspect_inode(inode) else { return Kind::Unused };
+        let Some(found) = mender.inspect_inode(inode) else { return weighed };
+        weighed.kind = found.kind;
         let is_system = mender.inodes.fact(inode).is_some_and(|fact| fact.has(mark::RESERVED));
         let (class, keeper) = match is_system {
             true => (Class::System, Keeper::System(inode)),
             false => (Class::Data, Keeper::Data(inode)),
         };
         let data = base(class, found.raw().i_mtime.get());
-        self.weigh_map(mender, &found, (data, keeper), strengths);
+        self.weigh_map(mender, &found, (data, keeper), &mut weighed.claims);
         if let Some(block) = found.translator {
             let unit = mender.fs.geometry.cluster_of(block);
             let strength = base(Class::Translator, data.modified);
-            self.claim((unit, unit), strength, Keeper::Translator(inode), false, strengths);
+            weighed.claims.push(claim((unit, unit), strength, Keeper::Translator(inode)));
         }
         if let Some(block) = attribute_block(mender, &found) {
             let unit = mender.fs.geometry.cluster_of(block);
             let strength = base(Class::Attributes, 0);
-            self.claim((unit, unit), strength, Keeper::Attributes(block), false, strengths);
+            weighed.claims.push(claim((unit, unit), strength, Keeper::Attributes(block)));
         }
-        found.kind
+        weighed
     }
 
     fn weigh_map(
-        &mut self,
+        &self,
         mender: &Mender<'_>,
         found: &Inspection,
         (data, keeper): (Strength, Keeper),
-        strengths: &mut [Option<Strength>],
+        claims: &mut Vec<Claim>,
     ) {
         let geometry = &mender.fs.geometry;
         let is_directory = found.kind == Kind::Directory;
@@ -253,29 +294,24 @@ impl Places {
             let believed = (believed / u64::from(geometry.cluster_blocks)).min(last - first + 1);
             let strength = Strength { anchored: last - first + 1 - contested, ..data };
             if believed > 0 {
-                self.claim((first, first + believed - 1), strength, keeper, is_directory, strengths);
+                claims.push(Claim { units: (first, first + believed - 1), strength, keeper, is_directory });
             }
             if first + believed <= last {
-                let doubtful = Strength { borne_out: false, ..strength };
-                self.claim((first + believed, last), doubtful, keeper, is_directory, strengths);
+                let strength = Strength { borne_out: false, ..strength };
+                claims.push(Claim { units: (first + believed, last), strength, keeper, is_directory });
             }
         }
         for block in &found.map_blocks {
             let unit = geometry.cluster_of(*block);
             let strength = Strength { class: Class::Node, ..data };
-            self.claim((unit, unit), strength, Keeper::Nobody, false, strengths);
+            let (units, keeper) = ((unit, unit), Keeper::Nobody);
+            claims.push(Claim { units, strength, keeper, is_directory: false });
         }
     }
 
-    /// Enters a claim on contested units of `first..=last`.
-    fn claim(
-        &mut self,
-        (first, last): (u64, u64),
-        strength: Strength,
-        keeper: Keeper,
-        is_directory: bool,
-        strengths: &mut [Option<Strength>],
-    ) {
+    /// Enters a claim.
+    fn enter(&mut self, claim: &Claim, strengths: &mut [Option<Strength>]) {
+        let Claim { units: (first, last), strength, keeper, is_directory } = *claim;
         let from = self.list.partition_point(|place| place.unit < first);
         let touched = self.list[from..].iter_mut().zip(&mut strengths[from..]);
         for (place, strongest) in touched.take_while(|(place, _)| place.unit <= last) {
