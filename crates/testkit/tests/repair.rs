@@ -12,8 +12,8 @@ use fsmend_base::SeededRandom;
 use fsmend_testkit::damage::{Damage, Patch};
 use fsmend_testkit::host::{command, skip};
 use fsmend_testkit::repair::{
-    Case, Depth, E2fsck, Finding, Fsmend, Outcome, Scratch, Subject, bases, bytes_case, field_cases, findings_of,
-    judge_subject, table,
+    Case, Depth, E2fsck, Finding, Fsmend, Outcome, Scratch, Subject, bases, bytes_case, field_cases,
+    findings_of, judge_subject, table,
 };
 use fsmend_testkit::target_folder;
 
@@ -143,8 +143,7 @@ fn bytes_cases() -> Vec<u64> {
 #[test]
 fn broken_bytes_are_repaired() {
     let numbers = bytes_cases();
-    let depth_of =
-        |at: usize| if at.is_multiple_of(BYTES_DEEPER_EVERY) { Depth::FULL } else { Depth::USUAL };
+    let depth_of = |at: usize| if at.is_multiple_of(BYTES_DEEPER_EVERY) { Depth::FULL } else { Depth::USUAL };
     let findings = run(&numbers, depth_of);
     let text = table(&findings);
     std::fs::write(target_folder().join("repair-bytes-failures.txt"), &text).unwrap();

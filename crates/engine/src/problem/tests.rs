@@ -31,10 +31,7 @@ fn messages_carry_their_operands() {
         .stored(1u32)
         .observed(Value::Hex(16))
         .detail("why", "because");
-    assert_eq!(
-        problem.message(),
-        "inode 12 of group 3 stores 1 byte, not 0x10, at blocks 7 to 9 (because)"
-    );
+    assert_eq!(problem.message(), "inode 12 of group 3 stores 1 byte, not 0x10, at blocks 7 to 9 (because)");
     assert!(problem.missing_operands().is_empty());
     assert!(problem.detail("once", 7u32).message().ends_with("(because), once 7"));
     let others = Value::List(vec![Value::Inode(InodeNo(5), Some("/a".to_owned())), "more".into()]);

@@ -102,7 +102,9 @@ fn blocks_of_only_leaf(subject: &Subject<'_, '_>, header: &ExtentHeader) -> Opti
         _ => return None,
     };
     let attributes = u64::from(subject.file_acl() != 0);
-    size::told(subject.fs, &subject.raw)?.checked_sub(nodes + attributes).filter(|_| subject.fs.geometry.cluster_blocks == 1)
+    size::told(subject.fs, &subject.raw)?
+        .checked_sub(nodes + attributes)
+        .filter(|_| subject.fs.geometry.cluster_blocks == 1)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no

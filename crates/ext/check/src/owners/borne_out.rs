@@ -28,7 +28,8 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
         return None;
     }
     let data: u64 = found.runs.iter().map(|run| u64::from(run.count)).sum();
-    let by_space = told.map_or(end, |told| end_of_first(found, told.saturating_sub(used.saturating_sub(data))));
+    let by_space =
+        told.map_or(end, |told| end_of_first(found, told.saturating_sub(used.saturating_sub(data))));
     let unit = u64::from(mender.fs.geometry.cluster_blocks);
     Some(by_size.min(by_space).next_multiple_of(unit)).filter(|limit| *limit < end)
 }

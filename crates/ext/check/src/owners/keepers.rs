@@ -242,8 +242,7 @@ impl Places {
             modified,
             inode: Reverse(inode),
         };
-        let claim =
-            |units, strength, keeper| Claim { units, strength, keeper, is_directory: false };
+        let claim = |units, strength, keeper| Claim { units, strength, keeper, is_directory: false };
         if matches!(inode.0, special::BAD_BLOCKS | special::RESIZE) {
             let fixed = base(Class::Fixed, u32::from(inode.0 == special::BAD_BLOCKS));
             let pairs = contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode));
