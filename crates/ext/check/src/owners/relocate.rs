@@ -50,7 +50,8 @@ struct Stretch {
     to: Option<u64>,
 }
 
-/// Gives `inode` places of its own for everything that it claims and does not keep. Returns `false` when something was lost for want of room.
+/// Gives `inode` places of its own for everything that it claims and does not keep. Returns `false` when something was lost for want
+/// of room.
 pub(super) fn relocate(
     mender: &mut Mender<'_>,
     places: &mut Places,

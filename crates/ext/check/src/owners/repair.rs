@@ -14,6 +14,7 @@ use fsmend_ext_format::features::{incompat, ro_compat};
 use super::keepers::{Keeper, Place, Places, attribute_block};
 use super::relocate::{Means, relocate};
 use super::{Contest, Owner, Search, names};
+use crate::links;
 use crate::repair::{Duplicates, Mender};
 
 /// Bytes of a name in lost+found, a hash sign and a number.
@@ -54,8 +55,9 @@ pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
 fn room_for_copies(mender: &Mender<'_>) -> u64 {
     let mut nameless = mender.remains.names.tree.len() as u64;
     for chunk in 0..mender.inodes.chunk_count() {
-        mender.inodes.visit_chunk(chunk, |_, fact, _, names| {
-            nameless += u64::from(fact.kind() != Kind::Unused && names == 0);
+        mender.inodes.visit_chunk(chunk, |inode, fact, _, names| {
+            let needs_one = fact.kind() != Kind::Unused && links::has_names(&mender.fs, inode, fact);
+            nameless += u64::from(needs_one && names == 0);
         });
     }
     if nameless == 0 {
