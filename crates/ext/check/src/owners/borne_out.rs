@@ -6,7 +6,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
-use fsmend_ext_format::inode::RawInode;
+use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::inode::{self, Inspection};
 use crate::repair::Mender;
@@ -18,7 +18,12 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
     if found.kind != Kind::Regular || found.inline || is_system || mender.fs.geometry.hurd {
         return None;
     }
-    let end = found.runs.iter().map(|run| run.logical + u64::from(run.count)).max()?;
+    // One extent is too long, and it is the last. Pointers that lead astray stand anywhere among right ones, which count for the same space.
+    let last = found.runs.iter().max_by_key(|run| run.logical)?;
+    let end = last.logical + u64::from(last.count);
+    if !found.raw().has_flag(flags::EXTENTS) {
+        return None;
+    }
     let raw = before(mender, inode)?;
     let block_size = u64::from(mender.fs.geometry.block_size);
     let used = found.charged_sectors / (block_size / 512);
@@ -31,7 +36,7 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
     let by_space =
         told.map_or(end, |told| end_of_first(found, told.saturating_sub(used.saturating_sub(data))));
     let unit = u64::from(mender.fs.geometry.cluster_blocks);
-    Some(by_size.min(by_space).next_multiple_of(unit)).filter(|limit| *limit < end)
+    Some(by_size.min(by_space).next_multiple_of(unit)).filter(|limit| (last.logical + 1..end).contains(limit))
 }
 
 /// The fixed fields of `inode` as they stood before this round mended anything.
