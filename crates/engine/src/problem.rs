@@ -426,6 +426,8 @@ impl Default for Findings {
 struct RowFindings {
     count: u64,
     kept: Vec<Problem>,
+    /// The object of the last problem that the last trimming has left: what comes behind it will not be kept.
+    ceiling: Option<Object>,
 }
 
 impl Findings {
@@ -488,10 +490,20 @@ impl Findings {
         );
         let row = self.rows.entry(problem.row.code).or_default();
         row.count += 1;
+        if row.is_beyond(&problem.object) {
+            return;
+        }
         row.kept.push(problem);
         self.kept += 1;
         self.kept -= row.trim(2 * KEPT_PER_ROW, KEPT_PER_ROW);
         self.make_room();
+    }
+
+    /// Counts a problem of `row` about `object`, if enough others are kept that come before it: then it need not be put together. Else
+    /// nothing happens, and it has to be raised.
+    pub fn passes_over(&mut self, row: &'static Row, object: &Object) -> bool {
+        let beyond = self.rows.get_mut(row.code).filter(|row| row.is_beyond(object));
+        beyond.map(|row| row.count += 1).is_some()
     }
 
     fn make_room(&mut self) {
@@ -522,6 +534,8 @@ impl Findings {
             row.count += found.count;
             self.kept += found.kept.len();
             row.kept.append(&mut found.kept);
+            // Of either part so many are held up to its ceiling as will be kept of all.
+            row.ceiling = row.ceiling.take().into_iter().chain(found.ceiling).min();
             self.kept -= row.trim(2 * KEPT_PER_ROW, KEPT_PER_ROW);
             self.make_room();
         }
@@ -597,6 +611,11 @@ impl RowFindings {
         });
     }
 
+    /// Whether a problem about `object` comes behind enough others.
+    fn is_beyond(&self, object: &Object) -> bool {
+        self.ceiling.as_ref().is_some_and(|ceiling| object > ceiling)
+    }
+
     /// Cuts the kept problems to the `most` smallest once more than `limit` have gathered; returns how many went.
     fn trim(&mut self, limit: usize, most: usize) -> usize {
         let before = self.kept.len();
@@ -604,92 +623,11 @@ impl RowFindings {
             self.sort();
             self.kept.truncate(most);
             self.kept.shrink_to(2 * most);
+            self.ceiling = self.kept.last().map(|last| last.object.clone());
         }
         before - self.kept.len()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::problem_rows! {
-        /// For the tests below.
-        DEMO = "demo.thing.wrong" {
-            severity: Minor, evidence: Local, preen: true,
-            message: "{inode} of {group} stores {stored:byte:bytes}, not {observed}, at {block} ({why}){once?, once }",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [0x010007],
-        }
-        /// Another.
-        OTHER = "demo.thing.odd" {
-            severity: Minor, evidence: Local, preen: true, message: "{inode} is odd",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
-        }
-        /// For the order.
-        SIMPLE = "demo.thing.simple" {
-            severity: Minor, evidence: Local, preen: true,
-            message: "{inode} is wrong",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
-        }
-    }
-
-    #[test]
-    fn messages_carry_their_operands() {
-        let problem = Problem::new(&DEMO)
-            .inode(InodeNo(12))
-            .group(GroupNo(3))
-            .blocks(BlockNo(7), 3)
-            .stored(1u32)
-            .observed(Value::Hex(16))
-            .detail("why", "because");
-        assert_eq!(
-            problem.message(),
-            "inode 12 of group 3 stores 1 byte, not 0x10, at blocks 7 to 9 (because)"
-        );
-        assert!(problem.missing_operands().is_empty());
-        assert!(problem.detail("once", 7u32).message().ends_with("(because), once 7"));
-        let others = Value::List(vec![Value::Inode(InodeNo(5), Some("/a".to_owned())), "more".into()]);
-        let vague = Problem::new(&DEMO).stored(2u32).detail("why", others);
-        assert_eq!(vague.message(), "? of ? stores 2 bytes, not ?, at ? (inode 5 (/a), more)");
-        assert_eq!(vague.missing_operands(), ["inode", "group", "observed", "block"]);
-    }
-
-    #[test]
-    fn what_is_kept_does_not_depend_on_the_order_of_discovery() {
-        let raise = |order: &mut dyn Iterator<Item = u32>| {
-            let mut findings = Findings::new();
-            order.for_each(|inode| findings.raise(Problem::new(&SIMPLE).inode(InodeNo(inode))));
-            assert_eq!(findings.counts()["demo.thing.simple"], 100_000);
-            findings.into_sorted()
-        };
-        assert_eq!(raise(&mut (0..100_000)), raise(&mut (0..100_000).rev()));
-    }
-
-    #[test]
-    fn little_room_keeps_the_same_problems_whoever_found_them() {
-        let numbers = |share: u32, of: u32| (0..3000u32).filter(move |number| number % of == share);
-        let gather = |workers: u32| {
-            let mut all = Findings::with_room(100);
-            for worker in 0..workers {
-                let mut part = all.fresh();
-                for number in numbers(worker, workers) {
-                    part.raise(Problem::new(&SIMPLE).inode(InodeNo(number)));
-                    if number % 100 == 0 {
-                        part.raise(Problem::new(&OTHER).inode(InodeNo(number)));
-                    }
-                    assert!(part.iter().count() <= 201);
-                }
-                all.merge(part);
-            }
-            assert_eq!((all.counts()["demo.thing.simple"], all.counts()["demo.thing.odd"]), (3000, 30));
-            all.into_sorted()
-        };
-        assert_eq!(gather(1), gather(7));
-        assert!(gather(1).len() <= 100 && gather(1).len() > 50);
-    }
-
-    #[test]
-    fn names_are_printable() {
-        assert_eq!(escape_name(b"a\xffb\n\\"), "a\\xffb\\x0a\\x5c");
-    }
-}
+mod tests;

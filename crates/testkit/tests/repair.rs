@@ -9,10 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fsmend_base::SeededRandom;
+use fsmend_testkit::damage::{Damage, Patch};
 use fsmend_testkit::host::{command, skip};
 use fsmend_testkit::repair::{
-    Case, Depth, E2fsck, Finding, Outcome, Scratch, Subject, bases, bytes_case, field_cases, findings_of,
-    judge_subject, table,
+    Case, Depth, E2fsck, Finding, Fsmend, Outcome, Scratch, Subject, bases, bytes_case, field_cases,
+    findings_of, judge_subject, table,
 };
 use fsmend_testkit::target_folder;
 
@@ -23,6 +24,9 @@ fn cases() -> usize {
 
 /// Every so many cases the plan is made at other numbers of threads too, and the kernel mounts the result.
 const DEEPER_EVERY: usize = 64;
+
+/// The same for broken bytes: a number that has no factor in common with the number of magnitudes, so that all of them come.
+const BYTES_DEEPER_EVERY: usize = 3;
 
 /// The seed of the sample.
 const SEED: u64 = 2026;
@@ -139,10 +143,70 @@ fn bytes_cases() -> Vec<u64> {
 #[test]
 fn broken_bytes_are_repaired() {
     let numbers = bytes_cases();
-    let findings = run(&numbers, |_| Depth::USUAL);
+    let depth_of = |at: usize| if at.is_multiple_of(BYTES_DEEPER_EVERY) { Depth::FULL } else { Depth::USUAL };
+    let findings = run(&numbers, depth_of);
     let text = table(&findings);
     std::fs::write(target_folder().join("repair-bytes-failures.txt"), &text).unwrap();
     assert!(findings.is_empty(), "{} failures:\n{text}", failing(&findings));
+}
+
+/// `image` with some bytes at an offset changed.
+fn patch(image: &[u8], offset: u64, new: &[u8]) -> Patch {
+    let at = offset as usize;
+    Patch { offset, old: image[at..at + new.len()].to_vec(), new: new.to_vec() }
+}
+
+fn number_at(image: &[u8], at: u64) -> u32 {
+    let at = at as usize;
+    u32::from_le_bytes(image[at..at + 4].try_into().unwrap())
+}
+
+/// Maps of files that reach over the blocks of all others, together further than there is room for copies; their space in use is wrong as well, so
+/// that inspection cannot tell how far they go. And lost+found is gone, so that the repair needs blocks of its own.
+fn overreaching(base: &'static bases::Base) -> Option<Case> {
+    let image = &base.survey.image;
+    let blocks = number_at(image, 1024 + 4);
+    let (mut patches, mut claimed) = (Vec::new(), 0);
+    for structure in &base.survey.structures {
+        let record = structure.record();
+        let first = record + 40 + 12;
+        let head = &image[record as usize + 40..record as usize + 48];
+        let is_leaf = head[..2] == [0x0A, 0xF3] && head[2] == 1 && head[6..8] == [0, 0];
+        match structure.kind {
+            "inode of a file" if is_leaf && number_at(image, record + 4) > 0 => {
+                let length = (blocks - 1).saturating_sub(number_at(image, first + 8)).min(1500);
+                if length < 300 {
+                    continue;
+                }
+                claimed += length;
+                patches.push(patch(image, first + 4, &(length as u16).to_le_bytes()));
+                patches.push(patch(image, record + 0x1C, &[0, 0x40, 0]));
+            }
+            "inode of a directory" if structure.name == "inode 11" => {
+                patches.push(patch(image, record, &[0; 128]));
+            }
+            _ => {}
+        }
+    }
+    let free = number_at(image, 1024 + 12);
+    let damage = Damage { label: "maps that reach too far".to_owned(), class: String::new(), patches };
+    (claimed > free).then_some(Case { number: 0, base, damage })
+}
+
+#[test]
+fn maps_that_reach_over_all_others_do_not_use_up_the_room() {
+    let mut judged = 0;
+    for number in 0..bases::count() {
+        let Ok(base) = bases::base(number).unwrap() else { continue };
+        let Some(case) = overreaching(base) else { continue };
+        let judgement = judge_subject(&case, &Fsmend { now: base.now }, Depth::FULL).unwrap();
+        let failures: Vec<_> = judgement.failures.iter().map(|found| (&found.kind, &found.detail)).collect();
+        assert!(failures.is_empty(), "{}: {failures:?}", base.name);
+        judged += 1;
+    }
+    if judged == 0 {
+        skip("maps that reach too far", "none of the images can be made here");
+    }
 }
 
 /// e2fsck, followed by something that no repair may do.

@@ -11,7 +11,7 @@ use fsmend_testkit::process::{Ended, Limits, run_limited};
 /// Nobody waits longer for a run.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// What takes more seconds than this is done once.
-const SLOW: f64 = 10.0;
+const SLOW: f64 = 4.0;
 /// Runs a program, and has the shell write down what it took: seconds by the clock, of the program itself, of the kernel for it. After twenty
 /// seconds of processor time it is killed: the shell alone could be, and the program would go on.
 const TIMED: &str =

@@ -15,7 +15,7 @@ use super::Options;
 use super::contest::Times;
 use super::images;
 
-/// A repair may take this many times as long as a plain check.
+/// A repair may take this many times as long as a plain check, by the clock.
 const TARGET: f64 = 2.5;
 /// The images of the bench that are damaged.
 const IMAGES: &[&str] = &["files50k", "files", "dirs50", "fragmented"];
@@ -163,7 +163,7 @@ fn u64_at(bytes: &[u8; 16], at: usize) -> u64 {
 fn line(row: &Row) -> String {
     let (ratio, by_clock) =
         (row.repair.cpu() / row.check.cpu(), row.repair.wall() / row.check.wall().max(1e-6));
-    let met = if ratio <= TARGET { "met" } else { "too slow" };
+    let met = if by_clock <= TARGET { "met" } else { "too slow" };
     format!(
         "| {} | {} | {} | {} | {} | {ratio:.2}; {by_clock:.2} | {met} |\n",
         row.image,
@@ -178,7 +178,7 @@ fn line(row: &Row) -> String {
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "\n## One damage\n\nThe images of `bench check` and one of 1 GB with 50 000 files, warm, with one byte wrong: `fsmend repair -y` (scan, verify, apply) against `fsmend check`, on a disk. Target: at \
-         most {TARGET} times the processor time.\n\n| image | damage | fsmend check | fsmend repair -y | changed runs | repair / check | target |\n|---|---|---|---|---|---|---|\n"
+         most {TARGET} times the time by the clock.\n\n| image | damage | fsmend check | fsmend repair -y | changed runs | repair / check | target |\n|---|---|---|---|---|---|---|\n"
     );
     rows.iter().for_each(|row| text.push_str(&line(row)));
     text

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fsmend_testkit::damage::Survey;
 use fsmend_testkit::host::find_program;
@@ -12,12 +13,13 @@ use fsmend_testkit::process::Ended;
 use fsmend_testkit::repair::{Case, Depth, bases, broken_bytes, bytes_case, judge_case, write_sparse};
 
 use super::contest::{Contest, Times};
+use super::measure::load_average;
 use super::{Options, images, many_errors, one_damage, report};
 use crate::workspace;
 
 /// From ten bytes to a hundred thousand.
 const MAGNITUDES: std::ops::RangeInclusive<u32> = 1..=5;
-/// How much faster than e2fsck a repair has to be.
+/// How much faster than e2fsck a repair has to be, by the clock.
 const TARGET: f64 = 3.0;
 /// The image of the bench that is broken as well.
 const FILLED: &str = "files50k";
@@ -50,6 +52,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     let fsmend = fsmend_testkit::target_folder().join("release/fsmend");
     let e2fsck = find_program("e2fsck").ok_or_else(|| io::Error::other("e2fsck is not installed"))?;
     let programs = Programs { fsmend, e2fsck };
+    let (started, load) = (Instant::now(), load_average().unwrap_or_default());
     let mut rows = small_images(&programs, options)?;
     if options.wants(FILLED) {
         rows.extend(filled_image(&programs, options)?);
@@ -59,7 +62,7 @@ pub fn run(options: &Options) -> io::Result<()> {
         many = many_errors::measure_all(&programs.fsmend, &programs.e2fsck, options)?;
     }
     let large = one_damage::measure_all(&programs.fsmend, options)?;
-    let text = text(&rows, &many, &large, options.runs);
+    let text = text(&rows, &many, &large, (options.runs, load, started.elapsed()));
     println!("{text}");
     match options.only {
         Some(_) => Ok(()),
@@ -175,7 +178,15 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(names_beside(&self.0));
     }
+}
+
+/// The list of names that a repair found again, which it leaves beside an image.
+pub fn names_beside(image: &Path) -> PathBuf {
+    let mut path = image.as_os_str().to_owned();
+    path.push(".fsmend-names.txt");
+    path.into()
 }
 
 /// Writes the document; the notes in it stay.
@@ -189,7 +200,7 @@ fn line(row: &Row) -> String {
     let met = match &row.repair.ours.ended {
         // To give up is no way to be fast.
         ended if *ended != Some(Ended::Code(1)) => "not repaired",
-        _ if row.repair.ratios().0 >= TARGET => "met",
+        _ if row.repair.ratios().1 >= TARGET => "met",
         _ => "too slow",
     };
     let Row { image, mebibytes, bytes, check, repair, judgement } = row;
@@ -200,19 +211,26 @@ fn line(row: &Row) -> String {
     )
 }
 
-fn text(rows: &[Row], many: &[many_errors::Row], large: &[one_damage::Row], runs: usize) -> String {
+fn text(
+    rows: &[Row],
+    many: &[many_errors::Row],
+    large: &[one_damage::Row],
+    (runs, load, took): (usize, f64, Duration),
+) -> String {
     let mut text =
         String::from("# `fsmend repair` against e2fsck\n\nMade by `cargo xtask bench repair`.\n\n");
     for (name, value) in report::machine() {
         text.push_str(&format!("- {name}: {value}\n"));
     }
     text.push_str(&format!(
-        "- runs: {runs}, alternating between the contestants\n- times in milliseconds: processor time; time by the clock (fastest to slowest); both are \
-         medians. On a machine that has other things to do, as here, only processor time says much.\n\n## Broken bytes\n\n"
+        "- runs: {runs}, alternating between the contestants; one of what takes longer than a few seconds\n- load average before: {load:.1}; all of this took {} minutes\n\
+         - times in milliseconds: processor time; time by the clock (fastest to slowest); both are medians. Targets are judged by the clock. On a machine that has other things \
+         to do, only processor time says much.\n\n## Broken bytes\n\n",
+        took.as_secs().div_ceil(60)
     ));
     text.push_str(&format!(
         "Random bytes of metadata are broken, as many as the third column says. A fresh copy in memory for each repair; the undo file is left out, as e2fsck writes none. \
-         Target: a repair is {TARGET} times faster by processor time at every count. e2fsck -fn gives up early (exit 12) on most images with 100 bytes broken and more.\n\n\
+         Target: a repair is {TARGET} times faster by the clock at every count. e2fsck -fn gives up early (exit 12) on most images with 100 bytes broken and more.\n\n\
          | image | MiB | bytes | e2fsck -fn | fsmend check | ends | times faster | e2fsck -fy | fsmend repair -y | ends | times faster | target | repair |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     ));

@@ -89,7 +89,7 @@ fn last_block(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> 
         end.checked_sub(u64::from(last.logical)).filter(|room| (1..u64::from(last.count)).contains(room))?;
     let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
     let attributes = u64::from(subject.file_acl() != 0);
-    let is_told = size::told(subject) == Some(before + room + attributes)
+    let is_told = size::told(subject.fs, &subject.raw) == Some(before + room + attributes)
         && others.iter().all(|extent| extent.logical_end() <= end);
     is_told.then(|| end - 1)
 }
@@ -102,7 +102,9 @@ fn blocks_of_only_leaf(subject: &Subject<'_, '_>, header: &ExtentHeader) -> Opti
         _ => return None,
     };
     let attributes = u64::from(subject.file_acl() != 0);
-    size::told(subject)?.checked_sub(nodes + attributes).filter(|_| subject.fs.geometry.cluster_blocks == 1)
+    size::told(subject.fs, &subject.raw)?
+        .checked_sub(nodes + attributes)
+        .filter(|_| subject.fs.geometry.cluster_blocks == 1)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no

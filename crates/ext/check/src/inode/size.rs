@@ -1,12 +1,13 @@
 //! Size and space of an inode against what its map holds.
 
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::layout::Layout;
 use super::map::Map;
 use super::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
 use super::subject::Subject;
+use crate::Fs;
 
 /// A directory has at least one block; `false` when this one has to be cleared.
 pub(crate) fn directory_has_blocks(subject: &mut Subject<'_, '_>, layout: Layout, clusters: u64) -> bool {
@@ -106,7 +107,7 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
     let in_blocks = huge_file && subject.raw.has_flag(flags::HUGE_FILE);
     let blocks = clusters.saturating_mul(u64::from(subject.fs.geometry.cluster_blocks));
     let right = if in_blocks { blocks } else { blocks.saturating_mul(subject.block_size() / 512) };
-    let stored = sectors(subject);
+    let stored = sectors(subject.fs, &subject.raw);
     if stored == right {
         return false;
     }
@@ -120,17 +121,21 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
 }
 
 /// How many blocks are in use as `i_blocks` says; `None` where it says no whole number of them.
-pub(crate) fn told(subject: &Subject<'_, '_>) -> Option<u64> {
-    let in_blocks = subject.has_ro_compat(ro_compat::HUGE_FILE) && subject.raw.has_flag(flags::HUGE_FILE);
-    let unit = if in_blocks { 1 } else { subject.block_size() / 512 };
-    let sectors = sectors(subject);
-    (!subject.fs.geometry.hurd && sectors.is_multiple_of(unit)).then(|| sectors / unit)
+pub(crate) fn told(fs: &Fs<'_>, raw: &RawInode) -> Option<u64> {
+    let in_blocks = has_huge_files(fs) && raw.has_flag(flags::HUGE_FILE);
+    let unit = if in_blocks { 1 } else { u64::from(fs.geometry.block_size) / 512 };
+    let sectors = sectors(fs, raw);
+    (!fs.geometry.hurd && sectors.is_multiple_of(unit)).then(|| sectors / unit)
 }
 
 /// `i_blocks` as it stands, in its own unit.
-fn sectors(subject: &Subject<'_, '_>) -> u64 {
-    let high = if subject.has_ro_compat(ro_compat::HUGE_FILE) { subject.raw.i_blocks_high.get() } else { 0 };
-    u64::from(high) << 32 | u64::from(subject.raw.i_blocks_lo.get())
+fn sectors(fs: &Fs<'_>, raw: &RawInode) -> u64 {
+    let high = if has_huge_files(fs) { raw.i_blocks_high.get() } else { 0 };
+    u64::from(high) << 32 | u64::from(raw.i_blocks_lo.get())
+}
+
+fn has_huge_files(fs: &Fs<'_>) -> bool {
+    fs.geometry.features.has_ro_compat(ro_compat::HUGE_FILE)
 }
 
 /// The space of an inode with `clusters` in use, in sectors of 512 bytes.

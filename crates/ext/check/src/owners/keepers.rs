@@ -4,21 +4,27 @@
 //! system files, in this order; an attribute block stays because its contents prove it to be one. A translator of the Hurd, which is one
 //! block, gives way to the data of files. Among files the one keeps a
 //! unit whose run of blocks reaches furthest beyond what is contested: a map that was damaged leads somewhere with all it has,
-//! while the right one goes on where the contested part begins and ends. Then the file that was written last, for its
+//! while the right one goes on where the contested part begins and ends. Before that, a claim that size and space in use of its own file speak
+//! against ([`borne_out`](super::borne_out)) gives way to one that they do not. Then the file that was written last, for its
 //! contents are what lies there; then the one with the lower number. Nodes of maps are never kept: they are written anew, so that no
 //! two maps are changed at the same place.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
+use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::special;
 
-use super::{Contest, Owner};
+use super::{Contest, Owner, borne_out};
 use crate::inode::Inspection;
 use crate::repair::Mender;
+
+/// Inodes that one worker weighs at a time.
+const INODES_PER_SLICE: usize = 256;
 
 /// What stays where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,6 +47,8 @@ pub(super) enum Keeper {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Strength {
     class: Class,
+    /// Whether nothing in the file itself speaks against it.
+    borne_out: bool,
     /// Blocks of the same run that nobody else claims.
     anchored: u64,
     /// Last change of contents.
@@ -78,8 +86,26 @@ pub(super) struct Place {
     pub has_node: bool,
     /// Whether the keeper is a directory.
     pub keeper_is_directory: bool,
+    /// Whether the claim of the keeper is one that nothing in the file itself speaks against.
+    pub borne_out: bool,
     /// Whether anybody still lies there when all is done.
     pub used: bool,
+}
+
+/// What one inode claims of contested units.
+struct Weighed {
+    inode: InodeNo,
+    kind: Kind,
+    claims: Vec<Claim>,
+}
+
+/// A claim on the contested ones among some units.
+struct Claim {
+    /// The first and the last of them.
+    units: (u64, u64),
+    strength: Strength,
+    keeper: Keeper,
+    is_directory: bool,
 }
 
 /// What is contested within one window, and who has a part in it.
@@ -114,16 +140,71 @@ impl Places {
             directories: 0,
             has_node: false,
             keeper_is_directory: false,
+            borne_out: fixed,
             used: fixed,
         };
         let mut places = Places { list: units.into_iter().map(place).collect(), inodes: Vec::new() };
         let mut strengths = vec![None; places.list.len()];
-        for (inode, kind) in &mut inodes {
-            *kind = places.weigh(mender, contest, *inode, &mut strengths);
+        for weighed in places.weigh_all(mender, contest, &inodes) {
+            weighed.claims.iter().for_each(|claim| places.enter(claim, &mut strengths));
+            inodes.insert(weighed.inode, weighed.kind);
         }
-        places.inodes = inodes.keys().copied().collect();
+        let staying = places.settle_staying(mender, contest);
+        places.inodes = inodes.keys().filter(|inode| !staying.contains(inode)).copied().collect();
         places.inodes.sort_by_key(|inode| (inodes.get(inode) != Some(&Kind::Directory), *inode));
         places
+    }
+
+    /// The claims of all of `inodes`, in the order of their numbers. Most of the work is to inspect them, which can be done side by side.
+    fn weigh_all(
+        &self,
+        mender: &Mender<'_>,
+        contest: &Contest,
+        inodes: &BTreeMap<InodeNo, Kind>,
+    ) -> Vec<Weighed> {
+        let inodes: Vec<InodeNo> = inodes.keys().copied().collect();
+        let parts = pool::run_slices(
+            Crew::of(mender.workers),
+            &[Stage { name: "keepers", pass: 0 }],
+            &inodes,
+            INODES_PER_SLICE,
+            &AtomicBool::new(false),
+            |_| Vec::new(),
+            |weighed, part| weighed.extend(part.iter().map(|inode| self.weigh(mender, contest, *inode))),
+        );
+        let mut all: Vec<Weighed> = parts.into_iter().flatten().collect();
+        all.sort_unstable_by_key(|weighed| weighed.inode);
+        all
+    }
+
+    /// The inodes that keep every unit they claim, each for one block of theirs; these units are in use. Most are such: what one map that was damaged
+    /// claims belongs to many others, who need not be looked at again.
+    fn settle_staying(&mut self, mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
+        let (mut staying, mut moving) = (BTreeSet::new(), BTreeSet::new());
+        if mender.fs.geometry.cluster_blocks > 1 {
+            // Clusters have to lie right within the file, too.
+            return staying;
+        }
+        let mut last = None;
+        for pair in &contest.pairs {
+            let (unit, Owner::Inode(inode)) = *pair else { continue };
+            let Some(place) = self.get(unit) else { continue };
+            let keeps = [Keeper::Data(inode), Keeper::System(inode)].contains(&place.keeper);
+            if keeps && last != Some(pair) {
+                staying.insert(inode);
+            } else {
+                moving.insert(inode);
+            }
+            last = Some(pair);
+        }
+        staying.retain(|inode| !moving.contains(inode));
+        for place in &mut self.list {
+            place.used |= match place.keeper {
+                Keeper::Data(inode) | Keeper::System(inode) => staying.contains(&inode),
+                _ => false,
+            };
+        }
+        staying
     }
 
     /// The contested unit.
@@ -151,77 +232,85 @@ impl Places {
         self.list.iter()
     }
 
-    /// Weighs the claims of one inode; returns what it is.
-    fn weigh(
-        &mut self,
-        mender: &Mender<'_>,
-        contest: &Contest,
-        inode: InodeNo,
-        strengths: &mut [Option<Strength>],
-    ) -> Kind {
-        let base = |class, modified| Strength { class, anchored: 0, modified, inode: Reverse(inode) };
+    /// Weighs the claims of one inode, in any order of inodes; what they come to is entered afterwards.
+    fn weigh(&self, mender: &Mender<'_>, contest: &Contest, inode: InodeNo) -> Weighed {
+        let mut weighed = Weighed { inode, kind: Kind::Unused, claims: Vec::new() };
+        let base = |class, modified| Strength {
+            class,
+            borne_out: true,
+            anchored: 0,
+            modified,
+            inode: Reverse(inode),
+        };
+        let claim = |units, strength, keeper| Claim { units, strength, keeper, is_directory: false };
         if matches!(inode.0, special::BAD_BLOCKS | special::RESIZE) {
             let fixed = base(Class::Fixed, u32::from(inode.0 == special::BAD_BLOCKS));
-            for (unit, _) in contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode)) {
-                self.claim((*unit, *unit), fixed, Keeper::Fixed, false, strengths);
-            }
-            return Kind::Unused;
+            let pairs = contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode));
+            weighed.claims.extend(pairs.map(|(unit, _)| claim((*unit, *unit), fixed, Keeper::Fixed)));
+            return weighed;
         }
-        let Some(found) = mender.inspect_inode(inode) else { return Kind::Unused };
+        let Some(found) = mender.inspect_inode(inode) else { return weighed };
+        weighed.kind = found.kind;
         let is_system = mender.inodes.fact(inode).is_some_and(|fact| fact.has(mark::RESERVED));
         let (class, keeper) = match is_system {
             true => (Class::System, Keeper::System(inode)),
             false => (Class::Data, Keeper::Data(inode)),
         };
         let data = base(class, found.raw().i_mtime.get());
-        self.weigh_map(mender, &found, (data, keeper), strengths);
+        self.weigh_map(mender, &found, (data, keeper), &mut weighed.claims);
         if let Some(block) = found.translator {
             let unit = mender.fs.geometry.cluster_of(block);
             let strength = base(Class::Translator, data.modified);
-            self.claim((unit, unit), strength, Keeper::Translator(inode), false, strengths);
+            weighed.claims.push(claim((unit, unit), strength, Keeper::Translator(inode)));
         }
         if let Some(block) = attribute_block(mender, &found) {
             let unit = mender.fs.geometry.cluster_of(block);
             let strength = base(Class::Attributes, 0);
-            self.claim((unit, unit), strength, Keeper::Attributes(block), false, strengths);
+            weighed.claims.push(claim((unit, unit), strength, Keeper::Attributes(block)));
         }
-        found.kind
+        weighed
     }
 
     fn weigh_map(
-        &mut self,
+        &self,
         mender: &Mender<'_>,
         found: &Inspection,
         (data, keeper): (Strength, Keeper),
-        strengths: &mut [Option<Strength>],
+        claims: &mut Vec<Claim>,
     ) {
         let geometry = &mender.fs.geometry;
         let is_directory = found.kind == Kind::Directory;
+        let mut limit = None;
         for run in &found.runs {
             let first = geometry.cluster_of(run.physical);
             let last = geometry.cluster_of(run.physical + u64::from(run.count) - 1);
             let contested = self.within(first, last).count() as u64;
-            if contested > 0 {
-                let anchored = last - first + 1 - contested;
-                self.claim((first, last), Strength { anchored, ..data }, keeper, is_directory, strengths);
+            if contested == 0 {
+                continue;
+            }
+            let limit = *limit.get_or_insert_with(|| borne_out::limit(mender, data.inode.0, found));
+            let believed = limit.map_or(u64::MAX, |limit| limit.saturating_sub(run.logical));
+            let believed = (believed / u64::from(geometry.cluster_blocks)).min(last - first + 1);
+            let strength = Strength { anchored: last - first + 1 - contested, ..data };
+            if believed > 0 {
+                claims.push(Claim { units: (first, first + believed - 1), strength, keeper, is_directory });
+            }
+            if first + believed <= last {
+                let strength = Strength { borne_out: false, ..strength };
+                claims.push(Claim { units: (first + believed, last), strength, keeper, is_directory });
             }
         }
         for block in &found.map_blocks {
             let unit = geometry.cluster_of(*block);
             let strength = Strength { class: Class::Node, ..data };
-            self.claim((unit, unit), strength, Keeper::Nobody, false, strengths);
+            let (units, keeper) = ((unit, unit), Keeper::Nobody);
+            claims.push(Claim { units, strength, keeper, is_directory: false });
         }
     }
 
-    /// Enters a claim on contested units of `first..=last`.
-    fn claim(
-        &mut self,
-        (first, last): (u64, u64),
-        strength: Strength,
-        keeper: Keeper,
-        is_directory: bool,
-        strengths: &mut [Option<Strength>],
-    ) {
+    /// Enters a claim.
+    fn enter(&mut self, claim: &Claim, strengths: &mut [Option<Strength>]) {
+        let Claim { units: (first, last), strength, keeper, is_directory } = *claim;
         let from = self.list.partition_point(|place| place.unit < first);
         let touched = self.list[from..].iter_mut().zip(&mut strengths[from..]);
         for (place, strongest) in touched.take_while(|(place, _)| place.unit <= last) {
@@ -233,6 +322,7 @@ impl Places {
             *strongest = Some(strength);
             place.keeper = keeper;
             place.keeper_is_directory = is_directory;
+            place.borne_out = strength.borne_out;
             place.used |= keeper == Keeper::Fixed;
         }
     }

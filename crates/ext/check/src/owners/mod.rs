@@ -14,9 +14,11 @@
 //! | `report.rs` | problems |
 //! | `repair.rs` | the order in which contested units are dealt with |
 //! | `keepers.rs` | who keeps what is contested |
+//! | `borne_out.rs` | which claims a file's own size and space in use speak against |
 //! | `relocate.rs` | places of their own for the others |
 //! | `names.rs` | names of files that are not to keep them |
 
+mod borne_out;
 mod gather;
 mod keepers;
 mod names;
@@ -43,6 +45,8 @@ use report::Reporter;
 
 /// Groups that one worker takes at a time.
 const GROUPS_PER_SLICE: usize = 1;
+/// More workers than this do not look for owners: each needs room for those that it gathers.
+const WORKERS_MAX: usize = 64;
 /// A worker gathers at least so many owners before it makes the window smaller.
 const PAIRS_MIN: usize = if cfg!(test) { 16 } else { 4096 };
 
@@ -109,15 +113,16 @@ impl Search<'_> {
 
     /// The owners of the contested units from `start` to before the unit that is returned beside them, sorted.
     fn owners_from(&self, start: u64) -> (Vec<Pair>, u64) {
+        let crew = Crew { workers: self.crew.workers.clamp(1, WORKERS_MAX), ..self.crew };
         let window = Window {
             start,
             end: AtomicU64::new(self.claims.contested().len()),
-            room: (self.room / self.crew.workers.max(1)).max(PAIRS_MIN),
+            room: (self.room / crew.workers).max(PAIRS_MIN),
         };
         let bands = self.claims.origins().map(|origins| origins.bands(self.claims.contested(), start));
         let chunks = self.chunks(bands.as_ref());
         let found = pool::run_slices(
-            self.crew,
+            crew,
             &[Stage { name: "owners", pass: 0 }],
             &chunks,
             GROUPS_PER_SLICE,
@@ -140,9 +145,22 @@ impl Search<'_> {
             part.retain(|(unit, _)| *unit < end);
             pairs.append(&mut part);
         }
+        pairs.sort_unstable();
+        let end = self.settled_end(&mut pairs, (start, end));
         pairs.extend(self.extra.iter().filter(|(unit, _)| (start..end).contains(unit)));
         pairs.sort_unstable();
         (pairs, end)
+    }
+
+    /// Cuts a window to the units whose owners fit into the part of the room that any number of workers leaves each other: so it does not depend on
+    /// who gathered what, and neither does the repair. A worker that cut the window had twice as many owners up to there, and never cuts off
+    /// what is kept here.
+    fn settled_end(&self, pairs: &mut Vec<Pair>, (start, end): (u64, u64)) -> u64 {
+        let fit = (self.room / (2 * WORKERS_MAX)).max(PAIRS_MIN / 2);
+        let Some((unit, _)) = pairs.get(fit) else { return end };
+        let end = end.min((*unit).max(start + 1));
+        pairs.retain(|(unit, _)| *unit < end);
+        end
     }
 
     /// The chunks of inodes that are looked at: those with inodes of `bands`.

@@ -30,6 +30,15 @@ problem_rows! {
         loss: "What the file had in these blocks, if it was the file that they belonged to.",
         peers: [0x013008],
     }
+    /// Blocks of others that a file claims against its own size and space in use.
+    GIVEN_UP = "ext.inode.claims-given-up" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{inode} claims {count:block:blocks}, many of them owned by others, of which neither its size nor its space in use tells",
+        meaning: "The map of the file is damaged: it goes on where other files live, further than the file itself says that it reaches.",
+        repair: "The file gives these blocks up, and gets no copies of them. What size and space in use tell of stays.",
+        loss: "What lay in these blocks and belonged to the file, if anything did.",
+        peers: [],
+    }
     /// Shared blocks that cannot be read.
     COPY_UNREADABLE = "ext.inode.copy-unreadable" {
         severity: Major, evidence: Local, preen: false,

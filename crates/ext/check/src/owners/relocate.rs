@@ -7,22 +7,37 @@ use fsmend_engine::Problem;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 
+use super::borne_out;
 use super::keepers::{Keeper, Places, attribute_block};
-use super::problems::{COPY_UNREADABLE, NO_ROOM};
+use super::problems::{COPY_UNREADABLE, GIVEN_UP, NO_ROOM};
 use crate::inode::{Inspection, MapRun};
 use crate::repair::map::FileMap;
 use crate::repair::{Duplicates, Mender};
+
+/// A file gives up what nothing in it bears out when at least so many others own parts of it, and as many units as one in this.
+const OWNERS_MIN: usize = 2;
+const CONTESTED_PART: u64 = 8;
+
+/// What all that move share.
+pub(super) struct Means {
+    /// New places of attribute blocks; 0 for those that are gone.
+    pub attributes: BTreeMap<u64, u64>,
+    /// Units that copies may still take. The last ones are for what a repair cannot do without.
+    pub room: u64,
+}
 
 /// An inode on its way out of contested units.
 pub(super) struct Relocation<'r, 'm> {
     mender: &'r mut Mender<'m>,
     places: &'r mut Places,
+    means: &'r mut Means,
     inode: InodeNo,
     is_directory: bool,
     /// The logical cluster for which the inode keeps a unit that it claims several times.
     kept: BTreeMap<u64, u64>,
     /// Logical clusters that lose their contents, for want of room.
     lost: BTreeSet<u64>,
+    given_up: u64,
     unreadable: u64,
     attributes_lost: bool,
     translator_lost: bool,
@@ -35,13 +50,13 @@ struct Stretch {
     to: Option<u64>,
 }
 
-/// Gives `inode` places of its own for everything that it claims and does not keep. Attribute blocks that move are added to
-/// `attributes`, with their new places. Returns `false` when something was lost for want of room.
+/// Gives `inode` places of its own for everything that it claims and does not keep. Returns `false` when something was lost for want
+/// of room.
 pub(super) fn relocate(
     mender: &mut Mender<'_>,
     places: &mut Places,
     inode: InodeNo,
-    attributes: &mut BTreeMap<u64, u64>,
+    means: &mut Means,
 ) -> bool {
     let Some(mut found) = mender.inspect_inode(inode).filter(|found| found.kind != Kind::Unused) else {
         return true;
@@ -52,25 +67,32 @@ pub(super) fn relocate(
     let mut relocation = Relocation {
         mender,
         places,
+        means,
         inode,
         is_directory,
         kept,
         lost,
+        given_up: 0,
         unreadable: 0,
         attributes_lost,
         translator_lost,
     };
-    relocation.attribute_block(&found, attributes);
+    relocation.attribute_block(&found);
     relocation.translator(&mut found);
+    let limit = borne_out::limit(relocation.mender, inode, &found);
     if let Some(map) = FileMap::of(inode, found) {
-        relocation.map(map);
+        relocation.map(map, limit);
     }
     relocation.say();
     relocation.lost.is_empty() && !relocation.attributes_lost && !relocation.translator_lost
 }
 
 impl Relocation<'_, '_> {
-    fn map(&mut self, mut map: FileMap) {
+    /// Moves what the file keeps of its map, which nothing bears out from `limit` on.
+    fn map(&mut self, mut map: FileMap, limit: Option<u64>) {
+        if let Some(limit) = limit.filter(|limit| self.leads_astray(&map, *limit)) {
+            self.give_up(&mut map, limit);
+        }
         let moving = self.moving(&map);
         let mut moved = Vec::new();
         for stretch in self.stretches(&map, &moving) {
@@ -83,10 +105,40 @@ impl Relocation<'_, '_> {
         let nodes = map.nodes.len();
         let cluster_of = |block: &u64| self.mender.fs.geometry.cluster_of(*block);
         map.nodes.retain(|node| self.places.get(cluster_of(node)).is_none());
-        if !moving.is_empty() || map.nodes.len() < nodes {
+        if !moving.is_empty() || map.nodes.len() < nodes || self.given_up > 0 {
             self.store(&mut map);
         }
         self.note_use(&map);
+    }
+
+    /// Whether what `map` claims from `limit` on is what several others own, for a good part.
+    fn leads_astray(&self, map: &FileMap, limit: u64) -> bool {
+        let geometry = &self.mender.fs.geometry;
+        let (mut units, mut contested, mut owners) = (0, 0, BTreeSet::new());
+        for run in map.runs.within(limit, map.runs.end().saturating_sub(limit)) {
+            let first = geometry.cluster_of(run.physical);
+            let last = geometry.cluster_of(run.physical + u64::from(run.count) - 1);
+            units += last - first + 1;
+            let mine = Keeper::Data(self.inode);
+            let others = self.places.within(first, last);
+            for place in others.filter(|place| place.borne_out && place.keeper != mine) {
+                contested += 1;
+                if owners.len() < OWNERS_MIN {
+                    owners.insert(place.keeper);
+                }
+            }
+        }
+        owners.len() >= OWNERS_MIN && contested >= units / CONTESTED_PART
+    }
+
+    /// The file ends at `limit`, with the size that it had before its map was believed.
+    fn give_up(&mut self, map: &mut FileMap, limit: u64) {
+        let count = map.runs.end().saturating_sub(limit);
+        self.given_up = map.runs.within(limit, count).iter().map(|run| u64::from(run.count)).sum();
+        self.mender.remove_blocks(map, limit, count);
+        if let Some(before) = borne_out::before(self.mender, self.inode) {
+            map.set_size(before.size());
+        }
     }
 
     fn cluster_blocks(&self) -> u64 {
@@ -134,7 +186,11 @@ impl Relocation<'_, '_> {
                 let near = goal.or_else(|| Some(BlockNo(map.runs.before(logical * unit)?.0 + 1)));
                 let near = near.unwrap_or_else(|| self.mender.goal_of(self.inode));
                 let in_region = self.is_directory && self.mender.fs.regions.exist();
-                let count = if in_region { 1 } else { most.min(left) };
+                if !in_region && self.means.room == 0 {
+                    stretches.push(Stretch { logical, count: left, to: None });
+                    break;
+                }
+                let count = if in_region { 1 } else { most.min(left).min(self.means.room) };
                 let to = match in_region {
                     true => self.mender.allocate_in_region(self.inode),
                     false => self.mender.allocate_blocks(near, count * unit),
@@ -142,6 +198,10 @@ impl Relocation<'_, '_> {
                 if to.is_none() && count > 1 {
                     most = count.div_ceil(2);
                     continue;
+                }
+                if !in_region {
+                    // Where not even one was found, the search need not be repeated for all that follow.
+                    self.means.room = if to.is_some() { self.means.room - count } else { 0 };
                 }
                 goal = to.map(|to| BlockNo(to.0 + count * unit)).or(goal);
                 stretches.push(Stretch { logical, count, to: to.map(|block| block.0) });
@@ -223,7 +283,7 @@ impl Relocation<'_, '_> {
         }
     }
 
-    fn attribute_block(&mut self, found: &Inspection, attributes: &mut BTreeMap<u64, u64>) {
+    fn attribute_block(&mut self, found: &Inspection) {
         let Some(block) = attribute_block(self.mender, found) else { return };
         let geometry = &self.mender.fs.geometry;
         let unit = geometry.cluster_of(block);
@@ -232,7 +292,7 @@ impl Relocation<'_, '_> {
             self.places.use_up(unit, unit);
             return;
         }
-        if attributes.contains_key(&block) {
+        if self.means.attributes.contains_key(&block) {
             return;
         }
         let seed = geometry.features.metadata_csum().then_some(geometry.checksum_seed);
@@ -240,7 +300,7 @@ impl Relocation<'_, '_> {
         let copied = to.zip(self.mender.read_block(BlockNo(block)).ok());
         let Some((to, mut bytes)) = copied else {
             // Without a place of their own the attributes go.
-            attributes.insert(block, 0);
+            self.means.attributes.insert(block, 0);
             self.attributes_lost = true;
             return;
         };
@@ -248,7 +308,7 @@ impl Relocation<'_, '_> {
             checksum::seal_xattr_block(seed, to, &mut bytes);
         }
         self.mender.write_block(to, &bytes);
-        attributes.insert(block, to.0);
+        self.means.attributes.insert(block, to.0);
     }
 
     /// Moves the block of a translator, and leads `found` and the inode there.
@@ -282,6 +342,9 @@ impl Relocation<'_, '_> {
         if !self.lost.is_empty() || others > 0 {
             let count = (self.lost.len() as u64 + others) * unit;
             lost.raise(Problem::new(&NO_ROOM).inode(self.inode).detail("count", count));
+        }
+        if self.given_up > 0 {
+            lost.raise(Problem::new(&GIVEN_UP).inode(self.inode).detail("count", self.given_up));
         }
         if self.unreadable > 0 {
             lost.raise(Problem::new(&COPY_UNREADABLE).inode(self.inode).detail("count", self.unreadable));

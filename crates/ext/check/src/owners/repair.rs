@@ -12,15 +12,22 @@ use fsmend_engine::pool::Crew;
 use fsmend_ext_format::features::{incompat, ro_compat};
 
 use super::keepers::{Keeper, Place, Places, attribute_block};
-use super::relocate::relocate;
+use super::relocate::{Means, relocate};
 use super::{Contest, Owner, Search, names};
+use crate::links;
 use crate::repair::{Duplicates, Mender};
+
+/// Bytes of a name in lost+found, a hash sign and a number.
+const NAME_BYTES: u64 = 24;
+/// So many blocks of a directory need one of a map, at most; and a repair has a use for so many besides.
+const MAP_PART: u64 = 64;
+const SPARE_UNITS: u64 = 4;
 
 /// Deals with everything that is contested. `false` when that cannot be done, and nothing may be written.
 pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
     let Some(mut contest) = mender.remains.contest.take() else { return true };
     let unshares = mender.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS);
-    let mut attributes = BTreeMap::new();
+    let mut means = Means { attributes: BTreeMap::new(), room: room_for_copies(mender) };
     let mut has_room = true;
     loop {
         let unwanted = unwanted(mender, &contest);
@@ -29,11 +36,11 @@ pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
             Duplicates::LostFound => names::strip(mender, &unwanted),
             Duplicates::Clone | Duplicates::Zero => {}
         }
-        has_room &= deal(mender, &contest, &mut attributes);
+        has_room &= deal(mender, &contest, &mut means);
         let Some(next) = mender.claims.contested().ones_from(contest.end).next() else { break };
         contest = search(mender, next, &contest);
     }
-    redirect_attributes(mender, &attributes);
+    redirect_attributes(mender, &means.attributes);
     if unshares && has_room {
         let superblock = &mut mender.fs.superblock;
         let features = superblock.s_feature_ro_compat.get() & !ro_compat::SHARED_BLOCKS;
@@ -41,6 +48,25 @@ pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
         mender.fs.geometry.features.ro_compat &= !ro_compat::SHARED_BLOCKS;
     }
     has_room || !unshares
+}
+
+/// Units that copies may take: all that are free, but for what names in lost+found will need. A file system that is filled to the last
+/// block with copies could not be mended to its end.
+fn room_for_copies(mender: &Mender<'_>) -> u64 {
+    let mut nameless = mender.remains.names.tree.len() as u64;
+    for chunk in 0..mender.inodes.chunk_count() {
+        mender.inodes.visit_chunk(chunk, |inode, fact, _, names| {
+            let needs_one = fact.kind() != Kind::Unused && links::has_names(&mender.fs, inode, fact);
+            nameless += u64::from(needs_one && names == 0);
+        });
+    }
+    if nameless == 0 {
+        return mender.free_units();
+    }
+    let geometry = &mender.fs.geometry;
+    let bytes_per_unit = u64::from(geometry.block_size) * u64::from(geometry.cluster_blocks);
+    let units = (nameless * NAME_BYTES).div_ceil(bytes_per_unit);
+    mender.free_units().saturating_sub(units + units / MAP_PART + SPARE_UNITS)
 }
 
 fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
@@ -57,11 +83,11 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
 }
 
 /// Decides and moves. `false` when something was lost for want of room.
-fn deal(mender: &mut Mender<'_>, contest: &Contest, attributes: &mut BTreeMap<u64, u64>) -> bool {
+fn deal(mender: &mut Mender<'_>, contest: &Contest, means: &mut Means) -> bool {
     let mut places = Places::decide(mender, contest);
     let mut has_room = true;
     for inode in std::mem::take(&mut places.inodes) {
-        has_room &= relocate(mender, &mut places, inode, attributes);
+        has_room &= relocate(mender, &mut places, inode, means);
     }
     for place in places.iter() {
         give_back(mender, place);

@@ -31,6 +31,8 @@ struct Sharing {
     others: BTreeSet<Owner>,
     /// Whether there are more others than are named.
     more: bool,
+    /// The owners of the last unit, the inode among them.
+    last: Owners,
 }
 
 impl<'a> Reporter<'a> {
@@ -67,6 +69,9 @@ impl<'a> Reporter<'a> {
         let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
         for (inode, sharing) in self.by_inode {
             let problem = Problem::new(&problems::SHARES_BLOCKS).inode(inode);
+            if findings.passes_over(&problems::SHARES_BLOCKS, &problem.object) {
+                continue;
+            }
             let mut names = names_of(inode, sharing.others.iter());
             if sharing.more {
                 names.push("more".into());
@@ -78,8 +83,12 @@ impl<'a> Reporter<'a> {
 }
 
 impl Sharing {
-    fn add(&mut self, own: Owner, owners: &[Owner]) {
+    fn add(&mut self, own: Owner, owners: &Owners) {
         self.units += 1;
+        if Rc::ptr_eq(&self.last, owners) {
+            return;
+        }
+        self.last = Rc::clone(owners);
         // The smallest are named; whoever is not among the smallest of one unit is not among those of all units.
         for other in others_of(own, owners).take(OTHERS_NAMED_MAX + 1) {
             self.others.insert(*other);
@@ -104,14 +113,17 @@ fn raise_run(
     findings: &mut Findings,
 ) {
     let unit_blocks = u64::from(fs.geometry.cluster_blocks);
+    let problem = Problem::new(&problems::MULTIPLY_CLAIMED).inode(inode);
+    let problem = problem.blocks(BlockNo(start * unit_blocks), count * unit_blocks);
+    if findings.passes_over(&problems::MULTIPLY_CLAIMED, &problem.object) {
+        return;
+    }
     let own = Owner::Inode(inode);
     let mut names = names_of(inode, others_of(own, &owners).take(OTHERS_NAMED_MAX));
     let others = if owners.len() == 1 { 1 } else { owners.len() - 1 };
     if others > OTHERS_NAMED_MAX {
         names.push(format!("{} more", others - OTHERS_NAMED_MAX).into());
     }
-    let problem = Problem::new(&problems::MULTIPLY_CLAIMED).inode(inode);
-    let problem = problem.blocks(BlockNo(start * unit_blocks), count * unit_blocks);
     findings.raise(problem.detail("others", Value::List(names)));
 }
 

@@ -9,7 +9,7 @@ use fsmend_engine::pool::Crew;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
-use super::problems::{COPY_UNREADABLE, MULTIPLY_CLAIMED, NO_ROOM, SHARES_BLOCKS};
+use super::problems::{COPY_UNREADABLE, GIVEN_UP, MULTIPLY_CLAIMED, NO_ROOM, SHARES_BLOCKS};
 use super::*;
 use crate::inode;
 use crate::inode::testing::{
@@ -65,12 +65,26 @@ fn mend_with(
     room: usize,
     look: impl FnOnce(&mut Mender<'_>, bool),
 ) -> Vec<Problem> {
+    mend_nameless(bench, (device, wishes, extra), room, &[], look)
+}
+
+/// The same; no name leads to the inodes `nameless`.
+fn mend_nameless(
+    bench: &Bench,
+    (device, wishes, extra): (&dyn Device, Wishes, &[Pair]),
+    room: usize,
+    nameless: &[u32],
+    look: impl FnOnce(&mut Mender<'_>, bool),
+) -> Vec<Problem> {
     let draft = Draft::new(device);
     let fs = bench.fs().over(&draft);
     let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     inodes.publish(0, ChunkFacts::new(fs.geometry.inodes_count as usize));
     for (inode, found) in used(&fs) {
         inodes.revise(inode, InodeFact::new(found.kind, found.marks), 1);
+        if !nameless.contains(&inode.0) {
+            inodes.observe_link(inode);
+        }
     }
     let claims = claims_of(&fs);
     for (unit, _) in extra {
@@ -260,6 +274,57 @@ fn without_room_the_later_files_have_holes() {
         assert!(done);
         assert_eq!(bytes_of(mender, 13), [100, 101, 102]);
         assert_eq!(bytes_of(mender, 16), (40..46).collect::<Vec<u8>>());
+    });
+    expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
+}
+
+#[test]
+fn what_neither_size_nor_space_tells_of_is_not_copied() {
+    let astray = |size, blocks: u32| {
+        let mut raw = file(&[extent(0, 30, 100)], 30);
+        raw.set_size(size);
+        raw.i_blocks_lo.set(blocks * 2);
+        raw
+    };
+    // Space in use tells of two blocks, the size of very many, or of none that the map has.
+    for (size, blocks, kept) in [(1 << 40, 2, 2), (1500, 99, 2), (1024, 7, 1)] {
+        let mut bench = bench();
+        put(&mut bench, 12, &astray(size, blocks));
+        (13..=15).for_each(|inode| put(&mut bench, inode, &file(&[extent(0, 3, 71 + inode * 3)], 3)));
+        let problems = mend(&bench, |mender, done| {
+            assert!(done);
+            assert_eq!(blocks_of(mender, 12), (100..100 + kept).map(|at| (at, at as u8)).collect::<Vec<_>>());
+            assert_eq!(mender.open_map(InodeNo(12)).unwrap().raw().size(), size);
+            assert_eq!(blocks_of(mender, 13)[0].0, 110);
+        });
+        expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &GIVEN_UP]);
+    }
+    // One witness for the map, or one other owner, and all that is shared is copied.
+    for (size, blocks, others) in [(30 << 10, 7, 13..=15), (1500, 30, 13..=15), (1500, 7, 13..=13)] {
+        let mut bench = bench();
+        put(&mut bench, 12, &astray(size, blocks));
+        others.for_each(|inode| put(&mut bench, inode, &file(&[extent(0, 3, 71 + inode * 3)], 3)));
+        let problems = mend(&bench, |mender, _| {
+            assert_eq!(bytes_of(mender, 12), (100..130).collect::<Vec<u8>>());
+        });
+        expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS]);
+    }
+}
+
+#[test]
+fn copies_leave_room_for_names() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 400, 110)], 400));
+    put(&mut bench, 13, &file(&[extent(0, 60, 40)], 60));
+    put(&mut bench, 14, &file(&[extent(0, 8, 40)], 8));
+    mend(&bench, |mender, _| {
+        // Twelve are free, and all are named.
+        assert_eq!(bytes_of(mender, 14).len(), 8);
+    });
+    let usual = (&bench.device as &dyn Device, Wishes::default(), &[] as &[Pair]);
+    let problems = mend_nameless(&bench, usual, 1 << 20, &[12, 13], |mender, _| {
+        assert_eq!(bytes_of(mender, 14), (40..47).collect::<Vec<u8>>());
+        assert_eq!(mender.free_units(), 5);
     });
     expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
 }

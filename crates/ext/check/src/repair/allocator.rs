@@ -40,6 +40,22 @@ impl Mender<'_> {
         Some(BlockNo(unit * unit_blocks))
     }
 
+    /// How many units nobody owns, and anybody may take.
+    pub fn free_units(&self) -> u64 {
+        let geometry = &self.fs.geometry;
+        let first = geometry.cluster_of(u64::from(geometry.first_data_block));
+        let on_device = self.fs.device.len() / u64::from(geometry.block_size);
+        let blocks = geometry.blocks_count.min(on_device);
+        let end = (blocks / u64::from(geometry.cluster_blocks)).min(self.claims.claimed().len());
+        let free_of = |word: u64| {
+            let low = first.saturating_sub(word * 64).min(64) as u32;
+            let high = end.saturating_sub(word * 64).min(64) as u32;
+            let wanted = u64::MAX.checked_shl(low).unwrap_or(0) & !u64::MAX.checked_shl(high).unwrap_or(0);
+            u64::from((!self.taken_word(word) & wanted).count_ones())
+        };
+        (first / 64..end.div_ceil(64)).map(free_of).sum()
+    }
+
     /// The first run of `units` free units within `start..end`.
     fn free_run(&self, start: u64, end: u64, units: u64) -> Option<u64> {
         first_clear_run(|word| self.taken_word(word), start..end, units)
