@@ -286,19 +286,26 @@ mod tests {
 
     #[test]
     fn what_is_kept_without_a_name_and_without_anything_that_it_was_is_no_loss() {
-        let of = |parts: &[(u64, u64)], kind| {
+        let of = |parts: &[(u64, u64)], size, kind| {
             let content = parts.iter().map(|(_, sum)| sum).sum();
-            Node { kind, content, parts: Arc::new(parts.iter().copied().collect()), ..node(12, content) }
+            Node {
+                kind,
+                size,
+                content,
+                parts: Arc::new(parts.iter().copied().collect()),
+                ..node(12, content)
+            }
         };
         const FILE: u16 = 0o100_000;
-        let before = [("a", of(&[(0, 1), (1, 2)], FILE))];
+        let before = [("a", of(&[(0, 1), (1, 2)], 2048, FILE))];
         let lost = |name, theirs| losses(&before, &[(name, theirs)], &[]);
-        assert!(lost("lost+found/#12", of(&[(0, 7), (2, 2)], FILE)).is_empty(), "nothing but other parts");
-        assert_eq!(lost("lost+found/#12", of(&[(0, 7), (1, 2)], FILE)), ["file lost"], "a part of it");
-        assert_eq!(lost("a", of(&[(0, 7)], FILE)), ["file lost"], "its name");
-        assert!(lost("lost+found/#12", of(&[], 0o140_000)).is_empty(), "another type");
-        let empty = [("a", of(&[], FILE))];
-        let nameless = [("lost+found/#12", of(&[], FILE))];
+        assert!(lost("lost+found/#12", of(&[(0, 7), (2, 2)], 4096, FILE)).is_empty(), "only other parts");
+        assert_eq!(lost("lost+found/#12", of(&[(0, 7), (1, 2)], 4096, FILE)), ["file lost"], "a part of it");
+        assert_eq!(lost("lost+found/#12", of(&[(0, 7)], 2048, FILE)), ["file lost"], "its length");
+        assert_eq!(lost("a", of(&[(0, 7)], 4096, FILE)), ["file lost"], "its name");
+        assert!(lost("lost+found/#12", of(&[], 0, 0o140_000)).is_empty(), "another type");
+        let empty = [("a", of(&[], 0, FILE))];
+        let nameless = [("lost+found/#12", of(&[], 0, FILE))];
         assert_eq!(losses(&empty, &nameless, &[]), ["file lost"], "it was empty before");
     }
 

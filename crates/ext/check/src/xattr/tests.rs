@@ -352,7 +352,7 @@ fn a_value_beside_its_entry_is_believed_more_than_the_inode_that_the_entry_names
     let entry = Area::of_block(&block).find(name_index::USER, b"one").unwrap().at;
     block[entry + 4] = 5;
     expect_block(&mut block, &[&problems::VALUE_INODE_ASTRAY]);
-    assert_eq!(block, sound);
+    assert_eq!(block[32..], sound[32..], "all but the sums in its header");
 }
 
 #[test]
