@@ -110,6 +110,14 @@ mod tests {
 
     use super::*;
 
+    fn on_file(image: &Image) -> Vec<u8> {
+        let read = |path: &Path| {
+            let bytes = fs::read(path)?;
+            Ok(bytes)
+        };
+        with_file(image, read).unwrap()
+    }
+
     #[test]
     fn the_desk_is_as_it_was_after_every_use() {
         let sound: &'static [u8] = vec![7; 3 * BLOCK + 1].leak();
@@ -118,7 +126,7 @@ mod tests {
         image.write(3 * BLOCK as u64, &[3]);
         for _ in 0..2 {
             with_bytes(&image, |bytes| assert_eq!(bytes, image.bytes()));
-            with_file(&image, |path| Ok(assert_eq!(fs::read(path)?, image.bytes()))).unwrap();
+            assert_eq!(on_file(&image), image.bytes());
             let write = |path: &Path| {
                 let file = File::options().write(true).open(path)?;
                 file.write_all_at(&[9; 5], 2 * BLOCK as u64)?;
@@ -129,12 +137,12 @@ mod tests {
             expected.write(2 * BLOCK as u64, &[9; 5]);
             expected.write(3 * BLOCK as u64, &[7]);
             assert_eq!(left, expected);
-            with_file(&Image::sound(sound), |path| Ok(assert_eq!(fs::read(path)?, sound))).unwrap();
+            assert_eq!(on_file(&Image::sound(sound)), sound);
         }
         assert!(with_file(&image, |_| Err::<(), _>(io::Error::other("no"))).is_err());
-        with_file(&Image::sound(sound), |path| Ok(assert_eq!(fs::read(path)?, sound))).unwrap();
+        assert_eq!(on_file(&Image::sound(sound)), sound);
         let longer = |path: &Path| File::options().append(true).open(path)?.set_len(9 * BLOCK as u64);
         assert!(with_file_to_write(&image, longer).is_err());
-        with_file(&image, |path| Ok(assert_eq!(fs::read(path)?, image.bytes()))).unwrap();
+        assert_eq!(on_file(&image), image.bytes());
     }
 }

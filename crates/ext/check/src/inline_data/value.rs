@@ -103,6 +103,7 @@ impl<'a> Values<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of values, of which some have one")]
 mod tests {
     use super::*;
 
