@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -57,9 +58,10 @@ pub fn run_limited(mut command: Command, limits: Limits) -> io::Result<Run> {
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         let _ = prlimit(Pid::from_raw(child.id() as i32), Resource::As, limit);
     }
-    let stdout = reader(child.stdout.take());
-    let stderr = reader(child.stderr.take());
-    let (ended, peak_memory) = wait(&mut child, start + limits.patience)?;
+    let (closed, closing) = mpsc::channel();
+    let stdout = reader(child.stdout.take(), Some(closed));
+    let stderr = reader(child.stderr.take(), None);
+    let (ended, peak_memory) = wait(&mut child, &closing, start + limits.patience)?;
     let took = start.elapsed();
     Ok(Run {
         ended,
@@ -70,19 +72,25 @@ pub fn run_limited(mut command: Command, limits: Limits) -> io::Result<Run> {
     })
 }
 
-fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+/// Reads to the end; `closed` is dropped there.
+fn reader(
+    pipe: Option<impl Read + Send + 'static>,
+    closed: Option<Sender<()>>,
+) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.read_to_end(&mut bytes);
         }
+        drop(closed);
         bytes
     })
 }
 
-fn wait(child: &mut Child, deadline: Instant) -> io::Result<(Ended, u64)> {
+/// Looks every few milliseconds; a program that closes its output is about to end, which is not slept through.
+fn wait(child: &mut Child, closing: &Receiver<()>, deadline: Instant) -> io::Result<(Ended, u64)> {
     let mut pause = Duration::from_millis(1);
-    let mut peak = 0;
+    let (mut peak, mut is_closed) = (0, false);
     loop {
         peak = peak.max(high_water_mark(child.id()).unwrap_or(0));
         if let Some(status) = child.try_wait()? {
@@ -93,7 +101,14 @@ fn wait(child: &mut Child, deadline: Instant) -> io::Result<(Ended, u64)> {
             child.wait()?;
             return Ok((Ended::TimedOut, peak));
         }
-        std::thread::sleep(pause);
+        match closing.recv_timeout(pause) {
+            Err(RecvTimeoutError::Disconnected) if !is_closed => {
+                (is_closed, pause) = (true, Duration::from_micros(50));
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pause),
+            _ => {}
+        }
         pause = (pause * 2).min(Duration::from_millis(5));
     }
 }

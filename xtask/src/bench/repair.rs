@@ -87,7 +87,7 @@ fn small_images(programs: &Programs, options: &Options) -> io::Result<Vec<Row>> 
                 programs,
                 options,
                 (recipe.name, 10_usize.pow(magnitude)),
-                &case.image(),
+                &case.image().bytes(),
                 judgement,
             )?);
         }

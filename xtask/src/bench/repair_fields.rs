@@ -1,9 +1,9 @@
 //! `bench repair-fields`: every field of every structure, in eight ways, on every feature set: repaired and judged.
 //!
 //! There are many cases, so they are taken in an order drawn from a seed (any part of the run is a fair sample), the place reached is
-//! kept, and the next run goes on from there.
+//! kept, and the next run goes on from there. Damage that comes to the same bytes as that of an earlier place is not judged again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use fsmend_base::SeededRandom;
-use fsmend_testkit::repair::{Depth, Finding, bases, bytes_case, field_cases, findings_of, table};
+use fsmend_testkit::repair::{
+    Case, Depth, Finding, Judged, bases, bytes_case, field_cases, findings_of, judged, table, write_sparse,
+};
 use fsmend_testkit::target_folder;
 
 /// The seed of the order.
 const SEED: u64 = 7;
 /// Cases between two notes of the place reached.
-const CHUNK: usize = 256;
+const CHUNK: usize = 1024;
 /// Every so many cases everything is asked for.
 const DEEPER_EVERY: usize = 50;
 
@@ -29,13 +31,15 @@ struct Wanted {
     cases: Option<usize>,
     base: Option<String>,
     one: Option<u64>,
+    /// The place to begin at, if not where the last run ended.
+    from: Option<usize>,
     again: bool,
     keep: Option<PathBuf>,
     /// Seeds of the block fuzzer, if that is wanted instead.
     seeds: Option<Range<u64>>,
 }
 
-/// Runs `bench repair-fields [--cases N] [--base NAME] [--one NUMBER] [--again] [--keep FOLDER] [--bytes FIRST..END]`.
+/// Runs `bench repair-fields [--cases N] [--from PLACE] [--base NAME] [--one NUMBER] [--again] [--keep FOLDER] [--bytes FIRST..END]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     let wanted = parse(words)?;
     let folder = target_folder().join(if wanted.seeds.is_some() { "repair-bytes" } else { "repair-fields" });
@@ -54,20 +58,53 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     } else {
         (shuffled(wanted.base.as_deref())?, notes.findings()?)
     };
-    let first = if wanted.again || wanted.seeds.is_some() { 0 } else { notes.place()? };
+    let is_whole = wanted.again || wanted.seeds.is_some();
+    let first = if is_whole { 0 } else { wanted.from.map_or_else(|| notes.place(), Ok)? };
     let end = wanted.cases.map_or(numbers.len(), |cases| (first + cases).min(numbers.len()));
     println!("{} cases, from {first} to {end}", numbers.len());
+    let mut seen = Seen::default();
+    seen.only_new(numbers.get(..first).unwrap_or_default())?;
     let start = Instant::now();
     let mut done = first;
     for chunk in numbers.get(first..end).unwrap_or_default().chunks(CHUNK) {
-        findings.extend(judge(chunk)?);
+        let (new, mut tally) = seen.only_new(chunk)?;
+        findings.extend(judge(&new, &mut tally)?);
         done += chunk.len();
         notes.write(if wanted.again { notes.place()? } else { done }, &findings)?;
+        if !is_whole {
+            notes.enter(done - chunk.len()..done, &tally)?;
+        }
         println!("{done}: {} failures, {:.0} s", findings.len(), start.elapsed().as_secs_f64());
     }
     notes.write(if wanted.again { notes.place()? } else { done }, &findings)?;
     println!("{}", notes.folder.join("failures.txt").display());
     Ok(())
+}
+
+/// How many cases ended in which way: judged (by what e2fsck did), equal to another one, or no damage at all.
+type Tally = BTreeMap<String, usize>;
+
+/// The damaged images that have been judged.
+#[derive(Default)]
+struct Seen(HashSet<(String, u128)>);
+
+impl Seen {
+    /// Those of the cases that change something, and are not the same bytes as one before.
+    fn only_new(&mut self, numbers: &[u64]) -> io::Result<(Vec<u64>, Tally)> {
+        let (mut new, mut tally) = (Vec::new(), Tally::new());
+        for number in numbers {
+            let fate = match Case::of(*number)? {
+                None => "no damage",
+                Some(case) if self.0.insert((case.base.name.to_owned(), case.image().fingerprint())) => {
+                    new.push(*number);
+                    continue;
+                }
+                Some(_) => "equal",
+            };
+            *tally.entry(fate.to_owned()).or_default() += 1;
+        }
+        Ok((new, tally))
+    }
 }
 
 fn parse(words: &[&str]) -> io::Result<Wanted> {
@@ -78,6 +115,7 @@ fn parse(words: &[&str]) -> io::Result<Wanted> {
         let number = |word: &str| word.parse().map_err(|_| io::Error::other(format!("{word} is no number")));
         match *word {
             "--cases" => wanted.cases = Some(number(next()?)? as usize),
+            "--from" => wanted.from = Some(number(next()?)? as usize),
             "--one" => wanted.one = Some(number(next()?)?),
             "--base" => wanted.base = Some((*next()?).to_owned()),
             "--keep" => wanted.keep = Some(PathBuf::from(*next()?)),
@@ -126,16 +164,18 @@ fn shuffled(base: Option<&str>) -> io::Result<Vec<u64>> {
 }
 
 /// Judges a chunk on all cores.
-fn judge(numbers: &[u64]) -> io::Result<Vec<Finding>> {
-    let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+fn judge(numbers: &[u64], tally: &mut Tally) -> io::Result<Vec<Finding>> {
+    // One base after the other: a worker has one at hand.
+    let mut numbers: Vec<(usize, u64)> = numbers.iter().copied().enumerate().collect();
+    numbers.sort_by_key(|(at, number)| (number >> 40, *at));
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> io::Result<()> {
-        loop {
-            let at = next.fetch_add(1, Relaxed);
-            let Some(number) = numbers.get(at) else { return Ok(()) };
+        while let Some((at, number)) = numbers.get(next.fetch_add(1, Relaxed)) {
             let depth = if at % DEEPER_EVERY == 0 { Depth::FULL } else { Depth::USUAL };
-            let found = findings_of(*number, depth, None)?;
-            findings.lock().map_err(|_| io::Error::other("another worker fell"))?.extend(found);
+            let judged = judged(*number, depth, None)?;
+            done.lock().map_err(|_| io::Error::other("another worker fell"))?.extend(judged);
         }
+        Ok(())
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..std::thread::available_parallelism().map_or(2, usize::from))
@@ -145,7 +185,11 @@ fn judge(numbers: &[u64]) -> io::Result<Vec<Finding>> {
             .into_iter()
             .try_for_each(|worker| worker.join().map_err(|_| io::Error::other("a worker fell"))?)
     })?;
-    findings.into_inner().map_err(|_| io::Error::other("a worker fell"))
+    let done: Vec<Judged> = done.into_inner().map_err(|_| io::Error::other("a worker fell"))?;
+    for judged in &done {
+        *tally.entry(format!("e2fsck {:?}", judged.reference)).or_default() += 1;
+    }
+    Ok(done.into_iter().flat_map(|judged| judged.findings).collect())
 }
 
 /// What is kept between runs: the place reached, and what was found.
@@ -157,6 +201,15 @@ struct Notes {
 impl Notes {
     fn place(&self) -> io::Result<usize> {
         Ok(read_if_any(&self.folder.join("place"))?.trim().parse().unwrap_or(0))
+    }
+
+    /// A line for the ledger: which places, and what became of them.
+    fn enter(&self, places: Range<usize>, tally: &Tally) -> io::Result<()> {
+        let words: Vec<String> = tally.iter().map(|(fate, count)| format!("{fate} {count}")).collect();
+        let line = format!("{}..{}: {}\n", places.start, places.end, words.join(", "));
+        let path = self.folder.join("ledger.txt");
+        let text = read_if_any(&path)? + &line;
+        fs::write(path, text)
     }
 
     fn findings(&self) -> io::Result<Vec<Finding>> {
@@ -201,9 +254,9 @@ impl Notes {
         for number in examples {
             let path = folder.join(format!("{number}.img"));
             if !path.exists()
-                && let Some(case) = fsmend_testkit::repair::Case::of(number)?
+                && let Some(case) = Case::of(number)?
             {
-                fsmend_testkit::repair::write_sparse(&path, &case.image())?;
+                write_sparse(&path, &case.image().bytes())?;
             }
         }
         Ok(())

@@ -113,7 +113,7 @@ pub fn is_rext3(image: &[u8]) -> bool {
 /// to refuse it.
 pub fn complaint(image: &[u8], now: i64) -> io::Result<Option<String>> {
     let e2fsck = E2fsck { now: now.unsigned_abs() + 1 };
-    match (e2fsck.complaint(image)?, is_rext3(image)) {
+    match (e2fsck.complaint_about_bytes(image)?, is_rext3(image)) {
         (Some(said), true) if said.contains("Get a newer version") => {}
         (said, true) => return Ok(Some(format!("e2fsck does not refuse a rext3: {said:?}"))),
         (Some(said), false) => return Ok(Some(format!("e2fsck: {said}"))),

@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::image::Image;
+use super::known::Known;
 use super::mount::mount_and_read;
 use super::subject::E2fsck;
 use super::tree::Tree;
@@ -24,15 +26,18 @@ pub struct Base {
     /// Seconds since the epoch: a while after it was made.
     pub now: u64,
     mountable: OnceLock<bool>,
+    /// What has been found out about repaired images of it.
+    pub known: Known,
     /// Whether e2fsck can be asked to repair it (with multiple-mount protection it waits for many seconds).
     pub reference: bool,
 }
 
 impl Base {
     /// Whether this kernel mounts the sound image, reads all of it and writes to it.
-    pub fn is_mountable(&self) -> bool {
+    pub fn is_mountable(&'static self) -> bool {
         let e2fsck = E2fsck { now: self.now };
-        let tried = || mount_and_read(&self.survey.image, &e2fsck).is_ok_and(|result| result.is_ok());
+        let tried =
+            || mount_and_read(&Image::sound(&self.survey.image), &e2fsck).is_ok_and(|result| result.is_ok());
         *self.mountable.get_or_init(tried)
     }
 }
@@ -172,6 +177,7 @@ fn surveyed(recipe: &Recipe, image: Vec<u8>) -> io::Result<Base> {
         tree,
         now: written + 3600,
         mountable: OnceLock::new(),
+        known: Known::default(),
         reference: !has_mmp,
     })
 }

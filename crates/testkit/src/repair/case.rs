@@ -9,6 +9,7 @@ use std::io;
 use fsmend_base::SeededRandom;
 
 use super::bases::{self, Base};
+use super::image::Image;
 use crate::damage::{Damage, MUTATIONS, Structure, Survey};
 
 const BYTES: u64 = 1 << 56;
@@ -40,9 +41,9 @@ impl Case {
     }
 
     /// The damaged image.
-    pub fn image(&self) -> Vec<u8> {
-        let mut image = self.base.survey.image.clone();
-        self.damage.apply_to_bytes(&mut image);
+    pub fn image(&self) -> Image {
+        let mut image = Image::sound(&self.base.survey.image);
+        self.damage.patches.iter().for_each(|patch| image.write(patch.offset, &patch.new));
         image
     }
 }

@@ -40,6 +40,9 @@ impl Trees<'_> {
         if what == Some(None) || self.is_elsewhere(path, theirs) {
             return None;
         }
+        if is_made_up(path) && before.is_some_and(|before| theirs.is_nothing_of(before)) {
+            return None;
+        }
         let Some(what) = what.flatten() else { return Some(format!("{} lost", theirs.word())) };
         // What neither repair could know, both may choose: but a type, a length or content that was intact stays.
         let kept =
@@ -115,12 +118,26 @@ impl Trees<'_> {
     }
 
     /// Whether a thing that the reference keeps as `path` may stand at `ours`: where it was before the damage, or one of
-    /// the two names was made up.
+    /// the two names was made up: of something that lost its name, or of something whose name another one in the same directory has, too.
     fn may_stand_for(&self, path: &[u8], ours: &[u8]) -> bool {
+        let is_new = !self.sound.nodes.contains_key(path);
         is_made_up(path)
-            || is_made_up(ours) && !self.sound.nodes.contains_key(path)
+            || is_made_up(ours) && is_new
             || self.sound.nodes.contains_key(ours)
+            || is_new && is_numbered(path) && is_numbered(ours) && folder(path) == folder(ours)
     }
+}
+
+/// Whether a name ends as those do that repairs give to the second one of a name: `~` and a number.
+fn is_numbered(path: &[u8]) -> bool {
+    let mut parts = path.rsplitn(2, |byte| *byte == b'~');
+    let number = parts.next().unwrap_or_default();
+    parts.next().is_some() && !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+}
+
+fn folder(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    path.get(..end).unwrap_or_default()
 }
 
 fn is_made_up(path: &[u8]) -> bool {
@@ -251,6 +268,45 @@ mod tests {
         assert!(losses(&before, &theirs, &with("o_e", 7)).is_empty());
         assert_eq!(losses(&before, &theirs, &with("o_e", 8)), ["attributes of file differs"]);
         assert_eq!(losses(&before, &with("oxe", 7), &with("o_e", 7)), ["attributes of file differs"]);
+    }
+
+    #[test]
+    fn second_ones_of_a_name_may_be_numbered_in_any_way() {
+        let before = [("d/ab", node(12, 1)), ("d/abc", node(13, 2))];
+        // The name of 13 was damaged, so that there were two of one name.
+        let theirs = [("d/ab", node(12, 1)), ("d/a~0", node(13, 2))];
+        let ours = |name| [("d/ab", node(12, 1)), (name, node(13, 2))];
+        assert!(losses(&before, &theirs, &ours("d/ab~0")).is_empty());
+        for other in ["d/abx", "d/ab~", "d/ab~x", "e/ab~0"] {
+            assert_eq!(losses(&before, &theirs, &ours(other)), ["file lost"], "{other}");
+        }
+        let known = [("d/ab", node(12, 1)), ("d/abc~0", node(13, 2))];
+        assert_eq!(losses(&known, &known, &ours("d/ab~0")), ["file lost"], "a name that was always there");
+    }
+
+    #[test]
+    fn what_is_kept_without_a_name_and_without_anything_that_it_was_is_no_loss() {
+        let of = |parts: &[(u64, u64)], size, kind| {
+            let content = parts.iter().map(|(_, sum)| sum).sum();
+            Node {
+                kind,
+                size,
+                content,
+                parts: Arc::new(parts.iter().copied().collect()),
+                ..node(12, content)
+            }
+        };
+        const FILE: u16 = 0o100_000;
+        let before = [("a", of(&[(0, 1), (1, 2)], 2048, FILE))];
+        let lost = |name, theirs| losses(&before, &[(name, theirs)], &[]);
+        assert!(lost("lost+found/#12", of(&[(0, 7), (2, 2)], 4096, FILE)).is_empty(), "only other parts");
+        assert_eq!(lost("lost+found/#12", of(&[(0, 7), (1, 2)], 4096, FILE)), ["file lost"], "a part of it");
+        assert_eq!(lost("lost+found/#12", of(&[(0, 7)], 2048, FILE)), ["file lost"], "its length");
+        assert_eq!(lost("a", of(&[(0, 7)], 4096, FILE)), ["file lost"], "its name");
+        assert!(lost("lost+found/#12", of(&[], 0, 0o140_000)).is_empty(), "another type");
+        let empty = [("a", of(&[], 0, FILE))];
+        let nameless = [("lost+found/#12", of(&[], 0, FILE))];
+        assert_eq!(losses(&empty, &nameless, &[]), ["file lost"], "it was empty before");
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The judge: one damaged image, the repair under test, the reference beside it, and what has to be true afterwards.
 
 use std::io;
+use std::sync::Arc;
 
 use super::compare::Trees;
+use super::desk::with_bytes;
+use super::image::Image;
+use super::known::{Facts, Known};
 use super::mount;
 use super::spoiled::Spoiled;
 use super::subject::{E2fsck, Outcome, Subject};
@@ -33,6 +37,8 @@ impl Failure {
 pub enum Reference {
     /// It was not asked: nothing was changed, and it has nothing to say against that.
     NotAsked,
+    /// It was not asked: every file is as it was before the damage, so that nothing can have been lost.
+    NotNeeded,
     /// It repaired the image.
     Repaired,
     /// It gave up, crashed, hung, or called its own repair wrong: no reference here.
@@ -47,9 +53,9 @@ pub struct Judgement {
     /// What the reference did.
     pub reference: Reference,
     /// The repaired image, where there is one.
-    pub ours: Option<Vec<u8>>,
+    pub ours: Option<Image>,
     /// What the reference made of the image.
-    pub theirs: Option<Vec<u8>>,
+    pub theirs: Option<Image>,
 }
 
 /// How much is asked of a repair.
@@ -61,28 +67,31 @@ pub struct Depth {
     pub mount: bool,
     /// Whether e2fsck repairs a copy. Without, everything has to be as it was before the damage.
     pub reference: bool,
+    /// Whether everything is looked at even where it follows from something else: that nothing can be lost where every file is as it was before the
+    /// damage, and that the same bytes are judged in the same way each time.
+    pub thorough: bool,
 }
 
 impl Depth {
     /// Everything.
-    pub const FULL: Depth = Depth { threads: &[2, 7, 64], mount: true, reference: true };
+    pub const FULL: Depth = Depth { threads: &[2, 7, 64], mount: true, reference: true, thorough: true };
     /// What is asked of every case.
-    pub const USUAL: Depth = Depth { threads: &[], mount: false, reference: true };
+    pub const USUAL: Depth = Depth { threads: &[], mount: false, reference: true, thorough: false };
 }
 
 /// Who judges: the tree before the damage, and e2fsck.
 pub struct Judge<'t> {
     /// The tree before the damage.
     pub sound: &'t Tree,
-    /// The image before the damage.
-    pub image: &'t [u8],
+    /// What is known about repaired images.
+    pub known: &'t Known,
     /// The reference.
     pub e2fsck: E2fsck,
 }
 
 impl Judge<'_> {
     /// Lets `subject` repair `damaged` and looks at what comes of it.
-    pub fn judge(&self, damaged: &[u8], subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
+    pub fn judge(&self, damaged: &Image, subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
         let mut judgement =
             Judgement { failures: Vec::new(), reference: Reference::NotAsked, ours: None, theirs: None };
         let ours = match subject.repair(damaged, 1) {
@@ -93,7 +102,7 @@ impl Judge<'_> {
             }
             Outcome::GaveUp(code, why) => {
                 // Where the reference does no better, nobody could be asked for more.
-                self.ask_reference(damaged, depth, &mut judgement)?;
+                self.ask_reference(damaged, depth, &mut judgement);
                 let asked =
                     depth.reference || self.e2fsck.complaint(damaged)?.is_some_and(|said| is_hopeless(&said));
                 if judgement.reference == Reference::Repaired || !asked {
@@ -102,17 +111,23 @@ impl Judge<'_> {
                 return Ok(judgement);
             }
         };
-        let complaint = self.e2fsck.complaint(&ours)?;
-        if ours != damaged || complaint.is_some() {
-            self.ask_reference(damaged, depth, &mut judgement)?;
+        let find = || self.facts(&ours, subject);
+        let facts = match subject.is_exact() && !depth.thorough {
+            true => self.known.facts(ours.fingerprint(), find)?,
+            false => Arc::new(find()?),
+        };
+        if facts.complaint.is_none() && facts.is_as_before && !depth.thorough {
+            judgement.reference = Reference::NotNeeded;
+        } else if ours != *damaged || facts.complaint.is_some() {
+            self.ask_reference(damaged, depth, &mut judgement);
         }
-        if let Some(complaint) = complaint
+        if let Some(complaint) = &facts.complaint
             && !self.complains_about_itself(&judgement)?
-            && !(judgement.reference == Reference::None && is_hopeless(&complaint))
+            && !(judgement.reference == Reference::None && is_hopeless(complaint))
         {
-            judgement.failures.push(Failure::with_class("e2fsck -fn", &complaint));
+            judgement.failures.push(Failure::with_class("e2fsck -fn", complaint));
         }
-        judgement.failures.extend(again(subject, &ours));
+        judgement.failures.extend(facts.again.clone());
         judgement.failures.extend(self.losses(damaged, &ours, &judgement));
         judgement.failures.extend(other_plans(subject, damaged, &ours, depth));
         if depth.mount && judgement.failures.is_empty() {
@@ -122,7 +137,17 @@ impl Judge<'_> {
         Ok(judgement)
     }
 
-    fn ask_reference(&self, damaged: &[u8], depth: Depth, judgement: &mut Judgement) -> io::Result<()> {
+    /// What is true of a repaired image whatever was damaged.
+    fn facts(&self, ours: &Image, subject: &dyn Subject) -> io::Result<Facts> {
+        let tree = with_bytes(ours, Tree::of);
+        Ok(Facts {
+            complaint: self.e2fsck.complaint(ours)?,
+            again: again(subject, ours),
+            is_as_before: tree.is_some_and(|tree| tree.nodes == self.sound.nodes),
+        })
+    }
+
+    fn ask_reference(&self, damaged: &Image, depth: Depth, judgement: &mut Judgement) {
         judgement.reference = Reference::None;
         if depth.reference
             && let Outcome::Repaired(theirs) = self.e2fsck.repair(damaged, 1)
@@ -130,7 +155,6 @@ impl Judge<'_> {
             judgement.reference = Reference::Repaired;
             judgement.theirs = Some(theirs);
         }
-        Ok(())
     }
 
     /// Whether e2fsck finds fault with its own repair as well.
@@ -141,8 +165,17 @@ impl Judge<'_> {
         }
     }
 
-    fn losses(&self, damaged: &[u8], ours: &[u8], judgement: &Judgement) -> Vec<Failure> {
-        let theirs = judgement.theirs.as_deref().and_then(Tree::of);
+    fn losses(&self, damaged: &Image, ours: &Image, judgement: &Judgement) -> Vec<Failure> {
+        if judgement.reference == Reference::NotNeeded {
+            return Vec::new();
+        }
+        let Some(tree) = with_bytes(ours, Tree::of) else {
+            return vec![Failure::new("no root directory", "")];
+        };
+        if judgement.theirs.as_ref() == Some(ours) {
+            return Vec::new();
+        }
+        let theirs = judgement.theirs.as_ref().and_then(|theirs| with_bytes(theirs, Tree::of));
         let nothing = Tree::default();
         let reference = match judgement.reference {
             // Without a reference nothing is known but what was there before.
@@ -150,12 +183,12 @@ impl Judge<'_> {
             Reference::NotAsked => None,
             _ => theirs.as_ref(),
         };
-        let Some(ours) = Tree::of(ours) else { return vec![Failure::new("no root directory", "")] };
         let Some(theirs) = reference else { return Vec::new() };
-        let lost = |spoiled: &Spoiled| Trees { sound: self.sound, theirs, ours: &ours, spoiled }.losses();
+        let lost = |spoiled: &Spoiled| Trees { sound: self.sound, theirs, ours: &tree, spoiled }.losses();
         let mut losses = lost(&Spoiled::default());
         if let (false, Some(theirs)) = (losses.is_empty(), &judgement.theirs) {
-            losses = lost(&Spoiled::of((self.image, self.sound), damaged, theirs));
+            let sound = (damaged.base(), self.sound);
+            losses = lost(&Spoiled::of(sound, &damaged.bytes(), &theirs.bytes()));
         }
         let mut failures: Vec<Failure> = Vec::new();
         for loss in losses {
@@ -168,7 +201,7 @@ impl Judge<'_> {
         failures
     }
 
-    fn mounted(&self, ours: &[u8]) -> io::Result<Vec<Failure>> {
+    fn mounted(&self, ours: &Image) -> io::Result<Vec<Failure>> {
         let mut failures = Vec::new();
         if let Err(why) = mount::mount_and_read(ours, &self.e2fsck)? {
             failures.push(Failure::with_class("kernel", &why));
@@ -183,9 +216,9 @@ fn is_hopeless(complaint: &str) -> bool {
 }
 
 /// A second repair has nothing to do, and finds nothing.
-fn again(subject: &dyn Subject, ours: &[u8]) -> Option<Failure> {
+fn again(subject: &dyn Subject, ours: &Image) -> Option<Failure> {
     match subject.repair(ours, 1) {
-        Outcome::Repaired(twice) if twice == ours || !subject.is_exact() => None,
+        Outcome::Repaired(twice) if twice == *ours || !subject.is_exact() => None,
         Outcome::Repaired(_) => Some(Failure::new("a second repair changes more", "")),
         Outcome::GaveUp(code, why) => Some(Failure::new(&format!("a second repair gives up: {code}"), why)),
         Outcome::Fell(how) => Some(Failure::with_class("a second repair falls", &how)),
@@ -193,9 +226,9 @@ fn again(subject: &dyn Subject, ours: &[u8]) -> Option<Failure> {
 }
 
 /// The same repair at any number of threads.
-fn other_plans(subject: &dyn Subject, damaged: &[u8], ours: &[u8], depth: Depth) -> Vec<Failure> {
+fn other_plans(subject: &dyn Subject, damaged: &Image, ours: &Image, depth: Depth) -> Vec<Failure> {
     let wanted = if subject.is_exact() { depth.threads } else { &[] };
-    let differs = |threads: &&usize| !matches!(subject.repair(damaged, **threads), Outcome::Repaired(other) if other == ours);
+    let differs = |threads: &&usize| !matches!(subject.repair(damaged, **threads), Outcome::Repaired(other) if other == *ours);
     let different = wanted.iter().filter(differs);
     different
         .map(|threads| Failure::new("another plan with more threads", format!("{threads} threads")))

@@ -5,7 +5,10 @@ pub mod bases;
 pub(crate) mod bytes;
 mod case;
 mod compare;
+mod desk;
+mod image;
 mod judge;
+mod known;
 mod mount;
 mod spoiled;
 mod subject;
@@ -14,6 +17,7 @@ mod tree;
 
 pub use case::{Case, PER_KIND, broken_bytes, bytes_case, field_cases};
 pub use compare::{Loss, Trees};
+pub use image::Image;
 pub use judge::{Depth, Failure, Judge, Judgement, Reference};
 pub use subject::{E2fsck, Fsmend, Outcome, Scratch, Subject, changes_of_repair, laid_over};
 pub use table::{Finding, table};
@@ -24,20 +28,35 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use known::Known;
+
 /// Judges our repair of one case.
 pub fn judge_case(case: &Case, depth: Depth) -> io::Result<Judgement> {
-    judge_subject(case, &Fsmend { now: case.base.now }, depth)
+    judge_with(case, &Fsmend { now: case.base.now }, depth, &case.base.known)
 }
 
-/// Judges our repair of the case with this number; keeps the images of the case in `folder`, where one is named.
+/// What came of one case.
+pub struct Judged {
+    /// What e2fsck did.
+    pub reference: Reference,
+    /// What is wrong with our repair.
+    pub findings: Vec<Finding>,
+}
+
+/// What is wrong with our repair of the case with this number; keeps the images of the case in `folder`, where one is named.
 pub fn findings_of(number: u64, depth: Depth, folder: Option<&Path>) -> io::Result<Vec<Finding>> {
-    let Some(case) = Case::of(number)? else { return Ok(Vec::new()) };
+    Ok(judged(number, depth, folder)?.map(|judged| judged.findings).unwrap_or_default())
+}
+
+/// The same, with what e2fsck did; `None` where there is no such case.
+pub fn judged(number: u64, depth: Depth, folder: Option<&Path>) -> io::Result<Option<Judged>> {
+    let Some(case) = Case::of(number)? else { return Ok(None) };
     let judgement = judge_case(&case, depth)?;
     if let Some(folder) = folder {
-        write_sparse(&folder.join(format!("{number}-damaged.img")), &case.image())?;
+        write_sparse(&folder.join(format!("{number}-damaged.img")), &case.image().bytes())?;
         for (name, image) in [("ours", &judgement.ours), ("theirs", &judgement.theirs)] {
             if let Some(image) = image {
-                write_sparse(&folder.join(format!("{number}-{name}.img")), image)?;
+                write_sparse(&folder.join(format!("{number}-{name}.img")), &image.bytes())?;
             }
         }
     }
@@ -48,7 +67,8 @@ pub fn findings_of(number: u64, depth: Depth, folder: Option<&Path>) -> io::Resu
         kind: failure.kind,
         detail: failure.detail,
     };
-    Ok(judgement.failures.into_iter().map(finding).collect())
+    let findings = judgement.failures.into_iter().map(finding).collect();
+    Ok(Some(Judged { reference: judgement.reference, findings }))
 }
 
 /// Writes an image with holes where it has nothing but zeroes.
@@ -61,8 +81,12 @@ pub fn write_sparse(path: &Path, image: &[u8]) -> io::Result<()> {
 
 /// Judges anybody's repair of one case.
 pub fn judge_subject(case: &Case, subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
-    let (sound, image) = (&case.base.tree, &*case.base.survey.image);
-    let judge = Judge { sound, image, e2fsck: E2fsck { now: case.base.now } };
+    judge_with(case, subject, depth, &Known::default())
+}
+
+/// What is known about repaired images was found out with the same subject.
+fn judge_with(case: &Case, subject: &dyn Subject, depth: Depth, known: &Known) -> io::Result<Judgement> {
+    let judge = Judge { sound: &case.base.tree, known, e2fsck: E2fsck { now: case.base.now } };
     let mount = depth.mount && case.base.is_mountable();
     let depth = Depth { reference: depth.reference && case.base.reference, mount, ..depth };
     judge.judge(&case.image(), subject, depth)

@@ -1,19 +1,28 @@
 //! The kernel as a witness: it mounts what was repaired, reads all of it, and writes.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 use super::bytes::{Reader, u32_at};
+use super::image::Image;
 use super::subject::{E2fsck, Scratch};
 use crate::host::{LoopMount, is_root};
 
+/// So many bytes of a file are read.
+const READ_MAX: u64 = 16 << 20;
+
 /// Mounts the image read-only and reads every file, then mounts it for writing; the inner error says what went wrong. Without the
 /// superuser's rights nothing happens.
-pub fn mount_and_read(image: &[u8], e2fsck: &E2fsck) -> io::Result<Result<(), String>> {
+pub fn mount_and_read(image: &Image, e2fsck: &E2fsck) -> io::Result<Result<(), String>> {
     if !is_root() {
         return Ok(Ok(()));
     }
+    let image: &[u8] = &image.bytes();
     let file = Scratch::with(image)?;
     let point = PathBuf::from(format!("{}.mnt", file.path().display()));
     let result = mounted(file.path(), &point, has_marked_root(image));
@@ -30,7 +39,7 @@ pub fn mount_and_read(image: &[u8], e2fsck: &E2fsck) -> io::Result<Result<(), St
     // The kernel writes the time of today; the image may be older.
     let written = u64::from(u32_at(&after, 1024 + 0x30));
     let e2fsck = E2fsck { now: e2fsck.now.max(written) };
-    Ok(match e2fsck.complaint(&after)? {
+    Ok(match e2fsck.complaint_about(file.path())? {
         Some(complaint) => Err(format!("after use: {complaint}")),
         None => Ok(()),
     })
@@ -78,7 +87,7 @@ fn write_something(root: &Path, is_marked: bool) -> io::Result<()> {
     }
 }
 
-/// Reads every directory, every file up to a few mebibytes, every link.
+/// Reads every directory, the start of every file, every link.
 fn read_all(root: &Path) -> io::Result<()> {
     let mut ahead = vec![root.to_owned()];
     while let Some(folder) = ahead.pop() {
@@ -101,10 +110,28 @@ fn with_path<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
 }
 
+/// Reads what a file holds, and not its holes, of which there may be terabytes.
 fn read_file(path: &Path) -> io::Result<()> {
     let file = fs::File::open(path)?;
     let mut buffer = vec![0; 1 << 16];
-    let mut file = file.take(4 << 20);
-    while file.read(&mut buffer)? > 0 {}
+    let (mut at, mut left) = (0, READ_MAX);
+    while left > 0 {
+        let data = match rustix::fs::seek(&file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // Nothing but a hole behind.
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let end = rustix::fs::seek(&file, SeekFrom::Hole(data))?;
+        at = data;
+        while at < end && left > 0 {
+            let wanted = buffer.len().min((end - at) as usize);
+            let got = file.read_at(&mut buffer[..wanted], at)? as u64;
+            if got == 0 {
+                return Ok(());
+            }
+            (at, left) = (at + got, left.saturating_sub(got));
+        }
+    }
     Ok(())
 }

@@ -8,10 +8,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use fsmend_device::{Device, FileDevice, MemoryDevice};
+use fsmend_device::{Device, FileDevice};
 use fsmend_engine::{Progress, Severity};
 use fsmend_ext_check::repair::{Repair, RepairOptions, Wishes, plan};
 
+use super::desk;
+use super::image::Image;
 use crate::host::command;
 use crate::oracle::complains;
 use crate::process::{Ended, Limits, Run, run_limited};
@@ -22,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a repair ended.
 pub enum Outcome {
-    /// With these bytes, and nothing that it knows of left.
-    Repaired(Vec<u8>),
+    /// With this image, and nothing that it knows of left.
+    Repaired(Image),
     /// It would not, or could not: one word (a code) and a sentence.
     GaveUp(String, String),
     /// It crashed or hung.
@@ -33,9 +35,10 @@ pub enum Outcome {
 /// Something that repairs.
 pub trait Subject: Sync {
     /// Repairs an image, with a number of threads where that means anything.
-    fn repair(&self, image: &[u8], threads: usize) -> Outcome;
+    fn repair(&self, image: &Image, threads: usize) -> Outcome;
 
-    /// Whether a second repair must change no byte, and any number of threads must come to the same bytes.
+    /// Whether a second repair must change no byte, and any number of threads must come to the same bytes. Of the same image it makes the
+    /// same thing each time.
     fn is_exact(&self) -> bool {
         false
     }
@@ -48,9 +51,9 @@ pub struct Fsmend {
 }
 
 impl Subject for Fsmend {
-    fn repair(&self, image: &[u8], threads: usize) -> Outcome {
-        match self.plan(image, threads) {
-            Ok(Ok(repair)) if repair.is_clean() => Outcome::Repaired(laid_over(image, &repair.changes)),
+    fn repair(&self, image: &Image, threads: usize) -> Outcome {
+        match self.plan(image.device(), threads) {
+            Ok(Ok(repair)) if repair.is_clean() => Outcome::Repaired(with_changes(image, &repair.changes)),
             Ok(Ok(repair)) => {
                 let codes: Vec<&str> = repair.left.findings.counts().into_keys().collect();
                 let problems = repair.left.findings.into_sorted();
@@ -76,10 +79,9 @@ impl Fsmend {
     /// Works out a repair; the outer error says that it panicked or hung.
     pub fn plan(
         &self,
-        image: &[u8],
+        device: Arc<dyn Device>,
         threads: usize,
     ) -> Result<Result<Repair, fsmend_ext_check::run::Refused>, String> {
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("subject", image.to_vec()));
         let mut check = options(Manner { threads, ..Manner::default() });
         check.now = self.now;
         let options = RepairOptions { check, wishes: Wishes::default() };
@@ -112,7 +114,13 @@ fn panic_message(why: &(dyn std::any::Any + Send)) -> String {
     format!("panic: {}", text.unwrap_or("without a word"))
 }
 
-/// The image with changes written into it.
+fn with_changes(image: &Image, changes: &[(u64, Vec<u8>)]) -> Image {
+    let mut image = image.clone();
+    changes.iter().for_each(|(offset, bytes)| image.write(*offset, bytes));
+    image
+}
+
+/// Bytes of an image with changes written into them.
 pub fn laid_over(image: &[u8], changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut image = image.to_vec();
     for (offset, bytes) in changes {
@@ -142,7 +150,7 @@ pub struct E2fsck {
 }
 
 impl Subject for E2fsck {
-    fn repair(&self, image: &[u8], _threads: usize) -> Outcome {
+    fn repair(&self, image: &Image, _threads: usize) -> Outcome {
         match self.repaired(image) {
             Ok(outcome) => outcome,
             Err(error) => Outcome::GaveUp("no e2fsck".to_owned(), error.to_string()),
@@ -151,15 +159,18 @@ impl Subject for E2fsck {
 }
 
 impl E2fsck {
-    fn repaired(&self, image: &[u8]) -> io::Result<Outcome> {
-        let file = Scratch::with(image)?;
-        let mut run = self.run("-fy", file.path())?;
-        if matches!(run.ended, Ended::Code(code) if code & 4 != 0) {
+    fn repaired(&self, image: &Image) -> io::Result<Outcome> {
+        let (run, left) = desk::with_file_to_write(image, |path| {
+            let run = self.run("-fy", path)?;
             // Some damage takes it two runs.
-            run = self.run("-fy", file.path())?;
-        }
+            if matches!(run.ended, Ended::Code(code) if code & 4 != 0) {
+                self.run("-fy", path)
+            } else {
+                Ok(run)
+            }
+        })?;
         Ok(match run.ended {
-            Ended::Code(0..=3) => Outcome::Repaired(fs::read(file.path())?),
+            Ended::Code(0..=3) => Outcome::Repaired(left),
             Ended::Code(code) => Outcome::GaveUp(format!("exit code {code}"), said(&run)),
             Ended::Signal => Outcome::Fell("a signal".to_owned()),
             Ended::TimedOut => Outcome::Fell("hang".to_owned()),
@@ -174,9 +185,18 @@ impl E2fsck {
     }
 
     /// What it says about an image that it may not change: nothing, or its first complaint.
-    pub fn complaint(&self, image: &[u8]) -> io::Result<Option<String>> {
-        let file = Scratch::with(image)?;
-        let run = self.run("-fn", file.path())?;
+    pub fn complaint(&self, image: &Image) -> io::Result<Option<String>> {
+        desk::with_file(image, |path| self.complaint_about(path))
+    }
+
+    /// The same of bytes.
+    pub fn complaint_about_bytes(&self, image: &[u8]) -> io::Result<Option<String>> {
+        self.complaint_about(Scratch::with(image)?.path())
+    }
+
+    /// The same of an image in a file.
+    pub fn complaint_about(&self, path: &Path) -> io::Result<Option<String>> {
+        let run = self.run("-fn", path)?;
         Ok(match run.ended {
             // A clock that is a few hours off is no defect, and it says so itself.
             Ended::Code(0) if !complains(&run.stdout) || said(&run).contains("by less than a day") => None,

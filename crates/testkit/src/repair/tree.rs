@@ -73,6 +73,13 @@ impl Node {
             && places.into_iter().filter(|place| **place < end).all(is_kept)
     }
 
+    /// Whether it is nothing of what it was `before`: of another type, or a regular file of another length of which no part is left.
+    pub fn is_nothing_of(&self, before: &Node) -> bool {
+        let has_part = |(place, sum): (&u64, &u64)| self.parts.get(place) == Some(sum);
+        let is_other = self.kind == REGULAR && self.size != before.size;
+        self.kind != before.kind || is_other && !before.parts.is_empty() && !before.parts.iter().any(has_part)
+    }
+
     /// The same, with the length and content of `other`.
     pub fn holding(&self, other: &Node) -> Node {
         Node { size: other.size, content: other.content, parts: Arc::clone(&other.parts), ..self.clone() }

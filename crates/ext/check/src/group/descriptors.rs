@@ -69,6 +69,20 @@ pub(super) fn backups(device: &dyn Device, geometry: &Geometry, group: GroupNo) 
     slots.filter(Slot::is_credible).collect()
 }
 
+/// The descriptors in the first backup of descriptor block `index`, with the numbers of their groups; `None` without one that can be read.
+pub(super) fn first_backups(
+    device: &dyn Device,
+    geometry: &Geometry,
+    index: u32,
+) -> Option<impl Iterator<Item = (u32, Slot)>> {
+    let block = geometry.descriptor_copies(index, 2).get(1).copied()?;
+    let bytes = read_blocks(device, geometry, block, 1)?;
+    let mut slots = Vec::new();
+    parse_run(geometry, index, block, Some(&bytes), &mut slots);
+    let first = index.saturating_mul(geometry.descs_per_block());
+    Some((first..).zip(slots))
+}
+
 fn read_blocks(device: &dyn Device, geometry: &Geometry, block: BlockNo, count: u32) -> Option<Vec<u8>> {
     let block_size = u64::from(geometry.block_size);
     let offset = block.0.checked_mul(block_size)?;

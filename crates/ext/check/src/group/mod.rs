@@ -7,6 +7,7 @@
 mod descriptors;
 mod lost_table;
 mod mark;
+mod moved;
 mod places;
 pub mod problems;
 pub(crate) mod repair;
@@ -145,6 +146,7 @@ fn settle_doubtful(
             find_table((&mut finder, scans), slots, (*group, backups), occupied, findings);
         }
     }
+    moved::take_back(&mut finder, slots, occupied, findings);
 }
 
 /// The places that no backup confirms: good if they are allowed and free, and not contradicted by a backup of a

@@ -103,6 +103,13 @@ impl Occupied {
         }
     }
 
+    /// Takes `range` from `owner`, if that is who has it.
+    pub(super) fn give_back(&mut self, range: BlockRange, owner: Owner) {
+        if self.runs.get(&range.start.0) == Some(&(range.end(), owner)) {
+            self.runs.remove(&range.start.0);
+        }
+    }
+
     /// Takes the heads of all groups. (They can only meet when groups are absurdly small; the first then wins.)
     pub(super) fn take_heads(&mut self, geometry: &Geometry) {
         for run in heads(geometry) {

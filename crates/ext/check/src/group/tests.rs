@@ -118,6 +118,37 @@ fn an_inode_table_that_no_descriptor_knows_is_found_by_its_inodes() {
 }
 
 #[test]
+fn a_table_that_moved_without_a_checksum_is_taken_back_where_its_directories_are() {
+    let moved = |other_is_damaged: bool, is_proven: bool| {
+        let mut image = Image::plain();
+        // A directory whose first block names it.
+        let (root, block) = (InodeNo(2), BlockNo(505));
+        let record = image.inode(root);
+        record[..2].copy_from_slice(&0o040755u16.to_le_bytes());
+        record[26] = 2;
+        record[0x28..0x2C].copy_from_slice(&(block.0 as u32).to_le_bytes());
+        let dot = [&root.0.to_le_bytes()[..], &[12, 0, 1, 2], b".\0\0\0"].concat();
+        if is_proven {
+            image.block(block)[..12].copy_from_slice(&dot);
+        }
+        let mut desc = image.desc(GroupNo(0));
+        let place = desc.bg_inode_table_lo.get();
+        desc.bg_inode_table_lo = (place + 2).into();
+        image.put_desc(GroupNo(0), desc, false);
+        if other_is_damaged {
+            let mut desc = image.desc(GroupNo(1));
+            desc.bg_block_bitmap_lo = 1.into();
+            image.put_desc(GroupNo(1), desc, false);
+        }
+        let (groups, found) = image.load();
+        (groups[0].desc.inode_table - u64::from(place), found.contains(&problems::INODE_TABLE_PLACE.code))
+    };
+    assert_eq!(moved(true, true), (0, true));
+    assert_eq!(moved(true, false), (2, false), "the word of one against that of another");
+    assert_eq!(moved(false, true), (2, false), "nobody asks the backups while all seems well");
+}
+
+#[test]
 fn no_room_for_a_lost_inode_table() {
     let mut image = Image::plain();
     for number in 0..4 {

@@ -101,3 +101,57 @@ impl<'a> Values<'a> {
         end.checked_sub(len).filter(|start| *start >= below)
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of values, of which some have one")]
+mod tests {
+    use super::*;
+
+    /// Where a value of `len` bytes is placed beside others, in an area of 96 bytes whose table ends at 32.
+    fn gap(others: &[Range<usize>], len: u32) -> Option<usize> {
+        let area = Area { bytes: &[0; 96], entries_at: 0, values_at: 0 };
+        let data = Entry {
+            at: 0,
+            name: b"data",
+            name_index: name_index::SYSTEM,
+            value_offset: 0,
+            value_inode: 0,
+            value_size: len,
+            hash: 0,
+        };
+        Values { area, data, others: others.to_vec(), table_end: 32 }.gap(len)
+    }
+
+    #[test]
+    fn alone_a_value_lies_at_the_end() {
+        assert_eq!(gap(&[], 8), Some(88));
+        assert_eq!(gap(&[], 5), Some(88), "values are as long as their padding");
+        assert_eq!(gap(&[], 64), Some(32), "as long as there is room");
+        assert_eq!(gap(&[], 65), None);
+        assert_eq!(gap(&[], u32::MAX), None);
+    }
+
+    #[test]
+    fn values_are_packed_from_the_end_and_the_gap_is_where_that_stops() {
+        assert_eq!(gap(&[88..96], 8), Some(80), "below all others");
+        assert_eq!(gap(&[64..80], 16), Some(80), "above all others");
+        assert_eq!(gap(&[88..96, 64..80], 8), Some(80), "between two");
+        assert_eq!(gap(&[64..80, 88..96], 8), Some(80), "in whatever order they stand in the table");
+        assert_eq!(gap(&[88..96, 72..88], 8), Some(64), "below two that touch");
+    }
+
+    #[test]
+    fn a_value_that_the_gap_does_not_hold_lies_nowhere() {
+        assert_eq!(gap(&[88..96, 64..80], 9), None, "it would reach into the one below");
+        assert_eq!(gap(&[88..96, 40..88], 8), Some(32), "down to the table");
+        assert_eq!(gap(&[88..96, 40..88], 9), None);
+        assert_eq!(gap(&[32..96], 1), None, "others take everything");
+    }
+
+    #[test]
+    fn others_that_lie_over_each_other_count_as_one() {
+        assert_eq!(gap(&[72..96, 80..96], 8), Some(64));
+        assert_eq!(gap(&[80..96, 72..88], 8), Some(64));
+        assert_eq!(gap(&[88..100], 8), Some(80), "padding may reach behind the end");
+    }
+}

@@ -3,6 +3,7 @@
 use fsmend_engine::{Row, Value};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, flags};
+use fsmend_ext_format::xattr::{INODE_HEADER_SIZE, XATTR_MAGIC};
 
 use super::problems::{
     ATTRIBUTE_POINTER_HIGH, CASEFOLD_NOT_DIRECTORY, CASEFOLD_WITHOUT_FEATURE, DELETION_TIME_IN_USE,
@@ -79,7 +80,8 @@ pub(crate) fn extra_size(subject: &mut Subject<'_, '_>) {
     subject.raw.i_extra_isize.set(mended);
 }
 
-/// Dates before 1970 that an old kernel stored as ones far in the future: negative seconds with the highest era.
+/// Dates before 1970 that an old kernel stored as ones far in the future: negative seconds with the highest era. e2fsck looks at these fields
+/// also where `i_extra_isize` leaves them out; unless attributes begin there, nobody minds if the era goes.
 pub(crate) fn timestamps(subject: &mut Subject<'_, '_>) {
     const ERA: u32 = 3;
     const LAST_DOUBTFUL_NOW: u64 = 2 << 32;
@@ -87,7 +89,10 @@ pub(crate) fn timestamps(subject: &mut Subject<'_, '_>) {
     if subject.record.len() <= BASE_INODE_SIZE || subject.fs.now >= LAST_DOUBTFUL_NOW {
         return;
     }
-    let has = |end: usize| raw.has_extra(end);
+    let extra_end = BASE_INODE_SIZE + usize::from(raw.i_extra_isize.get());
+    let behind = subject.record.get(extra_end..extra_end + INODE_HEADER_SIZE);
+    let has_attributes = behind == Some(&XATTR_MAGIC.to_le_bytes()[..]);
+    let has = |end: usize| raw.has_extra(end) || !has_attributes && end <= subject.record.len();
     let (has_ctime, has_mtime, has_atime, has_crtime) = (has(0x88), has(0x8C), has(0x90), has(0x98));
     let pairs = [
         (has_ctime, raw.i_ctime.get(), &mut raw.i_ctime_extra),

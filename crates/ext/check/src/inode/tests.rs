@@ -100,6 +100,15 @@ fn fields_of_files() {
                 },
                 &[&TIMESTAMP_ERA],
             ),
+            (
+                // Behind what i_extra_isize says that there is, and no attributes either.
+                |raw| {
+                    raw.i_extra_isize.set(16);
+                    raw.i_crtime.set(0x8000_0000);
+                    raw.i_crtime_extra.set(3);
+                },
+                &[&TIMESTAMP_ERA],
+            ),
         ],
     );
 }

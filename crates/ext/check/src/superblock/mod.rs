@@ -8,6 +8,7 @@ mod backups;
 mod candidates;
 mod correction;
 mod fields;
+mod flexible;
 mod foreign;
 pub mod problems;
 mod refusal;
@@ -177,7 +178,10 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         let is_contradicted = || {
             let backup = candidate.geometry.as_ref().ok();
             let backup = backup.and_then(|geometry| candidates::first_backup(device, geometry));
-            backup.is_some_and(|backup| candidates::is_contradicted(candidate, &backup))
+            backup.is_some_and(|backup| {
+                candidates::is_contradicted(candidate, &backup)
+                    || flexible::is_forgotten(device, candidate, &backup)
+            })
         };
         if candidate.is_sound() && !is_contradicted() {
             return Ok(candidate.clone());

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
@@ -96,6 +96,26 @@ fn features_that_exclude_one_another() {
             .features
             .has_ro_compat(ro_compat::GDT_CSUM)
     );
+}
+
+#[test]
+fn a_primary_that_forgot_that_tables_lie_in_other_groups_is_replaced() {
+    let mut image = Image::new(|raw| raw.s_feature_incompat += incompat::FLEX_BG);
+    let forget = |raw: &mut RawSuperblock| raw.s_feature_incompat -= incompat::FLEX_BG;
+    // Every table lies in its own group: the feature was switched off, and the backup does not know.
+    image.change_superblock(forget);
+    assert_eq!(image.settle().1, [""; 0]);
+    for (group, table) in [(1, 300), (2, 310)] {
+        let mut desc = image.desc(GroupNo(group));
+        desc.bg_inode_table_lo = table.into();
+        image.put_desc(GroupNo(group), desc, true);
+    }
+    let (settled, found) = image.settle();
+    assert_eq!(found, [problems::CONTRADICTED.code, problems::PRIMARY_REPLACED.code]);
+    assert!(settled.is_ok_and(|settled| settled.geometry.features.has_incompat(incompat::FLEX_BG)));
+    // Of one group of three alone, it is the place that is wrong.
+    image.put_desc(GroupNo(2), image.desc(GroupNo(2)), true);
+    assert_eq!(image.settle().1, [""; 0]);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Inspection of an area of attributes, in an inode or in a block: the layout of its table and values, and every entry.
 
+use std::mem::offset_of;
 use std::ops::Range;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
-use fsmend_ext_format::xattr::{Area, CharSign, Entry, Truncated, padded};
+use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, Truncated, padded};
 
 use super::region::Region;
 use super::value_inode::{self, Reference};
@@ -73,6 +74,8 @@ pub(super) struct Verdict {
     table_end: usize,
     /// Where in the table the entries stand that have to go, in ascending order.
     bad: Vec<Range<usize>>,
+    /// Where in the table the entries stand whose values lie beside them, whatever inode they name.
+    astray: Vec<usize>,
     pub(super) value_inodes: Vec<ValueReference>,
     pub(super) newly_flagged: Vec<InodeNo>,
     pub(super) charged_bytes: u64,
@@ -84,8 +87,17 @@ impl Verdict {
         !self.bad.is_empty()
     }
 
-    /// Takes the bad entries out of the table in `bytes`, the area's own. Their values become free space.
-    pub(super) fn remove_bad_entries(&self, bytes: &mut [u8]) {
+    /// Whether entries have to be changed or taken out.
+    pub(super) fn changes_entries(&self) -> bool {
+        self.has_bad_entries() || !self.astray.is_empty()
+    }
+
+    /// Leads entries to the values beside them, and takes the bad ones out of the table in `bytes`, the area's own. Their values become
+    /// free space.
+    pub(super) fn mend_entries(&self, bytes: &mut [u8]) {
+        for at in &self.astray {
+            bytes[at + offset_of!(RawXattrEntry, e_value_inum)..][..4].fill(0);
+        }
         let mut end = self.table_end;
         for range in self.bad.iter().rev() {
             bytes.copy_within(range.end..end, range.start);
@@ -163,6 +175,11 @@ fn inspect_entry(
                 verdict.newly_flagged.extend(newly_flagged.then_some(inode));
                 verdict.charged_bytes = verdict.charged_bytes.saturating_add(charged_bytes);
             }
+            Reference::Bad(_) if is_beside(area, entry, region) => {
+                let problem = owner.problem_with(&problems::VALUE_INODE_ASTRAY, entry);
+                findings.raise(problem.stored(entry.value_inode));
+                verdict.astray.push(entry.at);
+            }
             Reference::Bad(found) => problem = Some(*found),
         }
     }
@@ -206,6 +223,17 @@ fn inspect_value(owner: Owner, area: Area<'_>, entry: &Entry<'_>, region: &mut R
     // The hash covers the padding, which is zero but where somebody else wrote it.
     let with_padding = area.bytes.get(range.start..range.start + padded(range.len()));
     check_hash(owner, entry, with_padding.unwrap_or(&area.bytes[range]))
+}
+
+/// Whether the value that the hash of `entry` was made of lies in the area, and nothing else does there.
+fn is_beside(area: Area<'_>, entry: &Entry<'_>, region: &mut Region) -> bool {
+    let entry = Entry { value_inode: 0, ..*entry };
+    let Some(range) = area.value_range(&entry).filter(|range| !range.is_empty()) else { return false };
+    let Some(value) = area.bytes.get(range.start..range.start + padded(range.len())) else { return false };
+    let signs = [CharSign::Unsigned, CharSign::Signed];
+    entry.hash != 0
+        && signs.iter().any(|sign| entry.hash_with_value(value, *sign) == entry.hash)
+        && region.take(range.start, padded(range.len()))
 }
 
 fn check_hash(owner: Owner, entry: &Entry<'_>, value: &[u8]) -> ValueFault {

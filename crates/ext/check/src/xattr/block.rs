@@ -129,8 +129,8 @@ pub fn inspect_block(
     if verdict.broken || (verdict.has_bad_entries() && verdict.kept == 0) {
         return BlockAttributes::default();
     }
-    if verdict.has_bad_entries() || is_renamed {
-        verdict.remove_bad_entries(bytes);
+    if verdict.changes_entries() || is_renamed {
+        verdict.mend_entries(bytes);
         store_hash(bytes);
         store_checksum(fs, block, bytes);
     } else {

@@ -50,8 +50,8 @@ pub fn inspect_in_inode(
     if verdict.broken || (verdict.has_bad_entries() && kept == 0) {
         // Without its magic the area counts as empty.
         record[start..start + INODE_HEADER_SIZE].fill(0);
-    } else if verdict.has_bad_entries() {
-        verdict.remove_bad_entries(&mut record[start..]);
+    } else {
+        verdict.mend_entries(&mut record[start..]);
     }
     InInodeAttributes {
         value_inodes: verdict.value_inodes,

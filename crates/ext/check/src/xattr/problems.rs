@@ -165,6 +165,15 @@ problem_rows! {
         loss: "The value of this attribute, which cannot be found.",
         peers: [0x010083, 0x010052],
     }
+    /// An attribute refers to an inode that cannot hold its value, and the value lies beside it.
+    VALUE_INODE_ASTRAY = "ext.xattr.value-inode-astray" {
+        severity: Major, evidence: Cross, preen: true,
+        message: "extended attribute {name} of {inode} has its value in inode {stored}, says its entry, but the value lies beside the entry",
+        meaning: "A large value lies in an inode of its own, and the entry names that. The named one holds no such value, and at the place that the entry tells for a value beside it lies the one that its hash was made of: the number of the inode was overwritten.",
+        repair: "The number is set to zero: the value lies beside the entry.",
+        loss: "Nothing.",
+        peers: [0x010083, 0x010052, 0x010085],
+    }
     /// An attribute refers to an inode that holds something else.
     VALUE_INODE_FOREIGN = "ext.xattr.value-inode-foreign" {
         severity: Major, evidence: Cross, preen: true,

@@ -326,6 +326,36 @@ fn a_value_inode_that_cannot_be() {
 }
 
 #[test]
+fn a_value_beside_its_entry_is_believed_more_than_the_inode_that_the_entry_names() {
+    let device = device_with_holder(&holder_record(1));
+    let attributes = [user(b"one", b"first value"), user(b"two", b"the second")];
+    let sound = record_with(&attributes);
+    let at = |record: &[u8], name: &[u8]| {
+        AREA_AT + Area::of_inode(record).unwrap().find(name_index::USER, name).unwrap().at
+    };
+    for (name, inode) in [(b"one", 5_u32), (b"two", 5000), (b"two", HOLDER.0)] {
+        let mut record = sound.clone();
+        let entry = at(&record, name);
+        record[entry + 4..entry + 8].copy_from_slice(&inode.to_le_bytes());
+        let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE_ASTRAY]);
+        assert_eq!((record, found.entries), (sound.clone(), 2));
+    }
+    // Neither here nor there: the hash tells.
+    let mut record = sound.clone();
+    let entry = at(&record, b"two");
+    record[entry + 4] = 5;
+    record[entry + 12] ^= 1;
+    let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]);
+    assert_eq!(found.entries, 1);
+    let sound = block_with(BLOCK, &attributes);
+    let mut block = sound.clone();
+    let entry = Area::of_block(&block).find(name_index::USER, b"one").unwrap().at;
+    block[entry + 4] = 5;
+    expect_block(&mut block, &[&problems::VALUE_INODE_ASTRAY]);
+    assert_eq!(block[32..], sound[32..], "all but the sums in its header");
+}
+
+#[test]
 fn flag_and_hash_of_a_value_inode() {
     let mut holder = holder_record(1);
     let mut other = record_with(&referring(HOLDER.0, 9, 3000));
