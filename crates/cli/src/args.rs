@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use fsmend_device::OpenOptions;
 use fsmend_engine::pool::Mode;
+use fsmend_ext_check::superblock::SuperblockOptions;
 
 use crate::online::args::OnlineArgs;
 
@@ -125,7 +126,7 @@ pub struct Common {
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
     pub offset: Option<u64>,
 
-    /// The device or image that holds the external journal
+    /// The device or image that holds the external journal [default: the device with the UUID that the file system names]
     #[arg(short, long, value_name = "DEVICE")]
     pub journal: Option<PathBuf>,
 
@@ -148,6 +149,13 @@ pub struct Common {
     /// Progress on standard error (auto: on a terminal, once a run takes over a second)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
     pub progress: Show,
+}
+
+impl Common {
+    /// Which superblock is meant.
+    pub fn superblock_options(&self) -> SuperblockOptions {
+        SuperblockOptions { block: self.superblock, block_size: self.block_size }
+    }
 }
 
 impl CheckArgs {

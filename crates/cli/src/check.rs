@@ -179,8 +179,7 @@ fn wanted(arguments: &CheckArgs, external_journal: Option<Arc<dyn Device>>) -> C
 
 /// How to check, as the options say that a check and a repair have in common.
 pub fn options(common: &Common, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
-    let superblock = SuperblockOptions { block: common.superblock, block_size: common.block_size };
-    let plain = plain_options(superblock, external_journal);
+    let plain = plain_options(common.superblock_options(), external_journal);
     CheckOptions {
         threads: common.threads.map_or(plain.threads, usize::from),
         memory: common.memory.unwrap_or(plain.memory),
@@ -238,7 +237,11 @@ pub fn check_one(
             .map(|estimate| within(estimate, arguments.common.read_limit));
         return outcome(volume, started, estimate.map(Answer::Estimated));
     }
-    match run::check(device, options, progress, cancel) {
+    let found = volume
+        .journal
+        .as_ref()
+        .map(|journal| CheckOptions { external_journal: Some(Arc::clone(journal)), ..options.clone() });
+    match run::check(device, found.as_ref().unwrap_or(options), progress, cancel) {
         Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
         Err(refused) => Outcome {
             found_before: Report::new(*refused.findings),

@@ -11,9 +11,9 @@ use clap::Args;
 use fsmend_device::{Device, OpenOptions};
 use fsmend_engine::problem::escape_name;
 use fsmend_ext_driver::{Ext, MountOptions, RegionRoom, Unwritable};
-use fsmend_ext_format::features::{Features, compat, incompat};
+use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::superblock::RawSuperblock;
+use fsmend_ext_format::superblock::{RawSuperblock, written_uuid};
 use fsmend_vfs::{Errno, FileSystem};
 use serde_json::{Value as Json, json};
 
@@ -104,18 +104,6 @@ fn counted_by_driver(device: &Arc<dyn Device>) -> Result<Room, String> {
     room.map_err(|error: Errno| ext.trouble().map_or_else(|| error.to_string(), ToOwned::to_owned))
 }
 
-fn kind(features: Features) -> &'static str {
-    if features.rext3() {
-        "rext3"
-    } else if features.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
-        "ext4"
-    } else if features.has_compat(compat::HAS_JOURNAL) {
-        "ext3"
-    } else {
-        "ext2"
-    }
-}
-
 fn journal(superblock: &RawSuperblock) -> &'static str {
     let features = superblock.features();
     if !features.has_compat(compat::HAS_JOURNAL) {
@@ -139,12 +127,12 @@ fn text(facts: &Facts) -> String {
     let Facts { superblock, geometry, .. } = facts;
     let features = superblock.features();
     let size = u64::from(geometry.block_size);
-    let mut lines = vec![format!("{}: {}{}", printable(&facts.target), partition(facts), kind(features))];
+    let mut lines = vec![format!("{}: {}{}", printable(&facts.target), partition(facts), features.kind())];
     let label = mkfs::label(superblock);
     if !label.is_empty() {
         lines.push(format!("label: {}", escape_name(label.as_bytes())));
     }
-    lines.push(format!("UUID: {}", mkfs::written_uuid(&superblock.s_uuid)));
+    lines.push(format!("UUID: {}", written_uuid(&superblock.s_uuid)));
     lines.push(format!(
         "blocks: {} of {} ({}), {} free, {} reserved for the superuser",
         thousands(geometry.blocks_count),
@@ -213,9 +201,9 @@ fn member(facts: &Facts) -> Json {
     let features = superblock.features();
     let mut told = json!({
         "target": facts.target,
-        "kind": kind(features),
+        "kind": features.kind(),
         "label": escape_name(mkfs::label(superblock).as_bytes()),
-        "uuid": mkfs::written_uuid(&superblock.s_uuid),
+        "uuid": written_uuid(&superblock.s_uuid),
         "features": features.names(),
         "block_size": geometry.block_size,
         "blocks": geometry.blocks_count,

@@ -14,6 +14,7 @@ mod explain;
 mod external;
 mod face;
 mod inspect;
+mod journal_device;
 mod json;
 mod lab;
 mod machine;

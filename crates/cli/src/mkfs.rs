@@ -10,7 +10,7 @@ use fsmend_device::{Content, OpenOptions, WritableDevice, WriteOptions, open_wri
 use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, written_uuid};
 use zerocopy::FromBytes;
 
 use crate::{exit, machine, numbers, target};
@@ -258,18 +258,6 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
             .map(|label| format!(", label \"{label}\""))
             .unwrap_or_default(),
     ))
-}
-
-/// A UUID as it is written.
-pub fn written_uuid(uuid: &[u8; 16]) -> String {
-    let mut text = String::new();
-    for (at, byte) in uuid.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
 }
 
 /// 32 bytes that nobody can guess.

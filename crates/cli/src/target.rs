@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fsmend_device::{Device, Limited, OpenError, OpenOptions, Opened, ReadLimit, Usage};
 use fsmend_ext_check::Refusal;
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, Common};
+use crate::journal_device;
 
 /// One file system to check.
 pub struct Volume {
@@ -18,15 +19,34 @@ pub struct Volume {
     pub warnings: Vec<String>,
     /// The device, or why there is none.
     pub device: Result<Arc<dyn Device>, Refusal>,
+    /// Its external journal, if it has one and the user did not name one.
+    pub journal: Option<Arc<dyn Device>>,
 }
 
 /// Opens everything that `arguments` name, to be read within `limit`. Every target gives at least one volume, if only to say
 /// why it cannot be opened.
 pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Volume> {
     let options = arguments.open_options();
-    let limited =
-        |volume: Volume| Volume { device: volume.device.map(|device| limited(device, limit)), ..volume };
-    arguments.targets.iter().flat_map(|path| volumes_of(path, &options)).map(limited).collect()
+    let limited = |volume: Volume| Volume {
+        journal: volume.journal.map(|device| limited(device, limit)),
+        device: volume.device.map(|device| limited(device, limit)),
+        ..volume
+    };
+    let volumes = arguments.targets.iter().flat_map(|path| volumes_of(path, &options));
+    volumes.map(|volume| volume.with_journal(&arguments.common)).map(limited).collect()
+}
+
+impl Volume {
+    /// Looks for the external journal, if nobody named one and it may be needed.
+    pub fn with_journal(self, common: &Common) -> Volume {
+        let Ok(device) = &self.device else { return self };
+        if common.journal.is_some() || common.no_replay {
+            return self;
+        }
+        let found = journal_device::find(&**device, common.superblock_options());
+        let journal = found.and_then(|path| open_plain(&path).ok());
+        Volume { journal, ..self }
+    }
 }
 
 /// `device`, read within `limit` if there is one.
@@ -44,7 +64,7 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
         Ok(opened) => opened,
         Err(error) => {
             let (partition, device) = (options.partition, Err(refusal(&error)));
-            return vec![Volume { target, partition, warnings: Vec::new(), device }];
+            return vec![Volume { target, partition, warnings: Vec::new(), device, journal: None }];
         }
     };
     let mut warnings = warnings(&opened);
@@ -54,6 +74,7 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
         // What concerns the whole disk is said once.
         warnings: std::mem::take(&mut warnings),
         device: Ok(found.device),
+        journal: None,
     };
     opened.targets.into_iter().map(volume).collect()
 }

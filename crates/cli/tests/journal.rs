@@ -182,3 +182,28 @@ fn a_journal_in_use_and_one_that_was_not_named_keep_everything_from_being_writte
     assert_eq!(code(&unnamed), 8, "{}", stdout(&unnamed));
     assert!(pair.bytes() == before);
 }
+
+#[test]
+fn one_that_is_attached_is_found_by_its_uuid() {
+    let Some(pair) = Pair::new("journal-found") else { return };
+    let (image, before) = (pair.image.to_str().unwrap(), pair.bytes());
+    let beside = Loop::new(&pair.journal).unwrap();
+    let seen = fsmend(&["check", image]);
+    assert!(stdout(&seen).contains("replayed"), "{}{}", stdout(&seen), stderr(&seen));
+    assert_eq!(code(&seen), code(&pair.fsmend("check", &[])));
+    assert!(pair.bytes() == before, "a check writes nothing");
+    let repaired = fsmend(&["repair", "-y", image]);
+    assert_eq!(code(&repaired), 1, "{}{}", stdout(&repaired), stderr(&repaired));
+    drop(beside);
+    pair.is_sound();
+    let after = pair.bytes();
+    for (file, bytes) in [(&pair.image, &before.0), (&pair.journal, &before.1)] {
+        std::fs::write(file, bytes).unwrap();
+    }
+    let beside = Loop::new(&pair.journal).unwrap();
+    let faced = face("-fy", &pair.image);
+    assert_eq!(code(&faced), 1, "{}{}", stdout(&faced), stderr(&faced));
+    drop(beside);
+    assert!(pair.bytes().1 == after.1);
+    pair.is_sound();
+}

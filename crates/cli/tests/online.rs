@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use fsmend_testkit::host::{LoopMount, command, find_program, is_root, run, skip};
+use fsmend_testkit::host::{LoopDevice, LoopMount, command, find_program, is_root, run, skip};
 use load::Load;
 use serde_json::Value;
 
@@ -219,6 +219,37 @@ fn an_image_on_a_file_system_with_reflinks_is_copied() {
             std::fs::read_dir(outer.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["image"], "no copy is left");
         outer.unmount().unwrap();
+    }
+}
+
+/// What a frozen file system needs lies on its own device; its journal is empty then.
+#[test]
+fn a_journal_on_another_device_is_no_obstacle() {
+    if !can_run("a_journal_on_another_device_is_no_obstacle", &["mke2fs", "debugfs", "mount"]) {
+        return;
+    }
+    let folder = Folder::new("journal");
+    let (journal, file) = (folder.path("journal"), folder.path("image"));
+    sparse(&journal, 32);
+    run("mke2fs", ["-q", "-F", "-O", "journal_dev", "-b", "4096", journal.to_str().unwrap()]).unwrap();
+    let beside = LoopDevice::new(&journal).unwrap();
+    let device = format!("device={}", beside.path());
+    image(&file, 192, &["-t", "ext4", "-b", "4096", "-J", &device]);
+    let (document, exit) = check(&file, &[]);
+    assert_eq!((view(&document), exit), ("not-mounted", 0), "{document:#}");
+    for plant in [false, true] {
+        if plant {
+            debugfs(&file, &["sif atrest links_count 7"]);
+        }
+        let options = format!("journal_path={}", beside.path());
+        let mounted = mount(&file, &folder.path("mnt"), "ext4", &options);
+        let load = Load::start(mounted.path(), 1);
+        for _ in 0..4 {
+            let (document, exit) = check(mounted.path(), &["--view", "freeze", "--freeze-limit", "10000"]);
+            assert_eq!(exit, if plant { 4 } else { 0 }, "{document:#}");
+        }
+        load.stop();
+        mounted.unmount().unwrap();
     }
 }
 

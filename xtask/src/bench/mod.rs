@@ -46,7 +46,8 @@ pub fn run(words: &[&str]) -> io::Result<()> {
 }
 
 fn make_images(options: &Options) -> io::Result<()> {
-    images::make_all(&options.cache, options.only.as_deref()).map(|_| ())
+    let made = images::make_all(&options.cache, options.only.as_deref())?;
+    made.iter().try_for_each(|(image, _)| images::in_xfs(&options.cache, image).map(|_| ()))
 }
 
 /// What the command line says.

@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use fsmend_ext_check::superblock::SuperblockOptions;
+
 use super::extended::{self, Extended};
 use super::getopt::{self, Trouble};
 use crate::exit;
@@ -171,6 +173,11 @@ struct Given {
 }
 
 impl Options {
+    /// Which superblock is meant.
+    pub fn superblock_options(&self) -> SuperblockOptions {
+        SuperblockOptions { block: self.superblock, block_size: self.block_size }
+    }
+
     /// Reads the arguments behind the program's name.
     pub fn read(arguments: &[OsString]) -> Result<Self, Usage> {
         let words = getopt::parse(arguments, LETTERS).map_err(|trouble| match trouble {

@@ -12,9 +12,9 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::glance::{Glance, glance};
 use fsmend_ext_check::repair::{self, BadBlockWish, Improvements, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_ext_format::superblock::state;
 
-use super::clean::{self, Circumstances, STATE_ERRORS, STATE_VALID, Verdict};
+use super::clean::{self, Circumstances, Verdict};
 use super::config::Config;
 use super::options::{Mode, Options};
 use super::out::{Expansion, Out};
@@ -26,7 +26,7 @@ use super::telling::Outcome;
 use super::timing::Stopwatch;
 use crate::regained::Regained;
 use crate::writing::{self, Hold};
-use crate::{ask, check, exit, machine, mmp, target};
+use crate::{ask, check, exit, journal_device, machine, mmp, target};
 
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
@@ -113,6 +113,10 @@ impl Session {
             out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
+        let found =
+            || journal_device::find(&*device, options.superblock_options()).map(PathBuf::into_os_string);
+        let journal = options.journal.clone().or_else(found);
+        let options = Options { journal, ..options };
         let cancel = Arc::new(AtomicBool::new(false));
         let caught = check::stop_on_signals(&cancel).and_then(|()| meter.follow_signals());
         if let Err(error) = caught {
@@ -187,7 +191,7 @@ impl Session {
             Err(refused) => return self.refuse(&refused),
         };
         self.take_name(&seen.summary.label);
-        self.had_errors = seen.state & STATE_ERRORS != 0;
+        self.had_errors = seen.state & state::ERRORS != 0;
         if seen.replayed {
             self.tell_replay();
         }
@@ -200,7 +204,7 @@ impl Session {
                 Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
             }
         }
-        let was_unclean = seen.state & STATE_VALID == 0;
+        let was_unclean = seen.state & state::VALID == 0;
         let bad_blocks = match self.bad_block_wish(&seen) {
             Ok(wish) => wish,
             Err(code) => return code,
@@ -224,8 +228,7 @@ impl Session {
     pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
         let external_journal =
             self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
-        let superblock =
-            SuperblockOptions { block: self.options.superblock, block_size: self.options.block_size };
+        let superblock = self.options.superblock_options();
         Ok(CheckOptions { now: self.now, ..check::plain_options(superblock, external_journal) })
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use fsmend_device::{Device, Mounted, Usage, mounted, mounted_at, usage_of};
+use fsmend_device::{Device, FileDevice, Mounted, Usage, mounted, mounted_at, usage_of};
 use fsmend_engine::report::Report;
 use fsmend_engine::{Findings, Progress};
 use fsmend_ext_check::Refusal;
@@ -25,8 +25,8 @@ use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 use crate::args::CheckArgs;
 use crate::check;
 use crate::outcome::{Answer, Checked, Outcome};
-use crate::target;
 use crate::ticker::Ticker;
+use crate::{journal_device, target};
 use args::Wish;
 use freeze::Freezer;
 
@@ -169,6 +169,7 @@ fn check_still(
     for volume in target::volumes_of(path, &arguments.open_options()) {
         let progress = [Progress::new()];
         let mut outcome = None;
+        let volume = volume.with_journal(&arguments.common);
         Ticker::new(arguments.common.progress).run_beside(&progress, || {
             outcome = Some(check::check_one(arguments, &volume, options, &progress[0], cancel));
         });
@@ -223,6 +224,10 @@ fn see(
     cancel: &AtomicBool,
 ) -> Seen {
     let wish = arguments.online.view;
+    // What stands still needs nothing from a journal on another device, which nobody has frozen or taken a snapshot of.
+    let elsewhere = FileDevice::open(&found.device)
+        .is_ok_and(|device| journal_device::wanted(&device, arguments.common.superblock_options()).is_some());
+    let options = &CheckOptions { replay: options.replay && !elsewhere, ..options.clone() };
     let mut tried = Vec::new();
     let wants = |view| wish == Wish::Auto || wish == view;
     if wants(Wish::Lvm) {

@@ -5,7 +5,7 @@ mod description;
 mod saved;
 mod show;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -24,11 +24,12 @@ pub use saved::{apply, undo};
 use self::args::DuplicatesArg;
 use self::description::plan_text;
 use self::show::{Ending, Show};
+use crate::args::Common;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::{self, Regained};
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{background, check, external, machine, mmp, target};
+use crate::{background, check, external, journal_device, machine, mmp, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -50,6 +51,17 @@ struct Work {
     start: u64,
     /// How fast may be read.
     limit: Option<Arc<ReadLimit>>,
+    /// The external journal: the one that was named, or the one that was found.
+    journal: Option<PathBuf>,
+}
+
+impl Work {
+    /// Looks for the external journal, if there should be one and nobody named it.
+    fn with_journal(self, common: &Common) -> Work {
+        let named = common.journal.clone();
+        let journal = named.or_else(|| journal_device::find(&*self.device, common.superblock_options()));
+        Work { journal, ..self }
+    }
 }
 
 fn work(
@@ -61,6 +73,7 @@ fn work(
     let started = Instant::now();
     let work = open(arguments, limit, show).map_err(Ending::Refused)?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
+    let work = work.with_journal(&arguments.common);
     if work.hold.is_some() {
         let tell = |sentence: String| show.warn(&sentence);
         mmp::wait_for_rest(&work.device, machine::seconds_since_epoch(), tell, cancel).map_err(refused)?;
@@ -73,7 +86,7 @@ fn work(
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
-    let journal = external::to_json(arguments.common.journal.as_deref(), &journal_changes)
+    let journal = external::to_json(work.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
     let mut text = plan_text(&path.display().to_string(), work.start, (&checked.report, &later), journal);
     text[regained::MEMBER] = Regained::of(&[&checked.report, &later], &[]).to_json();
@@ -124,14 +137,14 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
         }
         let only = only_one(opened.targets, |target| target.partition)?;
         let (start, device) = (start_of(arguments, &only), target::limited(only.device, limit.as_ref()));
-        return Ok(Work { start, device, hold: None, limit });
+        return Ok(Work { start, device, hold: None, limit, journal: None });
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
     let mut hold = only_one(holds, |hold| hold.target.partition)?;
     hold.journal.clone_from(&arguments.common.journal);
     let device = target::limited(hold.device(), limit.as_ref());
-    Ok(Work { device, start: hold.target.start, hold: Some(hold), limit })
+    Ok(Work { device, start: hold.target.start, hold: Some(hold), limit, journal: None })
 }
 
 /// Where in its file or device the file system starts.
@@ -191,7 +204,7 @@ fn in_background<T: Send>(
     work: &Work,
     work_out: impl FnOnce(&RepairOptions) -> Result<T, Refused> + Send,
 ) -> Result<T, Refused> {
-    let mut options = repair_options(arguments, work.limit.as_ref()).map_err(plain)?;
+    let mut options = repair_options(arguments, work).map_err(plain)?;
     options.check.schedule = machine::schedule(None, arguments.common.background);
     let (threads, mode) = (options.check.threads, options.check.schedule.mode);
     let within = |allowance| {
@@ -209,8 +222,8 @@ fn plain(refusal: Refusal) -> Refused {
     Refused { refusal, findings: Default::default() }
 }
 
-fn repair_options(arguments: &RepairArgs, limit: Option<&Arc<ReadLimit>>) -> Result<RepairOptions, Refusal> {
-    let external = check::external_journal(arguments.common.journal.as_deref(), limit)?;
+fn repair_options(arguments: &RepairArgs, work: &Work) -> Result<RepairOptions, Refusal> {
+    let external = check::external_journal(work.journal.as_deref(), work.limit.as_ref())?;
     let wishes = Wishes {
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,

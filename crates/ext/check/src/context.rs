@@ -34,6 +34,14 @@ pub struct Fs<'d> {
     pub regions: Regions,
 }
 
+impl<'d> Fs<'d> {
+    /// The same file system, read from another device. Whose maps share too much has to be found out anew there.
+    pub fn over<'n>(self, device: &'n dyn Device) -> Fs<'n> {
+        let Fs { superblock, geometry, groups, metadata, now, regions, .. } = self;
+        Fs { device, superblock, geometry, groups, metadata, now, crowd: Crowd::default(), regions }
+    }
+}
+
 /// One block group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Group {

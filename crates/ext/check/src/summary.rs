@@ -3,6 +3,7 @@
 use fsmend_engine::claims::Claims;
 use fsmend_engine::report::{JournalUse, Summary};
 use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::superblock::written_uuid;
 
 use crate::Fs;
 use crate::allocation::Totals;
@@ -28,16 +29,8 @@ pub fn counts(fs: &Fs<'_>, claims: &Claims, totals: &Totals, non_contiguous: u64
 /// Adds what the superblock says.
 pub fn fill(summary: Summary, fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Summary {
     let features = fs.geometry.features;
-    let kind = if features.rext3() {
-        "rext3"
-    } else if features.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
-        "ext4"
-    } else if features.has_compat(compat::HAS_JOURNAL) {
-        "ext3"
-    } else {
-        "ext2"
-    };
     let name = &fs.superblock.s_volume_name;
+    let uuid = &fs.superblock.s_uuid;
     let label = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
     let needs_recovery = settled.superblock.features().has_incompat(incompat::RECOVER);
     let journal = match (features.has_compat(compat::HAS_JOURNAL), replayed) {
@@ -47,21 +40,13 @@ pub fn fill(summary: Summary, fs: &Fs<'_>, settled: &Settled, replayed: bool) ->
         (true, false) => JournalUse::Clean,
     };
     Summary {
-        kind,
+        kind: features.kind(),
         label: fsmend_engine::problem::escape_name(label),
-        uuid: uuid_text(&fs.superblock.s_uuid),
+        uuid: if uuid == &[0; 16] { String::new() } else { written_uuid(uuid) },
         features: features.names().join(" "),
         journal,
         superblock: settled.block,
         superblock_is_backup: settled.is_backup(),
         ..summary
     }
-}
-
-fn uuid_text(uuid: &[u8; 16]) -> String {
-    if *uuid == [0; 16] {
-        return String::new();
-    }
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -9,7 +9,7 @@ use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::settle::Unsound;
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
 use fsmend_vfs::{Errno, InodeNo, Time};
 use zerocopy::FromBytes;
 
@@ -43,8 +43,6 @@ const RO_COMPAT_WRITABLE: u32 = ro_compat::SPARSE_SUPER
     | ro_compat::ORPHAN_PRESENT;
 /// Bytes of metadata that stay in memory if nothing else is said.
 const CACHE_BYTES: usize = 256 << 20;
-/// `s_state`: unmounted properly.
-const STATE_CLEAN: u16 = 1;
 
 /// How a file system is to be mounted.
 pub struct MountOptions {
@@ -309,7 +307,7 @@ impl Volume {
                     let features = superblock.s_feature_incompat.get() | incompat::RECOVER;
                     superblock.s_feature_incompat.set(features);
                 } else {
-                    superblock.s_state.set(superblock.s_state.get() & !STATE_CLEAN);
+                    superblock.s_state.set(superblock.s_state.get() & !state::VALID);
                 }
                 superblock.s_mtime.set(now.seconds as u32);
                 superblock.s_mtime_hi = (now.seconds >> 32) as u8;
@@ -366,7 +364,7 @@ impl Volume {
                 let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
                 superblock.s_feature_incompat.set(features);
             }
-            superblock.s_state.set(superblock.s_state.get() | STATE_CLEAN);
+            superblock.s_state.set(superblock.s_state.get() | state::VALID);
         })?;
         self.commit(now)?;
         self.flush_home()?;

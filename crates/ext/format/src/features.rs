@@ -203,6 +203,19 @@ impl Features {
         NAMES.iter().filter(is_on).map(|(_, _, name)| *name).collect()
     }
 
+    /// What a file system with these features is usually called: `ext2`, `ext3`, `ext4` or `rext3`.
+    pub fn kind(self) -> &'static str {
+        if self.rext3() {
+            "rext3"
+        } else if self.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
+            "ext4"
+        } else if self.has_compat(compat::HAS_JOURNAL) {
+            "ext3"
+        } else {
+            "ext2"
+        }
+    }
+
     /// Whether all bits of `mask` are set in the compatible word.
     pub fn has_compat(self, mask: u32) -> bool {
         self.compat & mask == mask

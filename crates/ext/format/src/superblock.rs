@@ -141,6 +141,14 @@ const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_orphan_file_inum) ==
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_rext3_magic) == 0x3F4);
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_checksum) == 0x3FC);
 
+/// Bits of `s_state`.
+pub mod state {
+    /// It was left cleanly.
+    pub const VALID: u16 = 1;
+    /// Errors were met.
+    pub const ERRORS: u16 = 2;
+}
+
 impl RawSuperblock {
     /// The feature words. (Revision 0 should have none; the kernel honours what stands there all the same.)
     pub fn features(&self) -> Features {
@@ -166,9 +174,47 @@ impl RawSuperblock {
         self.wide(self.s_r_blocks_count_lo, self.s_r_blocks_count_hi)
     }
 
+    /// The UUID and the old device number of the journal, if that is said to lie on another device.
+    pub fn journal_elsewhere(&self) -> Option<JournalElsewhere> {
+        let is_elsewhere = self.features().has_compat(crate::features::compat::HAS_JOURNAL)
+            && self.s_journal_inum.get() == 0
+            && self.s_journal_uuid != [0; 16];
+        is_elsewhere.then(|| JournalElsewhere { uuid: self.s_journal_uuid, number: self.s_journal_dev.get() })
+    }
+
     fn wide(&self, low: U32, high: U32) -> u64 {
         let high =
             if self.features().has_incompat(crate::features::incompat::BIT64) { high.get() } else { 0 };
         u64::from(high) << 32 | u64::from(low.get())
     }
+}
+
+/// A journal on another device, as the superblock of its file system describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalElsewhere {
+    /// The UUID in the journal device's own superblock.
+    pub uuid: [u8; 16],
+    /// The number that the device had when it was last used, as the kernel encodes it; 0 if none is known.
+    pub number: u32,
+}
+
+impl JournalElsewhere {
+    /// Whether `raw`, the superblock of some device, is that of this journal.
+    pub fn is(&self, raw: &RawSuperblock) -> bool {
+        raw.s_magic.get() == EXT_MAGIC
+            && raw.features().has_incompat(crate::features::incompat::JOURNAL_DEV)
+            && raw.s_uuid == self.uuid
+    }
+}
+
+/// A UUID as it is written: in lower case, with hyphens (RFC 9562).
+pub fn written_uuid(uuid: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in uuid.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
 }

@@ -5,7 +5,9 @@ use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{
+    EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, written_uuid,
+};
 use zerocopy::FromBytes;
 
 use super::log::Log;
@@ -18,12 +20,13 @@ pub(crate) fn open<'d>(
     device: Option<&'d dyn Device>,
     findings: &mut Findings,
 ) -> Result<Log<'d>, Refusal> {
-    let uuid = hyphenated(&fs.superblock.s_journal_uuid);
+    let uuid = written_uuid(&fs.superblock.s_journal_uuid);
     let Some(device) = device else {
         return Err(Refusal {
             code: "external-journal-missing",
             message: format!("the file system has its journal on another device, the one with UUID {uuid}"),
-            way_out: "Name that device or an image of it with -j, or check with --no-replay".to_owned(),
+            way_out: "Attach that device, name it or an image of it with -j, or check with --no-replay"
+                .to_owned(),
         });
     };
     let mut bytes = vec![0; SUPERBLOCK_SIZE];
@@ -44,7 +47,7 @@ pub(crate) fn open<'d>(
     };
     if raw.s_uuid != fs.superblock.s_journal_uuid {
         let why =
-            format!("its UUID is {}, but the file system's journal has {uuid}", hyphenated(&raw.s_uuid));
+            format!("its UUID is {}, but the file system's journal has {uuid}", written_uuid(&raw.s_uuid));
         return Err(refusal(device, "external-journal-uuid", &why, "Name the right device with -j"));
     }
     let checked = checksum::superblock(&raw);
@@ -92,15 +95,4 @@ pub(crate) fn shared(users: u32) -> Refusal {
         message: format!("the journal serves {users} file systems, which no system supports"),
         way_out: "Check with --no-replay".to_owned(),
     }
-}
-
-fn hyphenated(uuid: &[u8; 16]) -> String {
-    let mut text = String::new();
-    for (index, byte) in uuid.iter().enumerate() {
-        if [4, 6, 8, 10].contains(&index) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
 }

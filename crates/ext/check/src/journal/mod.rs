@@ -28,7 +28,7 @@ use fsmend_engine::problem::{Problem, Row, Value};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock};
-use fsmend_ext_format::superblock::RawSuperblock;
+use fsmend_ext_format::superblock::{RawSuperblock, state};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U32 as Be32;
 use zerocopy::little_endian::{U16, U32};
@@ -80,11 +80,6 @@ pub fn examine(
     outcome.writes = draft.into_writes();
     Ok(outcome)
 }
-
-/// `s_state`: the file system was left cleanly.
-const STATE_VALID: u16 = 1;
-/// `s_state`: the system met errors.
-pub(crate) const STATE_ERROR: u16 = 2;
 
 struct Examination<'a, 'd> {
     fs: &'a Fs<'d>,
@@ -143,7 +138,10 @@ impl Examination<'_, '_> {
         }
         let log = if is_external {
             if external.is_none() && !replay {
-                self.findings.raise(Problem::new(&NOT_REPLAYED));
+                // What was left cleanly needs nothing from there.
+                if self.needs_recovery() {
+                    self.findings.raise(Problem::new(&NOT_REPLAYED));
+                }
                 return Ok(());
             }
             external::open(self.fs, external, self.findings)?
@@ -300,7 +298,7 @@ impl Examination<'_, '_> {
         let errno = bounds.raw.s_errno.get();
         if errno != 0 && !self.needs_recovery() {
             self.raise_about_superblock(Problem::new(&ERRNO).stored(errno.wrapping_neg()), log);
-            self.edit_superblock(|raw| raw.s_state = U16::new(raw.s_state.get() | STATE_ERROR));
+            self.edit_superblock(|raw| raw.s_state = U16::new(raw.s_state.get() | state::ERRORS));
         }
         if bounds.had_v2_fields || (errno != 0 && !self.needs_recovery()) {
             let mut raw = bounds.raw.clone();
@@ -347,7 +345,7 @@ impl Examination<'_, '_> {
         self.edit_superblock(|raw| {
             clear_recovery(raw, !whole);
             if errno {
-                raw.s_state = U16::new(raw.s_state.get() | STATE_ERROR);
+                raw.s_state = U16::new(raw.s_state.get() | state::ERRORS);
             }
         });
         self.look_again(log);
@@ -444,6 +442,6 @@ fn forget_journal(raw: &mut RawSuperblock) {
 fn clear_recovery(raw: &mut RawSuperblock, unclean: bool) {
     raw.s_feature_incompat = U32::new(raw.s_feature_incompat.get() & !incompat::RECOVER);
     if unclean {
-        raw.s_state = U16::new(raw.s_state.get() & !STATE_VALID);
+        raw.s_state = U16::new(raw.s_state.get() & !state::VALID);
     }
 }

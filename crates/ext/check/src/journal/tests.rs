@@ -341,6 +341,14 @@ fn external_journals() {
     let mut findings = Findings::new();
     let refusal = examine(&world.fs(), None, true, u64::MAX, &mut findings).unwrap_err();
     assert_eq!(refusal.code, "external-journal-missing");
+    // What was left cleanly needs nothing from there; what was not is told.
+    examine(&world.fs(), None, false, u64::MAX, &mut findings).unwrap();
+    assert_raised(&findings, &[]);
+    world.superblock.s_feature_incompat = U32::new(incompat::RECOVER);
+    let mut waiting = Findings::new();
+    examine(&world.fs(), None, false, u64::MAX, &mut waiting).unwrap();
+    assert_raised(&waiting, &[&NOT_REPLAYED]);
+    world.superblock.s_feature_incompat = U32::new(0);
     examine(&world.fs(), Some(&device), true, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[&EXTERNAL_CHECKSUM]);
     world.superblock.s_journal_uuid = [8; 16];

@@ -16,10 +16,9 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::superblock::RawSuperblock;
+use fsmend_ext_format::superblock::{RawSuperblock, state};
 use zerocopy::little_endian::U32;
 
-use crate::journal::STATE_ERROR;
 use crate::journal::draft::Draft;
 use crate::quota::QuotaUsage;
 use crate::{Fs, Refusal};
@@ -58,7 +57,7 @@ pub fn released(
     let crashed = replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
     let mut release = Release::new(fs, room, findings);
     let superblock = release.draft.superblock();
-    let trusted = superblock.s_state.get() & STATE_ERROR == 0;
+    let trusted = superblock.s_state.get() & state::ERRORS == 0;
     let head = InodeNo(superblock.s_last_orphan.get());
     if head.0 != 0 && trusted {
         follow_list(&mut release, head);

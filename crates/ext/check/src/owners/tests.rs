@@ -65,18 +65,8 @@ fn mend_with(
     room: usize,
     look: impl FnOnce(&mut Mender<'_>, bool),
 ) -> Vec<Problem> {
-    let Fs { superblock, geometry, groups, metadata, now, regions, .. } = bench.fs();
     let draft = Draft::new(device);
-    let fs = Fs {
-        device: &draft,
-        superblock,
-        geometry,
-        groups,
-        metadata,
-        now,
-        crowd: Default::default(),
-        regions,
-    };
+    let fs = bench.fs().over(&draft);
     let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     inodes.publish(0, ChunkFacts::new(fs.geometry.inodes_count as usize));
     for (inode, found) in used(&fs) {

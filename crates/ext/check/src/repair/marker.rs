@@ -7,13 +7,9 @@
 use fsmend_device::{Device, Overlay};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::journal::JOURNAL_MAGIC;
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// `s_state`: cleanly unmounted.
-const STATE_VALID: u16 = 1;
-/// `s_state`: errors were found.
-const STATE_ERRORS: u16 = 2;
 /// `h_blocktype` of the two versions of a journal's superblock.
 const JOURNAL_SUPERBLOCKS: [u32; 2] = [3, 4];
 
@@ -27,7 +23,7 @@ pub fn marker(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<
     }
     let Some(mut superblock) = believable(device).or_else(|| believable(&planned)) else { return Vec::new() };
     let state = superblock.s_state.get();
-    superblock.s_state.set((state & !STATE_VALID) | STATE_ERRORS);
+    superblock.s_state.set((state & !state::VALID) | state::ERRORS);
     if superblock.features().metadata_csum() {
         checksum::seal_superblock(&mut superblock);
     }
@@ -75,7 +71,7 @@ mod tests {
     fn superblock() -> RawSuperblock {
         let mut superblock = RawSuperblock::new_zeroed();
         superblock.s_magic.set(EXT_MAGIC);
-        superblock.s_state.set(STATE_VALID);
+        superblock.s_state.set(state::VALID);
         superblock.s_feature_ro_compat.set(ro_compat::METADATA_CSUM);
         checksum::seal_superblock(&mut superblock);
         superblock
@@ -91,7 +87,7 @@ mod tests {
     fn the_superblock_says_that_there_are_errors_and_is_sealed() {
         let marker = marker(&device(&superblock()), &[]);
         let marked = RawSuperblock::read_from_bytes(&marker[0].1).unwrap();
-        assert_eq!((marker[0].0, marked.s_state.get()), (1024, STATE_ERRORS));
+        assert_eq!((marker[0].0, marked.s_state.get()), (1024, state::ERRORS));
         assert!(checksum::superblock(&marked).is_right());
     }
 
@@ -102,7 +98,7 @@ mod tests {
         assert!(marker(&device(&broken), &[]).is_empty(), "there is nothing to be believed");
         let repaired = [(1024, superblock().as_bytes().to_vec())];
         let marked = RawSuperblock::read_from_bytes(&marker(&device(&broken), &repaired)[0].1).unwrap();
-        assert_eq!((marked.s_inodes_count.get(), marked.s_state.get()), (0, STATE_ERRORS));
+        assert_eq!((marked.s_inodes_count.get(), marked.s_state.get()), (0, state::ERRORS));
     }
 
     #[test]

@@ -92,17 +92,7 @@ pub fn mend(
     let draft = Draft::new(fs.device);
     leave_contested(&fs, &claims, &mut remains.edits);
     draft.lay(std::mem::take(&mut remains.edits));
-    let Fs { superblock, geometry, groups, metadata, now, regions, .. } = fs;
-    let fs = Fs {
-        device: &draft,
-        superblock,
-        geometry,
-        groups,
-        metadata,
-        now,
-        crowd: Default::default(),
-        regions,
-    };
+    let fs = fs.over(&draft);
     let mut mender =
         Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
     let is_done = mender.run();

@@ -10,16 +10,13 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, Overlay};
 use fsmend_engine::{Findings, Problem, Progress, Severity};
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::RepairOptions;
 use crate::run::{self, CheckReport, Refused, check};
 use crate::superblock::repair::seal;
 use crate::{Fs, journal, superblock};
-
-/// `s_state`: cleanly unmounted.
-const STATE_VALID: u16 = 1;
 
 /// Changes: byte offsets and bytes.
 type Changes = Vec<(u64, Vec<u8>)>;
@@ -177,7 +174,7 @@ fn marked_unclean(device: &Arc<dyn Device>, changes: Changes) -> Changes {
     if overlay.read_at(SUPERBLOCK_OFFSET, &mut bytes).is_ok()
         && let Ok(mut superblock) = RawSuperblock::read_from_bytes(&bytes)
     {
-        superblock.s_state.set(superblock.s_state.get() & !STATE_VALID);
+        superblock.s_state.set(superblock.s_state.get() & !state::VALID);
         seal(&mut superblock);
         // It was read from there.
         let _ = overlay.write(SUPERBLOCK_OFFSET, superblock.as_bytes());

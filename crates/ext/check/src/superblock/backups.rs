@@ -4,10 +4,10 @@
 
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, state};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::repair::{STATE_VALID, seal};
+use super::repair::seal;
 use crate::repair::Mender;
 
 /// More groups than this are not searched for backups that lag behind.
@@ -75,7 +75,7 @@ fn write_superblock(mender: &Mender<'_>, group: GroupNo) {
     let mut raw = mender.fs.superblock.clone();
     raw.s_block_group_nr = (group.0 as u16).into();
     raw.s_feature_incompat &= !incompat::RECOVER;
-    raw.s_state &= !STATE_VALID;
+    raw.s_state &= !state::VALID;
     seal(&mut raw);
     let block = BlockNo(mender.fs.geometry.group_head_start(group));
     // In a block of its own, zeroes follow.

@@ -5,16 +5,12 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::settle::OS_HURD;
-use fsmend_ext_format::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock};
+use fsmend_ext_format::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock, state};
 
 use super::candidates::{claimed_groups, first_meta_bg_is_too_big, has_wrong_checksum};
 use super::problems;
 use super::refusal::feature_bits;
 
-/// `s_state`: unmounted cleanly.
-const STATE_VALID: u16 = 1;
-/// `s_state`: the kernel met errors.
-const STATE_ERRORS: u16 = 2;
 /// `s_flags`: for testing development kernels.
 const FLAG_TEST: u32 = 4;
 /// How far ahead a time may be without a word: clocks are set, time zones are wrong.
@@ -224,11 +220,11 @@ fn times(raw: &mut RawSuperblock, now: u64, findings: &mut Findings) {
 
 fn state(raw: &mut RawSuperblock, findings: &mut Findings) {
     let state = raw.s_state.get();
-    if state & STATE_VALID == 0 {
+    if state & state::VALID == 0 {
         note(&problems::NOT_CLEAN, findings);
     }
-    if state & STATE_ERRORS != 0 || raw.s_error_count.get() != 0 {
+    if state & state::ERRORS != 0 || raw.s_error_count.get() != 0 {
         findings.raise(Problem::new(&problems::ERRORS_RECORDED).stored(raw.s_error_count.get()));
     }
-    raw.s_state = (state | STATE_VALID).into();
+    raw.s_state = (state | state::VALID).into();
 }

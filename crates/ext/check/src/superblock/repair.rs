@@ -4,7 +4,7 @@ use fsmend_base::SeededRandom;
 use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, incompat, ro_compat};
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
 use zerocopy::IntoBytes;
 
 use super::{Settled, problems};
@@ -12,11 +12,6 @@ use crate::allocation::Totals;
 use crate::journal;
 use crate::repair::Mender;
 use crate::{extent, inline_data, links, xattr};
-
-/// `s_state`: cleanly unmounted.
-pub(super) const STATE_VALID: u16 = 1;
-/// `s_state`: the kernel found errors.
-const STATE_ERRORS: u16 = 2;
 
 /// Rows that ask for a feature, with the feature.
 const ASKING: [(&Row, Features); 5] = [
@@ -99,7 +94,7 @@ pub(crate) fn mend(mender: &mut Mender<'_>, totals: &Totals) {
     superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() | missing.incompat);
     superblock.s_feature_ro_compat.set(superblock.s_feature_ro_compat.get() | missing.ro_compat);
     superblock.s_free_inodes_count.set(totals.free_inodes as u32);
-    superblock.s_state.set((superblock.s_state.get() | STATE_VALID) & !STATE_ERRORS);
+    superblock.s_state.set((superblock.s_state.get() | state::VALID) & !state::ERRORS);
     forget_errors(superblock);
     seal(superblock);
     let mut stored = [0; SUPERBLOCK_SIZE];

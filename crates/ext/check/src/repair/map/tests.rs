@@ -20,20 +20,11 @@ fn mend(bench: &mut Bench, raw: &RawInode, change: impl FnOnce(&mut Mender<'_>))
     bench.put_record(FILE, &bench.record(FILE, raw));
     let fs = bench.fs();
     let draft = Draft::new(fs.device);
-    let Fs { superblock, geometry, groups, metadata, now, regions, .. } = fs;
+    let fs = fs.over(&draft);
+    let geometry = &fs.geometry;
     let inodes = InodeTable::new(geometry.inodes_count, geometry.inodes_per_group);
     inodes.publish(0, fsmend_engine::inodes::ChunkFacts::new(geometry.inodes_count as usize));
     inodes.revise(INODE, InodeFact::new(Kind::Regular, 0), 1);
-    let fs = Fs {
-        device: &draft,
-        superblock,
-        geometry,
-        groups,
-        metadata,
-        now,
-        crowd: Default::default(),
-        regions,
-    };
     let claims = claims_of(&fs);
     let remains = Remains::default();
     let wishes = Wishes::default();

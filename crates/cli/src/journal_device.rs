@@ -1,0 +1,84 @@
+//! Where the journal of a file system is that keeps it on another device, when nobody says so with `-j`.
+//!
+//! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then the link that udev
+//! makes for the UUID, then every block device there is: numbers change from boot to boot, and early at boot there are no links.
+//! Whatever is found has to be a journal device with that UUID.
+
+use std::path::{Path, PathBuf};
+
+use fsmend_device::{Device, FileDevice};
+use fsmend_engine::Findings;
+use fsmend_ext_check::superblock::{SuperblockOptions, settle};
+use fsmend_ext_format::superblock::{EXT_MAGIC, JournalElsewhere, written_uuid};
+
+use crate::{machine, mkfs};
+
+/// The folder in which the kernel has an entry for each block device number.
+const BY_NUMBER: &str = "/sys/dev/block";
+/// The folder in which the kernel has an entry for each block device.
+const BY_NAME: &str = "/sys/class/block";
+/// The folder in which udev links devices by what they hold.
+const BY_UUID: &str = "/dev/disk/by-uuid";
+
+/// The device of the external journal of what `device` holds, if it has one and this is found.
+pub fn find(device: &dyn Device, options: SuperblockOptions) -> Option<PathBuf> {
+    let wanted = wanted(device, options)?;
+    let known = [by_number(wanted.number), Some(Path::new(BY_UUID).join(written_uuid(&wanted.uuid)))];
+    let is_it = |path: &PathBuf| {
+        FileDevice::open(path)
+            .is_ok_and(|device| mkfs::superblock(&device).is_some_and(|raw| wanted.is(&raw)))
+    };
+    known.into_iter().flatten().find(is_it).or_else(|| every_device().find(is_it))
+}
+
+/// The journal of what `device` holds, if it is said to lie elsewhere.
+pub fn wanted(device: &dyn Device, options: SuperblockOptions) -> Option<JournalElsewhere> {
+    let primary = mkfs::superblock(device).filter(|raw| raw.s_magic.get() == EXT_MAGIC);
+    match primary.filter(|_| options.block.is_none()) {
+        Some(primary) => primary.journal_elsewhere(),
+        None => {
+            let now = machine::seconds_since_epoch();
+            settle(device, options, now, &mut Findings::new()).ok()?.superblock.journal_elsewhere()
+        }
+    }
+}
+
+fn by_number(number: u32) -> Option<PathBuf> {
+    let (major, minor) = device_number(number)?;
+    let entry = std::fs::canonicalize(format!("{BY_NUMBER}/{major}:{minor}")).ok()?;
+    node(entry.file_name()?.to_str()?)
+}
+
+/// Major and minor number of a device as superblocks store them: twelve bits in the middle, and the rest. 0 is none.
+fn device_number(stored: u32) -> Option<(u32, u32)> {
+    (stored != 0).then_some(((stored >> 8) & 0xFFF, (stored & 0xFF) | ((stored >> 12) & 0xF_FF00)))
+}
+
+/// The node of the device that the kernel calls `name`; it writes `!` where a path has `/`.
+fn node(name: &str) -> Option<PathBuf> {
+    let path = Path::new("/dev").join(name.replace('!', "/"));
+    path.exists().then_some(path)
+}
+
+fn every_device() -> impl Iterator<Item = PathBuf> {
+    let mut names: Vec<String> = std::fs::read_dir(BY_NAME)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    names.into_iter().filter_map(|name| node(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_devices_are_taken_apart() {
+        assert_eq!(device_number(0), None);
+        assert_eq!(device_number(0x0803), Some((8, 3)));
+        assert_eq!(device_number(0x0001_0304), Some((0x103, 4)), "a large major one");
+        assert_eq!(device_number(0x0050_0811), Some((8, 0x511)), "a large minor one");
+    }
+}
