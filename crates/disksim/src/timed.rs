@@ -9,8 +9,8 @@ use crate::drive::{Disk, Drive, Ticket};
 
 /// Longest piece of what is read ahead: as large as an operating system makes its requests.
 const PIECE: u64 = 512 << 10;
-/// Memory for what was read ahead, like a page cache: what is older may have to be read again.
-const CACHE_BYTES: u64 = 64 << 20;
+/// Memory for what was read ahead, like a page cache: what is older may have to be read again. Who is compared with us has the memory of a real machine.
+const CACHE_BYTES: u64 = 1 << 30;
 
 /// Any device, with the time that a disk would take for what is asked of it. Clones share disk and clock. What was announced
 /// ([`Device::readahead`]) is read when the disk comes to it, and reading it then costs only what is left of the wait.
@@ -96,7 +96,20 @@ impl Shared {
         (start, end)
     }
 
+    /// Asks the disk for what was not announced before.
     fn announce(&mut self, start: u64, end: u64) {
+        let mut missing = vec![(start, end)];
+        for part in self.announced.iter().filter(|part| part.start < end && start < part.end) {
+            missing = missing
+                .into_iter()
+                .flat_map(|(from, to)| [(from, to.min(part.start)), (from.max(part.end), to)])
+                .filter(|(from, to)| from < to)
+                .collect();
+        }
+        missing.into_iter().for_each(|(from, to)| self.ask(from, to));
+    }
+
+    fn ask(&mut self, start: u64, end: u64) {
         let ticket = Some(self.disk.ask(start, end - start));
         self.announced.push_back(Announced { start, end, ticket });
         self.announced_bytes += end - start;
@@ -232,6 +245,17 @@ mod tests {
         device.drop_caches();
         device.read_at(1 << 20, &mut buf).unwrap();
         assert!(device.disk().now() > now);
+    }
+
+    #[test]
+    fn what_was_announced_before_is_not_asked_for_again() {
+        let device = timed();
+        device.readahead(8192, 8192);
+        device.readahead(4096, 4096);
+        device.readahead(0, 65536);
+        assert_eq!(device.disk().statistics().bytes_read, 65536);
+        device.readahead(8192, 512);
+        assert_eq!(device.disk().statistics().reads, 4);
     }
 
     #[test]

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
-use fsmend_device::{Device, FileDevice, MemoryDevice, Overlay, WritableDevice, WritableFile};
+use fsmend_device::{Device, FileDevice, MemoryDevice, Overlay, ReadError, WritableDevice, WritableFile};
 use fsmend_disksim::{HddDescription, Timed};
 use fsmend_engine::Progress;
-use fsmend_ext_check::run::{CheckReport, check};
+use fsmend_ext_check::run::{CheckOptions, CheckReport, check};
 use fsmend_ext_driver::mkfs::{Kind, Options as MkfsOptions, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_lab::Bench;
@@ -113,9 +113,44 @@ fn judge(name: &str, device: &Arc<dyn Device>) {
     }
 }
 
+/// A device that memory holds nothing of, and where it was read.
+struct Logged(FileDevice, Mutex<Vec<u64>>);
+
+impl Device for Logged {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        self.1.lock().unwrap().push(offset);
+        self.0.read_at(offset, buf)
+    }
+}
+
+/// From a cold device, no map is read before the last inode table: then all of them are, in the order of the disk.
+#[track_caller]
+fn maps_are_swept_up_behind_the_tables(image: &Aged) {
+    let logged = Arc::new(Logged(FileDevice::open(&image.0).unwrap(), Mutex::default()));
+    let device: Arc<dyn Device> = Arc::clone(&logged) as Arc<dyn Device>;
+    let how = CheckOptions { memory: 256 * MIB, ..options(Manner::default()) };
+    check(&device, &how, &Progress::new(), &AtomicBool::new(false)).unwrap();
+    let reads = logged.1.lock().unwrap();
+    let last_group = 63 * 4096 * 4096;
+    let before = reads.iter().position(|offset| *offset >= last_group).unwrap();
+    assert!(before < 500 && reads.len() > 2000, "{before} of {} reads before the last table", reads.len());
+    let maps = &reads[before..before + 1500];
+    let backwards = maps.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert!(backwards < 20, "the disk goes back {backwards} times");
+}
+
 #[test]
 fn one_shared_block_costs_few_requests_on_aged_ext3() {
     let image = aged(Kind::Ext3, "ext3");
+    maps_are_swept_up_behind_the_tables(&image);
     judge("ext3", &(Arc::new(FileDevice::open(&image.0).unwrap()) as Arc<dyn Device>));
 }
 

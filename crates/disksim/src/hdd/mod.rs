@@ -18,6 +18,9 @@ use geometry::{Geometry, SECTOR};
 
 /// A command that has waited so long goes first, wherever it leads.
 const PATIENCE_NS: f64 = 3e9;
+/// Longest piece that is put on the platters before the disk looks again what is nearest, in sectors: what of a long stretch is not written yet keeps its place in the
+/// cache.
+const PIECE_SECTORS: u64 = (1 << 20) / SECTOR;
 
 /// A hard disk and its clock. It holds no bytes; [`Timed`](crate::Timed) puts it around a device that does.
 #[derive(Clone, Debug)]
@@ -183,6 +186,11 @@ impl Hdd {
         let nearest = here.min_by(|a, b| self.reach(begin, a.0).total_cmp(&self.reach(begin, b.0)));
         let Some((start, end)) = nearest else { return };
         self.unwritten.remove(&start);
+        let rest = end;
+        let end = end.min(start + PIECE_SECTORS);
+        if end < rest {
+            self.unwritten.insert(end, rest);
+        }
         self.unwritten_sectors -= end - start;
         self.stop_reading_ahead(begin);
         self.free_at = self.move_and_transfer(begin, start, end - start);

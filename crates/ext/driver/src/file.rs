@@ -58,6 +58,10 @@ impl Volume {
             return Ok(len);
         }
         let block_size = self.block_size();
+        if self.regions.exist() && len > 0 {
+            // Where maps lie apart from data, they are read first: between two pieces of data, the way there and back would be made twice.
+            self.map(inode, (offset + len as u64 - 1) / block_size, 1)?;
+        }
         let mut done = 0usize;
         while done < len {
             let at = offset + done as u64;

@@ -31,6 +31,31 @@ pub(crate) struct Regions {
     free: HashMap<u32, u32>,
     /// Groups in whose regions the current operation has changed something.
     changed: Vec<u32>,
+    ahead: Ahead,
+}
+
+/// Blocks of a region that are read when one of them is asked for: the maps of files that lie side by side mostly do so, too. To read a MiB takes a disk about as
+/// long as the way there and back.
+const AHEAD_FIRST: u64 = 256;
+/// As many are read the next time if that is where the last ones end: all the rest of a region of the usual size.
+const AHEAD_MAX: u64 = 512;
+
+/// Which blocks of regions were read last, to see whether they are asked for in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
+    start: u64,
+    end: u64,
+}
+
+impl Ahead {
+    /// How many blocks from `block` on are to be read, now that it is wanted and not in memory.
+    fn next(&mut self, block: u64) -> u64 {
+        let last = self.end - self.start;
+        let goes_on = (self.end..self.end.saturating_add(last)).contains(&block);
+        let count = if goes_on { AHEAD_MAX } else { AHEAD_FIRST };
+        (self.start, self.end) = (block, block.saturating_add(count));
+        count
+    }
 }
 
 /// How many of `range` lie in `region` of a group that begins at `start`.
@@ -127,6 +152,18 @@ impl Volume {
         (0..groups).map(GroupNo).map(room).collect()
     }
 
+    /// Brings a map block of a region, which is going to be asked for, with those behind it, if it is not in memory. If that fails, whoever asks will find
+    /// out by himself.
+    pub fn bring_map_block(&mut self, block: u64) {
+        let group = self.geometry.group_of_block(BlockNo(block));
+        let region = group.map_or(BlockRange::new(0, 0), |group| self.regions.of(group));
+        if !region.contains(BlockNo(block)) || self.store.holds(block) {
+            return;
+        }
+        let count = self.regions.ahead.next(block).min(region.end() - block);
+        self.store.bring(block, count);
+    }
+
     /// An error if blocks may not lie there: those of directories and maps in regions only, others outside only.
     pub fn check_place(&mut self, belongs_inside: bool, start: u64, count: u64) -> Result<()> {
         if !self.regions.exist() || count == 0 {
@@ -173,6 +210,18 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_is_read_ahead_where_blocks_are_asked_for_in_a_row() {
+        let mut ahead = Ahead::default();
+        assert_eq!(ahead.next(1000), 256);
+        // Some of what follows was in memory.
+        assert_eq!(ahead.next(1264), 512);
+        assert_eq!(ahead.next(1264 + 512), 512);
+        assert_eq!(ahead.next(90_000), 256, "elsewhere");
+        assert_eq!(ahead.next(89_000), 256, "backwards");
+        assert_eq!(ahead.next(89_000 + 512), 256, "too far");
+    }
 
     #[test]
     fn regions_are_counted_where_ranges_meet_them() {

@@ -129,6 +129,37 @@ impl Store {
         Ok(Arc::new(bytes))
     }
 
+    /// Whether a block is in memory.
+    pub fn holds(&self, block: u64) -> bool {
+        self.cached.contains_key(&block)
+            || self.waiting.contains_key(&block)
+            || self.replayed.contains_key(&block)
+    }
+
+    /// Reads `count` blocks from `start` on in one go, and keeps those that are not in memory yet. If that fails nothing is kept, and each block is
+    /// read when it is asked for.
+    pub fn bring(&mut self, start: u64, count: u64) {
+        let Ok(len) = usize::try_from(count.saturating_mul(self.block_size as u64)) else { return };
+        let mut bytes = vec![0; len];
+        if start.saturating_add(count) > self.blocks_count
+            || self.device.clone().read_at(start * self.block_size as u64, &mut bytes).is_err()
+        {
+            return;
+        }
+        self.clock += 1;
+        for (block, bytes) in (start..).zip(bytes.chunks_exact(self.block_size)) {
+            if !self.holds(block) {
+                let bytes = Arc::new(bytes.to_vec());
+                self.cached.insert(block, Cached { bytes, used: self.clock, checked: false });
+            }
+        }
+        if self.notes.is_none()
+            && self.cached.len() > self.cached_max + self.changed.len() + self.waiting.len()
+        {
+            self.evict();
+        }
+    }
+
     /// A block of metadata.
     pub fn get(&mut self, block: u64) -> Result<Block> {
         Ok(Arc::clone(&self.load(block)?.bytes))

@@ -132,9 +132,8 @@ pub fn in_a_row(image: &Path, gib: u64) -> io::Result<Vec<Figure>> {
         title: "Files read from start to end",
         paper: "rext3 is within 3 % of ext3, but for files of 100 KB, which have one map block and a few blocks behind it: 8.4 % slower",
         table,
-        ours: "Up to 200 files of a length lie in one folder and are read in the order in which they were made, 128 KiB at a time, with nothing in memory at first. Where files have \
-               one map block each (100 KB), rext3 is much slower here: the simulated disk keeps what it passes before a map block, and leaves for the data before it has read the rest of the track, where the map block \
-               of the next file lies; and there is no kernel that would read it ahead.",
+        ours: "Up to 200 files of a length lie in one folder and are read in the order in which they were made, 128 KiB at a time, with nothing in memory at first. On a rext3, \
+               the driver reads maps before data, and with a map block those behind it in the region, so that the way there is made once for many files. ext3 and metacluster are read as ever.",
         plot: Some(Plot { across: "KB", upwards: "MB/s", logarithmic: true, curves }),
     };
     let (table, curves) = by_length(&writes, |kilobytes| match kilobytes {
@@ -147,7 +146,9 @@ pub fn in_a_row(image: &Path, gib: u64) -> io::Result<Vec<Figure>> {
         title: "Files written from start to end",
         paper: "the same up to 10 MB; rext3 is 9.3 % faster with 100 MB and 19 % with 1 GB, since journal checkpoints write map blocks without seeks",
         table,
-        ours: "Up to 200 files of a length, synchronised every five seconds of the disk's time and at the end; then everything is written to its place and unmounted, which counts as well.",
+        ours: "Up to 200 files of a length, synchronised every five seconds of the disk's time and at the end; then everything is written to its place and unmounted, which counts as well. \
+               This driver writes map blocks home when its log is half full, or at the end, all at once: ext3 then pays 1.4 ms for each, one in 4 MB, which is all that rext3 can gain on a large file, 4 to 5 %. The paper's kernel goes to \
+               and fro between data and maps every five seconds.",
         plot: Some(Plot { across: "KB", upwards: "MB/s", logarithmic: true, curves }),
     };
     Ok(vec![read, written])

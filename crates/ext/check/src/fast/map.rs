@@ -55,6 +55,18 @@ impl WalkItem {
         }
     }
 
+    /// Where about its map begins outside of the inode: only good for an order in which to read.
+    pub fn first_map_block(&self) -> u64 {
+        let low =
+            |at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|byte| self.raw.i_block[at + byte])));
+        if self.by_extents() {
+            // The first index entry: behind its first block of the file stand 32 low and 16 high bits.
+            let high = u64::from(u16::from_le_bytes([self.raw.i_block[20], self.raw.i_block[21]]));
+            return high << 32 | low(16);
+        }
+        (12..15).map(|slot| low(4 * slot)).find(|block| *block != 0).unwrap_or(0)
+    }
+
     fn by_extents(&self) -> bool {
         self.flags & flags::EXTENTS != 0
     }

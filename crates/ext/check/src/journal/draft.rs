@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_device::{Device, ReadError, ReadErrorKind};
+use fsmend_device::{Device, ReadError, ReadErrorKind, Request, coalesce};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
@@ -19,6 +19,8 @@ use crate::Fs;
 /// Changed blocks: file-system block number, contents.
 pub(crate) type Writes = BTreeMap<u64, Box<[u8]>>;
 
+/// Longest stretch that is announced in one go, in bytes.
+const ANNOUNCED_MAX: u32 = 1 << 20;
 /// Memory for a changed block beside its contents: its place in the draft and in the overlay.
 const CHANGED_BLOCK_BYTES: u64 = 128;
 
@@ -61,6 +63,20 @@ impl<'d> Draft<'d> {
                 .map(|group| [group.desc.block_bitmap, group.desc.inode_bitmap, group.desc.inode_table])
                 .collect(),
             writes: Writes::new(),
+        }
+    }
+
+    /// Tells the device that these blocks will be read, as far as they can be blocks of the file system.
+    pub fn announce(&self, blocks: impl Iterator<Item = u64>) {
+        let size = self.geometry.block_size;
+        let is_valid = |block: &u64| *block != 0 && self.geometry.group_of_block(BlockNo(*block)).is_some();
+        let mut requests: Vec<Request> = blocks
+            .filter(is_valid)
+            .map(|block| Request { offset: block.saturating_mul(size.into()), len: size })
+            .collect();
+        requests.sort_unstable();
+        for part in coalesce(&requests, 0, ANNOUNCED_MAX) {
+            self.device.readahead(part.request.offset, part.request.len.into());
         }
     }
 

@@ -180,6 +180,9 @@ impl Walk<'_, '_> {
         }
         let span = u64::from(geometry.pointers_per_block()).pow(level - 1);
         let pointers = contents.get(geometry.indirect_header()..).unwrap_or_default();
+        if level > 1 {
+            self.draft.announce(pointers.chunks_exact(4).map(|word| u64::from(le32(word, 0))));
+        }
         for (index, word) in pointers.chunks_exact(4).enumerate() {
             let (number, place) = (le32(word, 0), logical + index as u64 * span);
             if level == 1 {

@@ -3,14 +3,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, GroupNo};
+use fsmend_ext_format::group::GroupDesc;
 
-use super::Scan;
+use super::{Scan, Worker};
 use crate::reading::announce_all;
 
 /// Inode tables that the kernel is told about ahead of the one that is read.
 const TABLES_AHEAD: u32 = 16;
 /// Blocks before an inode table among which its group's bitmap is worth reading along.
 const BITMAP_BEFORE: u64 = 16;
+/// Regions that the kernel is told about ahead of the one that is read: their bitmaps, which came with the tables, say what is read of them.
+const REGIONS_AHEAD: u32 = 8;
 
 impl Scan<'_> {
     /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
@@ -41,10 +44,8 @@ impl Scan<'_> {
             return;
         }
         let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
-        // Where there are regions, the bitmap says what of them is read. It mostly stands right before the table; to come back
-        // for it would cost a disk more than a turn.
-        let before = table.saturating_sub(state.desc.block_bitmap);
-        let before = if self.by_region() && before <= BITMAP_BEFORE { before } else { 0 };
+        // To come back for what stands right before the table would cost a disk more than a turn.
+        let before = if stands_before(&state.desc) { table - state.desc.block_bitmap } else { 0 };
         let more = before * u64::from(self.fs.geometry.block_size);
         self.fs.device.readahead(self.fs.block_offset(BlockNo(table - before)), more + len);
     }
@@ -60,6 +61,25 @@ impl Scan<'_> {
         let upto = (groups * begun).div_ceil(self.tables.load(Relaxed).max(1)).min(groups) as usize;
         let from = self.announced_bitmaps.fetch_max(upto, Relaxed);
         let groups = self.fs.groups.get(from..upto).unwrap_or_default();
-        announce_all(self.fs, groups.iter().flat_map(|group| self.fs.stored_bitmaps(&group.desc)).collect());
+        let apart = groups.iter().filter(|group| group.scan_inodes == 0 || !stands_before(&group.desc));
+        announce_all(self.fs, apart.flat_map(|group| self.fs.stored_bitmaps(&group.desc)).collect());
     }
+
+    /// Tells the kernel about the regions from that of `group` on, so that the device finds them while it is nearby.
+    pub(super) fn announce_regions(&self, worker: &Worker<'_>, group: GroupNo) {
+        if !self.by_region() || !worker.waits_for_device() {
+            return;
+        }
+        let upto = (group.0 + REGIONS_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
+        let from = self.announced_regions.fetch_max(upto + 1, Relaxed).max(group.0);
+        (from..=upto).for_each(|ahead| announce_all(self.fs, self.used_in_region(GroupNo(ahead))));
+    }
+}
+
+/// Whether the bitmaps of a group stand right before its inode table, as they do without flexible groups.
+fn stands_before(desc: &GroupDesc) -> bool {
+    desc.block_bitmap != 0
+        && desc.block_bitmap < desc.inode_table
+        && desc.inode_table - desc.block_bitmap <= BITMAP_BEFORE
+        && (desc.block_bitmap..desc.inode_table).contains(&desc.inode_bitmap)
 }

@@ -9,10 +9,12 @@ use super::{Batch, DIRECTORIES, Scan, Worker};
 use crate::fast::directory::DirectoryProof;
 use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::plan::Means;
-use crate::reading::{announce_blocks, read_within};
+use crate::reading::{announce_all, announce_blocks, read_within};
 
 /// Most directories in a batch.
 const DIRECTORIES_PER_BATCH: usize = 512;
+/// Most blocks of larger directories that a cold device is told about ahead.
+const BLOCKS_AHEAD: usize = 2048;
 /// Tables for the proof of one directory that a worker keeps for the next one.
 const PROOF_BYTES_KEPT: u64 = 256 * 1024;
 
@@ -45,6 +47,11 @@ impl<'a> Scan<'a> {
         let weight = jobs.iter().map(DirectoryJob::weight).sum();
         let (single, several): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.runs.is_empty());
         let blocks: Vec<u64> = single.iter().map(|job| job.first_block).collect();
+        if worker.waits_for_device() {
+            let runs = several.iter().flat_map(|job| &job.runs);
+            let more = runs.flat_map(|run| run.physical..run.physical + u64::from(run.count));
+            announce_all(self.fs, more.take(BLOCKS_AHEAD).collect());
+        }
         let Worker { reader, window, directory: proof, outcome, .. } = worker;
         let reading = read_within(window, reader, self.fs, &blocks, &mut |index, result| {
             let job = &single[index];

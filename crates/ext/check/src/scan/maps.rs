@@ -32,14 +32,13 @@ pub(super) struct SharedWalk {
     items: Vec<WalkItem>,
     mode: WalkMode,
     tallies: Mutex<Vec<Tally>>,
-    ahead: Mutex<Ahead>,
     /// Parts that are not done yet. Whoever does the last one judges.
     open: AtomicUsize,
 }
 
-/// The blocks of parts that wait, where they come from a device: it must not idle between one part and the next.
+/// The blocks of parts that wait, of all walks, where they come from a device: it must not idle between one part and the next.
 #[derive(Default)]
-struct Ahead {
+pub(super) struct Ahead {
     /// Of parts that the kernel has not been told about, in the order in which they will be taken.
     waiting: VecDeque<Vec<u64>>,
     /// Parts that it has been told about, and that nobody has begun with.
@@ -53,6 +52,8 @@ pub(super) struct Part {
     nodes: Option<Vec<Node>>,
     /// Its share of the work, in the units of the stage.
     weight: u64,
+    /// Whether the kernel is told about its blocks before somebody begins with it.
+    is_announced: bool,
 }
 
 impl Part {
@@ -65,64 +66,101 @@ impl Part {
 impl<'a> Scan<'a> {
     /// Walks the maps of these inodes. Returns the weight of the work that was not handed on.
     pub(super) fn maps(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>, mode: WalkMode) -> u64 {
-        let weight = items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
-        let shared = Arc::new(SharedWalk {
-            items,
-            mode,
-            tallies: Mutex::default(),
-            ahead: Mutex::default(),
-            open: AtomicUsize::new(1),
-        });
-        self.part_of_maps(worker, Part { walk: shared, nodes: None, weight })
+        let weight = weight_of(&items);
+        let shared = SharedWalk { items, mode, tallies: Mutex::default(), open: AtomicUsize::new(1) };
+        let part = Part { walk: Arc::new(shared), nodes: None, weight, is_announced: false };
+        self.part_of_maps(worker, part)
+    }
+
+    /// Claims what these inodes lead to themselves, and leaves the blocks of their maps to whoever has time, in the order of the disk. Returns the weight
+    /// of what was not handed on.
+    pub(super) fn maps_in_a_sweep(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>) -> u64 {
+        let (fs, mode) = (self.fs, WalkMode::Claim);
+        let mut weight = weight_of(&items);
+        let open = AtomicUsize::new(1);
+        let shared = Arc::new(SharedWalk { items, mode, tallies: Mutex::default(), open });
+        let prover = &self.inode_prover;
+        let (walk, mut stack) =
+            Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
+        stack.sort_unstable_by_key(|node| node.block);
+        self.hand_on(&shared, &mut stack, &mut weight, (true, 0));
+        self.walk_part(worker, &shared, (walk, stack), &mut weight);
+        weight
     }
 
     /// Walks a part of the maps. Returns the weight of what was not handed on.
     pub(super) fn part_of_maps(&self, worker: &mut Worker<'a>, part: Part) -> u64 {
-        let Part { walk: shared, nodes, mut weight } = part;
+        let Part { walk: shared, nodes, mut weight, is_announced } = part;
         let (fs, mode) = (self.fs, shared.mode);
         let prover = &self.inode_prover;
-        let (walk, stack) = match nodes {
+        if is_announced {
+            self.announce_parts(|ahead| ahead.announced = ahead.announced.saturating_sub(1));
+        }
+        let begun = match nodes {
             None => Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims),
             Some(nodes) => {
-                self.announce_parts(&shared, |ahead| ahead.announced = ahead.announced.saturating_sub(1));
                 let walk = Walk::part(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
                 (walk, nodes)
             }
         };
-        let hand_on = |stack: &mut Vec<Node>, cold: bool| self.hand_on(&shared, stack, &mut weight, cold);
-        let tallies = self.walk(worker, walk, stack, mode, hand_on);
+        self.walk_part(worker, &shared, begun, &mut weight);
+        weight
+    }
+
+    /// Walks on from a stack; whoever does the last part of the walk judges.
+    fn walk_part(
+        &self,
+        worker: &mut Worker<'a>,
+        shared: &Arc<SharedWalk>,
+        (walk, stack): (Walk<'_>, Vec<Node>),
+        weight: &mut u64,
+    ) {
+        let keep = self.batch(NODES_PER_PART);
+        let hand_on = |stack: &mut Vec<Node>, cold: bool| self.hand_on(shared, stack, weight, (cold, keep));
+        let tallies = self.walk(worker, walk, stack, shared.mode, hand_on);
         {
             let mut all = shared.tallies.lock().unwrap_or_else(PoisonError::into_inner);
             join(&mut all, tallies);
         }
         if shared.open.fetch_sub(1, AcqRel) == 1 {
             let tallies = std::mem::take(&mut *shared.tallies.lock().unwrap_or_else(PoisonError::into_inner));
-            self.judge_maps(worker, &shared.items, verdicts(&shared.items, tallies, prover));
+            self.judge_maps(worker, &shared.items, verdicts(&shared.items, tallies, &self.inode_prover));
         }
-        weight
     }
 
-    /// Leaves a large part of what is to be walked to whoever has time, and tells the kernel about it if it comes from a `cold` device.
-    fn hand_on(&self, shared: &Arc<SharedWalk>, stack: &mut Vec<Node>, weight: &mut u64, cold: bool) {
-        let count = self.batch(NODES_PER_PART);
-        while stack.len() >= 2 * count && self.queues().bytes() < self.means.plan.queue_bytes / 2 {
+    /// Leaves what is to be walked to whoever has time, but for the last `keep` blocks and what does not make a part, and tells the kernel about it if it comes
+    /// from a `cold` device.
+    fn hand_on(
+        &self,
+        shared: &Arc<SharedWalk>,
+        stack: &mut Vec<Node>,
+        weight: &mut u64,
+        (cold, keep): (bool, usize),
+    ) {
+        let most = self.batch(NODES_PER_PART);
+        while stack.len() > keep && self.queues().bytes() < self.means.plan.queue_bytes / 2 {
+            let count = most.min(stack.len());
+            if keep > 0 && stack.len() < keep + count {
+                return;
+            }
             let share = *weight / stack.len() as u64 * count as u64;
             *weight -= share;
             let nodes: Vec<Node> = stack.drain(..count).collect();
             if cold {
                 let blocks = nodes.iter().map(|node| node.block).collect();
-                self.announce_parts(shared, |ahead| ahead.waiting.push_back(blocks));
+                self.announce_parts(|ahead| ahead.waiting.push_back(blocks));
             }
             shared.open.fetch_add(1, Relaxed);
-            let part = Part { walk: Arc::clone(shared), nodes: Some(nodes), weight: share };
+            let part =
+                Part { walk: Arc::clone(shared), nodes: Some(nodes), weight: share, is_announced: cold };
             self.queues().push_large(MAPS, share, part.bytes_held(), Batch::PartOfMaps(part));
         }
     }
 
     /// After a `change`, tells the kernel about the parts that will be taken next.
-    fn announce_parts(&self, shared: &SharedWalk, change: impl FnOnce(&mut Ahead)) {
+    fn announce_parts(&self, change: impl FnOnce(&mut Ahead)) {
         let next: Vec<u64> = {
-            let mut ahead = shared.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
             change(&mut ahead);
             let count = PARTS_AHEAD.saturating_sub(ahead.announced).min(ahead.waiting.len());
             ahead.announced += count;
@@ -229,6 +267,11 @@ impl<'a> Scan<'a> {
         }
         walk.finish()
     }
+}
+
+/// What these maps weigh beside other work.
+pub(super) fn weight_of(items: &[WalkItem]) -> u64 {
+    items.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum()
 }
 
 /// Takes as many nodes from the top of the stack as may be read in one go and leave at most about `room` nodes below them.

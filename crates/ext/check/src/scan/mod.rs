@@ -8,8 +8,10 @@ mod maps;
 mod outcome;
 pub mod problems;
 mod regions;
+mod sweep;
 mod tables;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use fsmend_base::{GroupNo, InodeNo};
@@ -53,6 +55,7 @@ const CERTIFICATIONS_PER_WORKER: usize = 4096;
 enum Batch {
     InodeTable(GroupNo),
     Maps(Vec<WalkItem>, WalkMode),
+    Sweep(Vec<WalkItem>),
     PartOfMaps(maps::Part),
     Directories(Vec<DirectoryJob>),
 }
@@ -79,9 +82,16 @@ pub struct Scan<'a> {
     announced: AtomicU32,
     /// The first group whose bitmaps the kernel has not been told about.
     announced_bitmaps: AtomicUsize,
-    /// Inode tables in all, and those that somebody has begun with.
+    /// The first group whose region the kernel has not been told about.
+    announced_regions: AtomicU32,
+    /// Inode tables in all, those that somebody has begun with, and those that are done.
     tables: AtomicU64,
     tables_begun: AtomicU32,
+    tables_done: AtomicU64,
+    /// What waits for the next sweep, where a device has to be waited for.
+    gathered: Mutex<sweep::Gathered>,
+    /// The map blocks that will be read next.
+    ahead: Mutex<maps::Ahead>,
     schedule: Schedule,
     /// Whether inspections say what they mend.
     mends: bool,
@@ -133,8 +143,12 @@ impl<'a> Scan<'a> {
             fast_maps,
             announced: AtomicU32::new(0),
             announced_bitmaps: AtomicUsize::new(0),
+            announced_regions: AtomicU32::new(0),
             tables: AtomicU64::new(0),
             tables_begun: AtomicU32::new(0),
+            tables_done: AtomicU64::new(0),
+            gathered: Mutex::default(),
+            ahead: Mutex::default(),
             schedule,
             mends: false,
             sample: None,
@@ -251,6 +265,7 @@ impl<'a> Scan<'a> {
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
             Batch::Maps(items, mode) => self.maps(worker, items, mode),
+            Batch::Sweep(items) => self.maps_in_a_sweep(worker, items),
             Batch::PartOfMaps(part) => self.part_of_maps(worker, part),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
@@ -315,7 +330,7 @@ impl Batch {
     fn bytes_held(&self) -> u64 {
         match self {
             Batch::InodeTable(_) => 0,
-            Batch::Maps(items, _) => size_of_val(items.as_slice()) as u64,
+            Batch::Maps(items, _) | Batch::Sweep(items) => size_of_val(items.as_slice()) as u64,
             Batch::PartOfMaps(part) => part.bytes_held(),
             Batch::Directories(jobs) => {
                 let runs: usize = jobs.iter().map(|job| size_of_val(job.runs.as_slice())).sum();

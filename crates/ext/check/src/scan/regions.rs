@@ -9,6 +9,7 @@ use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
 use super::kept::Kept;
+use super::maps::weight_of;
 use super::outcome::is_short;
 use super::{Batch, MAPS, Scan, Worker};
 use crate::fast::claimer::Claimer;
@@ -59,8 +60,7 @@ impl<'a> Scan<'a> {
             if part.is_empty() {
                 return;
             }
-            let weight = part.iter().map(|item| 1 + item.charged_blocks.min(1 << 20)).sum();
-            self.push(MAPS, weight, Batch::Maps(part, mode));
+            self.push(MAPS, weight_of(&part), Batch::Maps(part, mode));
         }
     }
 
@@ -113,7 +113,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The blocks of the region that the bitmap says are in use, ascending; none where it cannot be read.
-    fn used_in_region(&self, group: GroupNo) -> Vec<u64> {
+    pub(super) fn used_in_region(&self, group: GroupNo) -> Vec<u64> {
         let region = self.fs.regions.of_group(group);
         let first = self.fs.geometry.group_first_block(group);
         let bitmap = self.fs.group(group).map_or(0, |group| group.desc.block_bitmap);

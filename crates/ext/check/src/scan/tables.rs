@@ -15,7 +15,7 @@ use super::{INODE_TABLES, Scan, Worker, job_of, problems};
 use crate::Fs;
 use crate::fast::inode::{Proof, Verdict};
 use crate::fast::ledger::DirectoryJob;
-use crate::fast::map::{WalkItem, WalkMode};
+use crate::fast::map::WalkItem;
 use crate::inode;
 use crate::quota::QuotaUsage;
 
@@ -31,6 +31,7 @@ impl<'a> Scan<'a> {
         let fs = self.fs;
         self.announce_tables(group);
         self.announce_bitmaps();
+        self.announce_regions(worker, group);
         let state = fs.groups[group.0 as usize];
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize);
@@ -76,10 +77,11 @@ impl<'a> Scan<'a> {
         if self.by_region() {
             self.keep_files(worker, walks);
             directories = self.region(worker, group, directories);
+            self.hand_over(worker, Vec::new(), directories);
         } else {
-            self.push_walks(walks, WalkMode::Claim);
+            self.hand_over(worker, walks, directories);
         }
-        self.push_directories(directories);
+        self.table_is_done();
         u64::from(state.scan_inodes)
     }
 

@@ -79,6 +79,7 @@ impl Volume {
             return self.store.get(block);
         }
         self.check_place(true, block, 1)?;
+        self.bring_map_block(block);
         let seed = self.geometry.checksum_seed;
         let bytes = self.store.get_checked(block, "an indirect block", |bytes| {
             IndirectHeader::parse(bytes).is_some_and(|header| header.is_right(seed, BlockNo(block)))

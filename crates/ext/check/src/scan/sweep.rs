@@ -1,0 +1,102 @@
+//! Sweeps over a device that has to be waited for: what inode tables lead to is gathered over as many tables as memory allows, and then read in the order of the
+//! disk.
+//!
+//! A disk with heads takes milliseconds for a block that lies by itself, and half as many where it can choose among dozens. What hangs on a single table is
+//! too little for that: before the next one, the disk would run out of work. What the page cache holds goes on at once, as long as it is in the
+//! processor's caches. Nothing that is found depends on the order.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use fsmend_engine::budget::growing;
+
+use super::maps::weight_of;
+use super::{Batch, MAPS, STAGES, Scan, Worker};
+use crate::fast::ledger::DirectoryJob;
+use crate::fast::map::{Tally, WalkItem, WalkMode};
+use crate::inode::MapRun;
+
+/// Files whose maps are walked together. Each part of a walk has something to keep for each of them.
+const WALKS_PER_SWEEP: usize = 2048;
+/// The share of the memory for what waits that may be gathered: one in so many.
+const GATHERED_SHARE: u64 = 4;
+
+/// What waits for the next sweep.
+#[derive(Default)]
+pub(super) struct Gathered {
+    walks: Vec<WalkItem>,
+    directories: Vec<DirectoryJob>,
+    /// Pieces of maps that the directories hold.
+    runs: usize,
+}
+
+impl Gathered {
+    /// Memory that it holds, and that walking will take for each file.
+    fn bytes_held(&self) -> u64 {
+        growing::<WalkItem>(self.walks.len())
+            + (self.walks.len() * size_of::<Tally>()) as u64
+            + growing::<DirectoryJob>(self.directories.len())
+            + growing::<MapRun>(self.runs)
+    }
+
+    fn add(&mut self, mut walks: Vec<WalkItem>, mut directories: Vec<DirectoryJob>) {
+        self.walks.append(&mut walks);
+        self.runs += directories.iter().map(|job| job.runs.len()).sum::<usize>();
+        self.directories.append(&mut directories);
+    }
+}
+
+impl Worker<'_> {
+    /// Whether it had to wait for the device so far, as memory did not hold what it read.
+    pub(super) fn waits_for_device(&self) -> bool {
+        self.reader.missed() > 0
+    }
+}
+
+impl<'a> Scan<'a> {
+    /// Hands on what an inode table leads to: at once, or with the next sweep.
+    pub(super) fn hand_over(
+        &self,
+        worker: &Worker<'a>,
+        walks: Vec<WalkItem>,
+        directories: Vec<DirectoryJob>,
+    ) {
+        if !worker.waits_for_device() {
+            self.push_walks(walks, WalkMode::Claim);
+            return self.push_directories(directories);
+        }
+        // What is gathered is still to be done, whenever that is.
+        self.progress.stage(STAGES[MAPS].name).expect(weight_of(&walks));
+        let full = {
+            let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            gathered.add(walks, directories);
+            let is_full = gathered.bytes_held() > self.means.plan.queue_bytes / GATHERED_SHARE;
+            is_full.then(|| std::mem::take(&mut *gathered))
+        };
+        full.into_iter().for_each(|gathered| self.sweep(gathered));
+    }
+
+    /// Notes that an inode table is done. After the last one, what was gathered is swept up.
+    pub(super) fn table_is_done(&self) {
+        if self.tables_done.fetch_add(1, AcqRel) + 1 == self.tables.load(Relaxed) {
+            let gathered = std::mem::take(&mut *self.gathered.lock().unwrap_or_else(PoisonError::into_inner));
+            self.sweep(gathered);
+        }
+    }
+
+    fn sweep(&self, gathered: Gathered) {
+        let Gathered { mut walks, mut directories, .. } = gathered;
+        walks.sort_unstable_by_key(|item| (item.first_map_block(), item.inode));
+        let mut walks = walks.into_iter();
+        loop {
+            let part: Vec<WalkItem> = walks.by_ref().take(self.batch(WALKS_PER_SWEEP)).collect();
+            if part.is_empty() {
+                break;
+            }
+            let (weight, batch) = (weight_of(&part), Batch::Sweep(part));
+            self.queues().push_large(MAPS, weight, batch.bytes_held(), batch);
+        }
+        directories.sort_unstable_by_key(|job| job.first_block);
+        self.push_directories(directories);
+    }
+}
