@@ -107,7 +107,8 @@ impl CrossCheck<'_> {
         let references = self.outcome.xattr_references.iter();
         let attributes: BTreeSet<u64> =
             references.map(|(block, _)| self.fs.geometry.cluster_of(*block)).collect();
-        let is_spared = |unit: u64| attributes.contains(&unit) || self.bad_blocks.binary_search(&unit).is_ok();
+        let is_spared =
+            |unit: u64| attributes.contains(&unit) || self.bad_blocks.binary_search(&unit).is_ok();
         self.search(&[]).drop_spurious(is_spared);
     }
 

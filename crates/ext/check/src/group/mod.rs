@@ -212,7 +212,9 @@ fn find_table(
 /// and then all others; one that proves itself is taken.
 fn settle_root_table(mut finder: Finder<'_>, slots: &mut [Slot], findings: &mut Findings) {
     let group = GroupNo(0);
-    let Some(Slot { desc: GroupDesc { inode_table: stored, .. }, checked: None, .. }) = slots.first().copied() else {
+    let Some(Slot { desc: GroupDesc { inode_table: stored, .. }, checked: None, .. }) =
+        slots.first().copied()
+    else {
         return;
     };
     if stored == 0 || finder.has_root(stored) != Some(false) || finder.is_proven(group, stored) {
