@@ -39,8 +39,8 @@ const KINDS: &[(&str, &[&str], &str)] = &[
         &["-t", "ext4", "-O", "^metadata_csum,^64bit"],
         "journal_checksum",
     ),
-    (FAST, &["-t", "ext4", "-b", "4096", "-O", "fast_commit"], ""),
-    (FAST_AND_WHOLE, &["-t", "ext4", "-b", "4096", "-O", "fast_commit"], ""),
+    (FAST, &["-t", "ext4", "-b", "4096", "-O", "fast_commit", "-J", "size=16"], ""),
+    (FAST_AND_WHOLE, &["-t", "ext4", "-b", "4096", "-O", "fast_commit", "-J", "size=16"], ""),
 ];
 
 fn now() -> i64 {
