@@ -33,7 +33,7 @@ pub struct MkfsArgs {
     pub kind: Type,
 
     /// More about it, with commas between: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
-    /// reserved-percent=5, and for rext3 indirect-region=BLOCKS
+    /// reserved-percent=5, resize-inode=1, orphan-file=1, checksum-seed=1 (or 0), and for rext3 indirect-region=BLOCKS
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,
 
@@ -282,7 +282,7 @@ fn take(options: &mut Options, list: &str) -> Result<(), String> {
         take_word(options, word).ok_or_else(|| {
             format!(
                 "-E does not know \"{word}\"; there are block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks, \
-                 reserved-percent and indirect-region, each with = and a number"
+                 reserved-percent, resize-inode, orphan-file, checksum-seed and indirect-region, each with = and a number"
             )
         })
     })
@@ -300,10 +300,17 @@ fn take_word(options: &mut Options, word: &str) -> Option<()> {
         "blocks-per-group" => options.blocks_per_group = Some(small?),
         "journal-blocks" => options.journal_blocks = Some(small?),
         "indirect-region" => options.indirect_region = Some(small?),
+        "resize-inode" => options.resize_inode = is_on(number)?,
+        "orphan-file" => options.orphan_file = is_on(number)?,
+        "checksum-seed" => options.checksum_seed = is_on(number)?,
         "reserved-percent" => options.reserved_percent = small.filter(|percent| *percent <= 50)?,
         _ => return None,
     }
     Some(())
+}
+
+fn is_on(number: u64) -> Option<bool> {
+    (number <= 1).then_some(number == 1)
 }
 
 #[cfg(test)]
@@ -319,7 +326,16 @@ mod tests {
         assert_eq!((options.block_size, options.inodes), (Some(4096), Some(5000)));
         assert_eq!((options.journal_blocks, options.reserved_percent), (Some(1024), 0));
         assert_eq!((options.inode_size, options.indirect_region), (128, Some(300)));
-        for wrong in ["stride=4", "inodes", "inodes=many", "reserved-percent=51", "inodes=99999999999"] {
+        take(&mut options, "resize-inode=1,orphan-file=0").expect("all are known");
+        assert_eq!((options.resize_inode, options.orphan_file, options.checksum_seed), (true, false, false));
+        for wrong in [
+            "stride=4",
+            "orphan-file=2",
+            "inodes",
+            "inodes=many",
+            "reserved-percent=51",
+            "inodes=99999999999",
+        ] {
             let error = take(&mut options, wrong).expect_err("it is not known");
             assert!(error.contains(&format!("\"{wrong}\"")), "{error}");
         }

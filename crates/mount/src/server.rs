@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use fsmend_base::InodeNo;
 use fsmend_vfs::{
-    Allocation, AttributeWrite, Attributes, FileSystem, FileSystemSpace, NewFile, NewKind, Permissions,
-    SetAttributes, Time, Visit,
+    Allocation, AttributeWrite, Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind,
+    Permissions, SetAttributes, Time, Visit,
 };
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -98,13 +98,31 @@ impl Server {
         look(&mut *state.file_system).map_err(errno)
     }
 
-    /// Changes the file system.
+    /// Changes the file system on behalf of nobody in particular.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
     ) -> Answer<T> {
+        self.change_as(Caller::SUPERUSER, change)
+    }
+
+    /// Changes the file system on behalf of who asks for it.
+    fn change_for<T>(
+        &self,
+        who: &Request,
+        change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
+    ) -> Answer<T> {
+        self.change_as(Caller { uid: who.uid(), gid: who.gid() }, change)
+    }
+
+    fn change_as<T>(
+        &self,
+        caller: Caller,
+        change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
+    ) -> Answer<T> {
         let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
         state.changed = true;
+        state.file_system.act_for(caller);
         change(&mut *state.file_system, (self.shared.clock)()).map_err(errno)
     }
 
@@ -141,7 +159,7 @@ impl Server {
     ) -> Answer<Attributes> {
         let parent = self.inode(parent)?;
         let of = Permissions { mode: (mode & 0o7777) as u16, uid: who.uid(), gid: who.gid() };
-        self.change(|fs, now| {
+        self.change_for(who, |fs, now| {
             let made = fs.make(parent, name.as_bytes(), &NewFile { kind, of }, now)?;
             fs.hold(made.inode)?;
             Ok(made)
@@ -227,7 +245,7 @@ impl Filesystem for Server {
 
     fn setattr(
         &self,
-        _: &Request,
+        who: &Request,
         node: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -252,8 +270,9 @@ impl Filesystem for Server {
             mtime: mtime.map(set_time),
             crtime: None,
         };
-        let changed =
-            self.inode(node).and_then(|inode| self.change(|fs, now| fs.setattr(inode, &changes, now)));
+        let changed = self
+            .inode(node)
+            .and_then(|inode| self.change_for(who, |fs, now| fs.setattr(inode, &changes, now)));
         match changed {
             Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
             Err(error) => reply.error(error),
@@ -293,23 +312,23 @@ impl Filesystem for Server {
         self.entry(self.make(who, parent, name, target, 0o777), reply);
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, who: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let gone = self
             .inode(parent)
-            .and_then(|parent| self.change(|fs, now| fs.unlink(parent, name.as_bytes(), now)));
+            .and_then(|parent| self.change_for(who, |fs, now| fs.unlink(parent, name.as_bytes(), now)));
         empty(gone, reply);
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, who: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let gone = self
             .inode(parent)
-            .and_then(|parent| self.change(|fs, now| fs.rmdir(parent, name.as_bytes(), now)));
+            .and_then(|parent| self.change_for(who, |fs, now| fs.rmdir(parent, name.as_bytes(), now)));
         empty(gone, reply);
     }
 
     fn rename(
         &self,
-        _: &Request,
+        who: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -328,15 +347,17 @@ impl Filesystem for Server {
                 return Err(Errno::EINVAL);
             };
             let (from, to) = (self.inode(parent)?, self.inode(new_parent)?);
-            self.change(|fs, now| fs.rename(from, name.as_bytes(), to, new_name.as_bytes(), how, now))
+            self.change_for(who, |fs, now| {
+                fs.rename(from, name.as_bytes(), to, new_name.as_bytes(), how, now)
+            })
         };
         empty(renamed(), reply);
     }
 
-    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, who: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let linked = || {
             let (inode, parent) = (self.inode(node)?, self.inode(parent)?);
-            self.change(|fs, now| {
+            self.change_for(who, |fs, now| {
                 let linked = fs.link(inode, parent, name.as_bytes(), now)?;
                 fs.hold(inode)?;
                 Ok(linked)
@@ -393,7 +414,7 @@ impl Filesystem for Server {
 
     fn write(
         &self,
-        _: &Request,
+        who: &Request,
         node: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -403,7 +424,10 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.inode(node).and_then(|inode| self.change(|fs, now| fs.write(inode, offset, bytes, now))) {
+        match self
+            .inode(node)
+            .and_then(|inode| self.change_for(who, |fs, now| fs.write(inode, offset, bytes, now)))
+        {
             // As many as came in one request, which are few.
             Ok(written) => reply.written(written as u32),
             Err(error) => reply.error(error),
@@ -483,7 +507,7 @@ impl Filesystem for Server {
 
     fn setxattr(
         &self,
-        _: &Request,
+        who: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -504,7 +528,7 @@ impl Filesystem for Server {
                 _ => return Err(Errno::EINVAL),
             };
             let inode = self.inode(node)?;
-            self.change(|fs, now| fs.setxattr(inode, name, value, how, now))
+            self.change_for(who, |fs, now| fs.setxattr(inode, name, value, how, now))
         };
         empty(set(), reply);
     }
@@ -522,16 +546,16 @@ impl Filesystem for Server {
         sized(list, size, reply);
     }
 
-    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, who: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = self
             .inode(node)
-            .and_then(|inode| self.change(|fs, now| fs.removexattr(inode, name.as_bytes(), now)));
+            .and_then(|inode| self.change_for(who, |fs, now| fs.removexattr(inode, name.as_bytes(), now)));
         empty(removed, reply);
     }
 
     fn fallocate(
         &self,
-        _: &Request,
+        who: &Request,
         node: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -546,7 +570,7 @@ impl Filesystem for Server {
                 _ => return Err(Errno::EOPNOTSUPP),
             };
             let inode = self.inode(node)?;
-            self.change(|fs, now| fs.allocate(inode, offset, length, how, now))
+            self.change_for(who, |fs, now| fs.allocate(inode, offset, length, how, now))
         };
         empty(allocated(), reply);
     }

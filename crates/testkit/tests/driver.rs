@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fsmend_base::{BlockRange, GroupNo, SeededRandom};
 use fsmend_device::{WritableDevice, WritableMemory};
-use fsmend_ext_driver::mkfs::Kind;
+use fsmend_ext_driver::mkfs::{self, Kind};
 use fsmend_ext_driver::policy::{Ask, Ext3Policy, GroupUse, Groups, Layout, MetaclusterPolicy, Policy};
 use fsmend_ext_driver::{Ext, MountError, MountOptions};
 use fsmend_testkit::driver::crash::Sweep;
@@ -16,7 +16,7 @@ use fsmend_testkit::driver::{BASES, Base, NOW, complaint, keep};
 use fsmend_testkit::host::{LoopMount, is_root, skip};
 use fsmend_testkit::image::{Built, Recipe, build, matrix};
 use fsmend_testkit::repair::Scratch;
-use fsmend_vfs::{FileSystem, Permissions, Time};
+use fsmend_vfs::{Caller, Errno, FileSystem, Permissions, Time};
 
 fn mounted(device: &Arc<WritableMemory>, now: i64) -> Ext {
     let device = Arc::clone(device) as Arc<dyn WritableDevice>;
@@ -361,6 +361,171 @@ fn index_of_two_levels(base: &Base) {
     assert_sound("index", &device.bytes(), NOW);
     if let Some(theirs) = kernel_view(&device.bytes()) {
         assert_eq!(theirs.keys().filter(|path| path.starts_with(b"/folder/")).count(), 4001);
+    }
+}
+
+/// The image with another reserve: blocks and the user and group whom they are kept for.
+fn kept_for(image: &mut [u8], uid: u16, gid: u16) {
+    image[1024 + 0x50..1024 + 0x52].copy_from_slice(&uid.to_le_bytes());
+    image[1024 + 0x52..1024 + 0x54].copy_from_slice(&gid.to_le_bytes());
+    let sum = fsmend_ext_format::checksum::crc32c(u32::MAX, &image[1024..2044]);
+    image[2044..2048].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Writes to a file until there is no more room; how many bytes there were.
+fn write_to_the_end(fs: &mut Ext, name: &[u8]) -> u64 {
+    let (root, now) = (fs.root(), Time::at(NOW));
+    let file = fs.create(root, name, Permissions::default(), now).unwrap().inode;
+    let mut len = 0;
+    loop {
+        match fs.write(file, len, &[7; 50_000], now) {
+            Ok(0) | Err(Errno::NoSpace) => return len,
+            Ok(count) => len += count as u64,
+            Err(error) => panic!("{error}: {:?}", fs.trouble()),
+        }
+    }
+}
+
+#[test]
+fn the_last_blocks_are_taken_only_by_those_they_are_kept_for() {
+    let user = Caller { uid: 1000, gid: 100 };
+    for base in [BASES[0], BASES[2], BASES[4], BASES[6]].map(|base| Base { bytes: 8 << 20, ..base }) {
+        let device = base.make().unwrap();
+        let mut fs = mounted(&device, NOW);
+        // Names for all that follows, as directories need room, too.
+        for number in 0..4 {
+            let name = format!("file {number}");
+            let (root, now) = (fs.root(), Time::at(NOW));
+            fs.create(root, name.as_bytes(), Permissions::default(), now).unwrap();
+            fs.unlink(root, name.as_bytes(), now).unwrap();
+        }
+        let reserved = base.bytes / u64::from(base.block_size) * 5 / 100;
+        let space = fs.statfs().unwrap();
+        assert_eq!(space.blocks_free - space.blocks_available, reserved, "{}", base.name);
+        fs.act_for(user);
+        assert!(write_to_the_end(&mut fs, b"file 0") > 1 << 20, "{}", base.name);
+        let space = fs.statfs().unwrap();
+        // What is left over is too little for a map block and data.
+        assert!(space.blocks_available <= 3 && space.blocks_free >= reserved, "{}: {space:?}", base.name);
+        assert_eq!(write_to_the_end(&mut fs, b"file 1") / 4096, 0, "{}", base.name);
+        fs.act_for(Caller::SUPERUSER);
+        assert!(write_to_the_end(&mut fs, b"file 2") > reserved / 2 * u64::from(base.block_size));
+        let space = fs.statfs().unwrap();
+        assert!(space.blocks_free < 4 && space.blocks_available == 0, "{}: {space:?}", base.name);
+        // What is given back fills the reserve first.
+        let (root, now) = (fs.root(), Time::at(NOW));
+        fs.unlink(root, b"file 2", now).unwrap();
+        fs.act_for(user);
+        assert_eq!(write_to_the_end(&mut fs, b"file 3") / 4096, 0, "{}", base.name);
+        fs.unmount(now).unwrap();
+        assert_sound(base.name, &device.bytes(), NOW);
+        for (uid, gid, is_open) in [(0, 0, false), (1000, 0, true), (0, 100, true), (999, 99, false)] {
+            let mut image = device.bytes();
+            kept_for(&mut image, uid, gid);
+            let device = Arc::new(WritableMemory::new(base.name, image));
+            let mut fs = mounted(&device, NOW);
+            fs.act_for(user);
+            let len = write_to_the_end(&mut fs, b"file 4");
+            assert_eq!(len > 50_000, is_open, "{}, kept for {uid} and {gid}: {len}", base.name);
+            fs.unmount(now).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_kernel_finds_as_much_room_as_we_do() {
+    if !is_root() {
+        return skip("driver", "only the superuser may mount images");
+    }
+    // With extents, the kernel keeps some more for itself.
+    for base in [BASES[0], BASES[1], BASES[2], BASES[3]] {
+        let (image, end) = fsmend_testkit::driver::worked(&base, 5, 300).unwrap();
+        let device = Arc::new(WritableMemory::new(base.name, image.clone()));
+        let ours = mounted(&device, end).statfs().unwrap();
+        let file = Scratch::with(&image).unwrap();
+        let point = std::path::PathBuf::from(format!("{}.mnt", file.path().display()));
+        let mount = LoopMount::new(file.path(), &point, "ext4", "ro").unwrap();
+        let theirs = rustix::fs::statvfs(mount.path()).unwrap();
+        mount.unmount().unwrap();
+        assert_eq!(
+            (ours.blocks_free, ours.blocks_available),
+            (theirs.f_bfree, theirs.f_bavail),
+            "{}",
+            base.name
+        );
+    }
+}
+
+#[test]
+fn filling_in_bulk_leaves_the_same_and_is_sound() {
+    for base in [BASES[0], BASES[3], BASES[4], BASES[6]] {
+        let device = base.make().unwrap();
+        // A journal that waits is replayed, all the same.
+        let mut fs = mounted(&device, NOW);
+        let (root, now) = (fs.root(), Time::at(NOW));
+        fs.mkdir(root, b"logged", Permissions::default(), now).unwrap();
+        fs.sync(now).unwrap();
+        drop(fs);
+        let options = MountOptions::new(now).in_bulk();
+        let mut fs = Ext::mount(Arc::clone(&device) as Arc<dyn WritableDevice>, options).unwrap();
+        let mut work = Workload::in_folder(&mut fs, b"work", 9, base.kind == Kind::Ext4, NOW).unwrap();
+        for step in 0..1000 {
+            work.step().unwrap_or_else(|what| panic!("{}, step {step}: {what}", base.name));
+        }
+        work.release_all().unwrap();
+        work.compare().unwrap_or_else(|what| panic!("{}: {what}", base.name));
+        let end = work.clock;
+        let before = of_driver(&mut fs).unwrap();
+        assert!(before.contains_key(&b"/logged"[..]), "{}", base.name);
+        fs.unmount(Time::at(end)).unwrap();
+        assert_sound(base.name, &device.bytes(), end);
+        let after = of_driver(&mut mounted(&device, end)).unwrap();
+        assert_eq!(difference(&before, &after), None, "{}", base.name);
+    }
+}
+
+#[test]
+fn what_mkfs_can_be_asked_for_is_sound_and_lived_in() {
+    let plain = |kind| mkfs::Options::new(kind, *b"0123456789abcdef", Time::at(NOW));
+    let all = mkfs::Options { resize_inode: true, orphan_file: true, ..plain(Kind::Ext3) };
+    let none =
+        mkfs::Options { resize_inode: false, orphan_file: false, checksum_seed: false, ..plain(Kind::Ext4) };
+    let sized = |size, options: &mkfs::Options| mkfs::Options { block_size: Some(size), ..options.clone() };
+    let groups = |count, options: mkfs::Options| mkfs::Options { blocks_per_group: Some(count), ..options };
+    let cases = [
+        ("ext4", 64 << 20, groups(2048, sized(4096, &plain(Kind::Ext4)))),
+        ("ext4-1k", 24 << 20, groups(2048, sized(1024, &plain(Kind::Ext4)))),
+        ("ext4-none", 64 << 20, sized(4096, &none)),
+        ("ext3-all", 24 << 20, groups(1024, sized(1024, &all))),
+        ("ext2-resize", 24 << 20, mkfs::Options { resize_inode: true, ..sized(1024, &plain(Kind::Ext2)) }),
+        ("ext4-8k", 128 << 20, sized(8192, &plain(Kind::Ext4))),
+        ("ext4-64k", 512 << 20, sized(65536, &plain(Kind::Ext4))),
+        ("ext2-16k", 64 << 20, sized(16384, &plain(Kind::Ext2))),
+    ];
+    for (name, len, options) in cases {
+        let device = Arc::new(WritableMemory::new(name, vec![0; len]));
+        let options = mkfs::Options { blank: true, ..options };
+        mkfs::mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &options).unwrap();
+        assert_sound(name, &device.bytes(), NOW);
+        let mut fs = mounted(&device, NOW);
+        let mut work = Workload::new(&mut fs, 3, options.kind == Kind::Ext4).unwrap();
+        for step in 0..600 {
+            work.step().unwrap_or_else(|what| panic!("{name}, step {step}: {what}"));
+        }
+        work.release_all().unwrap();
+        work.compare().unwrap_or_else(|what| panic!("{name}: {what}"));
+        let end = work.clock;
+        let ours = of_driver(&mut fs).unwrap();
+        fs.unmount(Time::at(end)).unwrap();
+        let image = device.bytes();
+        assert_sound(name, &image, end);
+        match kernel_view(&image) {
+            Some(theirs) => assert_eq!(difference(&ours, &theirs), None, "{name}, seen by the kernel"),
+            None if options.block_size > Some(4096) => {
+                skip(name, "this kernel mounts no blocks of this size")
+            }
+            None => assert!(!is_root(), "the kernel does not mount {name}"),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use fsmend_testkit::rext3::{Shape, build};
 
 /// Cases of the usual run.
 const SAMPLE: u64 = 250;
+/// Cases that went wrong once.
+const ONCE_WRONG: [u64; 4] = [3288, 3896, 4280, 5546];
 
 fn cases() -> Cases {
     let shape = Shape { crowd: 6, region_blocks: 40, journal_blocks: 1024, ..Shape::default() };
@@ -39,7 +41,7 @@ fn a_sample_of_damaged_fields_is_mended() {
     }
     let mut random = SeededRandom::new(1);
     let numbers: Vec<u64> = (0..SAMPLE).map(|_| random.below(cases.count())).collect();
-    judge(&cases, numbers.into_iter());
+    judge(&cases, numbers.into_iter().chain(ONCE_WRONG));
 }
 
 #[test]

@@ -18,8 +18,8 @@ mod types;
 
 pub use errno::{Errno, Result};
 pub use types::{
-    Allocation, AttributeWrite, Attributes, DeviceNumber, DirEntry, Extent, FileKind, FileSystemSpace,
-    NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time, Visit,
+    Allocation, AttributeWrite, Attributes, Caller, DeviceNumber, DirEntry, Extent, FileKind,
+    FileSystemSpace, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time, Visit,
 };
 
 pub use fsmend_base::InodeNo;
@@ -127,6 +127,12 @@ pub trait FileSystem {
 
     /// Removes an extended attribute.
     fn removexattr(&mut self, inode: InodeNo, name: &[u8], now: Time) -> Result<()>;
+
+    /// From now on, operations are on behalf of `caller`: what matters of that is room that is kept for some. Until the first call, they are on
+    /// behalf of the superuser. (Whether somebody may do what is asked, others have decided before.)
+    fn act_for(&mut self, caller: Caller) {
+        let _ = caller;
+    }
 
     /// How much room there is.
     fn statfs(&mut self) -> Result<FileSystemSpace>;

@@ -259,6 +259,20 @@ pub enum Visit {
     Full,
 }
 
+/// On whose behalf something is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// User; 0 is the superuser.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Caller {
+    /// Who may do everything.
+    pub const SUPERUSER: Caller = Caller { uid: 0, gid: 0 };
+}
+
 /// How much room there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileSystemSpace {

@@ -76,8 +76,8 @@ impl Site {
         self.timed.as_ref().map_or_else(|| self.began.elapsed(), Timed::now)
     }
 
-    fn mount(&self) -> Result<Ext, String> {
-        let options = MountOptions::new(Time::at(1_000_000_000));
+    fn mount(&self, in_bulk: bool) -> Result<Ext, String> {
+        let options = MountOptions { bulk: in_bulk, ..MountOptions::new(Time::at(1_000_000_000)) };
         let options = match self.policy {
             Policy::Format => options,
             Policy::Metacluster => options.with_policy(MetaclusterPolicy::default()),
@@ -96,7 +96,15 @@ impl Site {
         telling: &Telling,
         work: impl FnOnce(&mut Bench<'_>) -> Result<T, Errno>,
     ) -> Result<T, String> {
-        let mut driver = self.mount()?;
+        self.on(self.mount(false)?, telling, work)
+    }
+
+    fn on<T>(
+        &self,
+        mut driver: Ext,
+        telling: &Telling,
+        work: impl FnOnce(&mut Bench<'_>) -> Result<T, Errno>,
+    ) -> Result<T, String> {
         let mut shower = Shower::new(telling.progress);
         let done = {
             let mut observer = |part: &str, share: f64| shower.show(part, share);
@@ -138,7 +146,9 @@ pub fn fill(site: &Site, arguments: &FillArgs) -> Result<Filled, String> {
         operations_per_folder: arguments.age,
         filling: if arguments.written { Filling::Written } else { Filling::Claimed },
     };
-    let (report, utilisation) = site.mounted(&arguments.telling, |bench| {
+    // Without data, nothing is there that would be worth a journal.
+    let driver = site.mount(!arguments.written)?;
+    let (report, utilisation) = site.on(driver, &arguments.telling, |bench| {
         let mut aging = Aging::begin(bench, options)?;
         aging.fill()?;
         aging.age()?;

@@ -78,6 +78,7 @@ impl CrossCheck<'_> {
         self.open_tails(&mut suspects);
         if !suspects.is_empty() {
             self.unmark_spurious_holders();
+            self.drop_claims_of_strays();
         }
         for inode in suspects {
             if self.cancel.load(Relaxed) {
@@ -94,6 +95,32 @@ impl CrossCheck<'_> {
                 &mut self.outcome.findings,
             );
             self.remains.names.note(inode, mending);
+        }
+    }
+
+    /// A stale indirect block in a region claims what it points to until it turns out to be nobody's. What only such a block has contested with the true
+    /// owner has to be mended like anything else, and a repair that left it alone would leave it alone in every round.
+    fn drop_claims_of_strays(&self) {
+        if !self.fs.regions.exist() || !self.outcome.findings.gathers_edits() {
+            return;
+        }
+        let references = self.outcome.xattr_references.iter();
+        let attributes: BTreeSet<u64> =
+            references.map(|(block, _)| self.fs.geometry.cluster_of(*block)).collect();
+        let is_spared =
+            |unit: u64| attributes.contains(&unit) || self.bad_blocks.binary_search(&unit).is_ok();
+        self.search(&[]).drop_spurious(is_spared);
+    }
+
+    fn search<'s>(&'s self, extra: &'s [(u64, Owner)]) -> owners::Search<'s> {
+        owners::Search {
+            fs: self.fs,
+            inodes: &self.inodes,
+            claims: &self.claims,
+            extra,
+            crew: self.means.crew(),
+            room: self.means.plan.owners,
+            cancel: self.cancel,
         }
     }
 
@@ -401,17 +428,11 @@ impl CrossCheck<'_> {
         if self.claims.origins().is_none() && self.claims.contested().ones().next().is_some() {
             self.means.shortages.origins.store(true, Relaxed);
         }
-        let search = owners::Search {
-            fs: self.fs,
-            inodes: &self.inodes,
-            claims: &self.claims,
-            extra,
-            crew: self.means.crew(),
-            room: self.means.plan.owners,
-            cancel: self.cancel,
-        };
+        let mut findings = std::mem::take(&mut self.outcome.findings);
         let is_exhausted = || self.means.budget.is_exhausted();
-        self.remains.contest = search.report(is_exhausted, &mut self.outcome.findings);
+        let contest = self.search(extra).report(is_exhausted, &mut findings);
+        self.outcome.findings = findings;
+        self.remains.contest = contest;
     }
 
     /// Root, tree, lost+found, link counts.

@@ -13,7 +13,8 @@
 use std::collections::HashMap;
 
 use fsmend_base::{BlockNo, BlockRange, GroupNo};
-use fsmend_vfs::{Errno, Result};
+use fsmend_ext_format::superblock::RawSuperblock;
+use fsmend_vfs::{Caller, Errno, Result};
 
 use crate::policy::{Ask, GroupUse};
 use crate::volume::Volume;
@@ -75,6 +76,35 @@ impl Freed {
         if self.is_noting {
             self.noted.push((group, start, count));
         }
+    }
+}
+
+/// Blocks that are kept for the superuser, and for one user or group whom the superblock names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserve {
+    blocks: u64,
+    uid: u32,
+    gid: u32,
+}
+
+impl Reserve {
+    /// What a superblock says.
+    pub fn of(superblock: &RawSuperblock) -> Self {
+        Reserve {
+            blocks: superblock.reserved_blocks_count(),
+            uid: u32::from(superblock.s_def_resuid.get()),
+            gid: u32::from(superblock.s_def_resgid.get()),
+        }
+    }
+
+    /// Whether somebody may take them. (The group 0 is what a superblock says that names none.)
+    fn is_open_to(&self, caller: Caller) -> bool {
+        caller.uid == 0 || caller.uid == self.uid || (self.gid != 0 && caller.gid == self.gid)
+    }
+
+    /// How many of `free` blocks everybody may take.
+    pub fn left_of(&self, free: u64) -> u64 {
+        free.saturating_sub(self.blocks)
     }
 }
 
@@ -184,6 +214,7 @@ impl Volume {
         if self.lies_in_region(ask.kind) {
             return self.take_in_regions(ask.inode_group, ideal, max);
         }
+        let max = self.allowed(max)?;
         let first = u64::from(self.geometry.first_data_block);
         let ideal = ideal.clamp(first, self.geometry.blocks_count - 1);
         let home = self.layout.group_of(ideal);
@@ -198,6 +229,22 @@ impl Volume {
         Err(Errno::NoSpace)
     }
 
+    /// How many of `max` blocks the caller may take, of those outside of regions; an error if it is none.
+    fn allowed(&mut self, max: u64) -> Result<u64> {
+        let max = max.max(1);
+        let reserve = self.reserve;
+        // Free blocks of regions are counted block by block only where it matters.
+        let at_least = self.totals.free_blocks.saturating_sub(self.regions.blocks());
+        if reserve.is_open_to(self.caller) || reserve.left_of(at_least) >= max {
+            return Ok(max);
+        }
+        let free = self.totals.free_blocks.saturating_sub(self.regions_free()?);
+        match reserve.left_of(free) {
+            0 => Err(Errno::NoSpace),
+            left => Ok(left.min(max)),
+        }
+    }
+
     fn take_in_group(
         &mut self,
         ask: &Ask,
@@ -206,7 +253,7 @@ impl Volume {
         max: u64,
     ) -> Result<Option<BlockRange>> {
         let usage = self.group_use(group)?;
-        if usage.free_blocks <= self.region_free(group)? {
+        if usage.free_blocks == 0 || usage.free_blocks <= self.region_free(group)? {
             return Ok(None);
         }
         let blocks = self.geometry.group_blocks(group);
@@ -315,6 +362,21 @@ impl Volume {
 
     /// How full a group is.
     pub fn group_use(&mut self, group: GroupNo) -> Result<GroupUse> {
+        let at = group.0 as usize;
+        if let Some(known) = self.uses.get(at).copied().flatten() {
+            return Ok(known);
+        }
+        let usage = self.group_use_from_desc(group)?;
+        if self.uses.len() <= at {
+            self.uses.resize(at + 1, None);
+        }
+        if let Some(place) = self.uses.get_mut(at) {
+            *place = Some(usage);
+        }
+        Ok(usage)
+    }
+
+    fn group_use_from_desc(&mut self, group: GroupNo) -> Result<GroupUse> {
         let desc = self.desc(group)?;
         let blocks = self.geometry.group_blocks(group);
         let table_end = desc.inode_table.saturating_add(u64::from(self.geometry.inode_table_blocks()));

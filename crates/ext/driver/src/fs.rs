@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fsmend_device::{Device, ReadError, WritableDevice, WriteError};
 use fsmend_ext_format::inode::{flags, special};
 use fsmend_vfs::{
-    Allocation, AttributeWrite, Attributes, DirEntry, Errno, Extent, FileKind, FileSystem, FileSystemSpace,
-    InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
+    Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
+    FileSystemSpace, InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
 };
 
 use crate::inode::Inode;
@@ -236,9 +236,12 @@ impl FileSystem for Ext {
         })
     }
 
+    fn act_for(&mut self, caller: Caller) {
+        self.volume.caller = caller;
+    }
+
     fn statfs(&mut self) -> Result<FileSystemSpace> {
         self.volume.check_mounted()?;
-        let reserved = self.volume.superblock()?.reserved_blocks_count();
         let regions_free = self.volume.regions_free()?;
         let volume = &self.volume;
         let free = volume.totals.free_blocks.saturating_sub(regions_free);
@@ -246,7 +249,7 @@ impl FileSystem for Ext {
             block_size: volume.geometry.block_size,
             blocks: volume.geometry.blocks_count.saturating_sub(volume.overhead),
             blocks_free: free,
-            blocks_available: free.saturating_sub(reserved),
+            blocks_available: volume.reserve.left_of(free),
             inodes: u64::from(volume.geometry.inodes_count),
             inodes_free: volume.totals.free_inodes,
             name_len_max: NAME_MAX,

@@ -48,6 +48,9 @@ impl Volume {
         let place = bytes.get_mut(at..at + len).ok_or(Errno::Corrupt)?;
         place.copy_from_slice(&raw.as_bytes()[..len]);
         self.touched.insert(group.0);
+        if let Some(known) = self.uses.get_mut(group.0 as usize) {
+            *known = None;
+        }
         Ok(())
     }
 
@@ -173,6 +176,7 @@ impl Volume {
         }
         self.own = ranges;
         self.regions = Regions::new(regions);
+        self.uses.clear();
         (self.totals.free_blocks, self.totals.free_inodes) = (free_blocks, free_inodes);
         Ok(())
     }

@@ -10,10 +10,10 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
-use fsmend_vfs::{Errno, InodeNo, Time};
+use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 use zerocopy::FromBytes;
 
-use crate::alloc::Freed;
+use crate::alloc::{Freed, Reserve};
 use crate::journal::{Log, Piece};
 use crate::policy::{Ext3Policy, Layout, Policy, Rext3Policy};
 use crate::region::Regions;
@@ -52,6 +52,9 @@ pub struct MountOptions {
     pub policy: Option<Box<dyn Policy>>,
     /// How many bytes of unchanged metadata are kept in memory, more or less.
     pub cache_bytes: usize,
+    /// For filling a file system that may be lost on the way: nothing goes through the journal, and nothing is synchronised before somebody
+    /// asks for it. What a crash leaves then has to be checked, and says so; the journal is empty meanwhile.
+    pub bulk: bool,
     /// The time.
     pub now: Time,
 }
@@ -59,12 +62,17 @@ pub struct MountOptions {
 impl MountOptions {
     /// For reading and writing, at this time, with the policy of the format.
     pub fn new(now: Time) -> Self {
-        MountOptions { read_only: false, policy: None, cache_bytes: CACHE_BYTES, now }
+        MountOptions { read_only: false, policy: None, cache_bytes: CACHE_BYTES, bulk: false, now }
     }
 
     /// For reading only.
     pub fn read_only(now: Time) -> Self {
         MountOptions { read_only: true, ..MountOptions::new(now) }
+    }
+
+    /// For filling a file system that may be lost on the way.
+    pub fn in_bulk(self) -> Self {
+        MountOptions { bulk: true, ..self }
     }
 
     /// With another policy.
@@ -195,6 +203,10 @@ impl Volume {
             touched: BTreeSet::new(),
             freed: Freed::default(),
             held: HashMap::new(),
+            uses: Vec::new(),
+            reserve: Reserve::of(&raw),
+            caller: Caller::SUPERUSER,
+            is_bulk: false,
             hash_version: raw.s_def_hash_version,
             hash_flags: raw.s_flags.get(),
             hash_seed: seed,
@@ -216,10 +228,11 @@ impl Volume {
 
     /// Mounts what lies on `device`.
     pub fn mount(device: Arc<dyn WritableDevice>, options: MountOptions) -> Result<Volume, MountError> {
-        let MountOptions { read_only, policy, cache_bytes, now } = options;
+        let MountOptions { read_only, policy, cache_bytes, bulk, now } = options;
         let first = read_superblock(&*device)?;
         check_features(first.features(), read_only)?;
         let mut volume = Volume::open(Arc::clone(&device), policy, cache_bytes, now)?;
+        volume.is_bulk = bulk;
         volume.prepare_journal(read_only, !has_right_sum(&first))?;
         // The journal may have brought another superblock.
         let raw = volume.superblock().map_err(|error| volume.why(error))?;
@@ -234,6 +247,7 @@ impl Volume {
         }
         check_features(geometry.features, read_only)?;
         volume.geometry = geometry;
+        volume.reserve = Reserve::of(&raw);
         volume.start(read_only, now).map_err(|error| volume.why(error))?;
         Ok(volume)
     }
@@ -287,7 +301,11 @@ impl Volume {
         }
         if !read_only {
             log.start(&mut self.store, self.geometry.features.has_incompat(incompat::BIT64))?;
-            self.log = Some(log);
+            if self.is_bulk {
+                log.close(&mut self.store)?;
+            } else {
+                self.log = Some(log);
+            }
         }
         self.store.drop_cache();
         Ok(())
@@ -307,6 +325,9 @@ impl Volume {
                     let features = superblock.s_feature_incompat.get() | incompat::RECOVER;
                     superblock.s_feature_incompat.set(features);
                 } else {
+                    // What a journal held has been replayed, and it gets nothing new.
+                    let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
+                    superblock.s_feature_incompat.set(features);
                     superblock.s_state.set(superblock.s_state.get() & !state::VALID);
                 }
                 superblock.s_mtime.set(now.seconds as u32);
@@ -316,6 +337,8 @@ impl Volume {
         })?;
         if has_log {
             self.geometry.features.incompat |= incompat::RECOVER;
+        } else {
+            self.geometry.features.incompat &= !incompat::RECOVER;
         }
         // Whoever finds the file system after a crash has to know that there is something to be replayed. The log has it first, in
         // case the power fails while the superblock is being written.

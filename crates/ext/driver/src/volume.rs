@@ -6,17 +6,19 @@ use std::collections::{BTreeSet, HashMap};
 use fsmend_base::GroupNo;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
-use fsmend_vfs::{Errno, InodeNo, Result, Time};
+use fsmend_vfs::{Caller, Errno, InodeNo, Result, Time};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::alloc::Freed;
+use crate::alloc::{Freed, Reserve};
 use crate::journal::Log;
-use crate::policy::{Layout, Policy};
+use crate::policy::{GroupUse, Layout, Policy};
 use crate::region::Regions;
 use crate::store::Store;
 
 /// Changed blocks of a file system without a journal that may gather before they are written.
 const UNLOGGED_CHANGES_MAX: usize = 4096;
+/// The same where a file system is filled that may be lost: the more there are, the fewer are written twice.
+const BULK_CHANGES_MAX: usize = 32768;
 
 /// What the file system will be for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +61,14 @@ pub(crate) struct Volume {
     pub freed: Freed,
     /// Who is held, and how often.
     pub held: HashMap<u32, u64>,
+    /// How full groups are, as far as somebody has asked since they changed.
+    pub uses: Vec<Option<GroupUse>>,
+    /// Room that is kept for some.
+    pub reserve: Reserve,
+    /// On whose behalf operations are.
+    pub caller: Caller,
+    /// Nothing is logged, as the file system may be lost.
+    pub is_bulk: bool,
     /// Hash version for new indexes, signs of characters settled, and the seed of hashes.
     pub hash_version: u8,
     pub hash_flags: u32,
@@ -148,6 +158,7 @@ impl Volume {
             self.store.take_back();
             self.freed.take_back();
             self.regions.take_back();
+            self.uses.clear();
             (self.totals, self.generation) = (before.totals, before.generation);
         }
         result
@@ -155,7 +166,8 @@ impl Volume {
 
     /// Changed blocks from which on the running transaction is committed.
     pub fn changes_max(&self) -> usize {
-        self.log.as_ref().map_or(UNLOGGED_CHANGES_MAX, |log| (log.capacity() / 4) as usize)
+        let unlogged = if self.is_bulk { BULK_CHANGES_MAX } else { UNLOGGED_CHANGES_MAX };
+        self.log.as_ref().map_or(unlogged, |log| (log.capacity() / 4) as usize)
     }
 
     /// Whether an operation that comes in steps should end this one.

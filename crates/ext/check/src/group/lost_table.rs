@@ -11,7 +11,7 @@ use fsmend_ext_format::directory::{Entries, EntryLayout};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode, special};
 
 use super::places::{Kind, Occupied, Owner};
 use crate::superblock::Settled;
@@ -140,6 +140,16 @@ impl<'a> Finder<'a> {
         let first = group.0 - group.0 % self.groups_per_flex;
         let last = first.saturating_add(self.groups_per_flex - 1).min(self.geometry.group_count - 1);
         self.geometry.group_first_block(GroupNo(first))..self.geometry.group_blocks(GroupNo(last)).end()
+    }
+
+    /// Whether the root directory is one, if the table of group 0 is at `table`; `None` where that cannot be read.
+    pub(super) fn has_root(&mut self, table: u64) -> Option<bool> {
+        let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
+        let at = size * (special::ROOT as usize - 1);
+        let within = at % self.geometry.block_size as usize;
+        let bytes = self.read(table.checked_add(at as u64 / u64::from(self.geometry.block_size))?)?;
+        let raw = RawInode::from_record(bytes.get(within..within + size)?);
+        Some(raw.file_type() == mode::DIRECTORY)
     }
 
     /// Whether the contents of `place` prove that the table of `group` is there.

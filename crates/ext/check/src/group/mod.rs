@@ -36,6 +36,7 @@ pub fn load(device: &dyn Device, settled: &Settled, findings: &mut Findings) -> 
     let geometry = &settled.geometry;
     let mut slots = descriptors::read_primary(device, geometry);
     settle_places(Finder::new(device, settled), geometry, &mut slots, findings);
+    settle_root_table(Finder::new(device, settled), &mut slots, findings);
     let last = geometry.group_count - 1;
     let groups = slots.into_iter().zip(0..);
     groups
@@ -206,6 +207,52 @@ fn find_table(
     let range = Kind::InodeTable.range(finder.geometry, &slot.desc);
     let _ = occupied.take(range, Owner::Place(group, Kind::InodeTable));
     findings.raise(Problem::new(&problems::TABLE_FOUND).group(group).block(BlockNo(place)));
+}
+
+/// Without checksums, a place that could be one is all that is known of it. Of group 0 there is more to know: its second inode is the root
+/// directory. If it is none, and what stands there does not prove itself a table in any other way, the place is asked for that a backup has,
+/// and then all others; one that proves itself is taken.
+fn settle_root_table(mut finder: Finder<'_>, slots: &mut [Slot], findings: &mut Findings) {
+    let group = GroupNo(0);
+    let Some(Slot { desc: GroupDesc { inode_table: stored, .. }, checked: None, .. }) =
+        slots.first().copied()
+    else {
+        return;
+    };
+    if stored == 0 || finder.has_root(stored) != Some(false) || finder.is_proven(group, stored) {
+        return;
+    }
+    let geometry = finder.geometry;
+    let mut occupied = Occupied::default();
+    occupied.take_heads(geometry);
+    for (slot, number) in slots.iter().zip(0..) {
+        for kind in KINDS.iter().filter(|kind| number > 0 || **kind != Kind::InodeTable) {
+            let _ = occupied.take(kind.range(geometry, &slot.desc), Owner::Place(GroupNo(number), *kind));
+        }
+    }
+    let backups = descriptors::backups(finder.device, geometry, group);
+    let witness = backups.iter().find(|backup| {
+        let is_free = Kind::InodeTable.is_allowed(geometry, group, &backup.desc)
+            && occupied.owner(Kind::InodeTable.range(geometry, &backup.desc)).is_none();
+        is_free && backup.desc.inode_table != stored && finder.is_proven(group, backup.desc.inode_table)
+    });
+    let others = |number: u32| slots.get(number as usize).map(|slot| slot.desc);
+    let (place, how) = match witness {
+        Some(backup) => (
+            Some(backup.desc.inode_table),
+            Problem::new(&problems::FROM_BACKUP).group(group).block(backup.block),
+        ),
+        None => {
+            let found = finder.find(group, &others, &occupied, true).filter(|place| *place != stored);
+            let block = BlockNo(found.unwrap_or_default());
+            (found, Problem::new(&problems::TABLE_FOUND).group(group).block(block))
+        }
+    };
+    if let (Some(place), Some(slot)) = (place, slots.first_mut()) {
+        findings.raise(Problem::new(&problems::INODE_TABLE_PLACE).group(group).stored(stored));
+        findings.raise(how);
+        slot.desc.inode_table = place;
+    }
 }
 
 fn raise_place(slots: &[Slot], trouble: &Trouble, findings: &mut Findings) {

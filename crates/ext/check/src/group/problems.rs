@@ -25,7 +25,7 @@ problem_rows! {
     INODE_TABLE_PLACE = "ext.group.inode-table-place" {
         severity: Critical, evidence: Local, preen: false,
         message: "{group} places its inode table in block {stored}, where it cannot be",
-        meaning: "The descriptor points outside of the file system, or without flex_bg outside of the group. The table itself may be intact.",
+        meaning: "The descriptor points outside of the file system, or without flex_bg outside of the group, or to something that is no inode table. The table itself may be intact.",
         repair: "The place is taken from a backup descriptor that has it right, or the table is looked for by what stands in it; otherwise an empty one is made.",
         loss: "Nothing if a backup helps or the table is found; otherwise all files of the group.",
         peers: [0x000003],

@@ -271,6 +271,34 @@ fn a_mark_of_unused_inodes_that_the_group_itself_contradicts() {
 }
 
 #[test]
+fn a_table_without_the_root_directory_is_another_groups_or_none() {
+    let mut image = Image::plain();
+    let leaf = image.free_block();
+    image.inode(InodeNo(2))[..2].copy_from_slice(&0o040_755u16.to_le_bytes());
+    image.inode(InodeNo(2))[40..44].copy_from_slice(&(leaf.0 as u32).to_le_bytes());
+    image.block(leaf)[..12].copy_from_slice(&[2, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0]);
+    assert_eq!(image.load().1, [""; 0]);
+    let right = image.desc(GroupNo(0));
+    let table = u64::from(right.bg_inode_table_lo.get());
+    let mut wrong = right.clone();
+    wrong.bg_inode_table_lo += 17;
+    let looked_at = |image: &Image| {
+        let (groups, found) = image.load();
+        (groups[0].desc.inode_table, found)
+    };
+    image.put_desc(GroupNo(0), wrong.clone(), false);
+    let (place, from_backup) = (problems::INODE_TABLE_PLACE.code, problems::FROM_BACKUP.code);
+    assert_eq!(looked_at(&image), (table, vec![from_backup, place]));
+    // Where the backups say the same, what stands in the blocks of the group tells.
+    image.put_desc(GroupNo(0), wrong, true);
+    assert_eq!(looked_at(&image), (table, vec![problems::TABLE_FOUND.code, place]));
+    // A root directory that is damaged does not make the table another one.
+    image.put_desc(GroupNo(0), right, true);
+    image.inode(InodeNo(2))[..2].fill(0);
+    assert_eq!(looked_at(&image), (table, vec![]));
+}
+
+#[test]
 fn descriptors_behind_the_end_cannot_be_read() {
     let image = Image::plain();
     let mut settled = image.settle().0.unwrap_or_else(|refusal| panic!("{refusal}"));

@@ -83,7 +83,7 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     /// Finds the owners of all contested units and raises the problems: one for each run of blocks and inode, one for each
-    /// inode. Units that turn out to have one owner or none (claims were taken back meanwhile) are no problem, and the
+    /// inode. Units that turn out to have one owner or none (claims were taken back meanwhile) are no problem, and contested no longer; the
     /// claims of units without an owner are cleared. Returns the first window, for the repair.
     pub fn report(&self, is_exhausted: impl Fn() -> bool, findings: &mut Findings) -> Option<Contest> {
         let contested = self.claims.contested();
@@ -102,6 +102,22 @@ impl Search<'_> {
         }
         reporter.finish(findings);
         first
+    }
+
+    /// Takes out of what is contested the units that a single inode's map claims: what else claimed them was taken back. Those that `is_spared` are left
+    /// alone: they may have owners that no map knows of.
+    pub fn drop_spurious(&self, is_spared: impl Fn(u64) -> bool) {
+        let contested = self.claims.contested();
+        let mut next = contested.ones().next();
+        while let Some(start) = next.filter(|_| !self.cancel.load(Relaxed)) {
+            let window = self.window(start);
+            for (unit, owners) in window.owners(self.fs, self.claims) {
+                if owners.len() == 1 && !is_spared(unit) {
+                    self.claims.resolve(unit);
+                }
+            }
+            next = contested.ones_from(window.end).next();
+        }
     }
 
     /// The owners of the contested units from `start` on, as far as there is room for.
@@ -178,6 +194,8 @@ impl Search<'_> {
             self.claims.settle(unit, !owners.is_empty());
             if owners.len() > 1 {
                 reporter.add(unit, owners, findings);
+            } else {
+                self.claims.resolve(unit);
             }
         }
     }

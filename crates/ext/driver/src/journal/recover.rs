@@ -145,10 +145,11 @@ impl Log {
 
     /// Fast commits that follow the last transaction would have to be replayed by their own rules, which this driver does not know.
     fn refuse_fast_commits(&self, store: &mut Store) -> Result<()> {
-        if self.superblock.fast_commit_blocks() == 0 {
+        // The block between the log and the area of fast commits stays unused.
+        if self.superblock.fast_commit_blocks() < 2 {
             return Ok(());
         }
-        let block = store.get(self.place(self.end)?)?;
+        let block = store.get(self.place(self.end.saturating_add(1))?)?;
         let head = fast_commit::records(&block).next().filter(|head| head.tag == FastCommitTag::HEAD);
         let begins =
             head.and_then(|head| head.transaction()).is_some_and(|(number, _)| number == self.sequence);

@@ -2,6 +2,7 @@
 //! files, then, with the driver itself, the files that every file system has.
 
 mod layout;
+mod own_files;
 mod shape;
 
 use std::fmt;
@@ -45,7 +46,8 @@ pub enum Kind {
 pub struct Options {
     /// Which member of the family.
     pub kind: Kind,
-    /// Bytes in a block: 1024, 2048 or 4096.
+    /// Bytes in a block: a power of two from 1024 to 65536, for a rext3 to 4096. Linux mounts no blocks larger than the pages of its memory,
+    /// unless it is new enough.
     pub block_size: Option<u32>,
     /// Blocks of the file system; otherwise the whole device.
     pub blocks: Option<u64>,
@@ -63,6 +65,12 @@ pub struct Options {
     pub indirect_region: Option<u32>,
     /// How many of a hundred blocks only the superuser may take.
     pub reserved_percent: u32,
+    /// Room for descriptors of groups to come, so that the file system can grow while it is mounted; not for a rext3.
+    pub resize_inode: bool,
+    /// A file for the inodes that have lost their last name, beside the list of them; not for a rext3.
+    pub orphan_file: bool,
+    /// A seed of checksums of its own in the superblock, so that the UUID can change; for an ext4 alone.
+    pub checksum_seed: bool,
     /// At most 16 bytes.
     pub label: Vec<u8>,
     /// What tells it apart from all others.
@@ -90,6 +98,9 @@ impl Options {
             journal_blocks: None,
             indirect_region: None,
             reserved_percent: 5,
+            resize_inode: kind == Kind::Ext4,
+            orphan_file: kind == Kind::Ext4,
+            checksum_seed: kind == Kind::Ext4,
             label: Vec::new(),
             uuid,
             hash_seed: [12, 8, 4, 0].map(|at| word(at) ^ 0x5bd1_e995),
@@ -213,6 +224,12 @@ impl Maker<'_> {
         volume.survey_groups()?;
         self.write_bitmaps(volume, places)?;
         self.make_root(volume)?;
+        if self.geometry.features.has_compat(compat::RESIZE_INODE) {
+            self.make_resize_inode(volume)?;
+        }
+        if self.geometry.features.has_compat(compat::ORPHAN_FILE) {
+            self.make_orphan_file(volume)?;
+        }
         if journal_blocks > 0 {
             self.make_journal(volume, journal_blocks)?;
         }

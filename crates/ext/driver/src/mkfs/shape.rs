@@ -1,5 +1,6 @@
 //! What the superblock of a new file system says: from options, and from the size where there are none, by the rules that mke2fs follows.
 
+use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::htree::hash_version;
@@ -16,6 +17,8 @@ const LOG_GROUPS_PER_FLEX: u8 = 4;
 const LAST_GROUP_MIN: u64 = 50;
 /// File systems below so many bytes count as small: smaller blocks, more inodes.
 const SMALL: u64 = 512 << 20;
+/// Blocks and inodes of a group are counted in 16 bits.
+const GROUP_BLOCKS_MAX: u32 = 65528;
 /// Fields behind the first 128 bytes of an inode that everybody knows.
 const EXTRA_ISIZE: u16 = 32;
 /// Default mount options: user attributes and access control lists.
@@ -42,7 +45,7 @@ pub(super) fn decide(device_len: u64, options: &Options) -> Result<Shape, MkfsEr
     if small_inodes {
         return Err(MkfsError::Option("the inode size has to be a power of two from 128 to the block size"));
     }
-    set_features(&mut raw, options);
+    set_features(&mut raw, options)?;
     let blocks = set_groups(&mut raw, blocks, device_len, options)?;
     let journal_blocks = journal_blocks(&mut raw, blocks, options)?;
     let reserved = u128::from(blocks) * u128::from(options.reserved_percent) / 100;
@@ -60,8 +63,11 @@ pub(super) fn decide(device_len: u64, options: &Options) -> Result<Shape, MkfsEr
 
 fn block_size(device_len: u64, options: &Options) -> Result<u32, MkfsError> {
     match options.block_size {
-        Some(size) if (1024..=4096).contains(&size) && size.is_power_of_two() => Ok(size),
-        Some(_) => Err(MkfsError::Option("the block size has to be 1024, 2048 or 4096")),
+        Some(size) if options.kind == Kind::Rext3 && size > 4096 => {
+            Err(MkfsError::Option("the block size of a rext3 has to be 1024, 2048 or 4096"))
+        }
+        Some(size) if (1024..=65536).contains(&size) && size.is_power_of_two() => Ok(size),
+        Some(_) => Err(MkfsError::Option("the block size has to be a power of two from 1024 to 65536")),
         None if device_len < SMALL => Ok(1024),
         None => Ok(4096),
     }
@@ -105,7 +111,7 @@ fn base_superblock(block_size: u32, blocks: u64, options: &Options) -> Result<Ra
     Ok(raw)
 }
 
-fn set_features(raw: &mut RawSuperblock, options: &Options) {
+fn set_features(raw: &mut RawSuperblock, options: &Options) -> Result<(), MkfsError> {
     let mut compatible = compat::EXT_ATTR | compat::DIR_INDEX;
     let mut incompatible = incompat::FILETYPE;
     let mut read_only = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE;
@@ -126,9 +132,41 @@ fn set_features(raw: &mut RawSuperblock, options: &Options) {
         incompatible |= incompat::REXT3;
         raw.s_rext3_magic.set(rext3::SUPERBLOCK_MAGIC);
     }
+    if options.kind == Kind::Rext3 && (options.resize_inode || options.orphan_file) {
+        return Err(MkfsError::Option("rext3 has neither a resize inode nor an orphan file"));
+    }
+    if options.resize_inode {
+        compatible |= compat::RESIZE_INODE;
+    }
+    // Without a journal, nothing would be found in it after a crash.
+    if options.orphan_file && compatible & compat::HAS_JOURNAL != 0 {
+        compatible |= compat::ORPHAN_FILE;
+    }
+    if options.checksum_seed {
+        if options.kind != Kind::Ext4 {
+            return Err(MkfsError::Option("only ext4 has checksums with a seed"));
+        }
+        incompatible |= incompat::CSUM_SEED;
+        raw.s_checksum_seed.set(checksum::uuid_seed(&options.uuid));
+    }
     raw.s_feature_compat.set(compatible);
     raw.s_feature_incompat.set(incompatible);
     raw.s_feature_ro_compat.set(read_only);
+    Ok(())
+}
+
+/// Blocks behind the descriptors that are kept for those of a file system a thousand times as large, as far as 32 bits can number its blocks and
+/// a block of pointers can list them. Where that is none, there is no resize inode either.
+fn set_reserved(raw: &mut RawSuperblock, blocks: u64, groups: u64) {
+    let block_size = 1024u64 << raw.s_log_block_size.get();
+    let desc_size = if raw.s_desc_size.get() == 0 { 32 } else { u64::from(raw.s_desc_size.get()) };
+    let per_block = block_size / desc_size;
+    let blocks_then = blocks.saturating_mul(1024).min(u64::from(u32::MAX));
+    let groups_then = blocks_then.div_ceil(u64::from(raw.s_blocks_per_group.get()).max(1));
+    let more = groups_then.div_ceil(per_block).saturating_sub(groups.div_ceil(per_block));
+    raw.s_reserved_gdt_blocks.set(more.min(block_size / 4) as u16);
+    let resize_inode = if more > 0 { compat::RESIZE_INODE } else { 0 };
+    raw.s_feature_compat.set(raw.s_feature_compat.get() & !compat::RESIZE_INODE | resize_inode);
 }
 
 /// Cuts the blocks in groups; returns how many blocks are used, which is fewer where a last group would be too short.
@@ -139,9 +177,12 @@ fn set_groups(
     options: &Options,
 ) -> Result<u64, MkfsError> {
     let block_size = 1024u32 << raw.s_log_block_size.get();
-    let per_group = options.blocks_per_group.unwrap_or(block_size * 8 - 8 * u32::from(block_size > 4096));
-    if per_group < 256 || per_group > block_size * 8 || !per_group.is_multiple_of(8) {
-        return Err(MkfsError::Option("blocks per group: a multiple of 8, from 256 to the bits of a block"));
+    let most = (block_size * 8).min(GROUP_BLOCKS_MAX);
+    let per_group = options.blocks_per_group.unwrap_or(most);
+    if per_group < 256 || per_group > most || !per_group.is_multiple_of(8) {
+        return Err(MkfsError::Option(
+            "blocks per group: a multiple of 8, from 256 to the bits of a block, at most 65528",
+        ));
     }
     raw.s_blocks_per_group.set(per_group);
     raw.s_clusters_per_group.set(per_group);
@@ -152,6 +193,9 @@ fn set_groups(
             return Err(MkfsError::TooSmall);
         }
         set_inodes(raw, blocks, groups, options)?;
+        if options.resize_inode {
+            set_reserved(raw, blocks, groups);
+        }
         set_region(raw, per_group, options)?;
         raw.s_blocks_count_lo.set(blocks as u32);
         raw.s_blocks_count_hi.set((blocks >> 32) as u32);
@@ -198,7 +242,7 @@ fn set_inodes(raw: &mut RawSuperblock, blocks: u64, groups: u64, options: &Optio
     let wanted = options.inodes.map_or(bytes / ratio, u64::from).max(16);
     let unit = (block_size / u64::from(options.inode_size)).max(8);
     let per_group = wanted.div_ceil(groups).next_multiple_of(unit);
-    let per_group = per_group.min(block_size * 8);
+    let per_group = per_group.min(block_size * 8).min(u64::from(GROUP_BLOCKS_MAX) / unit * unit);
     let is_too_many = per_group.checked_mul(groups).is_none_or(|all| all > u64::from(u32::MAX));
     if is_too_many {
         return Err(MkfsError::Option("more inodes than 32 bits can number"));
@@ -225,7 +269,9 @@ fn journal_blocks(raw: &mut RawSuperblock, blocks: u64, options: &Options) -> Re
     };
     let count = options.journal_blocks.unwrap_or(usual);
     if count == 0 {
-        raw.s_feature_compat.set(raw.s_feature_compat.get() & !compat::HAS_JOURNAL);
+        // An orphan file would be of no use without one.
+        let features = raw.s_feature_compat.get() & !(compat::HAS_JOURNAL | compat::ORPHAN_FILE);
+        raw.s_feature_compat.set(features);
     } else if count < 1024 || u64::from(count) > blocks / 2 {
         return Err(MkfsError::Option("the journal has to have from 1024 blocks to half of all"));
     }
