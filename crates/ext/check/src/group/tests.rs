@@ -280,13 +280,13 @@ fn a_table_without_the_root_directory_is_another_groups_or_none() {
     assert_eq!(image.load().1, [""; 0]);
     let right = image.desc(GroupNo(0));
     let table = u64::from(right.bg_inode_table_lo.get());
-    let mut wrong = right.clone();
+    let mut wrong = right;
     wrong.bg_inode_table_lo += 17;
     let looked_at = |image: &Image| {
         let (groups, found) = image.load();
         (groups[0].desc.inode_table, found)
     };
-    image.put_desc(GroupNo(0), wrong.clone(), false);
+    image.put_desc(GroupNo(0), wrong, false);
     let (place, from_backup) = (problems::INODE_TABLE_PLACE.code, problems::FROM_BACKUP.code);
     assert_eq!(looked_at(&image), (table, vec![from_backup, place]));
     // Where the backups say the same, what stands in the blocks of the group tells.
