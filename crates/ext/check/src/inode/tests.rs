@@ -178,6 +178,27 @@ fn a_short_link_with_a_wrong_count_of_blocks_keeps_its_target() {
 }
 
 #[test]
+fn a_long_link_with_a_count_of_no_blocks_keeps_its_target() {
+    let mut bench = Bench::new();
+    let mut block = vec![0; BLOCK_SIZE];
+    block[..60].fill(b'x');
+    bench.put(100, &block);
+    let extents = [extent(0, 1, 100)];
+    for mut raw in [mapped(mode::SYMLINK, &[100]), tree(mode::SYMLINK, 0, &extents, 1, 0)] {
+        raw.set_size(60);
+        raw.i_blocks_lo.set(0);
+        let inspection = bench.expect(FILE, &raw, &[&SECTORS_WRONG]);
+        assert_eq!(
+            (inspection.cleared, inspection.raw().i_blocks_lo.get()),
+            (false, BLOCK_SIZE as u32 / 512)
+        );
+    }
+    let mut junk = plain_symlink(&[b'y'; 59]);
+    junk.set_size(60);
+    assert!(bench.expect(FILE, &junk, &[&SYMLINK_WRONG]).cleared);
+}
+
+#[test]
 fn a_directory_with_the_mode_of_a_pipe() {
     let mut bench = Bench::new();
     let mut block = vec![0; BLOCK_SIZE];
