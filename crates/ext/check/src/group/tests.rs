@@ -145,7 +145,11 @@ fn a_table_that_moved_without_a_checksum_is_taken_back_where_its_directories_are
     };
     assert_eq!(moved(true, true), (0, true));
     assert_eq!(moved(true, false), (2, false), "the word of one against that of another");
-    assert_eq!(moved(false, true), (2, false), "nobody asks the backups while all seems well");
+    assert_eq!(
+        moved(false, true),
+        (0, true),
+        "a table of group 0 without the root directory is always wrong"
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
@@ -112,11 +113,18 @@ struct Claim {
 #[derive(Default)]
 pub(super) struct Places {
     list: Vec<Place>,
+    /// The units that were looked at.
+    window: Range<u64>,
     /// The inodes with claims on these units, directories first.
     pub inodes: Vec<InodeNo>,
 }
 
 impl Places {
+    /// How many of the units from `first` to `last` were looked at.
+    pub fn looked_at(&self, first: u64, last: u64) -> u64 {
+        self.window.end.min(last.saturating_add(1)).saturating_sub(self.window.start.max(first))
+    }
+
     /// Decides about all units of `contest` that have more than one claim. The others are settled at once.
     pub fn decide(mender: &Mender<'_>, contest: &Contest) -> Places {
         let mut units = Vec::new();
@@ -143,7 +151,8 @@ impl Places {
             borne_out: fixed,
             used: fixed,
         };
-        let mut places = Places { list: units.into_iter().map(place).collect(), inodes: Vec::new() };
+        let list = units.into_iter().map(place).collect();
+        let mut places = Places { list, window: contest.start..contest.end, inodes: Vec::new() };
         let mut strengths = vec![None; places.list.len()];
         for weighed in places.weigh_all(mender, contest, &inodes) {
             weighed.claims.iter().for_each(|claim| places.enter(claim, &mut strengths));

@@ -45,8 +45,8 @@ use report::Reporter;
 
 /// Groups that one worker takes at a time.
 const GROUPS_PER_SLICE: usize = 1;
-/// More workers than this do not look for owners: each needs room for those that it gathers.
-const WORKERS_MAX: usize = 64;
+/// More workers than this do not look for owners: each needs room for those that it gathers, and what one has room for is how long windows are.
+const WORKERS_MAX: usize = 8;
 /// A worker gathers at least so many owners before it makes the window smaller.
 const PAIRS_MIN: usize = if cfg!(test) { 16 } else { 4096 };
 

@@ -111,14 +111,15 @@ impl Relocation<'_, '_> {
         self.note_use(&map);
     }
 
-    /// Whether what `map` claims from `limit` on is what several others own, for a good part.
+    /// Whether what `map` claims from `limit` on is what several others own, for a good part of what this window has of it. (Further windows come when it is
+    /// too late: the copies of this one would take the room.)
     fn leads_astray(&self, map: &FileMap, limit: u64) -> bool {
         let geometry = &self.mender.fs.geometry;
         let (mut units, mut contested, mut owners) = (0, 0, BTreeSet::new());
         for run in map.runs.within(limit, map.runs.end().saturating_sub(limit)) {
             let first = geometry.cluster_of(run.physical);
             let last = geometry.cluster_of(run.physical + u64::from(run.count) - 1);
-            units += last - first + 1;
+            units += self.places.looked_at(first, last);
             let mine = Keeper::Data(self.inode);
             let others = self.places.within(first, last);
             for place in others.filter(|place| place.borne_out && place.keeper != mine) {
