@@ -5,7 +5,7 @@
 //! the part that size and space in use tell of may be what many other files live in. Those are copied for nobody.
 
 use fsmend_base::InodeNo;
-use fsmend_engine::inodes::{Kind, mark};
+use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::inode::{self, Inspection};
@@ -14,8 +14,7 @@ use crate::repair::Mender;
 /// The file block from which on the map of `inode` has both its size and its space in use against it, as they stood before inspection set
 /// them right; none where one of them agrees with the map, or where there is no telling.
 pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> Option<u64> {
-    let is_system = mender.inodes.fact(inode).is_some_and(|fact| fact.has(mark::RESERVED));
-    if found.kind != Kind::Regular || found.inline || is_system || mender.fs.geometry.hurd {
+    if found.kind != Kind::Regular || found.inline || mender.fs.geometry.hurd {
         return None;
     }
     // One extent is too long, and it is the last. Pointers that lead astray stand anywhere among right ones, which count for the same space.

@@ -305,7 +305,9 @@ impl Places {
                 claims.push(Claim { units: (first, first + believed - 1), strength, keeper, is_directory });
             }
             if first + believed <= last {
-                let strength = Strength { borne_out: false, ..strength };
+                // Not even a system file has a right to that.
+                let class = strength.class.min(Class::Data);
+                let strength = Strength { class, borne_out: false, ..strength };
                 claims.push(Claim { units: (first + believed, last), strength, keeper, is_directory });
             }
         }

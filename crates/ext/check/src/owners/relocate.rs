@@ -22,8 +22,28 @@ const CONTESTED_PART: u64 = 8;
 pub(super) struct Means {
     /// New places of attribute blocks; 0 for those that are gone.
     pub attributes: BTreeMap<u64, u64>,
-    /// Units that copies may still take. The last ones are for what a repair cannot do without.
+    /// Units that copies may still take.
     pub room: u64,
+    /// Free units that no copy takes: a repair cannot do without.
+    pub reserve: u64,
+}
+
+/// With less room than this, what the maps of copies have taken is counted, too.
+const SCANT_UNITS: u64 = 1 << 14;
+
+impl Means {
+    /// Room for copies on a file system with so many units to keep free.
+    pub fn new(mender: &Mender<'_>, reserve: u64) -> Self {
+        let room = mender.free_units().saturating_sub(reserve);
+        Means { attributes: BTreeMap::new(), room, reserve }
+    }
+
+    /// Looks how much is really free, when that begins to matter.
+    fn count_again(&mut self, mender: &Mender<'_>) {
+        if (1..SCANT_UNITS).contains(&self.room) {
+            self.room = self.room.min(mender.free_units().saturating_sub(self.reserve));
+        }
+    }
 }
 
 /// An inode on its way out of contested units.
@@ -107,6 +127,7 @@ impl Relocation<'_, '_> {
         map.nodes.retain(|node| self.places.get(cluster_of(node)).is_none());
         if !moving.is_empty() || map.nodes.len() < nodes || self.given_up > 0 {
             self.store(&mut map);
+            self.means.count_again(self.mender);
         }
         self.note_use(&map);
     }
@@ -120,9 +141,9 @@ impl Relocation<'_, '_> {
             let first = geometry.cluster_of(run.physical);
             let last = geometry.cluster_of(run.physical + u64::from(run.count) - 1);
             units += self.places.looked_at(first, last);
-            let mine = Keeper::Data(self.inode);
+            let mine = [Keeper::Data(self.inode), Keeper::System(self.inode)];
             let others = self.places.within(first, last);
-            for place in others.filter(|place| place.borne_out && place.keeper != mine) {
+            for place in others.filter(|place| place.borne_out && !mine.contains(&place.keeper)) {
                 contested += 1;
                 if owners.len() < OWNERS_MIN {
                     owners.insert(place.keeper);

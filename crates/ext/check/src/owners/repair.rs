@@ -14,12 +14,13 @@ use fsmend_ext_format::features::{incompat, ro_compat};
 use super::keepers::{Keeper, Place, Places, attribute_block};
 use super::relocate::{Means, relocate};
 use super::{Contest, Owner, Search, names};
+use crate::directory::lost_found::LostFound;
 use crate::links;
 use crate::repair::{Duplicates, Mender};
 
 /// Bytes of a name in lost+found, a hash sign and a number.
 const NAME_BYTES: u64 = 24;
-/// So many blocks of a directory need one of a map, at most; and a repair has a use for so many besides.
+/// So many blocks of a directory need one of a map, at most; and a repair has a use for so many besides (lost+found may have to be made).
 const MAP_PART: u64 = 64;
 const SPARE_UNITS: u64 = 4;
 
@@ -27,7 +28,7 @@ const SPARE_UNITS: u64 = 4;
 pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
     let Some(mut contest) = mender.remains.contest.take() else { return true };
     let unshares = mender.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS);
-    let mut means = Means { attributes: BTreeMap::new(), room: room_for_copies(mender) };
+    let mut means = Means::new(mender, reserve(mender));
     let mut has_room = true;
     loop {
         let unwanted = unwanted(mender, &contest);
@@ -50,9 +51,9 @@ pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
     has_room || !unshares
 }
 
-/// Units that copies may take: all that are free, but for what names in lost+found will need. A file system that is filled to the last
-/// block with copies could not be mended to its end.
-fn room_for_copies(mender: &Mender<'_>) -> u64 {
+/// Units that copies leave free, for what names in lost+found will need. A file system that is filled to the last block with copies could
+/// not be mended to its end.
+fn reserve(mender: &Mender<'_>) -> u64 {
     let mut nameless = mender.remains.names.tree.len() as u64;
     for chunk in 0..mender.inodes.chunk_count() {
         mender.inodes.visit_chunk(chunk, |inode, fact, _, names| {
@@ -60,13 +61,13 @@ fn room_for_copies(mender: &Mender<'_>) -> u64 {
             nameless += u64::from(needs_one && names == 0);
         });
     }
-    if nameless == 0 {
-        return mender.free_units();
+    if nameless == 0 && mender.remains.names.lost_found == LostFound::Fit {
+        return 0;
     }
     let geometry = &mender.fs.geometry;
     let bytes_per_unit = u64::from(geometry.block_size) * u64::from(geometry.cluster_blocks);
     let units = (nameless * NAME_BYTES).div_ceil(bytes_per_unit);
-    mender.free_units().saturating_sub(units + units / MAP_PART + SPARE_UNITS)
+    units + units / MAP_PART + SPARE_UNITS
 }
 
 fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
