@@ -34,7 +34,7 @@ problem_rows! {
     GIVEN_UP = "ext.inode.claims-given-up" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} claims {count:block:blocks}, many of them owned by others, of which neither its size nor its space in use tells",
-        meaning: "The map of the file is damaged: it goes on where other files live, further than the file itself says that it reaches.",
+        meaning: "The map of the file is damaged: it goes on where other files live, further than the file itself says that it reaches. There is no room for copies of all that is shared.",
         repair: "The file gives these blocks up, and gets no copies of them. What size and space in use tell of stays.",
         loss: "What lay in these blocks and belonged to the file, if anything did.",
         peers: [],

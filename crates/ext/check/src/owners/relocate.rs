@@ -26,6 +26,8 @@ pub(super) struct Means {
     pub room: u64,
     /// Free units that no copy takes: a repair cannot do without.
     pub reserve: u64,
+    /// Whether there will be no room for copies of all that is contested.
+    pub is_short: bool,
 }
 
 /// With less room than this, what the maps of copies have taken is counted, too.
@@ -35,7 +37,13 @@ impl Means {
     /// Room for copies on a file system with so many units to keep free.
     pub fn new(mender: &Mender<'_>, reserve: u64) -> Self {
         let room = mender.free_units().saturating_sub(reserve);
-        Means { attributes: BTreeMap::new(), room, reserve }
+        Means { attributes: BTreeMap::new(), room, reserve, is_short: false }
+    }
+
+    /// Weighs the room against copies of all that is contested, if it takes so many `copies` for the first `units` of those units.
+    pub fn expect(&mut self, copies: u64, (units, of_units): (u64, u64)) {
+        let in_all = u128::from(copies) * u128::from(of_units) / u128::from(units.max(1));
+        self.is_short |= in_all > u128::from(self.room);
     }
 
     /// Looks how much is really free, when that begins to matter.
@@ -110,7 +118,7 @@ pub(super) fn relocate(
 impl Relocation<'_, '_> {
     /// Moves what the file keeps of its map, which nothing bears out from `limit` on.
     fn map(&mut self, mut map: FileMap, limit: Option<u64>) {
-        if let Some(limit) = limit.filter(|limit| self.leads_astray(&map, *limit)) {
+        if let Some(limit) = limit.filter(|limit| self.means.is_short && self.leads_astray(&map, *limit)) {
             self.give_up(&mut map, limit);
         }
         let moving = self.moving(&map);

@@ -86,6 +86,10 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
 /// Decides and moves. `false` when something was lost for want of room.
 fn deal(mender: &mut Mender<'_>, contest: &Contest, means: &mut Means) -> bool {
     let mut places = Places::decide(mender, contest);
+    let units = places.iter().count() as u64;
+    let owners = contest.pairs.iter().filter(|(unit, _)| places.get(*unit).is_some()).count() as u64;
+    let in_all = mender.claims.contested().ones_from(contest.start).count() as u64;
+    means.expect(owners.saturating_sub(units), (units, in_all));
     let mut has_room = true;
     for inode in std::mem::take(&mut places.inodes) {
         has_room &= relocate(mender, &mut places, inode, means);

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::ops::RangeInclusive;
+
 use fsmend_base::BlockNo;
 use fsmend_device::{Device, ReadError, ReadErrorKind};
 use fsmend_engine::Problem;
@@ -279,35 +281,39 @@ fn without_room_the_later_files_have_holes() {
 }
 
 #[test]
-fn what_neither_size_nor_space_tells_of_is_not_copied() {
-    let astray = |size, blocks: u32| {
-        let mut raw = file(&[extent(0, 30, 100)], 30);
-        raw.set_size(size);
-        raw.i_blocks_lo.set(blocks * 2);
-        raw
+fn what_neither_size_nor_space_tells_of_is_not_copied_where_there_is_no_room() {
+    let bench_of = |size, blocks: u32, others: RangeInclusive<u32>, is_full: bool| {
+        let mut bench = bench();
+        let mut astray = file(&[extent(0, 30, 100)], 30);
+        astray.set_size(size);
+        astray.i_blocks_lo.set(blocks * 2);
+        put(&mut bench, 12, &astray);
+        others.for_each(|inode| put(&mut bench, inode, &file(&[extent(0, 3, 71 + inode * 3)], 3)));
+        if is_full {
+            // Only blocks 510 and 511 are left.
+            put(&mut bench, 16, &file(&[extent(0, 380, 130), extent(380, 60, 40)], 440));
+        }
+        bench
     };
     // Space in use tells of two blocks, the size of very many, or of none that the map has.
     for (size, blocks, kept) in [(1 << 40, 2, 2), (1500, 99, 2), (1024, 7, 1)] {
-        let mut bench = bench();
-        put(&mut bench, 12, &astray(size, blocks));
-        (13..=15).for_each(|inode| put(&mut bench, inode, &file(&[extent(0, 3, 71 + inode * 3)], 3)));
-        let problems = mend(&bench, |mender, done| {
+        let problems = mend(&bench_of(size, blocks, 13..=15, true), |mender, done| {
             assert!(done);
             assert_eq!(blocks_of(mender, 12), (100..100 + kept).map(|at| (at, at as u8)).collect::<Vec<_>>());
             assert_eq!(mender.open_map(InodeNo(12)).unwrap().raw().size(), size);
             assert_eq!(blocks_of(mender, 13)[0].0, 110);
         });
         expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &GIVEN_UP]);
-    }
-    // One witness for the map, or one other owner, and all that is shared is copied.
-    for (size, blocks, others) in [(30 << 10, 7, 13..=15), (1500, 30, 13..=15), (1500, 7, 13..=13)] {
-        let mut bench = bench();
-        put(&mut bench, 12, &astray(size, blocks));
-        others.for_each(|inode| put(&mut bench, inode, &file(&[extent(0, 3, 71 + inode * 3)], 3)));
-        let problems = mend(&bench, |mender, _| {
+        let problems = mend(&bench_of(size, blocks, 13..=15, false), |mender, _| {
             assert_eq!(bytes_of(mender, 12), (100..130).collect::<Vec<u8>>());
+            assert_eq!(blocks_of(mender, 13)[0].0, 110);
         });
         expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS]);
+    }
+    // One witness for the map, or one other owner, and as much is copied as there is room for.
+    for (size, blocks, others) in [(30 << 10, 7, 13..=15), (1500, 30, 13..=15), (1500, 7, 13..=13)] {
+        let problems = mend(&bench_of(size, blocks, others, true), |_, _| {});
+        expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
     }
 }
 
