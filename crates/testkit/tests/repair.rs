@@ -63,6 +63,8 @@ const MENDED: &[u64] = &[
     73186792479653891,
     // A feature word without checksum that forgets flexible groups.
     4398046518528,
+    // A link that is too long for its inode, with a count of no blocks.
+    14293703592192,
     // What e2fsck spoils, renames, renumbers or makes longer.
     75718967758422016,
     73748642921447424,
