@@ -63,6 +63,9 @@ const MENDED: &[u64] = &[
     73186792479653891,
     // A feature word without checksum that forgets flexible groups.
     4398046518528,
+    // More reserved descriptor blocks than there is room for, with a right checksum and without one.
+    3298534892295,
+    8970,
     // A link that is too long for its inode, with a count of no blocks.
     14293703592192,
     // What e2fsck spoils, renames, renumbers or makes longer.

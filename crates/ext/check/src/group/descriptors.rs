@@ -69,13 +69,15 @@ pub(super) fn backups(device: &dyn Device, geometry: &Geometry, group: GroupNo) 
     slots.filter(Slot::is_credible).collect()
 }
 
-/// The descriptors in the first backup of descriptor block `index`, with the numbers of their groups; `None` without one that can be read.
-pub(super) fn first_backups(
+/// The descriptors in a copy of descriptor block `index`, 0 being the primary one, with the numbers of their groups; `None` where there is none that can be
+/// read.
+pub(super) fn copy_of_block(
     device: &dyn Device,
     geometry: &Geometry,
     index: u32,
+    copy: usize,
 ) -> Option<impl Iterator<Item = (u32, Slot)>> {
-    let block = geometry.descriptor_copies(index, 2).get(1).copied()?;
+    let block = geometry.descriptor_copies(index, copy + 1).get(copy).copied()?;
     let bytes = read_blocks(device, geometry, block, 1)?;
     let mut slots = Vec::new();
     parse_run(geometry, index, block, Some(&bytes), &mut slots);

@@ -30,6 +30,24 @@ use crate::{Group, Refusal};
 
 pub use self::mark::mark_metadata;
 
+/// How many blocks behind the descriptors can be reserved for more of them, where the superblock says too many: then bitmaps or the inode table of
+/// group 0 stand among these. That the table is what stands there, the root directory in it proves; to believe the superblock would cost all
+/// files of the group.
+pub fn told_reserve(device: &dyn Device, settled: &Settled) -> Option<u16> {
+    let geometry = &settled.geometry;
+    let reserved = geometry.group_head(GroupNo(0)).reserved;
+    if reserved.count == 0 {
+        return None;
+    }
+    let (_, slot) = descriptors::copy_of_block(device, geometry, 0, 0)?.next()?;
+    let GroupDesc { block_bitmap, inode_bitmap, inode_table, .. } = slot.desc;
+    let first = [block_bitmap, inode_bitmap, inode_table].into_iter().min()?;
+    let is_told = reserved.contains(BlockNo(first))
+        && slot.is_credible()
+        && Finder::new(device, settled).has_root(inode_table) == Some(true);
+    u16::try_from(first.checked_sub(reserved.start.0)?).ok().filter(|_| is_told)
+}
+
 /// Reads and checks all group descriptors. Always returns `group_count` groups: what cannot be believed and has no
 /// better witness in a backup has its places set to 0 ("to be allocated anew") and nothing to scan.
 pub fn load(device: &dyn Device, settled: &Settled, findings: &mut Findings) -> Vec<Group> {

@@ -21,7 +21,7 @@ pub(super) fn take_back(
         return;
     }
     for index in 0..finder.geometry.desc_blocks() {
-        let Some(backups) = descriptors::first_backups(finder.device, finder.geometry, index) else {
+        let Some(backups) = descriptors::copy_of_block(finder.device, finder.geometry, index, 1) else {
             continue;
         };
         for (number, backup) in backups {

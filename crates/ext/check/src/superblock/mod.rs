@@ -29,7 +29,7 @@ use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock};
 
 use self::candidates::Candidate;
-use crate::{Fs, Refusal};
+use crate::{Fs, Refusal, group};
 
 /// What the caller wants of the superblock search.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,7 +98,22 @@ pub fn settle(
         compare_backup(device, &geometry, findings);
     }
     let is_corrected = chosen.is_corrected;
-    Ok(Settled { superblock, geometry, block: chosen.block, is_corrected })
+    trim_reserve(device, Settled { superblock, geometry, block: chosen.block, is_corrected }, findings)
+}
+
+/// Takes no more blocks for reserved ones than there are.
+fn trim_reserve(
+    device: &dyn Device,
+    mut settled: Settled,
+    findings: &mut Findings,
+) -> Result<Settled, Refusal> {
+    let Some(told) = group::told_reserve(device, &settled) else { return Ok(settled) };
+    let stored = settled.superblock.s_reserved_gdt_blocks.get();
+    findings.raise(Problem::new(&problems::RESERVED_GDT_TAKEN).stored(stored).observed(told));
+    settled.superblock.s_reserved_gdt_blocks.set(told);
+    settled.geometry = Geometry::from_superblock(&settled.superblock, device.len())
+        .map_err(|unsound| refusal::bad_superblock(device, &unsound.to_string()))?;
+    Ok(settled)
 }
 
 /// Inodes above the usual first one are reserved only where a backup says so, too: else the files in them would be lost.

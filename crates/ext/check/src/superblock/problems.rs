@@ -194,6 +194,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x00002E],
     }
+    /// Reserved descriptor blocks that are something else.
+    RESERVED_GDT_TAKEN = "ext.superblock.reserved-gdt-taken" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{stored} descriptor blocks are reserved for growth, but behind {observed} of them stand the bitmaps and the inode table of group 0",
+        meaning: "The number is damaged: the root directory is found in that inode table.",
+        repair: "The number is set to what there is room for.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Last mount in the future.
     FUTURE_MOUNT = "ext.superblock.future-mount" {
         severity: Note, evidence: Cross, preen: true,

@@ -69,6 +69,24 @@ fn fields_that_can_be_mended() {
 }
 
 #[test]
+fn blocks_that_hold_the_root_directory_are_not_reserved() {
+    for mut image in [Image::plain(), Image::with_checksums()] {
+        image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 100.into());
+        let without_root = image.settle();
+        assert_eq!(without_root.1, [""; 0], "nobody knows who is right");
+        image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 2.into());
+        image.inode(InodeNo(2))[..2].copy_from_slice(&0o040_755u16.to_le_bytes());
+        assert_eq!(image.settle().1, [""; 0]);
+        image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 100.into());
+        let (settled, found) = image.settle();
+        assert_eq!(found, [problems::RESERVED_GDT_TAKEN.code]);
+        let settled = settled.unwrap_or_else(|refusal| panic!("{refusal}"));
+        assert_eq!(settled.superblock.s_reserved_gdt_blocks.get(), 2);
+        assert_eq!(settled.geometry.reserved_gdt_blocks, 2);
+    }
+}
+
+#[test]
 fn features_that_exclude_one_another() {
     let seed = |raw: &mut RawSuperblock| raw.s_feature_incompat += incompat::CSUM_SEED;
     raises(seed, &["seed-without-checksums"]);
