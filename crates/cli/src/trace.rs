@@ -76,6 +76,7 @@ fn summary(target: &str, events: &[Event]) -> Value {
     json!({
         "target": target,
         "batches_cpu_ns": serial.batches_ns,
+        "between_cpu_ns": serial.between_ns,
         "serial_cpu_ns": serial.serial_ns,
         "serial_fraction": serial.fraction(),
     })

@@ -244,6 +244,11 @@ impl Claims {
         if let Some(origins) = &self.origins {
             origins.note(start, count, origin);
         }
+        let shift = start % 64;
+        if count.wrapping_sub(1) < 64 - shift && start.saturating_add(count) <= self.claimed.len {
+            // Most claims.
+            return self.mark_word(start / 64, u64::MAX >> (64 - count) << shift);
+        }
         let mut contested = false;
         for (index, mask) in words_of(start, count, self.claimed.len) {
             contested |= self.mark_word(index, mask);

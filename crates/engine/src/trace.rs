@@ -144,31 +144,38 @@ impl Trace {
     }
 }
 
-/// How much of the work only one worker can do, from the events of a run: what was done outside of batches, by the thread
-/// that leads the run, of all processor time.
+/// How much of the work only one worker can do, from the events of a run: what the thread that leads the run did while no other could
+/// work, of all processor time. (Within a parallel part it does what every worker does for itself: it takes batches, hands them in, and writes down what
+/// they cost. That is no part of it.)
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Serial {
     /// Processor time in batches.
     pub batches_ns: u64,
-    /// Processor time outside of them.
+    /// Processor time of the leading thread in parallel parts, but outside of batches.
+    pub between_ns: u64,
+    /// Processor time outside of parallel parts.
     pub serial_ns: u64,
 }
 
 impl Serial {
-    /// Adds it up: the phases are the whole run, and hold the batches of worker 0.
+    /// Adds it up: the phases are the whole run, and hold the parallel parts, which hold the batches of worker 0.
     pub fn of(events: &[Event]) -> Serial {
         let sum = |wanted: &dyn Fn(&Event) -> bool| {
             events.iter().filter(|event| wanted(event)).map(|event| event.cpu_ns).sum::<u64>()
         };
         let lead = sum(&|event| event.kind == Kind::Batch && event.worker == 0);
         let all = sum(&|event| event.kind == Kind::Phase);
-        let batches_ns = sum(&|event| event.kind == Kind::Batch);
-        Serial { batches_ns, serial_ns: all.saturating_sub(lead) }
+        let parallel = sum(&|event| event.kind == Kind::Parallel);
+        Serial {
+            batches_ns: sum(&|event| event.kind == Kind::Batch),
+            between_ns: parallel.saturating_sub(lead),
+            serial_ns: all.saturating_sub(parallel),
+        }
     }
 
     /// The part of the work, from 0 to 1.
     pub fn fraction(self) -> f64 {
-        let all = (self.batches_ns + self.serial_ns).max(1);
+        let all = (self.batches_ns + self.between_ns + self.serial_ns).max(1);
         self.serial_ns as f64 / all as f64
     }
 }
@@ -183,17 +190,18 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_of_batches_is_serial() {
+    fn what_lies_outside_of_parallel_parts_is_serial() {
         let events = [
             event(Kind::Phase, 0, 10),
             event(Kind::Phase, 0, 90),
+            event(Kind::Parallel, 0, 75),
             event(Kind::Batch, 0, 40),
             event(Kind::Batch, 0, 30),
             event(Kind::Batch, 1, 70),
             event(Kind::Wait, 1, 1),
         ];
         let serial = Serial::of(&events);
-        assert_eq!(serial, Serial { batches_ns: 140, serial_ns: 30 });
-        assert!((serial.fraction() - 30.0 / 170.0).abs() < 1e-9);
+        assert_eq!(serial, Serial { batches_ns: 140, between_ns: 5, serial_ns: 25 });
+        assert!((serial.fraction() - 25.0 / 170.0).abs() < 1e-9);
     }
 }

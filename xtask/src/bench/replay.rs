@@ -1,5 +1,6 @@
 //! A recorded run once more, in virtual time: the engine's own scheduler, with as many workers as we like and a device that we
-//! make up. What is not in the model: that cores share caches and memory, and that they are seldom as fast together as alone.
+//! make up. What is not in the model by itself: that cores share caches and memory, and are seldom as fast together as alone. By how much
+//! that slows a run is measured, and put in with [`Run::slowed`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -24,6 +25,26 @@ pub struct Run {
     pub serial_ns: u64,
     /// The parts in which several can work, in order, each with its batches.
     pub parts: Vec<Vec<Batch>>,
+}
+
+/// A part of a trace in which several can work.
+struct Part {
+    /// When it ended.
+    end: f64,
+    /// What the worker who leads spent in it, batches and all. Of a run with one worker that is all of it.
+    cpu_ns: u64,
+    batches: Vec<Batch>,
+}
+
+impl Part {
+    /// The batches, each with its share of what was spent between them: whoever works hands in and takes his own.
+    fn batches(self) -> Vec<Batch> {
+        let mut batches = self.batches;
+        let inside: u64 = batches.iter().map(|batch| batch.cpu_ns).sum();
+        let share = self.cpu_ns.saturating_sub(inside) / (batches.len() as u64).max(1);
+        batches.iter_mut().for_each(|batch| batch.cpu_ns += share);
+        batches
+    }
 }
 
 /// A batch of a recorded run.
@@ -69,26 +90,40 @@ impl Run {
         let number = |event: &Value, name: &str| event["args"][name].as_u64().unwrap_or(0);
         let time = |event: &Value, name: &str| event[name].as_f64().unwrap_or(0.0);
         let of = |kind: &'static str| events.iter().filter(move |event| event["cat"] == kind);
-        let mut parts: Vec<(f64, Vec<Batch>)> =
-            of("parallel").map(|event| (time(event, "ts") + time(event, "dur"), Vec::new())).collect();
-        parts.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let cpu_ns = |event: &Value| (event["args"]["cpu_us"].as_f64().unwrap_or(0.0) * 1000.0) as u64;
+        let part = |event: &Value| Part {
+            end: time(event, "ts") + time(event, "dur"),
+            cpu_ns: cpu_ns(event),
+            batches: Vec::new(),
+        };
+        let mut parts: Vec<Part> = of("parallel").map(part).collect();
+        parts.sort_by(|one, other| one.end.total_cmp(&other.end));
         for event in of("batch") {
             let name = event["name"].as_str().unwrap_or("");
             let stage = SCAN.iter().position(|stage| stage.name == name);
-            let part = parts.iter_mut().find(|(end, _)| time(event, "ts") < *end).ok_or_else(broken)?;
-            part.1.push(Batch {
+            let part = parts.iter_mut().find(|part| time(event, "ts") < part.end).ok_or_else(broken)?;
+            part.batches.push(Batch {
                 stage: stage.unwrap_or(0),
                 is_scan: stage.is_some(),
                 number: number(event, "number"),
                 parent: number(event, "parent"),
                 units: number(event, "units"),
-                cpu_ns: (event["args"]["cpu_us"].as_f64().unwrap_or(0.0) * 1000.0) as u64,
+                cpu_ns: cpu_ns(event),
                 bytes: number(event, "bytes"),
                 requests: number(event, "requests"),
             });
         }
         let serial_ns = document["otherData"]["targets"][0]["serial_cpu_ns"].as_u64().ok_or_else(broken)?;
-        Ok(Run { serial_ns, parts: parts.into_iter().map(|(_, batches)| batches).collect() })
+        Ok(Run { serial_ns, parts: parts.into_iter().map(Part::batches).collect() })
+    }
+
+    /// The same, if everything that is done side by side takes so many times as long.
+    pub fn slowed(&self, times: f64) -> Run {
+        let mut run = self.clone();
+        for batch in run.parts.iter_mut().flatten() {
+            batch.cpu_ns = (batch.cpu_ns as f64 * times) as u64;
+        }
+        run
     }
 
     /// All work, in nanoseconds.
@@ -224,17 +259,19 @@ mod tests {
             serde_json::json!({ "cat": "batch", "name": name, "ts": ts, "dur": 5.0,
                 "args": { "number": number, "parent": parent, "units": 3, "cpu_us": 4.0, "bytes": 9, "requests": 1 } })
         };
-        let parallel =
-            |ts: f64, dur: f64| serde_json::json!({ "cat": "parallel", "name": "x", "ts": ts, "dur": dur });
+        let parallel = |ts: f64, dur: f64, cpu_us: f64| serde_json::json!({ "cat": "parallel", "name": "x", "ts": ts, "dur": dur, "args": { "cpu_us": cpu_us } });
         let document = serde_json::json!({
             "traceEvents": [
-                parallel(0.0, 20.0), batch("inode tables", 1.0, 1, 0), batch("directories", 7.0, 2, 1),
-                parallel(30.0, 10.0), batch("bitmaps", 31.0, 1, 0),
+                parallel(0.0, 20.0, 9.0), batch("inode tables", 1.0, 1, 0), batch("directories", 7.0, 2, 1),
+                parallel(30.0, 10.0, 4.5), batch("bitmaps", 31.0, 1, 0),
             ],
             "otherData": { "targets": [{ "serial_cpu_ns": 77 }] },
         });
         let run = Run::parse(&document).expect("it is one");
-        assert_eq!((run.serial_ns, run.parts.len(), run.work_ns()), (77, 2, 77 + 3 * 4000));
+        assert_eq!((run.serial_ns, run.parts.len(), run.work_ns()), (77, 2, 77 + 9000 + 4500));
+        let costs: Vec<u64> = run.parts.iter().flatten().map(|batch| batch.cpu_ns).collect();
+        assert_eq!(costs, [4500, 4500, 4500], "what was spent between batches is shared out");
+        assert_eq!(run.slowed(1.5).work_ns(), 77 + 13_500 * 3 / 2);
         assert_eq!((run.parts[0][1].stage, run.parts[0][1].parent), (2, 1));
         assert!(Run::parse(&Value::Null).is_err());
     }

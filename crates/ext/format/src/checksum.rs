@@ -12,6 +12,8 @@
 
 mod inodes;
 mod seal;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
@@ -173,8 +175,25 @@ pub const LEAF_TAIL_SIZE: usize = 12;
 /// ([`has_leaf_tail`]) is for the caller to ask first.
 #[inline]
 pub fn directory_leaf(inode_seed: u32, block: &[u8]) -> Option<Checked> {
-    let body = block.len().checked_sub(LEAF_TAIL_SIZE)?;
-    Some(Checked { stored: u32_at(block, block.len() - 4)?, computed: crc32c(inode_seed, &block[..body]) })
+    let body = &block[..block.len().checked_sub(LEAF_TAIL_SIZE)?];
+    let computed = leaf_by_width(inode_seed, body).unwrap_or_else(|| crc32c(inode_seed, body));
+    Some(Checked { stored: u32_at(block, block.len() - 4)?, computed })
+}
+
+/// The CRC32C of a leaf block's entries by the widest instructions; `None` where the processor has none, or not for such a length.
+#[inline]
+fn leaf_by_width(seed: u32, body: &[u8]) -> Option<u32> {
+    #[cfg(target_arch = "x86_64")]
+    if wide::is_available() {
+        // SAFETY: the processor has the instructions, as asked above.
+        #[allow(
+            unsafe_code,
+            reason = "measured hot loop: a tenth of the time of a check of many directories"
+        )]
+        return unsafe { wide::leaf(seed, body) };
+    }
+    let _ = (seed, body);
+    None
 }
 
 /// Whether `block` ends with a leaf tail: inode 0, length 12, name length 0, type 0xDE.

@@ -57,8 +57,9 @@ pub struct Proof {
     pub needs_walk: bool,
     /// The map, when it lies in the inode.
     pub runs: Vec<MapRun>,
-    /// Blocks that files may own, found when the last inodes were proved: most blocks lie near each other.
-    pub(super) free_for_files: Range<u64>,
+    /// Blocks that files may own, found when the last inodes were proved: most blocks lie near each other. Those near directories, and those
+    /// near everything else, which an allocator keeps apart.
+    pub(super) free_for_files: [Range<u64>; 2],
 }
 
 impl Default for Proof {
@@ -73,8 +74,17 @@ impl Default for Proof {
             xattr_block: 0,
             needs_walk: false,
             runs: Vec::with_capacity(12),
-            free_for_files: 0..0,
+            free_for_files: [0..0, 0..0],
         }
+    }
+}
+
+impl Proof {
+    /// The blocks that are known to be free for files, where those of such an inode are likely to lie.
+    #[inline]
+    pub(super) fn nearby(&mut self, kind: Kind) -> &mut Range<u64> {
+        let [directories, others] = &mut self.free_for_files;
+        if kind == Kind::Directory { directories } else { others }
     }
 }
 
@@ -323,7 +333,7 @@ impl<'f> InodeProver<'f> {
         let mut next_logical = 0u64;
         for entry in root[12..12 + usize::from(entries) * 12].chunks_exact(12) {
             let run = extent_of(entry)?;
-            let is_free = self.is_free_nearby(&mut proof.free_for_files, run.physical, u64::from(run.count));
+            let is_free = self.is_free_nearby(proof.nearby(proof.kind), run.physical, u64::from(run.count));
             if run.logical < next_logical || !is_free {
                 return None;
             }
@@ -343,7 +353,7 @@ impl<'f> InodeProver<'f> {
             if block == 0 {
                 continue;
             }
-            if !self.is_free_nearby(&mut proof.free_for_files, block, 1) {
+            if !self.is_free_nearby(proof.nearby(proof.kind), block, 1) {
                 return None;
             }
             push_block(&mut proof.runs, index as u64, block);

@@ -33,32 +33,59 @@ use crate::reading::read_blocks;
 /// What one directory block weighs beside other work: about as much as so many inodes.
 pub const WEIGHT_PER_BLOCK: u64 = 16;
 
-/// A directory whose blocks are known and filled without holes.
-#[derive(Clone, Debug)]
+/// A directory whose blocks are known and filled without holes. Small, as there are millions of them.
+#[derive(Clone, Debug, Default)]
 pub struct DirectoryJob {
     /// The directory.
     pub inode: InodeNo,
     /// Its generation.
     pub generation: u32,
-    /// Whether it says that it has an index.
-    pub indexed: bool,
     /// Where its first block lies.
     pub first_block: u64,
-    /// Its map; empty when `first_block` is the only block.
-    pub runs: Vec<MapRun>,
+    /// What directories of one block without an index do not have.
+    larger: Option<Box<Larger>>,
+}
+
+/// What there is to know of larger directories.
+#[derive(Clone, Debug)]
+struct Larger {
+    /// Whether it says that it has an index.
+    indexed: bool,
+    /// Its map; empty when the first block is the only one.
+    runs: Box<[MapRun]>,
 }
 
 impl DirectoryJob {
     /// The job for a directory with this map, which has no holes.
     pub fn new(inode: InodeNo, generation: u32, flags_word: u32, runs: &[MapRun]) -> Self {
+        let indexed = flags_word & flags::INDEX != 0;
         let several = runs.len() > 1 || runs.first().is_some_and(|run| run.count > 1);
+        let runs_kept = || if several { Box::from(runs) } else { Box::default() };
         DirectoryJob {
             inode,
             generation,
-            indexed: flags_word & flags::INDEX != 0,
             first_block: runs.first().map_or(0, |run| run.physical),
-            runs: if several { runs.to_vec() } else { Vec::new() },
+            larger: (indexed || several).then(|| Box::new(Larger { indexed, runs: runs_kept() })),
         }
+    }
+
+    /// Its map; empty when `first_block` is the only block.
+    pub fn runs(&self) -> &[MapRun] {
+        self.larger.as_ref().map_or(&[], |larger| &larger.runs)
+    }
+
+    /// Whether it has only one block.
+    pub fn is_single(&self) -> bool {
+        self.runs().is_empty()
+    }
+
+    /// Memory that it holds beside its own size.
+    pub fn bytes_beside(&self) -> usize {
+        self.larger.as_ref().map_or(0, |larger| size_of::<Larger>() + size_of_val(&*larger.runs))
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.larger.as_ref().is_some_and(|larger| larger.indexed)
     }
 
     /// The job for a directory that was inspected, if there is nothing unusual about its contents.
@@ -77,7 +104,7 @@ impl DirectoryJob {
 
     /// What it weighs beside other work, in blocks of inode tables.
     pub fn weight(&self) -> u64 {
-        WEIGHT_PER_BLOCK * self.runs.iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)
+        WEIGHT_PER_BLOCK * self.runs().iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)
     }
 
     /// Tries to prove the directory, whose only block holds `block`.
@@ -87,7 +114,7 @@ impl DirectoryJob {
         block: &[u8],
         proof: &mut DirectoryProof,
     ) -> bool {
-        !self.indexed
+        !self.is_indexed()
             && prover
                 .prove_block((self.inode, self.generation), block, (self.first_block, 0), true, proof)
                 .is_some()
@@ -103,9 +130,9 @@ impl DirectoryJob {
         proof: &mut DirectoryProof,
     ) -> LargeProof {
         proof.clear();
-        if !self.runs.is_empty() {
-            let place = (self.inode, self.generation, self.indexed);
-            return prove_large(prover, fs, reader, place, &self.runs, proof);
+        if !self.is_single() {
+            let place = (self.inode, self.generation, self.is_indexed());
+            return prove_large(prover, fs, reader, place, self.runs(), proof);
         }
         let mut proved = false;
         let reading = read_blocks(reader, fs, &[self.first_block], &mut |_, result| {

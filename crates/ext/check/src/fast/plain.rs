@@ -59,7 +59,7 @@ impl InodeProver<'_> {
             if logical != 0
                 || count == 0
                 || count > EXTENT_WRITTEN_MAX
-                || !self.is_free_nearby(&mut proof.free_for_files, physical, mapped)
+                || !self.is_free_nearby(proof.nearby(kind), physical, mapped)
             {
                 return false;
             }

@@ -25,7 +25,7 @@ impl<'f> Kept<'f> {
     pub fn wanting(fs: &'f Fs<'f>, jobs: &[DirectoryJob], region: BlockRange) -> Self {
         let mut kept = Kept { fs, blocks: BTreeMap::new() };
         for job in jobs {
-            let count: u64 = job.runs.iter().map(|run| u64::from(run.count)).sum();
+            let count: u64 = job.runs().iter().map(|run| u64::from(run.count)).sum();
             let is_here = |block: u64| block >= region.start.0 && block < region.end();
             let fits = count <= BLOCKS_OF_ONE && kept.blocks.len() + count as usize <= BLOCKS_MAX;
             if fits && blocks_of(job).all(is_here) {
@@ -57,8 +57,7 @@ impl<'f> Kept<'f> {
 
     /// Whether all blocks of a directory of several are there.
     pub fn holds(&self, job: &DirectoryJob) -> bool {
-        !job.runs.is_empty()
-            && blocks_of(job).all(|block| self.blocks.get(&block).is_some_and(Option::is_some))
+        !job.is_single() && blocks_of(job).all(|block| self.blocks.get(&block).is_some_and(Option::is_some))
     }
 
     /// Reads what is kept.
@@ -68,7 +67,7 @@ impl<'f> Kept<'f> {
 }
 
 fn blocks_of(job: &DirectoryJob) -> impl Iterator<Item = u64> {
-    job.runs.iter().flat_map(|run| run.physical..run.physical + u64::from(run.count))
+    job.runs().iter().flat_map(|run| run.physical..run.physical + u64::from(run.count))
 }
 
 impl Device for Kept<'_> {

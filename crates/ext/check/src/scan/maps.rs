@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_ext_format::inode::RawInode;
 
+use super::directories::announce_directories;
 use super::outcome::{charge, is_short};
 use super::{Batch, MAPS, Scan, Worker, job_of};
 use crate::fast::ledger::DirectoryJob;
@@ -204,7 +205,10 @@ impl<'a> Scan<'a> {
                 self.inspect_published(worker, item, &mut directories);
             }
         }
-        self.push_directories(directories);
+        if worker.waits_for_device() {
+            announce_directories(self.fs, &directories);
+        }
+        self.push_directories(&mut directories);
     }
 
     /// Inspects an inode whose facts were published before its map was walked.

@@ -106,6 +106,7 @@ struct Worker<'a> {
     proof: Proof,
     checksums: Vec<bool>,
     directory: DirectoryProof,
+    jobs: directories::JobLists,
     outcome: ScanOutcome,
     held: Reservation<'a>,
     /// Whether it has done a batch of each stage.
@@ -189,6 +190,7 @@ impl<'a> Scan<'a> {
             proof: Proof::default(),
             checksums: Vec::new(),
             directory: DirectoryProof::default(),
+            jobs: directories::JobLists::default(),
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
             has_begun: [false; STAGES.len()],
@@ -333,7 +335,7 @@ impl Batch {
             Batch::Maps(items, _) | Batch::Sweep(items) => size_of_val(items.as_slice()) as u64,
             Batch::PartOfMaps(part) => part.bytes_held(),
             Batch::Directories(jobs) => {
-                let runs: usize = jobs.iter().map(|job| size_of_val(job.runs.as_slice())).sum();
+                let runs: usize = jobs.iter().map(|job| job.bytes_beside()).sum();
                 (size_of_val(jobs.as_slice()) + runs) as u64
             }
         }

@@ -89,7 +89,7 @@ impl<'a> Scan<'a> {
             kept.offer(place, contents);
             // The jobs are sorted by their first blocks. Of several for one block, only the first is proved here.
             let at = jobs.partition_point(|job| job.first_block < place);
-            let Some(job) = jobs.get(at).filter(|job| job.first_block == place && job.runs.is_empty()) else {
+            let Some(job) = jobs.get(at).filter(|job| job.first_block == place && job.is_single()) else {
                 return;
             };
             proof.clear();

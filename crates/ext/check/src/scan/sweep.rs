@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use fsmend_engine::budget::growing;
 
+use super::directories::announce_directories;
 use super::maps::weight_of;
 use super::{Batch, MAPS, STAGES, Scan, Worker};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::{Tally, WalkItem, WalkMode};
-use crate::inode::MapRun;
 
 /// Files whose maps are walked together. Each part of a walk has something to keep for each of them.
 const WALKS_PER_SWEEP: usize = 2048;
@@ -26,8 +26,8 @@ const GATHERED_SHARE: u64 = 4;
 pub(super) struct Gathered {
     walks: Vec<WalkItem>,
     directories: Vec<DirectoryJob>,
-    /// Pieces of maps that the directories hold.
-    runs: usize,
+    /// Memory that the directories hold beside their own size.
+    beside: usize,
 }
 
 impl Gathered {
@@ -36,13 +36,13 @@ impl Gathered {
         growing::<WalkItem>(self.walks.len())
             + (self.walks.len() * size_of::<Tally>()) as u64
             + growing::<DirectoryJob>(self.directories.len())
-            + growing::<MapRun>(self.runs)
+            + 2 * self.beside as u64
     }
 
-    fn add(&mut self, mut walks: Vec<WalkItem>, mut directories: Vec<DirectoryJob>) {
+    fn add(&mut self, mut walks: Vec<WalkItem>, directories: &mut Vec<DirectoryJob>) {
         self.walks.append(&mut walks);
-        self.runs += directories.iter().map(|job| job.runs.len()).sum::<usize>();
-        self.directories.append(&mut directories);
+        self.beside += directories.iter().map(DirectoryJob::bytes_beside).sum::<usize>();
+        self.directories.append(directories);
     }
 }
 
@@ -54,12 +54,12 @@ impl Worker<'_> {
 }
 
 impl<'a> Scan<'a> {
-    /// Hands on what an inode table leads to: at once, or with the next sweep.
+    /// Hands on what an inode table leads to: at once, or with the next sweep. Leaves `directories` empty.
     pub(super) fn hand_over(
         &self,
         worker: &Worker<'a>,
         walks: Vec<WalkItem>,
-        directories: Vec<DirectoryJob>,
+        directories: &mut Vec<DirectoryJob>,
     ) {
         if !worker.waits_for_device() {
             self.push_walks(walks, WalkMode::Claim);
@@ -97,6 +97,7 @@ impl<'a> Scan<'a> {
             self.queues().push_large(MAPS, weight, batch.bytes_held(), batch);
         }
         directories.sort_unstable_by_key(|job| job.first_block);
-        self.push_directories(directories);
+        announce_directories(self.fs, &directories);
+        self.push_directories(&mut directories);
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Scan<'a> {
         self.announce_regions(worker, group);
         let state = fs.groups[group.0 as usize];
         let inode_size = fs.geometry.inode_size as usize;
-        let mut work = ChunkWork::new(state.scan_inodes as usize);
+        let mut work = ChunkWork::new(state.scan_inodes as usize, worker.jobs.take());
         let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
         let Worker { reader, proof, checksums, outcome, .. } = worker;
         let cost = &mut outcome.costs[INODE_TABLES];
@@ -73,14 +73,15 @@ impl<'a> Scan<'a> {
         outcome.xattr_references.append(&mut work.xattr_references);
         let ChunkWork { facts, walks, mut directories, .. } = work;
         self.inodes.publish(group.0, facts);
-        directories.sort_unstable_by_key(|job| job.first_block);
+        worker.jobs.sort(&mut directories);
         if self.by_region() {
             self.keep_files(worker, walks);
             directories = self.region(worker, group, directories);
-            self.hand_over(worker, Vec::new(), directories);
+            self.hand_over(worker, Vec::new(), &mut directories);
         } else {
-            self.hand_over(worker, walks, directories);
+            self.hand_over(worker, walks, &mut directories);
         }
+        worker.jobs.give_back(directories);
         self.table_is_done();
         u64::from(state.scan_inodes)
     }
@@ -225,12 +226,13 @@ impl ChunkWork {
         }
     }
 
-    fn new(inodes: usize) -> Self {
+    /// Nothing yet, with an empty list for directories.
+    fn new(inodes: usize, directories: Vec<DirectoryJob>) -> Self {
         ChunkWork {
             facts: ChunkFacts::new(inodes),
             suspects: Vec::new(),
             walks: Vec::new(),
-            directories: Vec::new(),
+            directories,
             xattr_references: Vec::new(),
             non_contiguous: 0,
             unclaimed: (0, 0),

@@ -1,11 +1,14 @@
 //! The checksums of many inode records at once.
 //!
 //! One record of 256 bytes is too short for the wide carry-less multiply to pay, and the CRC instruction works on one
-//! record for three cycles a word although it could begin one every cycle. So four records are worked on side by side.
+//! record for three cycles a word although it could begin one every cycle. So four records are worked on side by side. Where
+//! the processor multiplies 64 bytes at once, records of 256 bytes, which nearly all are, go that way ([`wide`](super::wide)).
 
 use fsmend_base::InodeNo;
 
 use super::inode;
+#[cfg(target_arch = "x86_64")]
+use super::wide;
 
 /// Records that are worked on side by side.
 const LANES: usize = 4;
@@ -32,6 +35,13 @@ pub(super) fn crc32c_of_word(seed: u32, word: u64) -> Option<u32> {
 pub fn inodes_are_right(seed: u32, first: InodeNo, records: &[u8], inode_size: usize, right: &mut Vec<bool>) {
     right.clear();
     let mut rest = records;
+    #[cfg(target_arch = "x86_64")]
+    if inode_size == wide::RECORD && wide::is_available() {
+        let records = rest.as_chunks().0;
+        // SAFETY: the processor has the instructions, as asked above.
+        #[allow(unsafe_code, reason = "measured hot loop: a tenth of the time of a check of many files")]
+        return unsafe { wide::records_are_right(seed, first, records, right) };
+    }
     #[cfg(target_arch = "x86_64")]
     if inode_size >= 136 && inode_size.is_multiple_of(8) && std::arch::is_x86_feature_detected!("sse4.2") {
         while let Some((four, after)) = rest.split_at_checked(LANES * inode_size) {
@@ -129,6 +139,16 @@ mod tests {
             let mut right = Vec::new();
             inodes_are_right(9, InodeNo(100), &records, inode_size, &mut right);
             assert_eq!(right, one_by_one, "records of {inode_size} bytes");
+            #[cfg(target_arch = "x86_64")]
+            if inode_size > 128 && std::arch::is_x86_feature_detected!("sse4.2") {
+                let fours = records.chunks_exact(LANES * inode_size).enumerate();
+                // SAFETY: the processor has the instructions, as asked above.
+                #[allow(unsafe_code, reason = "to call what is tested")]
+                let side = fours.flat_map(|(at, four)| unsafe {
+                    side_by_side(9, InodeNo(100 + (LANES * at) as u32), four, inode_size)
+                });
+                assert_eq!(side.collect::<Vec<_>>(), one_by_one[..12], "{inode_size} bytes, side by side");
+            }
             assert!(right.iter().any(|is| *is) && right.iter().any(|is| !*is));
         }
     }
