@@ -53,10 +53,15 @@ fn measure(
         foretold,
     };
     println!(
-        "{} {step}: {:.0} % full, fsmend {:.1} s",
+        "{} {step}: {:.0} % full, fsmend {:.2} s ({:.2} computing), e2fsck {}",
         row.contestant,
         utilisation * 100.0,
-        row.fsmend.seconds
+        row.fsmend.seconds,
+        row.fsmend.computing,
+        row.e2fsck.map_or_else(
+            || "-".to_owned(),
+            |(cost, _)| format!("{:.2} s ({:.2} computing)", cost.seconds, cost.computing)
+        ),
     );
     Ok(row)
 }
@@ -186,6 +191,8 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
         "fsmend check",
         "times faster",
         "than e2fsck on ext3",
+        "e2fsck computes",
+        "fsmend computes",
         "e2fsck reads",
         "fsmend reads",
         "of the bandwidth",
@@ -206,16 +213,18 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
             row.contestant.to_owned(),
             row.step.to_string(),
             format!("{:.0} %", row.utilisation * 100.0),
-            theirs.map_or_else(dash, |cost| format!("{:.1} s", cost.seconds)),
-            format!("{:.1} s", row.fsmend.seconds),
+            theirs.map_or_else(dash, |cost| format!("{:.2} s", cost.seconds)),
+            format!("{:.2} s", row.fsmend.seconds),
             row.times().map_or_else(dash, |times| format!("**{times:.1}**")),
             on_ext3(row.step).map_or_else(dash, |time| format!("{:.1}", time / row.fsmend.seconds.max(1e-9))),
+            theirs.map_or_else(dash, |cost| format!("{:.2} s", cost.computing)),
+            format!("{:.2} s", row.fsmend.computing),
             theirs.map_or_else(dash, |cost| format!("{:.1} MB/s", cost.rate())),
             format!("{:.1} MB/s", row.fsmend.rate()),
             format!("{:.0} %", row.fsmend.rate() / bandwidth * 100.0),
             theirs.map_or_else(dash, |cost| cost.requests.to_string()),
             row.fsmend.requests.to_string(),
-            row.foretold.map_or_else(dash, |time| format!("{time:.1} s")),
+            row.foretold.map_or_else(dash, |time| format!("{time:.2} s")),
         ]);
         if let Some(cost) = theirs {
             push(&mut curves, &format!("e2fsck, {}", row.contestant), (f64::from(row.step), cost.rate()));
