@@ -70,7 +70,7 @@ pub fn replay(steps: &[Step], disk: &mut Disk) -> Times {
     let mut pass = 0;
     let mut asked: Vec<(u64, u64, Ticket)> = Vec::new();
     for step in steps {
-        let before = disk.now();
+        let (before, in_pass) = (disk.now(), pass);
         disk.spend(step.computing);
         times.computing += step.computing.as_secs_f64();
         match step.deed {
@@ -84,7 +84,8 @@ pub fn replay(steps: &[Step], disk: &mut Disk) -> Times {
             Deed::Pass(number) => pass = (number as usize).clamp(1, PASSES) - 1,
             Deed::End => {}
         }
-        times.passes[pass] += (disk.now() - before).as_secs_f64();
+        // What leads up to the word that a pass begins belongs to the one before.
+        times.passes[in_pass] += (disk.now() - before).as_secs_f64();
     }
     times
 }
