@@ -9,6 +9,8 @@ use crate::drive::{Disk, Drive, Ticket};
 
 /// Longest piece of what is read ahead: as large as an operating system makes its requests.
 const PIECE: u64 = 512 << 10;
+/// A page of memory.
+const PAGE: u64 = 4096;
 /// Memory for what was read ahead, like a page cache: what is older may have to be read again. Who is compared with us has the memory of a real machine.
 const CACHE_BYTES: u64 = 1 << 30;
 
@@ -16,6 +18,8 @@ const CACHE_BYTES: u64 = 1 << 30;
 /// ([`Device::readahead`]) is read when the disk comes to it, and reading it then costs only what is left of the wait.
 pub struct Timed<D> {
     inner: D,
+    /// Whether what is read stays in memory as well.
+    keeps_reads: bool,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -36,7 +40,17 @@ impl<D> Timed<D> {
     /// Puts a disk like that before `inner`.
     pub fn new(inner: D, drive: impl Into<Drive>) -> Self {
         let shared = Shared { disk: Disk::new(drive), announced: VecDeque::new(), announced_bytes: 0 };
-        Timed { inner, shared: Arc::new(Mutex::new(shared)) }
+        Timed { inner, keeps_reads: false, shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// With whatever is read kept like what was read ahead, in pages, as the page cache does: for programs that rely on it.
+    pub fn keeping_reads(self) -> Self {
+        Timed { keeps_reads: true, ..self }
+    }
+
+    /// The device that holds the bytes.
+    pub fn inner(&self) -> &D {
+        &self.inner
     }
 
     /// The disk as it is now: its clock, its statistics.
@@ -72,7 +86,8 @@ impl<D> Timed<D> {
 
 impl<D: Clone> Clone for Timed<D> {
     fn clone(&self) -> Self {
-        Timed { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
+        let Timed { keeps_reads, .. } = *self;
+        Timed { inner: self.inner.clone(), keeps_reads, shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -94,6 +109,15 @@ impl Shared {
             }
         }
         (start, end)
+    }
+
+    /// Waits for all of a range that was announced.
+    fn wait_for_all_of(&mut self, start: u64, end: u64) {
+        for part in self.announced.iter_mut().filter(|part| part.start < end && start < part.end) {
+            if let Some(ticket) = part.ticket.take() {
+                self.disk.wait(ticket);
+            }
+        }
     }
 
     /// Asks the disk for what was not announced before.
@@ -152,7 +176,12 @@ impl<D: Device> Device for Timed<D> {
         self.inner.read_at(offset, buf)?;
         let mut shared = self.shared();
         let (start, end) = shared.wait_for_announced(offset, offset + buf.len() as u64);
-        if start < end {
+        if start < end && self.keeps_reads {
+            let end = end.next_multiple_of(PAGE).min(self.inner.len());
+            let pages = (start / PAGE * PAGE, end);
+            shared.announce(pages.0, pages.1);
+            shared.wait_for_all_of(pages.0, pages.1);
+        } else if start < end {
             shared.disk.read(start, end - start);
         }
         Ok(())
@@ -245,6 +274,25 @@ mod tests {
         device.drop_caches();
         device.read_at(1 << 20, &mut buf).unwrap();
         assert!(device.disk().now() > now);
+    }
+
+    #[test]
+    fn reads_are_kept_in_pages_where_that_is_wanted() {
+        let reads = |device: &Timed<Arc<MemoryDevice>>| {
+            let mut buf = [0; 100];
+            for at in [1000, 0, 3996, 4096, 1000, 8150] {
+                device.read_at(at, &mut buf).unwrap();
+                assert_eq!((buf[0], buf[99]), ((at / 1000) as u8, ((at + 99) / 1000) as u8));
+            }
+            (device.disk().statistics().reads, device.disk().statistics().bytes_read)
+        };
+        assert_eq!(reads(&timed()).0, 6);
+        let keeping = timed().keeping_reads();
+        assert_eq!(reads(&keeping), (3, 3 * 4096), "the last one reaches into a third page");
+        keeping.drop_caches();
+        assert_eq!(reads(&keeping), (6, 6 * 4096));
+        let end = LEN as u64 - 10;
+        keeping.read_at(end, &mut [0; 10]).unwrap();
     }
 
     #[test]

@@ -95,6 +95,22 @@ fn fill_regions(fs: &mut Ext, folder: InodeNo) -> Vec<InodeNo> {
 }
 
 #[test]
+fn what_is_synchronised_is_at_home_at_once_where_that_is_wanted() {
+    let places = |home_at_sync: bool| {
+        let device = Arc::new(WritableMemory::new("rext3", LARGE_BLOCKS.make().unwrap().bytes()));
+        let options = MountOptions { home_at_sync, ..MountOptions::new(now()) };
+        let mut fs = Ext::mount(Arc::clone(&device) as Arc<dyn WritableDevice>, options).unwrap();
+        let root = fs.root();
+        fs.create(root, b"a name that stands nowhere else", OF, now()).unwrap();
+        fs.sync(now()).unwrap();
+        let image = device.bytes();
+        image.windows(31).filter(|bytes| bytes == b"a name that stands nowhere else").count()
+    };
+    // In the log, and at home.
+    assert_eq!((places(false), places(true)), (1, 2));
+}
+
+#[test]
 fn regions_fill_from_the_own_one_onwards_and_then_there_is_no_space() {
     let base = Base { indirect_region: Some(32), ..SMALL_BLOCKS };
     let (device, mut fs) = mounted(base.make().unwrap().bytes());

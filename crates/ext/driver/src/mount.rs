@@ -55,6 +55,9 @@ pub struct MountOptions {
     /// For filling a file system that may be lost on the way: nothing goes through the journal, and nothing is synchronised before somebody
     /// asks for it. What a crash leaves then has to be checked, and says so; the journal is empty meanwhile.
     pub bulk: bool,
+    /// What is committed when somebody asks for everything to be durable is written home at once, too, and the log emptied; otherwise that happens when the log is half
+    /// full. It is no safer and takes longer: for measuring.
+    pub home_at_sync: bool,
     /// The time.
     pub now: Time,
 }
@@ -62,7 +65,14 @@ pub struct MountOptions {
 impl MountOptions {
     /// For reading and writing, at this time, with the policy of the format.
     pub fn new(now: Time) -> Self {
-        MountOptions { read_only: false, policy: None, cache_bytes: CACHE_BYTES, bulk: false, now }
+        MountOptions {
+            read_only: false,
+            policy: None,
+            cache_bytes: CACHE_BYTES,
+            bulk: false,
+            home_at_sync: false,
+            now,
+        }
     }
 
     /// For reading only.
@@ -207,6 +217,7 @@ impl Volume {
             reserve: Reserve::of(&raw),
             caller: Caller::SUPERUSER,
             is_bulk: false,
+            home_at_sync: false,
             hash_version: raw.s_def_hash_version,
             hash_flags: raw.s_flags.get(),
             hash_seed: seed,
@@ -228,11 +239,12 @@ impl Volume {
 
     /// Mounts what lies on `device`.
     pub fn mount(device: Arc<dyn WritableDevice>, options: MountOptions) -> Result<Volume, MountError> {
-        let MountOptions { read_only, policy, cache_bytes, bulk, now } = options;
+        let MountOptions { read_only, policy, cache_bytes, bulk, home_at_sync, now } = options;
         let first = read_superblock(&*device)?;
         check_features(first.features(), read_only)?;
         let mut volume = Volume::open(Arc::clone(&device), policy, cache_bytes, now)?;
         volume.is_bulk = bulk;
+        volume.home_at_sync = home_at_sync;
         volume.prepare_journal(read_only, !has_right_sum(&first))?;
         // The journal may have brought another superblock.
         let raw = volume.superblock().map_err(|error| volume.why(error))?;

@@ -69,6 +69,8 @@ pub(crate) struct Volume {
     pub caller: Caller,
     /// Nothing is logged, as the file system may be lost.
     pub is_bulk: bool,
+    /// The log is emptied whenever everything is to be durable.
+    pub home_at_sync: bool,
     /// Hash version for new indexes, signs of characters settled, and the seed of hashes.
     pub hash_version: u8,
     pub hash_flags: u32,
@@ -258,7 +260,10 @@ impl Volume {
                 Ok(())
             };
         }
-        Ok(())
+        match self.home_at_sync {
+            true => self.empty_log().inspect_err(|_| self.mode = Mode::Failed),
+            false => Ok(()),
+        }
     }
 
     /// What is committed is at home, and durable there.

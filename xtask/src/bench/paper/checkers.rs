@@ -1,4 +1,4 @@
-//! What a check costs on the simulated disk: our own reads through it, e2fsck's requests are recorded and served again.
+//! What a check costs on the simulated disk: our own reads through it, e2fsck's requests are recorded and served again. What both compute counts.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fsmend_device::{Device, FileDevice};
-use fsmend_disksim::{Disk, HddDescription, Ticket, Timed};
+use fsmend_disksim::{Disk, HddDescription, Ticket};
 use fsmend_engine::Progress;
 use fsmend_ext_check::run::check;
 use fsmend_ext_format::geometry::Geometry;
@@ -16,7 +16,9 @@ use fsmend_testkit::within::{Manner, options};
 
 use zerocopy::FromBytes;
 
+use super::computing::Computing;
 use super::record;
+use super::steps::{PASSES, replay};
 
 /// Blocks of a file that its inode points to itself.
 const DIRECT_BLOCKS: u64 = 12;
@@ -24,8 +26,10 @@ const DIRECT_BLOCKS: u64 = 12;
 /// What a checker asked of the disk, and how long that took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// The disk's time.
+    /// How long it took, by the disk's clock.
     pub seconds: f64,
+    /// Seconds of them for which it computed.
+    pub computing: f64,
     /// What was read.
     pub megabytes: f64,
     /// In so many requests.
@@ -33,10 +37,11 @@ pub struct Cost {
 }
 
 impl Cost {
-    fn of(disk: &Disk) -> Self {
+    fn of(disk: &Disk, computing: f64) -> Self {
         let statistics = disk.statistics();
         Cost {
             seconds: disk.now().as_secs_f64(),
+            computing,
             megabytes: statistics.bytes_read as f64 / 1e6,
             requests: statistics.reads,
         }
@@ -64,34 +69,29 @@ pub fn ours(image: &Path) -> io::Result<Cost> {
 
 /// Our checker, with one worker.
 pub fn ours_on(image: &Path, state: State) -> io::Result<Cost> {
-    let disk = Arc::new(Timed::new(FileDevice::open(image)?, HddDescription::default()));
+    let disk = Arc::new(Computing::new(image, HddDescription::default())?);
     let device: Arc<dyn Device> = Arc::clone(&disk) as Arc<dyn Device>;
     let mut how = options(Manner::default());
     how.memory = 1 << 30;
     let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false));
+    let (model, computing) = disk.end();
     let report = report.map_err(|refused| io::Error::other(refused.refusal.message))?;
     if report.findings.is_damaged() != (state == State::Damaged) {
         return Err(io::Error::other(format!("our checker should have found the image {state:?}")));
     }
-    Ok(Cost::of(&disk.disk()))
+    Ok(Cost::of(&model, computing))
 }
 
 /// e2fsck on a sound image.
-pub fn e2fsck(image: &Path) -> io::Result<(Cost, [f64; 5])> {
+pub fn e2fsck(image: &Path) -> io::Result<(Cost, [f64; PASSES])> {
     e2fsck_on(image, State::Sound)
 }
 
-/// e2fsck, recorded, on a disk of the same kind: the whole, and the seconds of each of its five passes (what comes before the first one counts to it).
-pub fn e2fsck_on(image: &Path, state: State) -> io::Result<(Cost, [f64; 5])> {
+/// e2fsck, recorded, on a disk of the same kind: the whole, and the seconds of each of its passes (what comes before the first one counts to it).
+pub fn e2fsck_on(image: &Path, state: State) -> io::Result<(Cost, [f64; PASSES])> {
     let mut disk = Disk::new(HddDescription::default());
-    let mut passes = [0.0; 5];
-    for read in record::reads_of_e2fsck(image, state)? {
-        let before = disk.now();
-        disk.read(read.offset, read.len);
-        let took: Duration = disk.now() - before;
-        passes[(read.pass.clamp(1, 5) - 1) as usize] += took.as_secs_f64();
-    }
-    Ok((Cost::of(&disk), passes))
+    let times = replay(&record::steps_of_e2fsck(image, state)?, &mut disk);
+    Ok((Cost::of(&disk, times.computing), times.passes))
 }
 
 /// Megabytes in a second that the disk reads in a row, over the part that a file system of this size takes.

@@ -53,7 +53,16 @@ pub fn make_empty(path: &Path, bytes: u64, contestant: &Contestant) -> io::Resul
 
 /// The file system on `device`, mounted.
 pub fn mount(device: Arc<dyn WritableDevice>, contestant: &Contestant) -> io::Result<Ext> {
-    let mut how = MountOptions::new(Time::at(1_000_000_000));
+    mount_with(device, contestant, false)
+}
+
+/// The same; what is synchronised is written home at once if that is wanted.
+pub fn mount_with(
+    device: Arc<dyn WritableDevice>,
+    contestant: &Contestant,
+    home_at_sync: bool,
+) -> io::Result<Ext> {
+    let mut how = MountOptions { home_at_sync, ..MountOptions::new(Time::at(1_000_000_000)) };
     if contestant.metacluster {
         // Files of this size have one map block: where it stays in line, there is nothing to gather.
         how = how.with_policy(MetaclusterPolicy { first_map_in_line: false, ..MetaclusterPolicy::default() });

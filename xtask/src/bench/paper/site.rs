@@ -15,6 +15,7 @@ use super::images::{self, Contestant, failed};
 /// The disk under a file system. What is read of certain places is told apart from the rest.
 pub struct Site<'c> {
     contestant: &'c Contestant,
+    home_at_sync: bool,
     disk: Arc<Split>,
 }
 
@@ -30,10 +31,20 @@ struct Split {
 impl<'c> Site<'c> {
     /// An empty file system of so many GiB in a new file.
     pub fn new(image: &Path, gib: u64, contestant: &'c Contestant) -> io::Result<Self> {
+        Site::with(image, gib, contestant, (HddDescription::default(), false))
+    }
+
+    /// The same on another disk, and with what is synchronised written home at once if that is wanted.
+    pub fn with(
+        image: &Path,
+        gib: u64,
+        contestant: &'c Contestant,
+        (drive, home_at_sync): (HddDescription, bool),
+    ) -> io::Result<Self> {
         images::make_empty(image, gib << 30, contestant)?;
-        let timed = Timed::new(WritableFile::open(image, false)?, HddDescription::default());
+        let timed = Timed::new(WritableFile::open(image, false)?, drive);
         let disk = Arc::new(Split { timed, data: Mutex::default(), times: Mutex::default() });
-        Ok(Site { contestant, disk })
+        Ok(Site { contestant, home_at_sync, disk })
     }
 
     /// The time that has passed on the disk.
@@ -65,7 +76,8 @@ impl<'c> Site<'c> {
         work: impl FnOnce(&mut Bench<'_>, &dyn Fn() -> Duration) -> Result<T, Errno>,
     ) -> io::Result<(T, Duration, Duration)> {
         self.disk.timed.drop_caches();
-        let mut driver = images::mount(Arc::clone(&self.disk) as Arc<dyn WritableDevice>, self.contestant)?;
+        let device = Arc::clone(&self.disk) as Arc<dyn WritableDevice>;
+        let mut driver = images::mount_with(device, self.contestant, self.home_at_sync)?;
         let clock = || self.now();
         let begin = self.now();
         let (value, end) = {

@@ -53,10 +53,15 @@ fn measure(
         foretold,
     };
     println!(
-        "{} {step}: {:.0} % full, fsmend {:.1} s",
+        "{} {step}: {:.0} % full, fsmend {:.2} s ({:.2} computing), e2fsck {}",
         row.contestant,
         utilisation * 100.0,
-        row.fsmend.seconds
+        row.fsmend.seconds,
+        row.fsmend.computing,
+        row.e2fsck.map_or_else(
+            || "-".to_owned(),
+            |(cost, _)| format!("{:.2} s ({:.2} computing)", cost.seconds, cost.computing)
+        ),
     );
     Ok(row)
 }
@@ -186,6 +191,8 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
         "fsmend check",
         "times faster",
         "than e2fsck on ext3",
+        "e2fsck computes",
+        "fsmend computes",
         "e2fsck reads",
         "fsmend reads",
         "of the bandwidth",
@@ -206,16 +213,18 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
             row.contestant.to_owned(),
             row.step.to_string(),
             format!("{:.0} %", row.utilisation * 100.0),
-            theirs.map_or_else(dash, |cost| format!("{:.1} s", cost.seconds)),
-            format!("{:.1} s", row.fsmend.seconds),
+            theirs.map_or_else(dash, |cost| format!("{:.2} s", cost.seconds)),
+            format!("{:.2} s", row.fsmend.seconds),
             row.times().map_or_else(dash, |times| format!("**{times:.1}**")),
             on_ext3(row.step).map_or_else(dash, |time| format!("{:.1}", time / row.fsmend.seconds.max(1e-9))),
+            theirs.map_or_else(dash, |cost| format!("{:.2} s", cost.computing)),
+            format!("{:.2} s", row.fsmend.computing),
             theirs.map_or_else(dash, |cost| format!("{:.1} MB/s", cost.rate())),
             format!("{:.1} MB/s", row.fsmend.rate()),
             format!("{:.0} %", row.fsmend.rate() / bandwidth * 100.0),
             theirs.map_or_else(dash, |cost| cost.requests.to_string()),
             row.fsmend.requests.to_string(),
-            row.foretold.map_or_else(dash, |time| format!("{time:.1} s")),
+            row.foretold.map_or_else(dash, |time| format!("{time:.2} s")),
         ]);
         if let Some(cost) = theirs {
             push(&mut curves, &format!("e2fsck, {}", row.contestant), (f64::from(row.step), cost.rate()));
@@ -231,7 +240,8 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
         ours: "On ext3, map blocks lie among the data. They are gathered from all inode tables and read in one sweep: with 32 of them always in its queue the disk needs a millisecond and a half for each, \
                instead of five. On rext3, bitmaps and regions come with the inode table that they lie beside, so that each group is one way. What is foretold comes from the superblock's \
                counts and a trial of the disk. On ext4, hardly anything is left to be read, and each block of it is a seek: what is used of the inode tables of a flexible group, \
-               where few requests are there to choose from, and then a millisecond and a half for each map block or directory.",
+               where few requests are there to choose from, and two milliseconds for each map block or directory. \
+               What e2fsck reads ahead fills the disk's queue as well: we are 2.0 to 2.7 times as fast there, not three times.",
         plot: Some(Plot { across: "operations per folder", upwards: "MB/s", logarithmic: false, curves }),
     }
 }

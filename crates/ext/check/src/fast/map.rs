@@ -57,14 +57,26 @@ impl WalkItem {
 
     /// Where about its map begins outside of the inode: only good for an order in which to read.
     pub fn first_map_block(&self) -> u64 {
+        self.first_map_blocks().next().unwrap_or(0)
+    }
+
+    /// All blocks that the inode leads to itself, as they stand there: nobody has looked yet whether they exist.
+    pub fn first_map_blocks(&self) -> impl Iterator<Item = u64> {
         let low =
             |at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|byte| self.raw.i_block[at + byte])));
-        if self.by_extents() {
-            // The first index entry: behind its first block of the file stand 32 low and 16 high bits.
-            let high = u64::from(u16::from_le_bytes([self.raw.i_block[20], self.raw.i_block[21]]));
-            return high << 32 | low(16);
-        }
-        (12..15).map(|slot| low(4 * slot)).find(|block| *block != 0).unwrap_or(0)
+        let places = if self.by_extents() {
+            // Index entries: behind its first block of the file, each has 32 low and 16 high bits.
+            let high =
+                |at: usize| u64::from(u16::from_le_bytes([self.raw.i_block[at], self.raw.i_block[at + 1]]));
+            let entries = usize::from(u16::from_le_bytes([self.raw.i_block[2], self.raw.i_block[3]]));
+            let entry = |index: usize| {
+                if index < entries { high(20 + 12 * index) << 32 | low(16 + 12 * index) } else { 0 }
+            };
+            [0, 1, 2, 3].map(entry)
+        } else {
+            [low(48), low(52), low(56), 0]
+        };
+        places.into_iter().filter(|block| *block != 0)
     }
 
     fn by_extents(&self) -> bool {

@@ -11,6 +11,10 @@ use super::problems::{
 };
 use super::release::Release;
 use crate::journal::map;
+use crate::reading::announce_all;
+
+/// Blocks that the device is told about before they are read one by one; the file hardly ever has more.
+const BLOCKS_AHEAD: u64 = 512;
 
 /// Checks the orphan file and, if `trusted`, releases what it lists. Gives the number of entries, `None` when the file
 /// is not what it should be.
@@ -34,6 +38,8 @@ pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64>
     let hole = map.solid_blocks();
     let mut found = Vec::new();
     let mut sound = true;
+    let ahead = (0..hole.min(blocks).min(BLOCKS_AHEAD)).map_while(|index| map.find(index));
+    announce_all(release.fs, ahead.collect());
     // Only mapped blocks are visited, so an absurd size costs nothing.
     for index in 0..hole.min(blocks) {
         let Some(place) = map.find(index) else { break };

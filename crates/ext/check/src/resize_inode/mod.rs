@@ -137,6 +137,9 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
         (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group))).collect();
     let mut extent = Extent { blocks: 1, last: None };
     let mut reserved = Reserved { fs, first, bytes: Vec::new(), bytes_from: 0 };
+    // Read piece by piece among what a disk was told about before, they would cost a turn each.
+    let bytes = u64::from(geometry.reserved_gdt_blocks) * u64::from(geometry.block_size);
+    fs.device.readahead(fs.block_offset(BlockNo(first)), bytes);
     for step in 0..geometry.reserved_gdt_blocks {
         let slot = (geometry.desc_blocks().wrapping_add(step)) % per_block;
         let expected = first + u64::from(step);

@@ -12,6 +12,8 @@ use crate::reading::announce_all;
 const TABLES_AHEAD: u32 = 16;
 /// Blocks before an inode table among which its group's bitmap is worth reading along.
 const BITMAP_BEFORE: u64 = 16;
+/// Groups whose bitmaps the kernel is told about together: those of a flexible group lie in a row, and it has so many groups if nobody wanted another number.
+const BITMAPS_AT_ONCE: u64 = 16;
 /// Regions that the kernel is told about ahead of the one that is read: their bitmaps, which came with the tables, say what is read of them.
 const REGIONS_AHEAD: u32 = 8;
 
@@ -58,7 +60,8 @@ impl Scan<'_> {
         }
         let groups = self.fs.groups.len() as u64;
         let begun = u64::from(self.tables_begun.fetch_add(1, Relaxed)) + 1;
-        let upto = (groups * begun).div_ceil(self.tables.load(Relaxed).max(1)).min(groups) as usize;
+        let share = (groups * begun).div_ceil(self.tables.load(Relaxed).max(1));
+        let upto = share.next_multiple_of(BITMAPS_AT_ONCE).min(groups) as usize;
         let from = self.announced_bitmaps.fetch_max(upto, Relaxed);
         let groups = self.fs.groups.get(from..upto).unwrap_or_default();
         let apart = groups.iter().filter(|group| group.scan_inodes == 0 || !stands_before(&group.desc));
