@@ -11,9 +11,9 @@ use fsmend_engine::pool::{self, Crew, Stage};
 /// The work of comparing what was written with what lay there.
 const COMPARISON: &[Stage; 1] = &[Stage { name: "changes", pass: 0 }];
 /// So many runs are one batch of it: fewer are not worth a thread.
-const RUNS_PER_SLICE: usize = 512;
-/// So many neighbours, which usually are blocks, are read together.
-const RUNS_AT_ONCE: usize = 64;
+const RUNS_PER_SLICE: usize = 256;
+/// Neighbours are read together as long as they are not more bytes than these.
+const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// An overlay that is written through a shared reference, so that the checks' own functions can read what has been mended.
 /// Only one thread writes, in a fixed order.
@@ -95,14 +95,20 @@ impl<'d> Draft<'d> {
 
 /// Adds the numbers of those of `runs` to `equal` that are what lies on `below`. Neighbours are read together.
 fn note_equal(below: &dyn Device, runs: &[(usize, &(u64, Vec<u8>))], equal: &mut Vec<usize>) {
-    let mut before = Vec::new();
+    let mut before: Vec<u8> = Vec::new();
     let touches = |a: &(u64, Vec<u8>), b: &(u64, Vec<u8>)| a.0 + a.1.len() as u64 == b.0;
-    for stretch in runs.chunk_by(|a, b| touches(a.1, b.1)) {
-        for part in stretch.chunks(RUNS_AT_ONCE) {
-            let Some((_, (start, _))) = part.first() else { continue };
-            before.clear();
-            before.resize(part.iter().map(|(_, (_, bytes))| bytes.len()).sum(), 0);
-            let is_read = below.read_at(*start, &mut before).is_ok();
+    for mut neighbours in runs.chunk_by(|a, b| touches(a.1, b.1)) {
+        while let Some((_, (start, _))) = neighbours.first() {
+            let mut len = 0;
+            let fits = |run: &&(usize, &(u64, Vec<u8>))| {
+                len += run.1.1.len();
+                len <= BYTES_AT_ONCE
+            };
+            let (part, behind) = neighbours.split_at(neighbours.iter().take_while(fits).count().max(1));
+            neighbours = behind;
+            let len: usize = part.iter().map(|(_, (_, bytes))| bytes.len()).sum();
+            before.resize(before.len().max(len), 0);
+            let is_read = below.read_at(*start, &mut before[..len]).is_ok();
             let mut at = 0;
             for (number, (offset, bytes)) in part {
                 let place = &mut before[at..at + bytes.len()];
