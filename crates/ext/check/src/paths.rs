@@ -76,7 +76,7 @@ pub fn name_nameless(
     if NAMELESS.iter().all(|row| !findings.has(row)) {
         return findings;
     }
-    // By inode, as paths were put in.
+    // In order again: paths were put in.
     findings.settle();
     let mut unowned: Vec<(u64, u64)> = findings
         .iter()

@@ -18,8 +18,8 @@ use crate::repair::{Duplicates, Mender};
 const OWNERS_MIN: usize = 2;
 const CONTESTED_PART: u64 = 8;
 
-/// So many blocks are copied in one go, at most.
-const COPIED_AT_ONCE: u64 = 64;
+/// So many bytes are copied in one go, at most, or a block.
+const COPIED_AT_ONCE: u64 = 256 << 10;
 
 /// What all that move share.
 pub(super) struct Means {
@@ -284,7 +284,7 @@ impl Relocation<'_, '_> {
     fn contents(&mut self, first: BlockNo, count: u64) -> Vec<u8> {
         let size = self.mender.fs.geometry.block_size as usize;
         let source = self.source(first);
-        let behind = (1..count.min(COPIED_AT_ONCE)).map(|step| BlockNo(first.0 + step));
+        let behind = (1..count.min(COPIED_AT_ONCE / size as u64)).map(|step| BlockNo(first.0 + step));
         let blocks = 1 + behind.take_while(|block| self.source(*block) == source).count();
         let mut bytes = vec![0; blocks * size];
         if source == Source::Nothing || self.read(source, first, &mut bytes) {

@@ -201,13 +201,13 @@ mod tests {
         let changes = |workers| {
             let draft = Draft::new(&below);
             for number in (0..4000).filter(|number| number % 97 != 5) {
-                draft.put(number * 64, if number % 3 == 0 { vec![255; 64] } else { block(number) });
+                draft.put(number * 64, if number.is_multiple_of(3) { vec![255; 64] } else { block(number) });
             }
             draft.into_changes(workers)
         };
         let found = changes(1);
         // Block 100 cannot be read: what it holds is not known to be the same.
-        let changed = |number: &u64| number % 97 != 5 && (number % 3 == 0 || *number == 100);
+        let changed = |number: &u64| number % 97 != 5 && (number.is_multiple_of(3) || *number == 100);
         let expected: Vec<u64> = (0..4000).filter(changed).map(|number| number * 64).collect();
         assert_eq!(found.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), expected);
         for workers in [2, 7, 64] {
