@@ -30,7 +30,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench estimate score `fsmend check --estimate`, and the time left that progress shows, against what runs took
   bench scaling  predict runs with up to 64 workers from the batches of real ones (docs/bench/scaling.md)
   bench neighbour
-                 measure an application (PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
+                 measure an application (RocksDB, package rocksdb-tools, or PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
                  (--image NAME, --rounds N, --seconds N, --clients N, --only warm|cold; short runs write nothing)
   bench paper ffsck
                  the experiments of the paper on rext3 and ffsck, on a simulated hard disk (--gib N; needs the superuser)

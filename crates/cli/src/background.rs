@@ -2,7 +2,8 @@
 //!
 //! The work is done by threads that stand back behind all others (SCHED_IDLE, and the idle class of the disk's scheduler), and
 //! beside it a thread of ordinary priority, which is awake for some microseconds twenty times a second, looks at what the machine is busy
-//! with and sets how many workers may work. What it decides is `engine::cores`'; this module takes the samples and carries it out.
+//! with, and sets how many workers may work and on which cores. What it decides is `engine::cores`'; this module takes the samples and carries it
+//! out.
 //!
 //! Only the thread that works stands back, with those that it starts: there may be no way back, and what is written after a
 //! check (a repair) is not to be held up half-way.
@@ -13,13 +14,13 @@ use std::time::Duration;
 
 use fsmend_device::priority;
 use fsmend_engine::Allowance;
-use fsmend_engine::cores::{CoreBudget, INTERVAL_NS};
+use fsmend_engine::cores::{CoreBudget, CoreUse, INTERVAL_NS, Places};
 
-use crate::machine::{self, Load};
+use crate::machine::{self, Load, Tasks};
 
 /// Does `work` in the background, with at most `threads` workers, as many as the allowance says.
 pub fn run<T: Send>(threads: usize, work: impl FnOnce(Arc<Allowance>) -> T + Send) -> T {
-    follow_beside(threads, &machine::load(), |allowance| {
+    follow_beside(threads, &machine::load(), Some(Placing::new()), |allowance| {
         stand_back();
         work(allowance)
     })
@@ -27,7 +28,7 @@ pub fn run<T: Send>(threads: usize, work: impl FnOnce(Arc<Allowance>) -> T + Sen
 
 /// Does `work` at the priority that we have, with at most `threads` workers, as many as there are idle cores for.
 pub fn follow_idle<T: Send>(threads: usize, work: impl FnOnce(Arc<Allowance>) -> T + Send) -> T {
-    follow_beside(threads, &machine::load(), work)
+    follow_beside(threads, &machine::load(), None, work)
 }
 
 /// Puts the calling thread behind all others, as far as that is possible.
@@ -40,8 +41,36 @@ fn stand_back() {
     }
 }
 
+/// Keeps the threads that stand back to the cores that have room.
+struct Placing {
+    places: Places,
+    tasks: Tasks,
+}
+
+impl Placing {
+    fn new() -> Placing {
+        Placing { places: Places::default(), tasks: machine::tasks() }
+    }
+
+    /// `idle`: how many nanoseconds each core has been idle.
+    fn follow(&mut self, at_ns: u64, idle: &[(usize, u64)], workers: usize) {
+        self.tasks.look();
+        let one =
+            |&(core, idle_ns): &(usize, u64)| CoreUse { core, idle_ns, own_ns: self.tasks.own_ns(core) };
+        let uses = idle.iter().map(one).collect();
+        if let Some(cores) = self.places.follow(at_ns, uses, workers) {
+            self.tasks.keep_to(cores);
+        }
+    }
+}
+
 /// Does `work` in a thread of its own and meanwhile keeps its allowance at what `load` leaves over.
-fn follow_beside<T: Send>(threads: usize, load: &Load, work: impl FnOnce(Arc<Allowance>) -> T + Send) -> T {
+fn follow_beside<T: Send>(
+    threads: usize,
+    load: &Load,
+    placing: Option<Placing>,
+    work: impl FnOnce(Arc<Allowance>) -> T + Send,
+) -> T {
     let budget = CoreBudget::new(threads, machine::cores(), load.running());
     let allowance = Arc::new(Allowance::new(budget.get()));
     let (done, ends) = channel::<()>();
@@ -51,19 +80,28 @@ fn follow_beside<T: Send>(threads: usize, load: &Load, work: impl FnOnce(Arc<All
             let _done = done;
             work(Arc::clone(&allowance))
         });
-        follow(load, budget, &allowance, &ends);
+        follow(load, budget, placing, &allowance, &ends);
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
 /// Sets the allowance anew at every sample until the work `ends`.
-fn follow(load: &Load, mut budget: CoreBudget, allowance: &Allowance, ends: &Receiver<()>) {
+fn follow(
+    load: &Load,
+    mut budget: CoreBudget,
+    mut placing: Option<Placing>,
+    allowance: &Allowance,
+    ends: &Receiver<()>,
+) {
     loop {
         let (wall_ns, cpu_ns) = machine::wall_and_cpu();
-        if let Some(sample) = load.sample(wall_ns, cpu_ns) {
+        if let Some((sample, idle)) = load.sample(wall_ns, cpu_ns) {
             let workers = budget.follow(sample);
             if workers != allowance.get() {
                 allowance.set(workers);
+            }
+            if let Some(placing) = &mut placing {
+                placing.follow(wall_ns, &idle, workers);
             }
         }
         if ends.recv_timeout(Duration::from_nanos(INTERVAL_NS)) != Err(RecvTimeoutError::Timeout) {
@@ -106,7 +144,7 @@ mod tests {
         assert_eq!(allowance.get(), 2);
         std::thread::scope(|scope| {
             let (load, allowed) = (&load, &allowance);
-            scope.spawn(move || follow(load, budget, allowed, &ends));
+            scope.spawn(move || follow(load, budget, None, allowed, &ends));
             assert!(comes_to(&allowance, 1), "nothing is idle any more, and we use nothing");
             machine.write("proc/stat", &stat(u64::MAX / 4, 1));
             assert!(comes_to(&allowance, 2), "it has been idle");
@@ -143,9 +181,39 @@ mod tests {
     #[test]
     fn beside_others_one_worker_is_left() {
         let busy = Busy::new();
-        let is_one = follow_beside(64, &machine::load(), |allowance| comes_to(&allowance, 1));
+        let is_one = follow_beside(64, &machine::load(), None, |allowance| comes_to(&allowance, 1));
         drop(busy);
         assert!(is_one);
+    }
+
+    /// The cores on which the calling thread may run.
+    fn cores() -> Vec<usize> {
+        let set = rustix::thread::sched_getaffinity(None).unwrap();
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+    }
+
+    #[test]
+    fn a_core_that_others_use_is_left_to_them() {
+        let all = cores();
+        let [busy, .., free] = all[..] else { return };
+        let machine = Fixture::new("places");
+        // Ticks of a core that is idle for ever, and of one that never is.
+        let stat = |ticks: u64| format!("cpu{busy} 9 9 9 5 0\ncpu{free} 9 9 9 {ticks} 0\nprocs_running 2\n");
+        let ticks = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        machine.write("proc/stat", &stat(0));
+        let load = Load::below(machine.path(), 100, None);
+        let kept = follow_beside(1, &load, Some(Placing::new()), |_| {
+            stand_back();
+            let start = Instant::now();
+            while cores() != [free] && start.elapsed() < Duration::from_secs(20) {
+                let now = ticks.fetch_add(100, std::sync::atomic::Ordering::Relaxed);
+                machine.write("proc/stat", &stat(now));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            (cores(), std::thread::spawn(cores).join().unwrap())
+        });
+        assert_eq!(kept, (vec![free], vec![free]), "this thread and those that it starts");
+        assert_eq!(cores(), all, "others stay where they are");
     }
 
     #[test]
@@ -160,7 +228,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_work_is_passed_on() {
         let result =
-            std::panic::catch_unwind(|| follow_beside(2, &machine::load(), |_| assert_eq!(1 + 1, 3)));
+            std::panic::catch_unwind(|| follow_beside(2, &machine::load(), None, |_| assert_eq!(1 + 1, 3)));
         assert!(result.is_err());
     }
 }

@@ -13,7 +13,11 @@
 //! The span is that of the last samples ([`WINDOW_NS`]), or less when the budget has just changed: what was measured under
 //! another budget says nothing of this one. So a change of what others do is followed within 200 ms.
 
+mod places;
+
 use std::collections::VecDeque;
+
+pub use places::{CoreUse, Places};
 
 /// How often a sample is taken.
 pub const INTERVAL_NS: u64 = 50_000_000;

@@ -20,10 +20,10 @@ pub struct Load {
 }
 
 /// What /proc/stat says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Stat {
-    /// Ticks for which our cores have been idle.
-    idle: u64,
+    /// Our cores by number, each with the ticks for which it has been idle.
+    idle: Vec<(usize, u64)>,
     /// Tasks that run or want to, on the whole machine.
     running: Option<u64>,
 }
@@ -37,15 +37,19 @@ impl Load {
         Load { stat: root.join("proc/stat"), pressure, groups, cores, tick_ns }
     }
 
-    /// A sample, taken at `at_ns` when this process had used `own_ns` of processor time. None where there is no /proc.
-    pub fn sample(&self, at_ns: u64, own_ns: u64) -> Option<Sample> {
-        Some(Sample {
+    /// A sample, taken at `at_ns` when this process had used `own_ns` of processor time, and for how many nanoseconds each of our cores has been
+    /// idle. None where there is no /proc.
+    pub fn sample(&self, at_ns: u64, own_ns: u64) -> Option<(Sample, Vec<(usize, u64)>)> {
+        let ticks = self.stat()?.idle.into_iter();
+        let by_core: Vec<_> = ticks.map(|(core, idle)| (core, idle.saturating_mul(self.tick_ns))).collect();
+        let sample = Sample {
             at_ns,
             own_ns,
-            idle_ns: self.stat()?.idle.saturating_mul(self.tick_ns),
+            idle_ns: by_core.iter().fold(0, |sum, (_, idle)| sum.saturating_add(*idle)),
             waited_ns: fs::read_to_string(&self.pressure).ok().and_then(|text| parse_pressure(&text)),
             quotas: self.groups.quotas(),
-        })
+        };
+        Some((sample, by_core))
     }
 
     /// How many tasks run or want to just now, this one among them.
@@ -67,11 +71,11 @@ fn parse_stat(text: &str, is_ours: impl Fn(usize) -> bool) -> Option<Stat> {
             words.next().filter(|word| !line.starts_with("cpu ") && !word.is_empty())?.parse().ok()?;
         let mut ticks = words.skip(3).map(|word| word.parse::<u64>().ok());
         let (idle, waiting) = (ticks.next()??, ticks.next().flatten().unwrap_or(0));
-        is_ours(core).then(|| idle.saturating_add(waiting))
+        is_ours(core).then(|| (core, idle.saturating_add(waiting)))
     };
-    let idle = text.lines().filter_map(idle).reduce(u64::saturating_add)?;
+    let idle: Vec<_> = text.lines().filter_map(idle).collect();
     let running = text.lines().find_map(|line| line.strip_prefix("procs_running "));
-    Some(Stat { idle, running: running.and_then(|number| number.trim().parse().ok()) })
+    (!idle.is_empty()).then(|| Stat { idle, running: running.and_then(|number| number.trim().parse().ok()) })
 }
 
 /// Nanoseconds in which some task waited: `some avg10=... total=MICROSECONDS`.
@@ -104,19 +108,20 @@ mod tests {
             "some avg10=88.13 avg60=42.84 avg300=14.83 total=111565336\nfull avg10=0.00 total=0\n",
         );
         let load = Load::below(machine.path(), 100, None);
-        let sample = load.sample(5, 7).unwrap();
+        let (sample, by_core) = load.sample(5, 7).unwrap();
         assert_eq!((sample.at_ns, sample.own_ns, sample.waited_ns), (5, 7, Some(111_565_336_000)));
         assert_eq!(sample.idle_ns, (62_046 + 3439 + 46_200 + 3580) * 10_000_000);
+        assert_eq!(by_core, [(0, (62_046 + 3439) * 10_000_000), (1, (46_200 + 3580) * 10_000_000)]);
         assert_eq!((load.running(), sample.quotas), (Some(3), Vec::new()));
         let bound = Load::below(machine.path(), 100, Some(vec![1]));
-        assert_eq!(bound.sample(0, 0).unwrap().idle_ns, (46_200 + 3580) * 10_000_000);
+        assert_eq!(bound.sample(0, 0).unwrap().0.idle_ns, (46_200 + 3580) * 10_000_000);
     }
 
     #[test]
     fn half_a_file_is_better_than_none() {
         let stat =
             parse_stat("cpu0 1 2 3 4\ncpu1 x\ncpu2 1 2 3\ncpufreq 1 2 3 4\nprocs_running many", |_| true);
-        assert_eq!(stat, Some(Stat { idle: 4, running: None }));
+        assert_eq!(stat, Some(Stat { idle: vec![(0, 4)], running: None }));
         assert_eq!(parse_stat(STAT, |core| core == 7), None);
         assert_eq!(parse_pressure("full total=5"), None);
         let nothing = Fixture::new("no-proc");

@@ -3,6 +3,7 @@
 mod groups;
 mod load;
 mod schedule;
+mod tasks;
 #[cfg(test)]
 pub mod testing;
 
@@ -21,6 +22,7 @@ use rustix::time::{ClockId, clock_gettime};
 use groups::Groups;
 pub use load::Load;
 pub use schedule::schedule;
+pub use tasks::Tasks;
 
 /// Taken when nothing can be learned about memory, and the least that is taken by default if that is not too much.
 const MEMORY_MIN: u64 = 64 << 20;
@@ -132,6 +134,11 @@ fn threads_within(cores: usize, quota: Option<u64>) -> usize {
 /// What the machine is busy with.
 pub fn load() -> Load {
     Load::below(Path::new(MACHINE), rustix::param::clock_ticks_per_second(), own_cores())
+}
+
+/// The threads of this process that stand back.
+pub fn tasks() -> Tasks {
+    Tasks::below(Path::new(MACHINE), rustix::param::clock_ticks_per_second())
 }
 
 /// The default memory budget: a quarter of what there is.

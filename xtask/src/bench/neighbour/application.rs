@@ -1,186 +1,147 @@
-//! The application beside which is checked: a PostgreSQL server of our own in a temporary folder, and pgbench as its users.
+//! The applications beside which is checked.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::Command;
 
-use fsmend_testkit::host::{command, find_program, is_root};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use fsmend_testkit::host::{command, find_program};
 
-/// Accounts are 100 000 for each; the tables stay in memory.
-const SCALE: &str = "10";
+use super::postgres::Postgres;
 
-/// Settings of the server: all in memory but the log of changes, which is flushed all the time but never waited for, so that
-/// what is measured is not the disk's latency; nothing runs by its own clock.
-const SETTINGS: [&str; 8] = [
-    "listen_addresses=",
-    "shared_buffers=256MB",
-    "synchronous_commit=off",
-    "autovacuum=off",
-    "checkpoint_timeout=30min",
-    "max_wal_size=4GB",
-    "jit=off",
-    "log_min_messages=fatal",
-];
-
-/// A running server; stopped, and its folder removed, when dropped.
-pub struct Postgres {
-    folder: PathBuf,
-    programs: PathBuf,
-    user: User,
-    server: Child,
-}
-
-/// Who the server runs as: it refuses the superuser.
-#[derive(Clone, Copy)]
-struct User(Option<(u32, u32)>);
-
-/// What pgbench measured.
+/// What an application reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
-    /// Transactions a second.
+    /// Transactions or reads a second.
     pub transactions: f64,
     /// Mean latency in milliseconds.
     pub latency_ms: f64,
 }
 
-impl Postgres {
-    /// Makes a database and starts its server.
-    pub fn start() -> io::Result<Postgres> {
-        let programs = programs()?;
-        let user = User::find()?;
-        let folder = std::env::temp_dir().join(format!("fsmend-neighbour-{}", std::process::id()));
-        fs::create_dir_all(&folder)?;
-        if let User(Some((uid, gid))) = user {
-            chown(&folder, Some(uid), Some(gid))?;
+/// An application that is ready to work.
+pub enum Application {
+    /// The paper's: RocksDB, whose db_bench reads at random from a database of its own in memory.
+    RocksDb(RocksDb),
+    /// A server and its clients, which wake each other all the time.
+    Postgres(Postgres),
+}
+
+impl Application {
+    /// Prepares the one called `name`; without, the paper's if it is installed, else PostgreSQL.
+    pub fn start(name: Option<&str>) -> io::Result<Application> {
+        match name {
+            Some("rocksdb") => RocksDb::make().map(Application::RocksDb),
+            Some("postgres") => Postgres::start().map(Application::Postgres),
+            None if find_program("db_bench").is_some() => RocksDb::make().map(Application::RocksDb),
+            None => Postgres::start().map(Application::Postgres),
+            Some(other) => Err(io::Error::other(format!("{other} is neither rocksdb nor postgres"))),
         }
-        let data = folder.join("data");
-        let mut initdb = user.command(&programs.join("initdb"));
-        initdb.args(["--auth=trust", "--username=postgres", "--no-sync", "-D"]).arg(&data);
-        run(initdb).inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
-        let mut server = user.command(&programs.join("postgres"));
-        server.arg("-D").arg(&data).arg("-k").arg(&folder);
-        for setting in SETTINGS {
-            server.args(["-c", setting]);
-        }
-        let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let postgres = Postgres { folder, programs, user, server };
-        postgres.wait_until_ready()?;
-        let mut fill = postgres.client("pgbench");
-        fill.args(["--initialize", "--quiet", "--scale", SCALE]);
-        run(fill)?;
-        Ok(postgres)
     }
 
-    fn wait_until_ready(&self) -> io::Result<()> {
-        for _ in 0..300 {
-            if run(self.client("pg_isready")).is_ok() {
-                return Ok(());
+    /// What it does, with so many clients.
+    pub fn description(&self, clients: usize) -> String {
+        match self {
+            Application::RocksDb(_) => {
+                format!("RocksDB's db_bench, readrandom, {clients} thread(s), all in memory")
             }
-            sleep(Duration::from_millis(100));
+            Application::Postgres(_) => {
+                format!(
+                    "PostgreSQL with pgbench, {clients} client(s), nine look-ups for each change, all in memory"
+                )
+            }
         }
-        Err(io::Error::other("the PostgreSQL server does not come up"))
     }
 
-    /// A client program that knows where the server is.
-    fn client(&self, program: &str) -> Command {
-        let mut client = self.user.command(&self.programs.join(program));
-        client.env("PGHOST", &self.folder).env("PGUSER", "postgres").env("PGDATABASE", "postgres");
-        client
-    }
-
-    /// Lets `clients` work for so many seconds on `cores` (all, when none is named): nine look-ups for each change.
+    /// Lets `clients` work for so many seconds on `cores` (all, when none is named).
     pub fn work(&self, clients: usize, seconds: u64, cores: &[usize]) -> io::Result<Speed> {
-        self.stay_on(cores)?;
-        let mut pgbench = self.client("pgbench");
-        pgbench.args(["--no-vacuum", "--protocol=prepared", "-b", "tpcb-like@1", "-b", "select-only@9"]);
-        pgbench.args(["--client", &clients.to_string(), "--time", &seconds.to_string()]);
-        let child = pgbench.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        if !cores.is_empty() {
-            sched_setaffinity(Pid::from_raw(child.id() as i32), &set_of(cores))?;
+        match self {
+            Application::RocksDb(rocksdb) => rocksdb.work(clients, seconds, cores),
+            Application::Postgres(postgres) => postgres.work(clients, seconds, cores),
         }
-        let output = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let number = |name: &str| -> Option<f64> {
-            let line = said.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_ascii_whitespace().next()?.parse().ok()
+    }
+}
+
+/// A database of db_bench; removed when dropped.
+pub struct RocksDb {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl RocksDb {
+    /// A million entries.
+    fn make() -> io::Result<RocksDb> {
+        let program = find_program("db_bench")
+            .ok_or_else(|| io::Error::other("db_bench is not installed (Debian package rocksdb-tools)"))?;
+        let memory = PathBuf::from("/dev/shm");
+        let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let folder = folder.join(format!("fsmend-neighbour-{}", std::process::id()));
+        let rocksdb = RocksDb { program, folder };
+        let mut fill = rocksdb.bench(&[]);
+        fill.arg("--benchmarks=fillseq");
+        said(fill)?;
+        Ok(rocksdb)
+    }
+
+    fn work(&self, threads: usize, seconds: u64, cores: &[usize]) -> io::Result<Speed> {
+        let mut bench = self.bench(cores);
+        bench.args(["--use_existing_db=1", "--benchmarks=readrandom"]);
+        bench.args([format!("--threads={threads}"), format!("--duration={seconds}")]);
+        let said = said(bench)?;
+        let reads = reads(&said).ok_or_else(|| io::Error::other(format!("db_bench: {said}")))?;
+        Ok(Speed { transactions: reads, latency_ms: 1e3 * threads as f64 / reads })
+    }
+
+    fn bench(&self, cores: &[usize]) -> Command {
+        let mut bench = if cores.is_empty() {
+            command(&self.program.to_string_lossy())
+        } else {
+            let list: Vec<String> = cores.iter().map(usize::to_string).collect();
+            let mut bound = command("taskset");
+            bound.args(["-c", &list.join(",")]).arg(&self.program);
+            bound
         };
-        let speed = number("tps = ").zip(number("latency average = "));
-        let speed = speed.ok_or_else(|| io::Error::other(format!("pgbench: {}: {said}", output.status)))?;
-        Ok(Speed { transactions: speed.0, latency_ms: speed.1 })
-    }
-
-    /// New connections are served on these cores.
-    fn stay_on(&self, cores: &[usize]) -> io::Result<()> {
-        let all: Vec<usize> = (0..super::cores()).collect();
-        let set = set_of(if cores.is_empty() { &all } else { cores });
-        Ok(sched_setaffinity(Pid::from_raw(self.server.id() as i32), &set)?)
+        bench.arg(format!("--db={}", self.folder.display()));
+        bench.args([
+            "--num=1000000",
+            "--value_size=100",
+            "--compression_type=none",
+            "--cache_size=268435456",
+        ]);
+        bench
     }
 }
 
-impl Drop for Postgres {
+impl Drop for RocksDb {
     fn drop(&mut self) {
-        if let Some(process) = Pid::from_raw(self.server.id() as i32) {
-            // Its "fast" way to stop.
-            let _ = kill_process(process, Signal::INT);
-        }
-        let _ = self.server.wait();
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-impl User {
-    fn find() -> io::Result<User> {
-        if !is_root() {
-            return Ok(User(None));
-        }
-        let users = fs::read_to_string("/etc/passwd")?;
-        let line = users.lines().find_map(|line| line.strip_prefix("postgres:"));
-        let mut words = line.unwrap_or_default().split(':').skip(1).map(|word| word.parse::<u32>().ok());
-        match (words.next().flatten(), words.next().flatten()) {
-            (Some(uid), Some(gid)) => Ok(User(Some((uid, gid)))),
-            _ => Err(io::Error::other("there is no user postgres (Debian package postgresql)")),
-        }
-    }
-
-    fn command(self, program: &Path) -> Command {
-        let mut command = command(&program.to_string_lossy());
-        command.current_dir("/");
-        if let User(Some((uid, gid))) = self {
-            command.uid(uid).gid(gid);
-        }
-        command
-    }
-}
-
-/// The folder of the newest server that is installed.
-fn programs() -> io::Result<PathBuf> {
-    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let folders = installed.map(|entry| entry.path().join("bin"));
-    let newest = folders.filter(|folder| folder.join("postgres").is_file()).max();
-    let on_path = || find_program("postgres").and_then(|program| program.parent().map(Path::to_owned));
-    newest.or_else(on_path).filter(|folder| folder.join("pgbench").is_file()).ok_or_else(|| {
-        io::Error::other("PostgreSQL with pgbench is not installed (Debian package postgresql)")
-    })
-}
-
-fn run(mut command: Command) -> io::Result<()> {
+fn said(mut command: Command) -> io::Result<String> {
     let output = command.output()?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     Err(io::Error::other(format!("{command:?}: {}: {said}", output.status)))
 }
 
-fn set_of(cores: &[usize]) -> CpuSet {
-    let mut set = CpuSet::new();
-    cores.iter().for_each(|core| set.set(*core));
-    set
+/// Reads a second, as db_bench says: `readrandom : 9.296 micros/op 107559 ops/sec ...`.
+fn reads(said: &str) -> Option<f64> {
+    let line = said.lines().find(|line| line.starts_with("readrandom"))?;
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let unit = words.iter().position(|word| *word == "ops/sec")?;
+    words.get(unit.checked_sub(1)?)?.parse().ok().filter(|reads| *reads > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_db_bench_says_is_understood() {
+        let said = "Entries:    1000000\nreadrandom   :       9.296 micros/op 107559 ops/sec 3.000 seconds 322999 operations;\n";
+        assert_eq!(reads(said), Some(107_559.0));
+        assert_eq!(reads("readrandom : ops/sec"), None);
+        assert_eq!(reads("fillseq : 1 micros/op 5 ops/sec"), None);
+    }
 }

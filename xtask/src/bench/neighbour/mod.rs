@@ -1,18 +1,20 @@
 //! `bench neighbour`: what a check costs an application beside it, and the application the check (the paper's Figure 10 a).
 //!
-//! PostgreSQL works alone; beside e2fsck, as it is and softened as an administrator would; beside `fsmend check`, as it is and in the
+//! The application works alone; beside e2fsck, as it is and softened as an administrator would; beside `fsmend check`, as it is and in the
 //! background. Then once more with each on cores of its own, which is what the checks' times are compared with. All of them in
 //! each round, so that whatever else the machine does hits them alike.
 
 mod application;
 mod checker;
+mod postgres;
 mod report;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use application::{Postgres, Speed};
+use application::{Application, Speed};
 use checker::{Checker, Checkers};
 use report::Row;
 
@@ -21,8 +23,8 @@ use super::{check, default_cache, images, number};
 use crate::workspace;
 
 /// Fewer or shorter rounds are a trial: nothing is written.
-const ROUNDS: usize = 3;
-const SECONDS: u64 = 5;
+const ROUNDS: usize = 9;
+const SECONDS: u64 = 2;
 
 /// What the command line says.
 pub struct Setting {
@@ -36,6 +38,7 @@ pub struct Setting {
     /// Clients of the application.
     pub clients: usize,
     only: Option<String>,
+    application: Option<String>,
     build: bool,
 }
 
@@ -52,6 +55,7 @@ impl Setting {
             seconds: SECONDS,
             clients,
             only: None,
+            application: None,
             build,
         };
         let mut cache = None;
@@ -62,6 +66,7 @@ impl Setting {
                 ["--rounds", rounds] => setting.rounds = number(rounds)?.max(1),
                 ["--seconds", seconds] => setting.seconds = number(seconds)?.max(1) as u64,
                 ["--clients", clients] => setting.clients = number(clients)?.max(1),
+                ["--application", name] => setting.application = Some((*name).to_owned()),
                 ["--only", state @ ("warm" | "cold")] => setting.only = Some((*state).to_owned()),
                 other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
             }
@@ -90,28 +95,48 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     let image = images::existing(&setting.cache, &setting.image)?;
     let checkers = Checkers::find(&image)?;
     let load = load_average();
-    let postgres = Postgres::start()?;
+    let awake = Awake::keep();
+    let application = Application::start(setting.application.as_deref())?;
     let mut tables = Vec::new();
     for state in ["warm", "cold"] {
         if setting.only.as_ref().is_none_or(|only| only == state) {
             println!("{state}");
-            let rows = Scene { setting: &setting, postgres: &postgres, image: &image, cold: state == "cold" }
-                .rows(&checkers)?;
+            let rows =
+                Scene { setting: &setting, application: &application, image: &image, cold: state == "cold" }
+                    .rows(&checkers)?;
             println!("{}\n{}", report::table(&rows), report::verdict(&rows));
             tables.push((state, rows));
         }
     }
     if setting.is_whole() {
-        report::write(&workspace()?.join("docs/bench"), &setting, &tables, load)
+        let about = report::About {
+            application: application.description(setting.clients),
+            awake: awake.is_some(),
+            load,
+        };
+        report::write(&workspace()?.join("docs/bench"), &setting, &tables, &about)
     } else {
         Ok(())
+    }
+}
+
+/// Keeps all cores awake as long as it is there: an application that is alone would else wait for cores that have gone to sleep each time one of its
+/// threads is woken, and be faster with a checker beside it.
+struct Awake(#[expect(dead_code, reason = "the kernel looks at whether it is open")] File);
+
+impl Awake {
+    /// Cores may take no time at all to wake up (the kernel's PM QoS). None where that cannot be asked for.
+    fn keep() -> Option<Awake> {
+        let mut file = File::options().write(true).open("/dev/cpu_dma_latency").ok()?;
+        file.write_all(&0_i32.to_ne_bytes()).ok()?;
+        Some(Awake(file))
     }
 }
 
 /// What all measurements of one table have in common.
 struct Scene<'s> {
     setting: &'s Setting,
-    postgres: &'s Postgres,
+    application: &'s Application,
     image: &'s Path,
     cold: bool,
 }
@@ -129,7 +154,7 @@ impl Scene<'_> {
             (Some(background), true),
         ];
         // Each once, unmeasured: what is read stays in the page cache.
-        self.postgres.work(self.setting.clients, 1, &[])?;
+        self.application.work(self.setting.clients, 1, &[])?;
         e2fsck.once(&[])?;
         fsmend.once(&[])?;
         let mut rows: Vec<Row> = pairs
@@ -151,7 +176,7 @@ impl Scene<'_> {
         let all: Vec<usize> = (0..cores()).collect();
         let (theirs, ours) = all.split_at(if apart { all.len() / 2 } else { 0 });
         let ours = if apart { ours } else { &[] };
-        let work = || self.postgres.work(self.setting.clients, self.setting.seconds, theirs);
+        let work = || self.application.work(self.setting.clients, self.setting.seconds, theirs);
         let Some(checker) = checker else { return Ok((work()?, Vec::new())) };
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

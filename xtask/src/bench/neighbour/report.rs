@@ -130,12 +130,22 @@ pub fn verdict(rows: &[Row]) -> String {
     text
 }
 
+/// What there is to be said of all tables.
+pub struct About {
+    /// The application and what it does.
+    pub application: String,
+    /// Whether cores were kept from sleeping.
+    pub awake: bool,
+    /// The load of the machine before.
+    pub load: Option<f64>,
+}
+
 /// Writes `neighbour.md` into `folder`.
 pub fn write(
     folder: &Path,
     setting: &Setting,
     tables: &[(&'static str, Vec<Row>)],
-    load: Option<f64>,
+    about: &About,
 ) -> io::Result<()> {
     let mut text = String::from(
         "# `fsmend check --background` beside an application\n\nMade by `cargo xtask bench neighbour`; medians (smallest to largest).\n\n",
@@ -145,14 +155,14 @@ pub fn write(
     }
     let _ = writeln!(
         text,
-        "- application: PostgreSQL with pgbench, {} client(s), nine look-ups for each change, all in memory\n\
+        "- application: {}\n\
          - checked meanwhile, again and again: the benchmark image `{}`\n\
          - {} rounds of {} s for each line, one after the other in each round; load before: {}\n",
-        setting.clients,
+        about.application,
         setting.image,
         setting.rounds,
         setting.seconds,
-        load.map_or("unknown".to_owned(), |load| format!("{load:.1}")),
+        about.load.map_or("unknown".to_owned(), |load| format!("{load:.1}")),
     );
     text.push_str(
         "\"Times slower\" compares the application's transactions with those of the same round when it was alone, on all cores. \"Times longer\" compares \
@@ -161,6 +171,12 @@ pub fn write(
          checker takes 1.07 times as long and RocksDB 1.05 times, e2fsck 1.2 and 1.5; on the application's own file system, from an LVM snapshot (b), 1.2 and 1.2, \
          e2fsck 1.4 and 1.6. What is measured here is (a).\n",
     );
+    if about.awake {
+        text.push_str(
+            "\nCores were kept from sleeping meanwhile (/dev/cpu_dma_latency): without that, an application is slower alone than beside a checker which \
+             keeps its core awake.\n",
+        );
+    }
     for (state, rows) in tables {
         let _ = write!(text, "\n## Image in the page cache: {state}\n\n{}\n{}", table(rows), verdict(rows));
     }
