@@ -108,6 +108,8 @@ fn work(
         return Ok(Ending::Saved(file.clone()));
     }
     let declined = show.may_write(arguments, is_damaged)?;
+    // It is told at the end as well.
+    let regained = show.regained(&declined);
     if declined.is_empty() {
         return Ok(Ending::Written(write(arguments, &work, &plan, cancel)?));
     }
@@ -121,7 +123,7 @@ fn work(
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
     // It is a text of ours.
-    let text = show.regained(&declined).put_into(&text).unwrap_or(text);
+    let text = regained.put_into(&text).unwrap_or(text);
     let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }
