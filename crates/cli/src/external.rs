@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use fsmend_device::{OpenOptions, Plan, Way, WritableTarget, WriteError, WriteOptions, open_writable};
 use serde_json::{Value as Json, json};
 
+use crate::json::member;
+
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
 /// Where the superblock of a journal device has its UUID.
@@ -53,11 +55,13 @@ impl Journal {
     pub fn of(plan: &Plan, named: Option<&Path>, force: bool) -> Result<Option<Journal>, String> {
         let damaged = || "the plan is damaged".to_owned();
         // To take what cannot be read for no journal would leave one that is replayed over the repair.
-        let text: Json = match plan.text() {
+        let told = match plan.text() {
             "" => Json::Null,
-            text => serde_json::from_str(text).map_err(|_| damaged())?,
+            text => member(text, "journal").map_err(|_| damaged())?,
         };
-        let Some(told) = text.get("journal").filter(|told| !told.is_null()) else { return Ok(None) };
+        if told.is_null() {
+            return Ok(None);
+        }
         let path = named.map(PathBuf::from).or_else(|| told["device"].as_str().map(PathBuf::from));
         let path = path.ok_or_else(damaged)?;
         let writes =

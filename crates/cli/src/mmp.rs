@@ -1,6 +1,7 @@
 //! Multiple-mount protection, as far as it takes time: whether another machine is using a file system is told by whether it goes on
 //! counting in the MMP block.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -38,19 +39,20 @@ pub fn wait_for_rest(
     }
 }
 
-/// The change that puts the MMP block to rest, if it is not.
-pub fn rest(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
-    hold(device, &node(), now).filter(|block| !block.is_clean).map(|block| (block.offset, block.clean))
-}
+/// A change: where, and the bytes.
+type Change = (u64, Vec<u8>);
 
-/// The change that says in the MMP block that a checker is at work.
-pub fn mark(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
-    hold(device, &node(), now).map(|block| (block.offset, block.held))
+/// The change that says in the MMP block that a checker is at work, and the one that puts it to rest afterwards, if it is not at rest.
+pub fn mark_and_rest(device: &dyn Device, now: u64) -> (Option<Change>, Option<Change>) {
+    let block = hold(device, &node(), now);
+    let rest =
+        block.as_ref().filter(|block| !block.is_clean).map(|block| (block.offset, block.clean.clone()));
+    (block.map(|block| (block.offset, block.held)), rest)
 }
 
 /// The name of this machine.
 pub fn node() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = fsmend_device::read_small(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default();
     name.trim().chars().take(63).collect()
 }
 

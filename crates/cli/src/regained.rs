@@ -13,6 +13,7 @@ use fsmend_ext_check::{directory, links};
 use serde_json::Value as Json;
 
 use crate::face::utc;
+use crate::json::member;
 use crate::style::printable;
 
 /// What the name of the text file has behind that of its target.
@@ -59,14 +60,21 @@ impl Regained {
 
     /// Those that go with `plan`.
     pub fn of_plan(plan: &Plan) -> Self {
-        let text: Json = serde_json::from_str(plan.text()).unwrap_or_default();
-        let lines = text[MEMBER].as_array().into_iter().flatten().filter_map(Json::as_str);
+        let told = member(plan.text(), MEMBER).unwrap_or_default();
+        let lines = told.as_array().into_iter().flatten().filter_map(Json::as_str);
         Regained(lines.map(printable).collect())
     }
 
     /// In the form in which they go with a plan.
     pub fn to_json(&self) -> Json {
         self.lines().collect()
+    }
+
+    /// The text of a plan with these instead of others.
+    pub fn put_into(&self, text: &str) -> serde_json::Result<String> {
+        let mut text: Json = serde_json::from_str(text)?;
+        text[MEMBER] = self.to_json();
+        Ok(text.to_string())
     }
 
     /// How many there are.

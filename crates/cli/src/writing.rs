@@ -237,7 +237,7 @@ impl Hold {
         if marker.is_empty() {
             return Err(Failure::NoMark);
         }
-        marker.extend(mmp::mark(&device, now));
+        marker.extend(mmp::mark_and_rest(&device, now).0);
         marker.sort_unstable();
         let new_log = || match new_log(&self.path) {
             Ok(log) => Ok(Box::new(log) as Box<dyn LogFile>),
@@ -425,7 +425,8 @@ pub fn plan(
     changes: &[(u64, Vec<u8>)],
 ) -> Result<Plan, Failure> {
     let now = machine::seconds_since_epoch();
-    let rest = mmp::rest(device, now).filter(|rest| changes.iter().all(|change| is_apart(change, rest)));
+    let (mark, rest) = mmp::mark_and_rest(device, now);
+    let rest = rest.filter(|rest| changes.iter().all(|change| is_apart(change, rest)));
     let joined;
     let changes = match rest {
         Some(rest) if !changes.is_empty() => {
@@ -437,7 +438,7 @@ pub fn plan(
     let mut marker = repair::marker(device, changes);
     // What is marked is compared before anything is written: whoever has mounted the file system meanwhile has changed the
     // MMP block.
-    marker.extend(mmp::mark(device, now));
+    marker.extend(mark);
     marker.sort_unstable();
     let last = repair::last(changes);
     let draft = Draft { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };

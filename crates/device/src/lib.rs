@@ -51,7 +51,7 @@ pub use inherited::inherited;
 pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
-pub use mounts::{Usage, usage_of};
+pub use mounts::{Usage, read_small, usage_of};
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags, ioctl_ficlone, open};
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
 
 use crate::FileDevice;
-use crate::mounts::{Mount, device_name, parse_mounts};
+use crate::mounts::{Mount, device_name, parse_mounts, read_small};
 
 /// A file system of the family ext that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Backing {
 /// The ext file systems that are mounted, each once, in the order in which they were mounted.
 pub fn mounted() -> io::Result<Vec<Mounted>> {
     let mut all: Vec<Mounted> = Vec::new();
-    for mount in parse_mounts(&fs::read_to_string("/proc/self/mountinfo")?) {
+    for mount in parse_mounts(&read_small(Path::new("/proc/self/mountinfo"))?) {
         if let Some(found) = mount.kind.starts_with("ext").then(|| of_mount(&mount)).flatten()
             && all.iter().all(|other| other.number != found.number)
         {
@@ -53,7 +53,7 @@ pub fn mounted() -> io::Result<Vec<Mounted>> {
 pub fn mounted_at(path: &Path) -> io::Result<Option<Mounted>> {
     let path = fs::canonicalize(path)?;
     let metadata = fs::metadata(&path)?;
-    let mounts = parse_mounts(&fs::read_to_string("/proc/self/mountinfo")?);
+    let mounts = parse_mounts(&read_small(Path::new("/proc/self/mountinfo"))?);
     // Of several mounts on top of one another the last one is seen.
     let found = match metadata.is_dir() {
         true => mounts.iter().rev().find(|mount| mount.at == path),

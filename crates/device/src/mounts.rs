@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -54,9 +55,20 @@ impl fmt::Display for Usage {
 
 /// Who uses the file or block device at `path`; nothing if that cannot be found out.
 pub fn usage_of(path: &Path) -> Vec<Usage> {
-    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else { return Vec::new() };
+    let Ok(mounts) = read_small(Path::new("/proc/self/mountinfo")) else { return Vec::new() };
     System { sys: Path::new("/sys"), mounts: parse_mounts(&mounts) }.usage_of(path)
 }
+
+/// What a file says that has no length, as those below `/proc` and `/sys`: with room from the start, for else it is asked for in pieces
+/// of 32 bytes, and each of them makes the kernel write all of it anew.
+pub fn read_small(path: &Path) -> io::Result<String> {
+    let mut text = String::with_capacity(SMALL_BYTES);
+    fs::File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Room for what such a file says.
+const SMALL_BYTES: usize = 4096;
 
 /// Devices built on devices built on devices: deeper is not looked.
 const LAYERS_MAX: u32 = 8;
@@ -108,7 +120,7 @@ impl System<'_> {
     fn loop_devices(&self, file: &fs::Metadata) -> Vec<PathBuf> {
         let mut devices = entries(&self.sys.join("block"));
         devices.retain(|device| {
-            let backing = fs::read_to_string(device.join("loop/backing_file")).unwrap_or_default();
+            let backing = read_small(&device.join("loop/backing_file")).unwrap_or_default();
             let backing = fs::metadata(backing.trim_end_matches('\n'));
             backing.is_ok_and(|backing| (backing.dev(), backing.ino()) == (file.dev(), file.ino()))
         });

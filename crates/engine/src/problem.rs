@@ -583,17 +583,39 @@ impl Findings {
     }
 
     /// The kept problems in report order: worst severity first, then by row, object and operands.
-    pub fn into_sorted(mut self) -> Vec<Problem> {
+    pub fn into_sorted(self) -> Vec<Problem> {
+        let rows = self.into_rows();
+        let mut all = Vec::with_capacity(rows.iter().map(Vec::len).sum());
+        rows.into_iter().for_each(|mut row| all.append(&mut row));
+        all
+    }
+
+    /// The same, row by row; none of them is empty.
+    pub fn into_rows(mut self) -> Vec<Vec<Problem>> {
+        self.settle();
+        let mut rows: Vec<Vec<Problem>> = self.rows.into_values().map(|row| row.kept).collect();
+        rows.retain(|row| !row.is_empty());
+        // Rows come in the order of their codes.
+        rows.sort_by_key(|row| Reverse(row.first().map(|problem| problem.row.severity)));
+        rows
+    }
+
+    /// Says that all has been found: problems for which there is no room go now, and those of each row are put into the order of the
+    /// report. What is added afterwards finds all the room that it needs.
+    pub fn settle(&mut self) {
         let most = self.kept_per_row();
-        let mut rows: Vec<Vec<Problem>> = Vec::new();
         for row in self.rows.values_mut() {
             row.trim(most, most);
             row.sort();
-            rows.push(std::mem::take(&mut row.kept));
+            row.ceiling = None;
         }
-        // Rows come in the order of their codes.
-        rows.sort_by_key(|row| Reverse(row.first().map(|problem| problem.row.severity)));
-        rows.into_iter().flatten().collect()
+        self.kept = self.rows.values().map(|row| row.kept.len()).sum();
+        self.room = usize::MAX;
+    }
+
+    /// The kept problems of each row, to have more said about them.
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut [Problem]> {
+        self.rows.values_mut().map(|row| row.kept.as_mut_slice())
     }
 
     /// The kept problems, in no particular order.

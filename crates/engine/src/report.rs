@@ -30,17 +30,11 @@ impl Report {
     pub fn new(findings: Findings) -> Self {
         let damaged = findings.is_damaged();
         let totals = findings.counts();
-        let mut groups: Vec<ProblemGroup> = Vec::new();
-        for problem in findings.into_sorted() {
-            match groups.last_mut().filter(|group| group.row == problem.row) {
-                Some(group) => group.problems.push(problem),
-                None => {
-                    let total = totals.get(problem.row.code).copied().unwrap_or(1);
-                    groups.push(ProblemGroup { row: problem.row, total, problems: vec![problem] });
-                }
-            }
-        }
-        Report { groups, damaged }
+        let group = |problems: Vec<Problem>| {
+            let row = problems.first()?.row;
+            Some(ProblemGroup { row, total: totals.get(row.code).copied().unwrap_or(1), problems })
+        };
+        Report { groups: findings.into_rows().into_iter().filter_map(group).collect(), damaged }
     }
 
     /// Whether anything counts for the verdict.

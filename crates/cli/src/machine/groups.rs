@@ -4,9 +4,9 @@
 //! Everything is read below a folder that stands for `/`, so that tests can bring their own. What cannot be read or understood
 //! is no limit.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use fsmend_device::read_small;
 use fsmend_engine::cores::Quota;
 
 /// Limits larger than this are none (version 1 writes a number near the end of the number space).
@@ -33,7 +33,7 @@ struct Mount {
 impl Groups {
     /// The groups of this process on the machine below `root`.
     pub fn below(root: &Path) -> Groups {
-        let read = |file| fs::read_to_string(root.join(file)).unwrap_or_default();
+        let read = |file| read_small(&root.join(file)).unwrap_or_default();
         let mounts: Vec<Mount> = read("proc/self/mountinfo").lines().filter_map(mount).collect();
         let mut groups = Groups::default();
         for line in read("proc/self/cgroup").lines() {
@@ -54,7 +54,7 @@ impl Groups {
     pub fn memory(&self) -> Option<u64> {
         let files = ["memory.max", "memory.high", "memory.limit_in_bytes"];
         let limits = self.folders.iter().flat_map(|folder| files.map(|file| folder.join(file)));
-        limits.filter_map(|file| parse_memory(&fs::read_to_string(file).ok()?)).min()
+        limits.filter_map(|file| parse_memory(&read_small(&file).ok()?)).min()
     }
 
     /// The least processor time that one of the groups allows, in thousandths of a core.
@@ -65,7 +65,7 @@ impl Groups {
     /// The groups of version 2 that have a quota, with what they have used.
     pub fn quotas(&self) -> Vec<Quota> {
         let quota = |folder: &PathBuf| {
-            let stat = fs::read_to_string(folder.join("cpu.stat")).ok()?;
+            let stat = read_small(&folder.join("cpu.stat")).ok()?;
             Some(Quota { cores: quota(folder)?, used_ns: parse_used(&stat)? })
         };
         self.folders.iter().filter_map(quota).collect()
@@ -125,7 +125,7 @@ fn parse_memory(text: &str) -> Option<u64> {
 
 /// The quota of one group, in thousandths of a core.
 fn quota(folder: &Path) -> Option<u64> {
-    let read = |file| fs::read_to_string(folder.join(file)).ok();
+    let read = |file| read_small(&folder.join(file)).ok();
     match read("cpu.max") {
         Some(text) => {
             let (quota, period) = text.trim().split_once(' ').unwrap_or((text.trim(), "100000"));

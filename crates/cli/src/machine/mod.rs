@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use fsmend_device::Pace;
+use fsmend_device::{Pace, read_small};
 use fsmend_engine::Clock;
 use fsmend_ext_check::run::Meter;
 use rustix::thread::CpuSet;
@@ -149,7 +149,7 @@ pub fn default_memory() -> u64 {
 /// A quarter of what the machine below `root` has and the control groups allow; but not so little that nothing can be checked, unless
 /// that were more than half of it.
 fn memory_below(root: &Path, groups: &Groups) -> u64 {
-    let machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| parse_meminfo(&text));
+    let machine = read_small(&root.join("proc/meminfo")).ok().and_then(|text| parse_meminfo(&text));
     let known = [machine, groups.memory()].into_iter().flatten().min();
     known.map_or(MEMORY_MIN, |known| (known / 4).max(MEMORY_MIN.min(known / 2)))
 }

@@ -1,7 +1,8 @@
 //! How the operating system schedules us, and what follows for how workers are divided.
 
-use std::fs;
+use std::path::Path;
 
+use fsmend_device::read_small;
 use fsmend_engine::pool::{Mode, Priority, Schedule};
 
 /// How workers are divided: as the user wants, else as suits the priority that we were given.
@@ -12,7 +13,7 @@ pub fn schedule(wanted: Option<Mode>, background: bool) -> Schedule {
 
 /// How the operating system schedules us.
 fn priority() -> Priority {
-    fs::read_to_string("/proc/self/stat").ok().and_then(|text| parse_priority(&text)).unwrap_or_default()
+    read_small(Path::new("/proc/self/stat")).ok().and_then(|text| parse_priority(&text)).unwrap_or_default()
 }
 
 /// Nice value and policy (fields 19 and 41) of /proc/self/stat. The name of the program, in brackets, may hold blanks.

@@ -6,10 +6,11 @@ use fsmend_base::InodeNo;
 use fsmend_device::Plan;
 use fsmend_engine::FormerName;
 use fsmend_engine::report::Report;
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
-use crate::regained::former_names;
+use crate::regained::{Regained, former_names};
 
 /// Files beyond these are counted and not named in a saved plan.
 const FILES_SAVED: usize = 10_000;
@@ -22,6 +23,16 @@ pub struct File {
     pub path: Option<String>,
     /// What it was called before, if it has no name.
     pub former_names: Vec<FormerName>,
+}
+
+impl File {
+    fn told(&self, inode: InodeNo) -> ToldFile<'_> {
+        ToldFile {
+            inode: inode.0,
+            path: self.path.as_deref(),
+            former_names: self.former_names.iter().map(former_name).collect(),
+        }
+    }
 }
 
 /// What can be said of a repair beside its problems.
@@ -68,60 +79,108 @@ impl Description {
 
     /// As JSON, with at most `files_max` files named.
     pub fn to_json(&self, files_max: usize) -> Json {
-        let file = |(inode, file): (&InodeNo, &File)| {
-            let mut told = json!({"inode": inode.0});
-            if let Some(path) = &file.path {
-                told["path"] = json!(path);
-            }
-            if !file.former_names.is_empty() {
-                told["former_names"] = file.former_names.iter().map(former_name).collect();
-            }
-            told
-        };
-        let losses: Vec<Json> = self
-            .losses
-            .iter()
-            .map(|(count, code, loss)| json!({"code": code, "count": count, "loss": loss}))
-            .collect();
-        json!({
-            "files": self.files.iter().take(files_max).map(file).collect::<Vec<Json>>(),
-            "files_total": self.files.len(),
-            "losses": losses,
-            "found_later": self.later.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
-        })
+        json!(self.told(files_max))
+    }
+
+    fn told(&self, files_max: usize) -> Told<'_> {
+        Told {
+            files: self.files.iter().take(files_max).map(|(inode, file)| file.told(*inode)).collect(),
+            files_total: self.files.len(),
+            losses: self
+                .losses
+                .iter()
+                .map(|(count, code, loss)| ToldLoss { code, count: *count, loss })
+                .collect(),
+            found_later: self.later.iter().map(|(code, message)| ToldLater { code, message }).collect(),
+        }
     }
 }
 
-/// The text that is saved with a plan: the target, what was wrong, what is lost, what is written to an external journal.
+/// A [`Description`] in the form in which it is written. (A tree of JSON values of it would take longer than all else that is done with a
+/// plan.)
+#[derive(Serialize)]
+struct Told<'d> {
+    files: Vec<ToldFile<'d>>,
+    files_total: usize,
+    losses: Vec<ToldLoss>,
+    found_later: Vec<ToldLater<'d>>,
+}
+
+#[derive(Serialize)]
+struct ToldFile<'d> {
+    inode: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'d str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    former_names: Vec<Json>,
+}
+
+#[derive(Serialize)]
+struct ToldLoss {
+    code: &'static str,
+    count: u64,
+    loss: &'static str,
+}
+
+#[derive(Serialize)]
+struct ToldLater<'d> {
+    code: &'static str,
+    message: &'d str,
+}
+
+/// The text of a plan.
+#[derive(Serialize)]
+struct PlanText<'d> {
+    tool: Tool,
+    target: &'d str,
+    start: u64,
+    problems: Vec<ToldProblems>,
+    #[serde(flatten)]
+    told: Told<'d>,
+    journal: Option<Json>,
+    regained: Vec<&'d str>,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// Problems of one kind.
+#[derive(Serialize)]
+struct ToldProblems {
+    code: &'static str,
+    count: u64,
+    messages: Vec<String>,
+    repair: &'static str,
+}
+
+/// The text that is saved with a plan: the target, what was wrong, what is lost, what is written to an external journal, what is found again
+/// in lost+found.
 pub fn plan_text(
     target: &str,
     start: u64,
     (report, later): (&Report, &Report),
-    journal: Option<Json>,
-) -> Json {
-    let mut problems = Vec::new();
-    for group in report.damage() {
-        let messages: Vec<String> =
-            group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect();
-        problems.push(json!({
-            "code": group.row.code,
-            "count": group.total,
-            "messages": messages,
-            "repair": group.row.repair,
-        }));
-    }
-    let description = Description::new(report, later).to_json(FILES_SAVED);
-    json!({
-        "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},
-        "target": target,
-        "start": start,
-        "problems": problems,
-        "files": description["files"],
-        "files_total": description["files_total"],
-        "losses": description["losses"],
-        "found_later": description["found_later"],
-        "journal": journal,
-    })
+    (journal, regained): (Option<Json>, &Regained),
+) -> String {
+    let problems = report.damage().map(|group| ToldProblems {
+        code: group.row.code,
+        count: group.total,
+        messages: group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect(),
+        repair: group.row.repair,
+    });
+    let description = Description::new(report, later);
+    let text = PlanText {
+        tool: Tool { name: "fsmend", version: env!("CARGO_PKG_VERSION") },
+        target,
+        start,
+        problems: problems.collect(),
+        told: description.told(FILES_SAVED),
+        journal,
+        regained: regained.lines().collect(),
+    };
+    serde_json::to_string(&text).expect("text and numbers, under names that are text, are JSON")
 }
 
 /// What a saved plan says of its target: the path, and the byte at which the file system starts.

@@ -26,7 +26,7 @@ use self::description::plan_text;
 use self::show::{Ending, Show};
 use crate::args::Common;
 use crate::outcome::{CANCELLED_CODE, Checked};
-use crate::regained::{self, Regained};
+use crate::regained::Regained;
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
 use crate::{background, check, external, journal_device, machine, mmp, target};
@@ -89,11 +89,11 @@ fn work(
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
     let journal = external::to_json(work.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
-    let mut text = plan_text(&path.display().to_string(), work.start, (&checked.report, &later), journal);
-    text[regained::MEMBER] = Regained::of(&[&checked.report, &later], &[]).to_json();
+    let regained = Regained::of(&[&checked.report, &later], &[]);
+    let target = path.display().to_string();
+    let text = plan_text(&target, work.start, (&checked.report, &later), (journal, &regained));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
-    let plan =
-        writing::plan(&*work.device, &identity, &text.to_string(), &changes).map_err(Ending::Failed)?;
+    let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
     show.plan((checked, later), started.elapsed(), &plan, (rounds, &left));
@@ -108,7 +108,8 @@ fn work(
         return Ok(Ending::Saved(file.clone()));
     }
     let declined = show.may_write(arguments, is_damaged)?;
-    text[regained::MEMBER] = show.regained(&declined).to_json();
+    // It is told at the end as well.
+    let regained = show.regained(&declined);
     if declined.is_empty() {
         return Ok(Ending::Written(write(arguments, &work, &plan, cancel)?));
     }
@@ -121,8 +122,9 @@ fn work(
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
-    let plan =
-        writing::plan(&*work.device, &identity, &text.to_string(), &rest.changes).map_err(Ending::Failed)?;
+    // It is a text of ours.
+    let text = regained.put_into(&text).unwrap_or(text);
+    let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }
 

@@ -49,8 +49,9 @@ pub(super) fn carry(
     direction: Direction,
     control: Control<'_>,
 ) -> Result<(), ApplyError> {
+    let mut images = Vec::new();
     for step in [Step::Mark, Step::Blocks, Step::Last] {
-        Carrier { log, target, direction, step, control }.carry_all()?;
+        Carrier { log, target, direction, step, control }.carry_all(&mut images)?;
         target.sync().map_err(ApplyError::Write)?;
     }
     Ok(())
@@ -65,21 +66,26 @@ struct Carrier<'c> {
 }
 
 impl Carrier<'_> {
-    /// All blocks of this step, in chunks that are contiguous in the log.
-    fn carry_all(&self) -> Result<(), ApplyError> {
+    /// All blocks of this step, in chunks that are contiguous in the log; `images` has room for one.
+    fn carry_all(&self, images: &mut Vec<u8>) -> Result<(), ApplyError> {
         let entries = self.log.plan.entries();
         let total = entries.iter().filter(|entry| self.takes(entry)).count() as u64;
         let mut done = 0;
         (self.control.progress)(Progress { step: self.step, done, total });
-        let mut images = vec![0; CHUNK_BLOCKS.min(entries.len()) * BLOCK_BYTES];
         for (number, chunk) in entries.chunks(CHUNK_BLOCKS).enumerate() {
             let taken = chunk.iter().filter(|entry| self.takes(entry)).count() as u64;
-            if taken == 0 {
+            // The first and the last step take next to nothing of the chunks that they take from.
+            let (Some(first), Some(last)) = (
+                chunk.iter().position(|entry| self.takes(entry)),
+                chunk.iter().rposition(|entry| self.takes(entry)),
+            ) else {
                 continue;
-            }
+            };
             self.stop_if_asked()?;
+            let chunk = &chunk[first..=last];
+            images.resize(images.len().max(chunk.len() * BLOCK_BYTES), 0);
             let images = &mut images[..chunk.len() * BLOCK_BYTES];
-            self.log.read_images(number * CHUNK_BLOCKS, images)?;
+            self.log.read_images(number * CHUNK_BLOCKS + first, images)?;
             self.write_chunk(chunk, images)?;
             done += taken;
             (self.control.progress)(Progress { step: self.step, done, total });

@@ -183,15 +183,16 @@ fn write_images(
 ) -> Result<(), ApplyError> {
     let total = plan.entries().len() as u64;
     let (mut done, mut differences) = (0, Differences::default());
-    let mut chunk = vec![0; CHUNK_BLOCKS * BLOCK_BYTES];
+    let mut chunk = vec![0; CHUNK_BLOCKS.min(plan.entries().len()) * BLOCK_BYTES];
     for entries in plan.entries().chunks(CHUNK_BLOCKS) {
         if control.is_stopped() {
             return Err(ApplyError::Stopped { begun: false });
         }
-        for (entry, image) in entries.iter().zip(chunk.chunks_mut(BLOCK_BYTES)) {
-            if !read_image(plan, entry, target, image) {
-                differences.add(entry.offset());
-            }
+        let mut place = chunk.as_mut_slice();
+        for neighbours in entries.chunk_by(|a, b| a.index + 1 == b.index) {
+            let (images, rest) = place.split_at_mut(neighbours.len() * BLOCK_BYTES);
+            read_images(plan, neighbours, target, images, &mut differences);
+            place = rest;
         }
         // Once it is known that the plan does not fit, the rest is only compared.
         if differences.is_empty() {
@@ -203,12 +204,25 @@ fn write_images(
     if differences.is_empty() { Ok(()) } else { Err(ApplyError::TargetChanged(differences)) }
 }
 
-/// Fills `image` and says whether it is what the plan was made for.
-fn read_image(plan: &Plan, entry: &Entry, target: &dyn Device, image: &mut [u8]) -> bool {
-    let (block, beyond) = image.split_at_mut(plan.block_len(entry));
+/// Fills `images` with what lies in the blocks `neighbours`, one behind the other, and notes those that are not what the plan was made
+/// for.
+fn read_images(
+    plan: &Plan,
+    neighbours: &[Entry],
+    target: &dyn Device,
+    images: &mut [u8],
+    differences: &mut Differences,
+) {
+    let (Some(first), Some(last)) = (neighbours.first(), neighbours.last()) else { return };
+    let (bytes, beyond) = images.split_at_mut((neighbours.len() - 1) * BLOCK_BYTES + plan.block_len(last));
     beyond.fill(0);
-    let unreadable = read_sectors(target, entry.offset(), block);
-    plan.is_before(entry, block, unreadable.any())
+    let is_read = target.read_at(first.offset(), bytes).is_ok();
+    for (entry, block) in neighbours.iter().zip(bytes.chunks_mut(BLOCK_BYTES)) {
+        let unreadable = !is_read && read_sectors(target, entry.offset(), block).any();
+        if !plan.is_before(entry, block, unreadable) {
+            differences.add(entry.offset());
+        }
+    }
 }
 
 fn sync_new(file: &dyn LogFile) -> Result<(), ApplyError> {

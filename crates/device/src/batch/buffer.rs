@@ -6,7 +6,9 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, handle_alloc_error};
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
@@ -53,26 +55,70 @@ impl Drop for AlignedBuffer {
     }
 }
 
-/// Memory that is handed out part by part, round and round.
+/// Memory of readers that are gone, for those that come: whoever checks a small file system again and again, as a repair does, pays for
+/// the pages once. What is in it is what was read last.
+static IDLE: Mutex<Vec<AlignedBuffer>> = Mutex::new(Vec::new());
+/// So many of them are kept, and none that is longer.
+const IDLE_MAX: usize = 2;
+const IDLE_BYTES_MAX: usize = 512 << 10;
+
+/// Memory that is handed out part by part, round and round. It may hold anything at first.
 pub(super) struct RoundBuffer {
-    memory: AlignedBuffer,
+    memory: ManuallyDrop<AlignedBuffer>,
     next: usize,
 }
 
 impl RoundBuffer {
     /// `len` bytes to go round in.
     pub(super) fn new(len: usize) -> Self {
-        RoundBuffer { memory: AlignedBuffer::new(len), next: 0 }
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.iter().position(|memory| memory.layout.size() == len.max(ALIGNMENT));
+        let kept = kept.map(|index| idle.swap_remove(index));
+        drop(idle);
+        RoundBuffer { memory: ManuallyDrop::new(kept.unwrap_or_else(|| AlignedBuffer::new(len))), next: 0 }
     }
 
     /// The next `len` bytes, from a page boundary on; the memory grows for longer requests than it holds.
     pub(super) fn next(&mut self, len: usize) -> &mut [u8] {
         if self.memory.layout.size() < len {
-            self.memory = AlignedBuffer::new(len);
+            *self = RoundBuffer::new(len);
         }
         let size = self.memory.layout.size();
         let start = if size - self.next.min(size) < len { 0 } else { self.next };
         self.next = (start + len).next_multiple_of(ALIGNMENT);
         &mut self.memory.as_mut_slice()[start..start + len]
+    }
+}
+
+impl Drop for RoundBuffer {
+    fn drop(&mut self) {
+        // SAFETY: it is taken once, here, and not used afterwards.
+        let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX && memory.layout.size() <= IDLE_BYTES_MAX {
+            idle.push(memory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_reader_that_is_gone_is_used_again() {
+        // No reader has buffers of this length.
+        let len = 5 * ALIGNMENT;
+        let mut first = RoundBuffer::new(len);
+        let place = first.next(10).as_ptr();
+        assert_eq!(first.next(10).as_ptr(), place.wrapping_add(ALIGNMENT));
+        drop(first);
+        let mut second = RoundBuffer::new(len);
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).len();
+        // Other tests may have left memory of theirs before.
+        assert!(second.next(10).as_ptr() == place || idle == IDLE_MAX);
+        let mut third = RoundBuffer::new(len);
+        assert_ne!(third.next(len).as_ptr(), second.next(len).as_ptr());
+        assert_eq!(third.next(2 * len).len(), 2 * len, "it grows");
     }
 }

@@ -6,6 +6,9 @@ use super::{Plan, PlanError};
 use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
 use crate::{Device, check_bounds};
 
+/// So many neighbours are read together.
+const BLOCKS_AT_ONCE: usize = 64;
+
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Draft<'d> {
@@ -29,8 +32,8 @@ impl Plan {
         check_writes(draft.changes, device.len())?;
         check_writes(draft.marker, device.len())?;
         let mut maker = Maker { device, draft, records: Vec::new(), count: 0, has_changes: false };
-        for index in touched_blocks(draft) {
-            maker.add_block(index)?;
+        for neighbours in touched_blocks(draft).chunk_by(|a, b| a + 1 == *b) {
+            neighbours.chunks(BLOCKS_AT_ONCE).for_each(|part| maker.add_blocks(part));
         }
         if !maker.has_changes {
             (maker.records, maker.count) = (Vec::new(), 0);
@@ -55,32 +58,52 @@ struct Maker<'m> {
 }
 
 impl Maker<'_> {
-    fn add_block(&mut self, index: u64) -> Result<(), PlanError> {
-        let (start, len) = (index * BLOCK_BYTES as u64, block_len(index, self.device.len()));
+    /// Adds blocks that lie one behind the other.
+    fn add_blocks(&mut self, indices: &[u64]) {
+        let (Some(first), Some(last)) = (indices.first(), indices.last()) else { return };
+        let len = (indices.len() - 1) * BLOCK_BYTES + block_len(*last, self.device.len());
         let mut before = vec![0; len];
-        let unreadable = read_sectors(self.device, start, &mut before).any();
-        let (mut after, mut marked) = (before.clone(), before.clone());
-        lay_writes(self.draft.changes, start, &mut after);
-        let is_marked = lay_writes(self.draft.marker, start, &mut marked) && marked != before;
-        if after == before && !is_marked && !unreadable {
-            return Ok(());
+        let is_read = self.device.read_at(first * BLOCK_BYTES as u64, &mut before).is_ok();
+        for (index, block) in indices.iter().zip(before.chunks_mut(BLOCK_BYTES)) {
+            let start = index * BLOCK_BYTES as u64;
+            let unreadable = !is_read && read_sectors(self.device, start, block).any();
+            self.add_block(*index, block, unreadable);
         }
-        self.has_changes |= after != before || unreadable;
-        let end = start + len as u64;
-        let is_last =
-            is_marked || self.draft.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
+    }
+
+    fn add_block(&mut self, index: u64, before: &[u8], unreadable: bool) {
+        let (start, end) = (index * BLOCK_BYTES as u64, index * BLOCK_BYTES as u64 + before.len() as u64);
+        let mut after = before.to_vec();
+        lay_writes(self.draft.changes, start, &mut after);
+        let marked = self.marked(start, before);
+        let is_same = after == before;
+        if is_same && marked.is_none() && !unreadable {
+            return;
+        }
+        self.has_changes |= !is_same || unreadable;
+        let is_last = marked.is_some()
+            || self.draft.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
         let (mut runs, mut marker_runs) = (Vec::new(), Vec::new());
         // Where the before-image is not known, the after-image must not depend on it.
-        let changes = append_image(&before, &after, unreadable, &mut runs);
-        let markers =
-            if is_marked { append_image(&before, &marked, unreadable, &mut marker_runs) } else { 0 };
-        let (before, after) = (checksum(&before), checksum(&after));
+        let changes = append_image(before, &after, unreadable, &mut runs);
+        let markers = marked.map_or(0, |marked| append_image(before, &marked, unreadable, &mut marker_runs));
+        let (before, after) = (checksum(before), checksum(&after));
         let header = BlockHeader { index, before, after, is_last, unreadable, changes, markers };
         self.records.extend_from_slice(&header.to_bytes());
         self.records.append(&mut runs);
         self.records.append(&mut marker_runs);
         self.count += 1;
-        Ok(())
+    }
+
+    /// The block at `start` with the marker over it, where that makes a difference.
+    fn marked(&self, start: u64, before: &[u8]) -> Option<Vec<u8>> {
+        let end = start + before.len() as u64;
+        let marker = self.draft.marker;
+        if !marker.iter().any(|(at, bytes)| *at < end && start < at + bytes.len() as u64) {
+            return None;
+        }
+        let mut marked = before.to_vec();
+        (lay_writes(marker, start, &mut marked) && marked != before).then_some(marked)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names for what is reported: which path leads to an inode.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::budget::Reservation;
@@ -27,21 +27,15 @@ const SEARCH_BYTES: u64 = 4 << 20;
 /// for all of them.
 pub fn name_objects(
     cross: &CrossCheck<'_>,
-    findings: Findings,
+    mut findings: Findings,
     all: bool,
     degraded: &mut Vec<String>,
 ) -> Findings {
     let mut wanted = BTreeSet::new();
     let mut mentions = 0;
-    let mut per_row: BTreeMap<&str, usize> = BTreeMap::new();
-    let counts = findings.counts();
-    let mut problems = findings.into_sorted();
-    for problem in &mut problems {
-        let named = per_row.entry(problem.row.code).or_default();
-        *named += 1;
-        if !all && *named > NAMED_PER_ROW {
-            continue;
-        }
+    let most = if all { usize::MAX } else { NAMED_PER_ROW };
+    findings.settle();
+    for problem in findings.rows_mut().flat_map(|row| row.iter_mut().take(most)) {
         wanted.extend(problem.object.inode);
         mentions += u64::from(problem.object.inode.is_some());
         for (_, value) in &mut problem.details {
@@ -61,30 +55,30 @@ pub fn name_objects(
         let _held = Reservation::of(cross.means.budget, bytes);
         let wanted: Vec<_> = wanted.into_iter().collect();
         let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.means.crew(), cross.cancel));
-        for problem in &mut problems {
+        for problem in findings.rows_mut().flatten() {
             problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
             for (_, value) in &mut problem.details {
                 value.visit_inodes(&mut |inode, path| *path = paths.path_of(inode));
             }
         }
     }
-    Findings::from_parts(problems, counts)
+    findings
 }
 
 /// Says of every problem about something without a name what that was called before, as far as anything still tells; of the first few
 /// problems of each kind, or of all.
 pub fn name_nameless(
     cross: &CrossCheck<'_>,
-    findings: Findings,
+    mut findings: Findings,
     all: bool,
     degraded: &mut Vec<String>,
 ) -> Findings {
     if NAMELESS.iter().all(|row| !findings.has(row)) {
         return findings;
     }
-    let counts = findings.counts();
-    let mut problems = findings.into_sorted();
-    let mut unowned: Vec<(u64, u64)> = problems
+    // In order again: paths were put in.
+    findings.settle();
+    let mut unowned: Vec<(u64, u64)> = findings
         .iter()
         .filter(|problem| *problem.row == BLOCKS_MARKED_BUT_FREE)
         .filter_map(|problem| Some((problem.object.block?.0, problem.object.block_count.unwrap_or(1))))
@@ -92,7 +86,7 @@ pub fn name_nameless(
     unowned.sort_unstable();
     let mut wanted: BTreeSet<InodeNo> = BTreeSet::new();
     for row in NAMELESS {
-        let inodes = problems.iter().filter(|problem| problem.row == row).filter_map(|one| one.object.inode);
+        let inodes = findings.iter().filter(|problem| problem.row == row).filter_map(|one| one.object.inode);
         wanted.extend(inodes.take(if all { usize::MAX } else { NAMED_PER_ROW }));
     }
     let bytes = SEARCH_BYTES + wanted.len() as u64 * FORMER_BYTES;
@@ -101,7 +95,7 @@ pub fn name_nameless(
             "Nobody looked for the former names of {} inodes without a name: there was too little memory.",
             wanted.len()
         ));
-        return Findings::from_parts(problems, counts);
+        return findings;
     }
     let _held = Reservation::of(cross.means.budget, bytes);
     let search = Search {
@@ -113,11 +107,11 @@ pub fn name_nameless(
     };
     let mut names = search.names_of(&wanted);
     let is_nameless = |problem: &&mut Problem| NAMELESS.contains(&problem.row);
-    for problem in problems.iter_mut().filter(is_nameless) {
+    for problem in findings.rows_mut().flatten().filter(is_nameless) {
         if let Some(names) = problem.object.inode.and_then(|inode| names.remove(&inode)) {
             let names = names.into_iter().map(Value::Former).collect();
             problem.details.push(("former_names", Value::List(names)));
         }
     }
-    Findings::from_parts(problems, counts)
+    findings
 }

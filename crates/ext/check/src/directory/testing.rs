@@ -322,7 +322,7 @@ impl World {
             crate::links::repair::mend(&mut mender);
             let features = mender.fs.geometry.features;
             drop(mender);
-            (draft.into_changes(), features)
+            (draft.into_changes(1), features)
         });
         self.geometry.features = changes.1;
         for (offset, bytes) in changes.0 {

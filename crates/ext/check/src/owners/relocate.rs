@@ -18,6 +18,9 @@ use crate::repair::{Duplicates, Mender};
 const OWNERS_MIN: usize = 2;
 const CONTESTED_PART: u64 = 8;
 
+/// So many bytes are copied in one go, at most, or a block.
+const COPIED_AT_ONCE: u64 = 256 << 10;
+
 /// What all that move share.
 pub(super) struct Means {
     /// New places of attribute blocks; 0 for those that are gone.
@@ -69,6 +72,17 @@ pub(super) struct Relocation<'r, 'm> {
     unreadable: u64,
     attributes_lost: bool,
     translator_lost: bool,
+}
+
+/// Where the contents of a copy come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Zeroes are what it gets.
+    Nothing,
+    /// What lay there before the repair.
+    Before,
+    /// What lies there by now.
+    Now,
 }
 
 /// Clusters of a file, one behind the other, that move to clusters one behind the other.
@@ -252,39 +266,59 @@ impl Relocation<'_, '_> {
         let pieces = map.runs.within(start, stretch.count * unit);
         let moved = |piece: MapRun| MapRun { physical: to + (piece.logical - start), ..piece };
         for piece in pieces.iter().filter(|piece| !piece.unwritten) {
-            for step in 0..u64::from(piece.count) {
+            let (mut step, size) = (0, u64::from(self.mender.fs.geometry.block_size));
+            while step < u64::from(piece.count) {
                 if self.mender.is_full() {
                     return Vec::new();
                 }
-                let bytes = self.contents(BlockNo(piece.physical + step));
+                let bytes = self.contents(BlockNo(piece.physical + step), u64::from(piece.count) - step);
                 let to = BlockNo(moved(*piece).physical + step);
-                self.mender.write_block(to, &bytes);
+                step += bytes.len() as u64 / size;
+                self.mender.draft.put(self.mender.fs.block_offset(to), bytes);
             }
         }
         pieces.into_iter().map(moved).collect()
     }
 
-    /// What a block holds for this inode. What is contested may have been mended for somebody else; only a directory that is the only
-    /// one there is sure to be meant.
-    fn contents(&mut self, block: BlockNo) -> Vec<u8> {
+    /// What blocks from `first` on hold for this inode: at most `count`, and so many as can be read in one go.
+    fn contents(&mut self, first: BlockNo, count: u64) -> Vec<u8> {
         let size = self.mender.fs.geometry.block_size as usize;
-        let place = self.places.get(self.mender.fs.geometry.cluster_of(block.0));
-        if self.mender.wishes.duplicates == Duplicates::Zero && place.is_some() && !self.is_directory {
-            return vec![0; size];
+        let source = self.source(first);
+        let behind = (1..count.min(COPIED_AT_ONCE / size as u64)).map(|step| BlockNo(first.0 + step));
+        let blocks = 1 + behind.take_while(|block| self.source(*block) == source).count();
+        let mut bytes = vec![0; blocks * size];
+        if source == Source::Nothing || self.read(source, first, &mut bytes) {
+            return bytes;
         }
-        let is_foreign = place.is_some_and(|place| !self.is_directory || place.directories > 1);
-        let mut bytes = vec![0; size];
-        let offset = self.mender.fs.block_offset(block);
-        let read = if is_foreign {
-            self.mender.draft.read_before(offset, &mut bytes)
-        } else {
-            self.mender.fs.device.read_at(offset, &mut bytes)
-        };
-        if read.is_err() {
-            self.unreadable += 1;
-            bytes.fill(0);
+        for (block, place) in (first.0..).zip(bytes.chunks_exact_mut(size)) {
+            if !self.read(source, BlockNo(block), place) {
+                self.unreadable += 1;
+                place.fill(0);
+            }
         }
         bytes
+    }
+
+    /// Which contents of a block are meant for this inode. What is contested may have been mended for somebody else; only a directory that
+    /// is the only one there is sure to be meant.
+    fn source(&self, block: BlockNo) -> Source {
+        let place = self.places.get(self.mender.fs.geometry.cluster_of(block.0));
+        let is_zeroed = self.mender.wishes.duplicates == Duplicates::Zero && !self.is_directory;
+        match place {
+            Some(_) if is_zeroed => Source::Nothing,
+            Some(place) if !self.is_directory || place.directories > 1 => Source::Before,
+            _ => Source::Now,
+        }
+    }
+
+    /// Fills `bytes` from `first` on, or says that it cannot be done.
+    fn read(&self, source: Source, first: BlockNo, bytes: &mut [u8]) -> bool {
+        let offset = self.mender.fs.block_offset(first);
+        match source {
+            Source::Nothing => true,
+            Source::Before => self.mender.draft.read_before(offset, bytes).is_ok(),
+            Source::Now => self.mender.fs.device.read_at(offset, bytes).is_ok(),
+        }
     }
 
     /// Writes the map. Where no room is left for its nodes, the end of the file makes some.
@@ -352,7 +386,7 @@ impl Relocation<'_, '_> {
         }
         let to = self.mender.allocate_blocks(BlockNo(block), self.cluster_blocks());
         if let Some(to) = to {
-            let bytes = self.contents(BlockNo(block));
+            let bytes = self.contents(BlockNo(block), 1);
             self.mender.write_block(to, &bytes);
         }
         self.translator_lost = to.is_none();

@@ -1,9 +1,19 @@
 //! The file system as the repair under way leaves it: bytes laid over the device, read back by whatever is mended next.
 
+use std::collections::HashSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock};
 
 use fsmend_device::{Device, Direct, Overlay, ReadError};
 use fsmend_engine::Edit;
+use fsmend_engine::pool::{self, Crew, Stage};
+
+/// The work of comparing what was written with what lay there.
+const COMPARISON: &[Stage; 1] = &[Stage { name: "changes", pass: 0 }];
+/// So many runs are one batch of it: fewer are not worth a thread.
+const RUNS_PER_SLICE: usize = 256;
+/// Neighbours are read together as long as they are not more bytes than these.
+const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// An overlay that is written through a shared reference, so that the checks' own functions can read what has been mended.
 /// Only one thread writes, in a fixed order.
@@ -18,6 +28,9 @@ pub trait Sketch: Device {
     /// look says what is wrong.
     fn write(&self, offset: u64, bytes: &[u8]);
 
+    /// The same, for bytes that nobody needs any more: they are not copied.
+    fn put(&self, offset: u64, bytes: Vec<u8>);
+
     /// Memory that what was written takes.
     fn bytes_written(&self) -> u64;
 
@@ -28,6 +41,12 @@ pub trait Sketch: Device {
 impl Sketch for Draft<'_> {
     fn write(&self, offset: u64, bytes: &[u8]) {
         let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
+        let _ = overlay.write(offset, bytes);
+    }
+
+    fn put(&self, offset: u64, bytes: Vec<u8>) {
+        let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
+        // As in `write`.
         let _ = overlay.write(offset, bytes);
     }
 
@@ -55,14 +74,49 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// What has been written and differs from what lay there, in ascending order.
-    pub fn into_changes(self) -> Vec<(u64, Vec<u8>)> {
+    /// What has been written and differs from what lay there, in ascending order. So many `workers` compare.
+    pub fn into_changes(self, workers: usize) -> Vec<(u64, Vec<u8>)> {
         let overlay = self.overlay.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let differs = |offset: u64, bytes: &[u8]| {
-            let mut before = vec![0; bytes.len()];
-            self.below.read_at(offset, &mut before).is_err() || before != bytes
+        let mut runs: Vec<(u64, Vec<u8>)> = overlay.into_runs().collect();
+        let numbers: Vec<usize> = (0..runs.len()).collect();
+        let compare = |equal: &mut Vec<usize>, part: &[usize]| {
+            let part = part.iter().filter_map(|number| Some((*number, runs.get(*number)?)));
+            note_equal(self.below, &part.collect::<Vec<_>>(), equal);
         };
-        overlay.into_runs().filter(|(offset, bytes)| differs(*offset, bytes)).collect()
+        let (crew, cancel) = (Crew::of(workers), AtomicBool::new(false));
+        let equal =
+            pool::run_slices(crew, COMPARISON, &numbers, RUNS_PER_SLICE, &cancel, |_| Vec::new(), compare);
+        let equal: HashSet<usize> = equal.into_iter().flatten().collect();
+        let mut numbers = numbers.into_iter();
+        runs.retain(|_| numbers.next().is_none_or(|number| !equal.contains(&number)));
+        runs
+    }
+}
+
+/// Adds the numbers of those of `runs` to `equal` that are what lies on `below`. Neighbours are read together.
+fn note_equal(below: &dyn Device, runs: &[(usize, &(u64, Vec<u8>))], equal: &mut Vec<usize>) {
+    let mut before: Vec<u8> = Vec::new();
+    let touches = |a: &(u64, Vec<u8>), b: &(u64, Vec<u8>)| a.0 + a.1.len() as u64 == b.0;
+    for mut neighbours in runs.chunk_by(|a, b| touches(a.1, b.1)) {
+        while let Some((_, (start, _))) = neighbours.first() {
+            let mut len = 0;
+            let fits = |run: &&(usize, &(u64, Vec<u8>))| {
+                len += run.1.1.len();
+                len <= BYTES_AT_ONCE
+            };
+            let (part, behind) = neighbours.split_at(neighbours.iter().take_while(fits).count().max(1));
+            neighbours = behind;
+            let len: usize = part.iter().map(|(_, (_, bytes))| bytes.len()).sum();
+            before.resize(before.len().max(len), 0);
+            let is_read = below.read_at(*start, &mut before[..len]).is_ok();
+            let mut at = 0;
+            for (number, (offset, bytes)) in part {
+                let place = &mut before[at..at + bytes.len()];
+                at += bytes.len();
+                let is_known = is_read || below.read_at(*offset, place).is_ok();
+                equal.extend((is_known && place == bytes.as_slice()).then_some(*number));
+            }
+        }
     }
 }
 
@@ -114,6 +168,50 @@ mod tests {
         assert!(draft.read_before(9, &mut buf).is_ok());
         assert_eq!(buf, [7; 4]);
         assert!(draft.bytes_written() >= 5);
-        assert_eq!(draft.into_changes(), [(10, vec![1, 2])]);
+        assert_eq!(draft.into_changes(1), [(10, vec![1, 2])]);
+    }
+
+    /// A device of which 64 bytes cannot be read.
+    struct Faulty(MemoryDevice);
+
+    const BAD: u64 = 6400;
+
+    impl Device for Faulty {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+            if offset < BAD + 64 && BAD < offset + buf.len() as u64 {
+                return Err(ReadError::beyond_end(offset, buf.len() as u64));
+            }
+            self.0.read_at(offset, buf)
+        }
+    }
+
+    #[test]
+    fn of_many_runs_those_that_change_something_are_left_whoever_compares() {
+        let block = |number: u64| vec![(number % 251) as u8; 64];
+        let bytes: Vec<u8> = (0..4000).flat_map(block).collect();
+        let below = Faulty(MemoryDevice::new("below", bytes));
+        let changes = |workers| {
+            let draft = Draft::new(&below);
+            for number in (0..4000).filter(|number| number % 97 != 5) {
+                draft.put(number * 64, if number.is_multiple_of(3) { vec![255; 64] } else { block(number) });
+            }
+            draft.into_changes(workers)
+        };
+        let found = changes(1);
+        // Block 100 cannot be read: what it holds is not known to be the same.
+        let changed = |number: &u64| number % 97 != 5 && (number.is_multiple_of(3) || *number == 100);
+        let expected: Vec<u64> = (0..4000).filter(changed).map(|number| number * 64).collect();
+        assert_eq!(found.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), expected);
+        for workers in [2, 7, 64] {
+            assert_eq!(changes(workers), found);
+        }
     }
 }

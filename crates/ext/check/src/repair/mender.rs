@@ -99,7 +99,7 @@ pub fn mend(
     let lost = std::mem::take(&mut mender.remains.lost);
     let is_full = mender.is_full();
     drop(mender);
-    (!is_full).then(|| (if is_done { draft.into_changes() } else { Vec::new() }, lost))
+    (!is_full).then(|| (if is_done { draft.into_changes(workers) } else { Vec::new() }, lost))
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, Overlay, Remembered};
-use fsmend_engine::{Findings, Progress};
+use fsmend_engine::{Findings, Problem, Progress};
 
 use crate::Refusal;
 use crate::bad_blocks;
@@ -182,7 +182,6 @@ pub fn plan(
                 });
             }
             lay(&mut changes, new);
-            later.known = report.findings.iter().map(key).collect();
             first = Some(report);
             // A superblock that the user named stands in the place of the primary by now.
             mending.superblock = SuperblockOptions::default();
@@ -193,7 +192,7 @@ pub fn plan(
             let (changes, later) = (changes.into_runs().collect(), later.findings);
             return Ok(Repair { found, left: report, rounds, changes, later, journal_changes });
         }
-        later.note(&report.findings);
+        later.note(&found.findings, &report.findings);
         lay(&mut changes, new);
         first = Some(found);
     }
@@ -203,18 +202,26 @@ pub fn plan(
 /// Problems that the first look did not see.
 #[derive(Default)]
 struct Later {
-    known: BTreeSet<Key>,
+    /// Losses that the first look saw, or that were noted; once they are asked for.
+    known: Option<BTreeSet<Key>>,
     findings: Findings,
 }
 
 impl Later {
-    fn note(&mut self, findings: &Findings) {
-        for problem in findings.iter().filter(|problem| problem.row.loses_something()) {
-            if self.known.insert(key(problem)) {
+    /// Notes the losses in `findings` that `first` does not have.
+    fn note(&mut self, first: &Findings, findings: &Findings) {
+        for problem in losses(findings) {
+            let known = self.known.get_or_insert_with(|| losses(first).map(key).collect());
+            if known.insert(key(problem)) {
                 self.findings.raise(problem.clone());
             }
         }
     }
+}
+
+/// The problems whose repair loses something.
+fn losses(findings: &Findings) -> impl Iterator<Item = &Problem> {
+    findings.iter().filter(|problem| problem.row.loses_something())
 }
 
 /// What the journal holds is newer than what is on the disk: a repair without it would mend what is not wrong, and the next replay
@@ -268,7 +275,7 @@ mod tests {
     use fsmend_base::InodeNo;
     use fsmend_engine::{Problem, Row};
 
-    use super::{Later, key};
+    use super::Later;
     use crate::links;
 
     #[test]
@@ -276,13 +283,14 @@ mod tests {
         let problem =
             |row: &'static Row, number| Problem::new(row).inode(InodeNo(number)).stored(1u32).observed(2u32);
         let seen = problem(&links::problems::UNATTACHED, 12);
-        let mut later = Later { known: [key(&seen)].into(), ..Later::default() };
+        let (mut later, mut first) = (Later::default(), fsmend_engine::Findings::new());
+        first.raise(seen.clone());
         let mut findings = fsmend_engine::Findings::new();
         findings.raise(seen);
         findings.raise(problem(&links::problems::UNATTACHED, 13));
         findings.raise(problem(&links::problems::MISMATCH, 14));
-        later.note(&findings);
-        later.note(&findings);
+        later.note(&first, &findings);
+        later.note(&first, &findings);
         let told: Vec<_> =
             later.findings.iter().map(|problem| (problem.row.code, problem.object.inode)).collect();
         assert!(!links::problems::MISMATCH.loses_something());
