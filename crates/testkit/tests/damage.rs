@@ -151,6 +151,11 @@ const STRICTER_ON_PURPOSE: &[(&str, &str, &str)] = &[
         "fast_commit on a journal that is too short: the kernel refuses to mount; e2fsck does not compare the two",
     ),
     (
+        "extent header.eh_depth",
+        "ext.extent.too-deep",
+        "levels of a tree without entries: the kernel refuses to open the file; e2fsck does not look at an empty tree",
+    ),
+    (
         "inode of a file.i_flags",
         "ext.inode.verity-without-feature",
         "the kernel refuses to open the file; e2fsck does not compare flag and feature",

@@ -45,9 +45,11 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         return None;
     };
     let depth_needed = deepest_useful(subject.fs.geometry.block_size);
-    let too_deep = header.depth > depth_needed;
+    // A tree of nothing has no levels: the kernel refuses a file whose root says otherwise.
+    let depth_possible = if header.entries == 0 { 0 } else { depth_needed };
+    let too_deep = header.depth > depth_possible;
     if too_deep {
-        let problem = subject.problem(&TOO_DEEP).stored(header.depth).observed(depth_needed);
+        let problem = subject.problem(&TOO_DEEP).stored(header.depth).observed(depth_possible);
         subject.raise(problem);
     }
     if header.depth > DEPTH_MAX {

@@ -92,6 +92,14 @@ fn a_wrong_first_entry_does_not_move_its_node() {
 }
 
 #[test]
+fn a_tree_of_nothing_has_no_levels() {
+    let raw = tree(mode::REGULAR, 1, &[], 0, 0);
+    let inspection = Bench::new().expect(FILE, &raw, &[&TOO_DEEP]);
+    assert_eq!(inspection.raw().i_block[6..8], [0, 0]);
+    Bench::new().expect(FILE, &tree(mode::REGULAR, 0, &[], 0, 0), &[]);
+}
+
+#[test]
 fn a_tree_whose_keys_do_not_ascend_is_written_anew() {
     let mut bench = Bench::new();
     two_leaves(&mut bench);

@@ -248,9 +248,7 @@ fn is_free_of_others(area: Area<'_>, entry: &Entry<'_>, range: &Range<usize>) ->
         |other: Range<usize>| other.is_empty() || other.end <= range.start || range.end <= other.start;
     let is_free = entries.by_ref().all(|other| {
         other.is_ok_and(|other| {
-            other.at == entry.at
-                || other.value_inode != 0
-                || area.value_range(&other).is_none_or(|other| is_apart(other))
+            other.at == entry.at || other.value_inode != 0 || area.value_range(&other).is_none_or(&is_apart)
         })
     });
     is_free && range.start >= entries.position().saturating_add(4)
