@@ -141,6 +141,26 @@ const STRICTER_ON_PURPOSE: &[(&str, &str, &str)] = &[
         "the same in a block of attributes, where the hash does not tell",
     ),
     (
+        "superblock.s_journal_dev",
+        "ext.journal.external-hint",
+        "beside a journal in an inode: the kernel refuses to mount; e2fsck does not look at the number",
+    ),
+    (
+        "superblock.s_feature_compat",
+        "ext.journal.no-room-for-fast-commits",
+        "fast_commit on a journal that is too short: the kernel refuses to mount; e2fsck does not compare the two",
+    ),
+    (
+        "extent header.eh_depth",
+        "ext.extent.too-deep",
+        "levels of a tree without entries: the kernel refuses to open the file; e2fsck does not look at an empty tree",
+    ),
+    (
+        "inode of a file.i_flags",
+        "ext.inode.verity-without-feature",
+        "the kernel refuses to open the file; e2fsck does not compare flag and feature",
+    ),
+    (
         "directory entry.name",
         "ext.htree.hash-too-",
         "a folded name that is not UTF-8: the kernel hashes its bytes as they are, libext2fs gives up and compares nothing",

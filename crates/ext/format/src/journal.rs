@@ -185,10 +185,14 @@ impl RawJournalSuperblock {
 
     /// Number of blocks set aside for fast commits; 0 without the feature.
     pub fn fast_commit_blocks(&self) -> u32 {
-        match (self.has_incompat(feature::FAST_COMMIT), self.s_num_fc_blocks.get()) {
-            (false, _) => 0,
-            (true, 0) => FAST_COMMIT_BLOCKS_DEFAULT,
-            (true, count) => count,
+        if self.has_incompat(feature::FAST_COMMIT) { self.fast_commit_blocks_if_on() } else { 0 }
+    }
+
+    /// The blocks that fast commits would have if they were switched on.
+    pub fn fast_commit_blocks_if_on(&self) -> u32 {
+        match self.s_num_fc_blocks.get() {
+            0 => FAST_COMMIT_BLOCKS_DEFAULT,
+            count => count,
         }
     }
 

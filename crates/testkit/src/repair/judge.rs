@@ -131,7 +131,7 @@ impl Judge<'_> {
         judgement.failures.extend(self.losses(damaged, &ours, &judgement));
         judgement.failures.extend(other_plans(subject, damaged, &ours, depth));
         if depth.mount && judgement.failures.is_empty() {
-            judgement.failures.extend(self.mounted(&ours)?);
+            judgement.failures.extend(self.mounted(&ours, facts.complaint.as_deref())?);
         }
         judgement.ours = Some(ours);
         Ok(judgement)
@@ -201,12 +201,12 @@ impl Judge<'_> {
         failures
     }
 
-    fn mounted(&self, ours: &Image) -> io::Result<Vec<Failure>> {
-        let mut failures = Vec::new();
-        if let Err(why) = mount::mount_and_read(ours, &self.e2fsck)? {
-            failures.push(Failure::with_class("kernel", &why));
-        }
-        Ok(failures)
+    /// What the kernel has to say, or e2fsck after it; not where e2fsck would not begin before (`complaint`) either.
+    fn mounted(&self, ours: &Image, complaint: Option<&str>) -> io::Result<Option<Failure>> {
+        let refused_before = complaint.is_some_and(is_hopeless);
+        let said = mount::mount_and_read(ours, &self.e2fsck)?.err();
+        let counts = said.filter(|why| !(refused_before && is_hopeless(why)));
+        Ok(counts.map(|why| Failure::with_class("kernel", &why)))
     }
 }
 

@@ -84,6 +84,8 @@ impl Fsmend {
     ) -> Result<Result<Repair, fsmend_ext_check::run::Refused>, String> {
         let mut check = options(Manner { threads, ..Manner::default() });
         check.now = self.now;
+        // What is written is held twice. (A tenth of the bytes of a large image may be broken.)
+        check.memory = check.memory.max(2 * device.len());
         let options = RepairOptions { check, wishes: Wishes::default() };
         let (done, result) = mpsc::channel();
         let cancel = Arc::new(AtomicBool::new(false));

@@ -24,7 +24,7 @@ use crate::inode::size;
 use crate::inode::subject::Subject;
 use problems::{
     BEYOND_PARENT, BEYOND_SIZE, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE,
-    HEADER_INVALID, INDEX_START, LENGTH_ZERO, NODE_CHECKSUM, NODE_IN_METADATA, NODE_REPEATED,
+    HEADER_INVALID, INDEX_START, LENGTH_ZERO, MISPLACED, NODE_CHECKSUM, NODE_IN_METADATA, NODE_REPEATED,
     NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_ROOT_INVALID,
     UNWRITTEN_NOT_ALLOWED,
 };
@@ -45,9 +45,11 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         return None;
     };
     let depth_needed = deepest_useful(subject.fs.geometry.block_size);
-    let too_deep = header.depth > depth_needed;
+    // A tree of nothing has no levels: the kernel refuses a file whose root says otherwise.
+    let depth_possible = if header.entries == 0 { 0 } else { depth_needed };
+    let too_deep = header.depth > depth_possible;
     if too_deep {
-        let problem = subject.problem(&TOO_DEEP).stored(header.depth).observed(depth_needed);
+        let problem = subject.problem(&TOO_DEEP).stored(header.depth).observed(depth_possible);
         subject.raise(problem);
     }
     if header.depth > DEPTH_MAX {
@@ -254,7 +256,10 @@ impl Walk<'_, '_, '_> {
         let goes = |key: u32| {
             u64::from(key) >= start && next.map_or(u64::from(key) <= end, |next| u64::from(key) < next)
         };
-        let first = u64::from(if goes(index.logical) && !goes(first) { index.logical } else { first });
+        let second = extents(&bytes, &header).nth(1).filter(|_| depth == 0);
+        let leads = second.is_none_or(|second| first < second.logical || index.logical >= second.logical);
+        let is_wrong = !goes(first) || !leads;
+        let first = u64::from(if goes(index.logical) && is_wrong { index.logical } else { first });
         let end = next.filter(|next| *next > first).map_or(end, |next| end.min(next - 1));
         let left = self.entries(&bytes, &header, first, end);
         let Some(key) = left.kept.first().map(key_of) else { return Err(Dropped::Empty) };
@@ -289,12 +294,15 @@ impl Walk<'_, '_, '_> {
     fn leaf(&mut self, node: &[u8], header: &ExtentHeader, start: u64, end: u64) -> Node {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
-        let listed: Vec<Extent> = extents(node, header).collect();
+        let mut listed: Vec<Extent> = extents(node, header).collect();
+        let moved = self.bring_home(&mut listed, start, end);
+        left.in_order = moved.is_none();
         let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
         if let Some(blocks) = self.blocks {
             order::fit(&listed, &mut settled, blocks);
         }
-        for ((extent, raw), length) in listed.into_iter().zip(raw_entries(node, header)).zip(settled) {
+        let listed = listed.into_iter().zip(raw_entries(node, header)).zip(settled).enumerate();
+        for (at, ((extent, raw), length)) in listed {
             let Some(fitting) = self.cut(extent, length, floor).filter(|extent| {
                 let problem = self.judge(extent, floor, end);
                 let stays = problem.is_none();
@@ -307,9 +315,20 @@ impl Walk<'_, '_, '_> {
             floor = fitting.logical_end() - 1;
             let kept = self.keep(fitting);
             left.in_order &= kept == extent;
-            left.kept.push(if kept == extent { *raw } else { kept.to_bytes() });
+            left.kept.push(if kept == extent && moved != Some(at) { *raw } else { kept.to_bytes() });
         }
         left
+    }
+
+    /// Puts the one entry that stands in the wrong place where it belongs, if that is known, and tells which it is.
+    fn bring_home(&mut self, listed: &mut [Extent], start: u64, end: u64) -> Option<usize> {
+        let file_end = self.subject.raw.size().div_ceil(self.subject.block_size());
+        let (at, home) = order::astray(listed, start, file_end.min(end.saturating_add(1)))?;
+        let extent = listed.get_mut(at)?;
+        let problem = self.place(&MISPLACED, extent.logical, extent.count).observed(home);
+        extent.logical = home;
+        self.subject.raise(problem);
+        Some(at)
     }
 
     /// Whether an extent may be a witness for where the others stand.

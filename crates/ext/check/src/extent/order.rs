@@ -35,6 +35,34 @@ pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Ve
     lengths
 }
 
+/// The one entry that stands in the wrong place, and the place that it belongs to: all others are in order, and what its neighbours leave
+/// free between `start` and `end` is as long as it is. None where all are in order, or where that could be said of two.
+pub(super) fn astray(entries: &[Extent], start: u64, end: u64) -> Option<(usize, u32)> {
+    let begins = |at: usize| entries.get(at).map_or(end, |entry| u64::from(entry.logical));
+    let ends = |at: Option<usize>| at.and_then(|at| entries.get(at)).map_or(start, Extent::logical_end);
+    let wrong = (0..entries.len()).find(|at| begins(*at) < ends(at.checked_sub(1)))?;
+    let home = |at: usize| {
+        let gap = begins(at + 1).checked_sub(ends(at.checked_sub(1)))?;
+        let (before, after) = (entries.get(..at)?, entries.get(at + 1..)?);
+        let is_only_one = is_ascending(before, start) && is_ascending(after, start);
+        let fits = gap > 0 && gap == u64::from(entries.get(at)?.count);
+        let home = u32::try_from(ends(at.checked_sub(1))).ok()?;
+        (is_only_one && fits).then_some((at, home))
+    };
+    let mut homes = [wrong.checked_sub(1), Some(wrong)].into_iter().flatten().filter_map(home);
+    homes.next().filter(|_| homes.next().is_none())
+}
+
+/// Whether each of the entries begins behind the one before, and the first not before `start`.
+fn is_ascending(entries: &[Extent], start: u64) -> bool {
+    let mut floor = start;
+    entries.iter().all(|entry| {
+        let begins = u64::from(entry.logical) >= floor;
+        floor = entry.logical_end();
+        begins
+    })
+}
+
 /// Where one entry alone was cut, and what the others leave of `blocks`, the space that all of them have together, is even less than its
 /// room: that is its length. (Those in the wrong place took their space, too.)
 pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64) {
@@ -108,6 +136,25 @@ mod tests {
         assert_eq!(settled(&[(0, 4), (4, 4), (1, 2), (12, 4)]), [Some(4), Some(4), None, Some(4)]);
         assert_eq!(settled(&[(0, 4), (4, 4)]), [Some(4), Some(4)]);
         assert_eq!(settled(&[]), []);
+    }
+
+    #[test]
+    fn an_entry_that_fits_a_gap_belongs_there() {
+        let astray = |entries: &[(u32, u32)], end| {
+            let extent = |&(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+            super::astray(&entries.iter().map(extent).collect::<Vec<_>>(), 0, end)
+        };
+        assert_eq!(astray(&[(32768, 3), (3, 5)], 8), Some((0, 0)), "the first");
+        assert_eq!(astray(&[(1, 3), (3, 5)], 8), Some((0, 0)), "a little");
+        assert_eq!(astray(&[(0, 4), (9000, 4), (8, 4), (12, 4)], 16), Some((1, 4)));
+        assert_eq!(astray(&[(0, 4), (4, 4), (1, 4), (12, 4)], 16), Some((2, 8)));
+        assert_eq!(astray(&[(0, 4), (4, 4), (2, 4)], 12), Some((2, 8)), "the last");
+        assert_eq!(astray(&[(0, 4), (4, 4), (2, 4)], 13), None, "a hole would stay");
+        assert_eq!(astray(&[(0, 4), (9000, 4), (9, 4)], 13), None, "a gap that is longer");
+        assert_eq!(astray(&[(0, 4), (9000, 4), (8, 4), (7, 2)], 14), None, "two are wrong");
+        assert_eq!(astray(&[(4, 4), (0, 4)], 8), None, "which?");
+        assert_eq!(astray(&[(0, 4), (4, 4)], 8), None);
+        assert_eq!(astray(&[], 8), None);
     }
 
     #[test]

@@ -83,6 +83,16 @@ problem_rows! {
         peers: [0x01005E],
     }
 
+    /// An extent out of order that fits into the gap between its neighbours.
+    MISPLACED = "ext.extent.misplaced" {
+        severity: Major, evidence: Local, preen: false,
+        message: "an extent of {inode} for file block {logical} stands where one for block {observed} is missing, which is as long",
+        meaning: "The entries of an extent tree are sorted. This one is out of order, and what its neighbours leave free is as long as it is: only where it says that it begins is wrong.",
+        repair: "It maps the blocks between those of its neighbours.",
+        loss: "Nothing.",
+        peers: [0x01005E],
+    }
+
     /// An extent that reaches beyond the end of its file.
     BEYOND_SIZE = "ext.extent.beyond-size" {
         severity: Major, evidence: Local, preen: false,

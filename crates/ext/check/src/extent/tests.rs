@@ -82,9 +82,21 @@ fn a_wrong_first_entry_does_not_move_its_node() {
     let mut bench = Bench::new();
     let raw = two_leaves(&mut bench);
     bench.put(60, &node(BLOCK_SIZE, 0, &[extent(9000, 2, 100), extent(2, 2, 110)]));
+    let inspection = bench.expect(FILE, &raw, &[&INDEX_START, &MISPLACED]);
+    assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [100, 110, 120]);
+    assert!(!inspection.rebuild);
+    // What fits nowhere goes.
+    bench.put(60, &node(BLOCK_SIZE, 0, &[extent(9000, 1, 100), extent(2, 2, 110)]));
     let inspection = bench.expect(FILE, &raw, &[&INDEX_START, &BEYOND_PARENT, &SECTORS_WRONG]);
     assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [110, 120]);
-    assert!(!inspection.rebuild);
+}
+
+#[test]
+fn a_tree_of_nothing_has_no_levels() {
+    let raw = tree(mode::REGULAR, 1, &[], 0, 0);
+    let inspection = Bench::new().expect(FILE, &raw, &[&TOO_DEEP]);
+    assert_eq!(inspection.raw().i_block[6..8], [0, 0]);
+    Bench::new().expect(FILE, &tree(mode::REGULAR, 0, &[], 0, 0), &[]);
 }
 
 #[test]

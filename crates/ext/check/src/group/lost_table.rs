@@ -144,12 +144,22 @@ impl<'a> Finder<'a> {
 
     /// Whether the root directory is one, if the table of group 0 is at `table`; `None` where that cannot be read.
     pub(super) fn has_root(&mut self, table: u64) -> Option<bool> {
+        let record = self.record(table, InodeNo(special::ROOT))?;
+        Some(RawInode::from_record(&record).file_type() == mode::DIRECTORY)
+    }
+
+    /// Whether `inode` of group 0, whose table is at `table`, is a directory whose first block names it.
+    pub(super) fn has_directory(&mut self, table: u64, inode: InodeNo) -> bool {
+        self.record(table, inode).is_some_and(|record| self.names_itself(inode, &record) == Some(true))
+    }
+
+    /// The record of an inode of group 0, whose table is at `table`.
+    fn record(&mut self, table: u64, inode: InodeNo) -> Option<Vec<u8>> {
         let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
-        let at = size * (special::ROOT as usize - 1);
+        let at = size.checked_mul(inode.0.checked_sub(1)? as usize)?;
         let within = at % self.geometry.block_size as usize;
         let bytes = self.read(table.checked_add(at as u64 / u64::from(self.geometry.block_size))?)?;
-        let raw = RawInode::from_record(bytes.get(within..within + size)?);
-        Some(raw.file_type() == mode::DIRECTORY)
+        bytes.get(within..within + size).map(<[u8]>::to_vec)
     }
 
     /// Whether the contents of `place` prove that the table of `group` is there.

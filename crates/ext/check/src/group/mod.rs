@@ -14,7 +14,7 @@ pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
@@ -46,6 +46,15 @@ pub fn told_reserve(device: &dyn Device, settled: &Settled) -> Option<u16> {
         && slot.is_credible()
         && Finder::new(device, settled).has_root(inode_table) == Some(true);
     u16::try_from(first.checked_sub(reserved.start.0)?).ok().filter(|_| is_told)
+}
+
+/// Whether `inode`, one of the first, is a directory that names itself: nothing that the file system keeps for itself is.
+pub fn has_directory(device: &dyn Device, settled: &Settled, inode: InodeNo) -> bool {
+    let first =
+        descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
+    first.is_some_and(|(_, slot)| {
+        slot.is_credible() && Finder::new(device, settled).has_directory(slot.desc.inode_table, inode)
+    })
 }
 
 /// Reads and checks all group descriptors. Always returns `group_count` groups: what cannot be believed and has no
@@ -149,7 +158,8 @@ fn settle_doubtful(
             }
         }
     }
-    let troubles = settle_waiting(geometry, slots, waiting, doubtful, &backups, occupied);
+    let tables = tables_elsewhere(geometry, slots, doubtful, &backups);
+    let troubles = settle_waiting(geometry, slots, waiting, (doubtful, &backups, &tables), occupied);
     for trouble in &troubles {
         raise_place(slots, trouble, findings);
     }
@@ -168,14 +178,36 @@ fn settle_doubtful(
     moved::take_back(&mut finder, slots, occupied, findings);
 }
 
-/// The places that no backup confirms: good if they are allowed and free, and not contradicted by a backup of a
-/// descriptor whose own checksum is wrong.
+/// Where backups say that the inode tables are of those groups whose descriptor places them where none can be. A bitmap that wants to stand
+/// there is in the wrong place: it can be made anew, and the files of a table cannot.
+fn tables_elsewhere(
+    geometry: &Geometry,
+    slots: &[Slot],
+    doubtful: &[GroupNo],
+    backups: &[Vec<Slot>],
+) -> Occupied {
+    let mut tables = Occupied::default();
+    for (&group, backups) in doubtful.iter().zip(backups) {
+        let allowed = |slot: &&Slot| Kind::InodeTable.is_allowed(geometry, group, &slot.desc);
+        if slots.get(group.0 as usize).is_none_or(|slot| allowed(&slot)) {
+            continue;
+        }
+        if let Some(backup) = backups.iter().find(allowed) {
+            // Where two tables meet, one of them is wrong, and the others tell which.
+            let range = Kind::InodeTable.range(geometry, &backup.desc);
+            let _ = tables.take(range, Owner::Place(group, Kind::InodeTable));
+        }
+    }
+    tables
+}
+
+/// The places that no backup confirms: good if they are allowed and free, not contradicted by a backup of a descriptor whose own checksum is
+/// wrong, and, of bitmaps, not where a backup knows a table.
 fn settle_waiting(
     geometry: &Geometry,
     slots: &[Slot],
     waiting: Vec<(GroupNo, Kind)>,
-    doubtful: &[GroupNo],
-    backups: &[Vec<Slot>],
+    (doubtful, backups, tables): (&[GroupNo], &[Vec<Slot>], &Occupied),
     occupied: &mut Occupied,
 ) -> Vec<Trouble> {
     let mut troubles = Vec::new();
@@ -191,8 +223,9 @@ fn settle_waiting(
             && witnesses.is_some_and(|backups| {
                 backups.iter().any(|backup| kind.is_allowed(geometry, group, &backup.desc))
             });
-        if contradicted {
-            troubles.push(Trouble { group, kind, other: occupied.owner(range) });
+        let table = tables.owner(range).filter(|_| kind != Kind::InodeTable);
+        if contradicted || table.is_some() {
+            troubles.push(Trouble { group, kind, other: table.or_else(|| occupied.owner(range)) });
         } else if let Err(other) = occupied.take(range, Owner::Place(group, kind)) {
             troubles.push(Trouble { group, kind, other: Some(other) });
         }

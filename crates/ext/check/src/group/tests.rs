@@ -80,6 +80,19 @@ fn a_place_out_of_range_is_taken_from_a_backup() {
 }
 
 #[test]
+fn a_bitmap_in_the_wrong_place_does_not_cost_a_table() {
+    let sound = Image::plain().desc(GroupNo(2));
+    let (groups, found) = change(Image::plain(), false, |desc| {
+        desc.bg_inode_table_lo = 3000.into();
+        desc.bg_block_bitmap_lo = sound.bg_inode_table_lo + 1;
+    });
+    assert_eq!(groups[2].desc.inode_table, u64::from(sound.bg_inode_table_lo.get()));
+    assert_eq!(groups[2].desc.block_bitmap, u64::from(sound.bg_block_bitmap_lo.get()));
+    assert!(found.contains(&problems::BLOCK_BITMAP_CONFLICT.code), "{found:?}");
+    assert!(found.contains(&problems::FROM_BACKUP.code), "{found:?}");
+}
+
+#[test]
 fn a_place_that_no_backup_knows_is_lost() {
     let (groups, found) = change(Image::plain(), true, |desc| desc.bg_inode_table_lo = 5.into());
     assert_eq!(found, [problems::INODE_TABLE_PLACE.code]);

@@ -1,7 +1,7 @@
 //! Indirect block maps: inspection of one inode's map.
 //!
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
-//! Pointers that make no sense are cleared one by one, until there are so many that the map is taken for something
+//! Pointers that make no sense are cleared one by one. Where they are many, and more than the others, the map is taken for something
 //! else altogether.
 
 pub mod problems;
@@ -24,13 +24,13 @@ use problems::{
 };
 
 const DIRECT: usize = 12;
-/// The map is given up at this many wrong pointers; an indirect block is, if they are more than the others.
+/// A map, or one indirect block, with this many wrong pointers is none if they are more than the others.
 const HOPELESS_AT: u32 = 12;
 
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
 /// wrong that the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
-    let mut walk = Walk { map: Map::default(), wrong: 0, hopeless: false };
+    let mut walk = Walk { map: Map::default(), wrong: 0, is_given_up: false };
     let mut logical = 0;
     for index in 0..15 {
         let pointer = subject.raw.block_word(index);
@@ -39,9 +39,14 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
             subject.raw.set_block_word(index, 0);
         }
         logical += walk.span(subject, levels);
-        if walk.hopeless {
+        if walk.is_given_up {
             return None;
         }
+    }
+    if walk.wrong >= HOPELESS_AT && u64::from(walk.wrong) > walk.map.clusters {
+        let problem = subject.problem(&HOPELESS).stored(walk.map.clusters).observed(walk.wrong);
+        subject.raise(problem);
+        return None;
     }
     Some(walk.map)
 }
@@ -72,7 +77,8 @@ struct Walk {
     map: Map,
     /// Pointers that made no sense so far.
     wrong: u32,
-    hopeless: bool,
+    /// Whether the map shares too much to be walked on.
+    is_given_up: bool,
 }
 
 impl Walk {
@@ -132,7 +138,7 @@ impl Walk {
                 *entry = [0; 4];
                 changed = true;
             }
-            if self.hopeless {
+            if self.is_given_up {
                 return true;
             }
         }
@@ -231,7 +237,7 @@ impl Walk {
     fn give_up(&mut self, subject: &mut Subject<'_, '_>) -> bool {
         let problem = subject.problem(&MAP_CROWDED);
         subject.raise(problem);
-        self.hopeless = true;
+        self.is_given_up = true;
         false
     }
 
@@ -251,15 +257,10 @@ impl Walk {
         (logical > 0).then(|| subject.problem(&SYMLINK_TOO_BIG))
     }
 
-    /// Raises what is wrong with a pointer, or gives the whole map up; always `false`.
+    /// Raises what is wrong with a pointer; always `false`.
     fn refuse(&mut self, subject: &mut Subject<'_, '_>, problem: Problem) -> bool {
-        self.wrong += 1;
+        self.wrong = self.wrong.saturating_add(1);
         subject.raise(problem);
-        if self.wrong == HOPELESS_AT {
-            let problem = subject.problem(&HOPELESS).observed(self.wrong);
-            subject.raise(problem);
-            self.hopeless = true;
-        }
         false
     }
 }

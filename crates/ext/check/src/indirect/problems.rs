@@ -66,7 +66,7 @@ problem_rows! {
     /// Hopeless: the inode or an indirect block was overwritten with something else.
     HOPELESS = "ext.blockmap.hopeless" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} has so many wrong block pointers ({observed} and more) that its map is not a map",
+        message: "{inode} has {observed} wrong block pointers and {stored} that could be right, so that its map is not a map",
         meaning: "The inode or an indirect block was overwritten with something else.",
         repair: "The inode is cleared.",
         loss: "The file.",

@@ -70,11 +70,20 @@ fn an_indirect_block_that_is_something_else_goes_alone() {
     let inspection = bench.expect(FILE, &raw, &[&MAP_IN_METADATA, &MAP_FOREIGN]);
     assert!(!inspection.cleared);
     assert_eq!((inspection.raw().block_word(14), inspection.map_blocks.len()), (0, 3));
-    // As many wrong ones as make a map hopeless, among more that are right: it stays, and the file goes.
+    // As many wrong ones among more that are right: these stay, and the file.
     let right: Vec<u32> = (300..330).collect();
     bench.put_words(60, &[&right[..], &rubbish[..12]].concat());
     let (inspection, _) = bench.inspect(FILE, &three_levels_again(60));
-    assert!(inspection.cleared);
+    assert_eq!((inspection.cleared, inspection.runs[0].count, inspection.runs.len()), (false, 30, 1));
+    // Fewer than a dozen, and a dozen, in the inode and in the block together, among eight that are right.
+    bench.put_words(64, &[&right[..7], &rubbish[..4]].concat());
+    let mixed = |wrong: usize| {
+        let mut raw = three_levels_again(64);
+        rubbish[..wrong].iter().enumerate().for_each(|(at, word)| raw.set_block_word(at, *word));
+        raw
+    };
+    assert!(!bench.inspect(FILE, &mixed(7)).0.cleared);
+    assert!(bench.inspect(FILE, &mixed(8)).0.cleared);
 }
 
 /// The file of [`three_levels`] with nothing but its indirect block.

@@ -9,7 +9,7 @@ use super::problems::{
     ATTRIBUTE_POINTER_HIGH, CASEFOLD_NOT_DIRECTORY, CASEFOLD_WITHOUT_FEATURE, DELETION_TIME_IN_USE,
     DELETION_TIME_MISSING, DIRECTORY_SIZE_HIGH, EXTRA_SIZE_WRONG, FRAGMENT_ADDRESS, FRAGMENT_NUMBER,
     FRAGMENT_SIZE, IMAGIC_WITHOUT_FEATURE, INDEX_NOT_DIRECTORY, ORPHAN_REMAINS, SECTORS_HIGH, TIMESTAMP_ERA,
-    VALUE_HOLDER_NOT_REGULAR,
+    VALUE_HOLDER_NOT_REGULAR, VERITY_WITHOUT_FEATURE,
 };
 use super::subject::Subject;
 
@@ -120,6 +120,12 @@ pub(crate) fn impossible_flags(subject: &mut Subject<'_, '_>) {
     refuse_flag(subject, flags::CASEFOLD, !directory, &CASEFOLD_NOT_DIRECTORY);
     refuse_flag(subject, flags::CASEFOLD, !casefold, &CASEFOLD_WITHOUT_FEATURE);
     refuse_flag(subject, flags::EA_INODE, !regular, &VALUE_HOLDER_NOT_REGULAR);
+}
+
+/// The flag of files whose contents can be proved. Of anything but a regular file nobody asks for that.
+pub(crate) fn verity_flag(subject: &mut Subject<'_, '_>) {
+    let is_wrong = subject.is_regular() && !subject.has_ro_compat(ro_compat::VERITY);
+    refuse_flag(subject, flags::VERITY, is_wrong, &VERITY_WITHOUT_FEATURE);
 }
 
 /// The flag of an extension for AFS, where it is not in use.

@@ -183,6 +183,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     let kind = known_kind(subject)?;
     fields::imagic_flag(subject);
     if role == Role::Ordinary && !subject.raw.has_flag(flags::EA_INODE) {
+        fields::verity_flag(subject);
         fields::zero_fields(subject);
     }
     if subject.is_special_file() && !special_file::inspect(subject) {

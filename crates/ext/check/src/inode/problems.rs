@@ -324,6 +324,16 @@ problem_rows! {
         peers: [0x010089],
     }
 
+    /// Verity without feature: the flag is damage, or the feature was lost; the kernel does not open such a file.
+    VERITY_WITHOUT_FEATURE = "ext.inode.verity-without-feature" {
+        severity: Major, evidence: Local, preen: true,
+        message: "{inode} has the verity flag, but the file system has no verity",
+        meaning: "The flag says that hashes behind the end of the file prove what it holds. It is damage, or the feature was lost. The kernel does not open such a file.",
+        repair: "The flag is cleared.",
+        loss: "Nothing; what the file holds is no longer proved.",
+        peers: [],
+    }
+
     /// Value holder not regular: attribute values lie in regular files only.
     VALUE_HOLDER_NOT_REGULAR = "ext.inode.value-holder-not-regular" {
         severity: Minor, evidence: Local, preen: false,

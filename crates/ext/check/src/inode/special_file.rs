@@ -75,7 +75,15 @@ pub(crate) fn recognise_directory(subject: &mut Subject<'_, '_>) {
     let stored = Value::Text(format!("{:#o}", subject.raw.i_mode.get()));
     let problem = subject.problem(&TREAT_AS_DIRECTORY).stored(stored);
     subject.raise(problem);
-    subject.raw.i_mode.set(mode::DIRECTORY | subject.raw.i_mode.get() & 0o7777);
+    let permissions = permissions(subject);
+    subject.raw.i_mode.set(mode::DIRECTORY | permissions);
+}
+
+/// The permissions of a directory whose type was lost, and perhaps they with it. Those of lost+found, which is the first ordinary inode
+/// wherever it was made, are known; what is found in there later may be anybody's.
+fn permissions(subject: &Subject<'_, '_>) -> u16 {
+    let is_lost_found = subject.inode.0 == subject.fs.geometry.first_inode;
+    if is_lost_found { 0o700 } else { subject.raw.i_mode.get() & 0o7777 }
 }
 
 fn holds_directory(subject: &Subject<'_, '_>) -> bool {

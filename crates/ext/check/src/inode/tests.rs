@@ -85,6 +85,7 @@ fn fields_of_files() {
             (|raw| raw.set_flag(flags::IMAGIC), &[&IMAGIC_WITHOUT_FEATURE]),
             (|raw| raw.set_flag(flags::CASEFOLD), &[&CASEFOLD_NOT_DIRECTORY]),
             (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(flags::VERITY), &[&VERITY_WITHOUT_FEATURE]),
             (|raw| raw.set_flag(flags::IMMUTABLE), &[]),
             (|raw| raw.i_blocks_lo.set(10), &[&SECTORS_WRONG]),
             (|raw| raw.set_size(3 * 1024), &[]),
@@ -120,6 +121,7 @@ fn fields_of_directories() {
         &[
             (|raw| raw.set_flag(flags::CASEFOLD), &[&CASEFOLD_WITHOUT_FEATURE]),
             (|raw| raw.set_flag(flags::EA_INODE), &[&VALUE_HOLDER_NOT_REGULAR]),
+            (|raw| raw.set_flag(flags::VERITY), &[]),
             (|raw| raw.set_flag(flags::INDEX), &[]),
             (|raw| raw.i_size_high.set(1), &[&DIRECTORY_SIZE_HIGH]),
             (|raw| raw.set_size(1000), &[&SIZE_WRONG]),
@@ -198,6 +200,9 @@ fn a_long_link_with_a_count_of_no_blocks_keeps_its_target() {
     assert!(bench.expect(FILE, &junk, &[&SYMLINK_WRONG]).cleared);
 }
 
+/// The first ordinary inode.
+const LOST_FOUND: u32 = 11;
+
 #[test]
 fn a_directory_with_the_mode_of_a_pipe() {
     let mut bench = Bench::new();
@@ -210,6 +215,16 @@ fn a_directory_with_the_mode_of_a_pipe() {
     let inspection = bench.expect(FILE, &raw, &[&TREAT_AS_DIRECTORY]);
     assert_eq!(inspection.kind, Kind::Directory);
     assert_eq!(inspection.raw().i_mode.get(), mode::DIRECTORY | 0o755);
+    // The permissions may be lost, too; those of lost+found are known.
+    raw.i_mode.set(u16::MAX);
+    let inspection = bench.expect(FILE, &raw, &[&TREAT_AS_DIRECTORY]);
+    assert_eq!(inspection.raw().i_mode.get(), mode::DIRECTORY | 0o7777);
+    block[0] = LOST_FOUND as u8;
+    bench.put(101, &block);
+    let mut lost_found = tree(mode::DIRECTORY, 0, &[extent(0, 1, 101)], 1, 0);
+    lost_found.i_mode.set(u16::MAX);
+    let inspection = bench.expect(LOST_FOUND, &lost_found, &[&TREAT_AS_DIRECTORY]);
+    assert_eq!(inspection.raw().i_mode.get(), mode::DIRECTORY | 0o700);
     let mut raw = mapped(mode::FIFO, &[100]);
     bench.expect(FILE, &raw, &[&TREAT_AS_DIRECTORY]);
     raw.i_mode.set(mode::CHAR_DEVICE | 0o600);

@@ -27,7 +27,9 @@ use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::features::{compat, incompat};
-use fsmend_ext_format::journal::{JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock};
+use fsmend_ext_format::journal::{
+    JOURNAL_BLOCKS_MIN, JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock,
+};
 use fsmend_ext_format::superblock::{RawSuperblock, state};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U32 as Be32;
@@ -37,9 +39,10 @@ use crate::{Fs, Refusal};
 use draft::Draft;
 use log::Log;
 use problems::{
-    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
-    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, STRAY_UUID, SUPERBLOCK_BAD,
-    SUPERBLOCK_MISSING, TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
+    BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT,
+    NO_ROOM_FOR_FAST_COMMITS, NOT_REPLAYED, NOTHING_TO_REPLAY, RECOVERY_NOT_FLAGGED,
+    RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, STRAY_UUID, SUPERBLOCK_BAD, SUPERBLOCK_MISSING,
+    TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
 use recovery::{Recovery, Trouble};
 use superblock::{Loaded, LogBounds};
@@ -276,7 +279,9 @@ impl Examination<'_, '_> {
             self.edit_superblock(|raw| raw.s_journal_uuid = [0; 16]);
         }
         if hint != 0 && log.internal {
-            self.findings.raise(Problem::new(&EXTERNAL_HINT).stored(Value::Hex(u64::from(hint))));
+            let problem = Problem::new(&EXTERNAL_HINT).inode(self.journal_inode());
+            self.findings.raise(problem.stored(Value::Hex(u64::from(hint))));
+            self.edit_superblock(|raw| raw.s_journal_dev = U32::new(0));
         }
         let start = bounds.raw.s_start.get();
         if !self.has_journal() {
@@ -290,6 +295,7 @@ impl Examination<'_, '_> {
             });
             return;
         }
+        self.make_sure_of_room(bounds);
         let unflagged = !self.needs_recovery() && start != 0;
         if unflagged {
             let sequence = bounds.raw.s_sequence.get();
@@ -312,8 +318,23 @@ impl Examination<'_, '_> {
         }
     }
 
+    /// The kernel switches fast commits on in a journal that does not have them yet, and has to find room for them and for a log.
+    fn make_sure_of_room(&mut self, bounds: &LogBounds) {
+        let (raw, blocks) = (&bounds.raw, bounds.end);
+        let needed = JOURNAL_BLOCKS_MIN + u64::from(raw.fast_commit_blocks_if_on());
+        let is_wanted = self.fs.geometry.features.has_compat(compat::FAST_COMMIT);
+        // Where the journal has them, its own superblock was judged by that.
+        if is_wanted && raw.fast_commit_blocks() == 0 && blocks < needed {
+            self.findings.raise(Problem::new(&NO_ROOM_FOR_FAST_COMMITS).stored(blocks).observed(needed));
+            self.edit_superblock(|raw| {
+                raw.s_feature_compat = U32::new(raw.s_feature_compat.get() & !compat::FAST_COMMIT);
+            });
+        }
+    }
+
     fn replay(&mut self, log: &Log<'_>, bounds: &LogBounds) {
         if bounds.raw.s_start.get() == 0 {
+            self.findings.raise(Problem::new(&NOTHING_TO_REPLAY));
             self.edit_superblock(|raw| clear_recovery(raw, false));
             return;
         }

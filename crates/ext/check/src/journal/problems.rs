@@ -165,6 +165,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// The journal has to be replayed, and is empty.
+    NOTHING_TO_REPLAY = "ext.journal.nothing-to-replay" {
+        severity: Note, evidence: Cross, preen: true,
+        message: "the file system was not left cleanly, and its journal holds nothing that would have to be replayed",
+        meaning: "The file system was in use when the system stopped, and nothing had been changed since its journal was last emptied.",
+        repair: "The superblock no longer says that the journal has to be replayed.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// The journal was left alone.
     NOT_REPLAYED = "ext.journal.not-replayed" {
         severity: Note, evidence: Local, preen: true,
@@ -201,13 +210,22 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x00004A],
     }
-    /// The hint where the external journal is.
+    /// A journal in the file system, and the number of a device for one.
     EXTERNAL_HINT = "ext.journal.external-hint" {
-        severity: Note, evidence: Cross, preen: true,
-        message: "the superblock remembers device number {stored} for its journal, but names no journal by UUID",
-        meaning: "The superblock keeps the device number of a separate journal device as a hint; the UUID is what counts.",
-        repair: "The hint is set right.",
+        severity: Major, evidence: Cross, preen: true,
+        message: "the superblock names the device {stored} for its journal, but the journal is {inode}",
+        meaning: "The superblock has room for the number of the device of a separate journal. Here it is filled in although the file system has its journal in itself: the kernel refuses to mount it.",
+        repair: "The number is cleared.",
         loss: "Nothing.",
         peers: [0x000033],
+    }
+    /// Fast commits in a journal without room for them.
+    NO_ROOM_FOR_FAST_COMMITS = "ext.journal.no-room-for-fast-commits" {
+        severity: Major, evidence: Cross, preen: true,
+        message: "the superblock says that the journal may hold fast commits, but it is too short for them: {stored} blocks, {observed} are needed",
+        meaning: "The feature fast_commit sets blocks at the end of the journal apart, and what is left has to be long enough for a log. Here it is not, so that the kernel refuses to mount the file system.",
+        repair: "The feature fast_commit is switched off.",
+        loss: "Nothing.",
+        peers: [],
     }
 }

@@ -5,13 +5,13 @@
 use fsmend_device::MemoryDevice;
 use fsmend_engine::Findings;
 use fsmend_ext_format::checksum::crc32c;
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::inode::{RawInode, flags, mode};
 use fsmend_ext_format::journal::feature;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 use zerocopy::byteorder::big_endian::U32 as Be32;
 use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::examine;
 use super::problems::*;
@@ -209,6 +209,36 @@ fn features_and_fields_that_contradict_each_other() {
     let mut world = World::new(0);
     world.superblock.s_journal_dev = U32::new(0x801);
     assert_raised(&world.examine().1, &[&EXTERNAL_HINT]);
+}
+
+#[test]
+fn a_journal_without_anything_to_replay_is_closed() {
+    let (outcome, findings) = dirty().examine();
+    assert_raised(&findings, &[&NOTHING_TO_REPLAY]);
+    let superblock = RawSuperblock::read_from_bytes(&outcome.writes[&1]).unwrap();
+    assert!(!outcome.replayed && !superblock.features().has_incompat(incompat::RECOVER));
+}
+
+#[test]
+fn fast_commits_need_room_behind_the_log() {
+    let examined = |incompat: u32, fast: u32| {
+        let mut world = World::new(0);
+        world.superblock.s_feature_compat |= compat::FAST_COMMIT;
+        world.file(8, 1, &[(0, JOURNAL as u32, 1200)], 1200 * BLOCK as u64);
+        world.journal(|raw| {
+            raw.s_maxlen = Be32::new(1200);
+            raw.s_feature_incompat = Be32::new(incompat);
+            raw.s_num_fc_blocks = Be32::new(fast);
+        });
+        world.examine()
+    };
+    assert_raised(&examined(0, 176).1, &[]);
+    let (outcome, findings) = examined(0, 177);
+    assert_raised(&findings, &[&NO_ROOM_FOR_FAST_COMMITS]);
+    let superblock = RawSuperblock::read_from_bytes(&outcome.writes[&1]).unwrap();
+    assert!(!superblock.features().has_compat(compat::FAST_COMMIT), "the feature goes");
+    assert_raised(&examined(0, 0).1, &[&NO_ROOM_FOR_FAST_COMMITS]);
+    assert_raised(&examined(feature::FAST_COMMIT, 177).1, &[&SUPERBLOCK_BAD]);
 }
 
 #[test]

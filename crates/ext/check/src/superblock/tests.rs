@@ -6,6 +6,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use super::testing::{Image, NOW, codes};
@@ -66,6 +67,27 @@ fn fields_that_can_be_mended() {
     raises(|raw| raw.s_first_ino = 129.into(), &["first-inode"]);
     // The backup says otherwise.
     raises(|raw| raw.s_first_ino = 28.into(), &["first-inode"]);
+}
+
+#[test]
+fn an_inode_that_is_a_directory_is_not_reserved() {
+    for image in [Image::plain(), Image::with_checksums()] {
+        let mut image = image.without_backups();
+        image.change_superblock(|raw| raw.s_first_ino = 28.into());
+        let block = image.free_block();
+        let mut record = RawInode::from_record(image.inode(InodeNo(11)));
+        record.i_mode.set(0o040_700);
+        record.set_block_word(0, block.0 as u32);
+        record.store(image.inode(InodeNo(11)));
+        image.block(block)[..12].copy_from_slice(&[12, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0]);
+        let lost = problems::BACKUP_DIFFERS.code;
+        assert_eq!(image.settle().1, [lost], "it names another inode");
+        image.block(block)[0] = 11;
+        let (settled, found) = image.settle();
+        assert_eq!(found, [lost, problems::FIRST_INODE.code]);
+        let settled = settled.unwrap_or_else(|refusal| panic!("{refusal}"));
+        assert_eq!((settled.superblock.s_first_ino.get(), settled.geometry.first_inode), (11, 11));
+    }
 }
 
 #[test]

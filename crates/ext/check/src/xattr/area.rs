@@ -175,7 +175,7 @@ fn inspect_entry(
                 verdict.newly_flagged.extend(newly_flagged.then_some(inode));
                 verdict.charged_bytes = verdict.charged_bytes.saturating_add(charged_bytes);
             }
-            Reference::Bad(_) if is_beside(area, entry, region) => {
+            Reference::Bad(_) if is_beside(area, entry, owner.block.is_some(), region) => {
                 let problem = owner.problem_with(&problems::VALUE_INODE_ASTRAY, entry);
                 findings.raise(problem.stored(entry.value_inode));
                 verdict.astray.push(entry.at);
@@ -225,15 +225,33 @@ fn inspect_value(owner: Owner, area: Area<'_>, entry: &Entry<'_>, region: &mut R
     check_hash(owner, entry, with_padding.unwrap_or(&area.bytes[range]))
 }
 
-/// Whether the value that the hash of `entry` was made of lies in the area, and nothing else does there.
-fn is_beside(area: Area<'_>, entry: &Entry<'_>, region: &mut Region) -> bool {
+/// Whether the value of `entry` lies in the area, and nothing else does there: the one that its hash was made of, or, in an inode, where
+/// attributes may have no hash, what stands between the table and the other values at the place that the entry tells. (An entry whose
+/// value has an inode of its own tells none.)
+fn is_beside(area: Area<'_>, entry: &Entry<'_>, in_block: bool, region: &mut Region) -> bool {
     let entry = Entry { value_inode: 0, ..*entry };
     let Some(range) = area.value_range(&entry).filter(|range| !range.is_empty()) else { return false };
-    let Some(value) = area.bytes.get(range.start..range.start + padded(range.len())) else { return false };
+    let range = range.start..range.start + padded(range.len());
+    let Some(value) = area.bytes.get(range.clone()) else { return false };
     let signs = [CharSign::Unsigned, CharSign::Signed];
-    entry.hash != 0
-        && signs.iter().any(|sign| entry.hash_with_value(value, *sign) == entry.hash)
-        && region.take(range.start, padded(range.len()))
+    let is_proved = match entry.hash {
+        0 => !in_block && entry.value_offset != 0 && is_free_of_others(area, &entry, &range),
+        hash => signs.iter().any(|sign| entry.hash_with_value(value, *sign) == hash),
+    };
+    is_proved && region.take(range.start, range.len())
+}
+
+/// Whether `range` lies behind the table of the area, and holds nothing of the values of other entries than `entry`.
+fn is_free_of_others(area: Area<'_>, entry: &Entry<'_>, range: &Range<usize>) -> bool {
+    let mut entries = area.entries();
+    let is_apart =
+        |other: Range<usize>| other.is_empty() || other.end <= range.start || range.end <= other.start;
+    let is_free = entries.by_ref().all(|other| {
+        other.is_ok_and(|other| {
+            other.at == entry.at || other.value_inode != 0 || area.value_range(&other).is_none_or(&is_apart)
+        })
+    });
+    is_free && range.start >= entries.position().saturating_add(4)
 }
 
 fn check_hash(owner: Owner, entry: &Entry<'_>, value: &[u8]) -> ValueFault {

@@ -169,7 +169,7 @@ problem_rows! {
     VALUE_INODE_ASTRAY = "ext.xattr.value-inode-astray" {
         severity: Major, evidence: Cross, preen: true,
         message: "extended attribute {name} of {inode} has its value in inode {stored}, says its entry, but the value lies beside the entry",
-        meaning: "A large value lies in an inode of its own, and the entry names that. The named one holds no such value, and at the place that the entry tells for a value beside it lies the one that its hash was made of: the number of the inode was overwritten.",
+        meaning: "A large value lies in an inode of its own, and the entry names that. The named one holds no such value, and at the place that the entry tells for a value beside it lies the one that its hash was made of, or, of an attribute without a hash, a value that is nobody else's: the number of the inode was overwritten.",
         repair: "The number is set to zero: the value lies beside the entry.",
         loss: "Nothing.",
         peers: [0x010083, 0x010052, 0x010085],

@@ -347,6 +347,23 @@ fn a_value_beside_its_entry_is_believed_more_than_the_inode_that_the_entry_names
     record[entry + 12] ^= 1;
     let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]);
     assert_eq!(found.entries, 1);
+    // Attributes in inodes may have no hash: then the place tells, if it is nobody else's.
+    let mut without = sound.clone();
+    for name in [&b"one"[..], b"two"] {
+        let entry = at(&without, name);
+        without[entry + 12..entry + 16].fill(0);
+    }
+    let mut record = without.clone();
+    let (one, two) = (at(&record, b"one"), at(&record, b"two"));
+    record[one + 4] = 5;
+    let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE_ASTRAY]);
+    assert_eq!((record, found.entries), (without.clone(), 2));
+    for (place, what) in [(without[two + 2], "the other's place"), (0, "none"), (32, "in the table")] {
+        let mut record = without.clone();
+        (record[one + 2], record[one + 4]) = (place, 5);
+        let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]);
+        assert_eq!(found.entries, 1, "{what}");
+    }
     let sound = block_with(BLOCK, &attributes);
     let mut block = sound.clone();
     let entry = Area::of_block(&block).find(name_index::USER, b"one").unwrap().at;
