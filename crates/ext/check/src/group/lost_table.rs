@@ -144,12 +144,21 @@ impl<'a> Finder<'a> {
 
     /// Whether the root directory is one, if the table of group 0 is at `table`; `None` where that cannot be read.
     pub(super) fn has_root(&mut self, table: u64) -> Option<bool> {
+        Some(self.record(table, InodeNo(special::ROOT))?.file_type() == mode::DIRECTORY)
+    }
+
+    /// Whether an inode of group 0 is a directory with names, if the table is at `table`; `None` where that cannot be read.
+    pub(super) fn has_directory(&mut self, table: u64, inode: InodeNo) -> Option<bool> {
+        let raw = self.record(table, inode)?;
+        Some(raw.file_type() == mode::DIRECTORY && raw.i_links_count.get() > 1)
+    }
+
+    fn record(&mut self, table: u64, inode: InodeNo) -> Option<RawInode> {
         let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
-        let at = size * (special::ROOT as usize - 1);
+        let at = size * (inode.0 as usize).checked_sub(1)?;
         let within = at % self.geometry.block_size as usize;
         let bytes = self.read(table.checked_add(at as u64 / u64::from(self.geometry.block_size))?)?;
-        let raw = RawInode::from_record(bytes.get(within..within + size)?);
-        Some(raw.file_type() == mode::DIRECTORY)
+        Some(RawInode::from_record(bytes.get(within..within + size)?))
     }
 
     /// Whether the contents of `place` prove that the table of `group` is there.

@@ -14,7 +14,7 @@ pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
@@ -46,6 +46,15 @@ pub fn told_reserve(device: &dyn Device, settled: &Settled) -> Option<u16> {
         && slot.is_credible()
         && Finder::new(device, settled).has_root(inode_table) == Some(true);
     u16::try_from(first.checked_sub(reserved.start.0)?).ok().filter(|_| is_told)
+}
+
+/// Whether an inode of the first group is a directory in use, by a descriptor that can be believed.
+pub fn has_directory(device: &dyn Device, settled: &Settled, inode: InodeNo) -> bool {
+    let slots = descriptors::copy_of_block(device, &settled.geometry, 0, 0);
+    let first = slots.and_then(|mut slots| slots.next()).filter(|(_, slot)| slot.is_credible());
+    first.is_some_and(|(_, slot)| {
+        Finder::new(device, settled).has_directory(slot.desc.inode_table, inode) == Some(true)
+    })
 }
 
 /// Reads and checks all group descriptors. Always returns `group_count` groups: what cannot be believed and has no

@@ -38,8 +38,8 @@ use draft::Draft;
 use log::Log;
 use problems::{
     BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT, NOT_REPLAYED,
-    RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, STRAY_UUID, SUPERBLOCK_BAD,
-    SUPERBLOCK_MISSING, TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
+    RECOVERY_FLAG_IDLE, RECOVERY_NOT_FLAGGED, RECOVERY_WITHOUT_JOURNAL, RECREATED, REPLAYED, STRAY_UUID,
+    SUPERBLOCK_BAD, SUPERBLOCK_MISSING, TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
 use recovery::{Recovery, Trouble};
 use superblock::{Loaded, LogBounds};
@@ -314,6 +314,7 @@ impl Examination<'_, '_> {
 
     fn replay(&mut self, log: &Log<'_>, bounds: &LogBounds) {
         if bounds.raw.s_start.get() == 0 {
+            self.findings.raise(Problem::new(&RECOVERY_FLAG_IDLE));
             self.edit_superblock(|raw| clear_recovery(raw, false));
             return;
         }

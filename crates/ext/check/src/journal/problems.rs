@@ -84,6 +84,15 @@ problem_rows! {
         loss: "If the file system was changed after the flag went, the replay puts older metadata over newer.",
         peers: [0x000018],
     }
+    /// needs_recovery, and nothing to be replayed.
+    RECOVERY_FLAG_IDLE = "ext.journal.recovery-flag-idle" {
+        severity: Note, evidence: Cross, preen: true,
+        message: "the superblock says that the journal has to be replayed, but nothing waits in it",
+        meaning: "The file system was not unmounted, and nothing had been written since it was mounted. Any mount for writing clears the flag; some programs refuse a file system that has it.",
+        repair: "The feature needs_recovery is switched off.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Version 2 fields in a version 1 journal superblock.
     V2_FIELDS = "ext.journal.v2-fields" {
         severity: Minor, evidence: Local, preen: false,

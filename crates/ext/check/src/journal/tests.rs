@@ -135,6 +135,17 @@ fn rubbish_in_the_superblock_of_a_dirty_journal_is_reset_and_the_loss_told() {
 }
 
 #[test]
+fn a_flag_for_which_nothing_waits_is_told_and_cleared() {
+    let mut world = World::new(incompat::RECOVER);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&RECOVERY_FLAG_IDLE]);
+    assert!(!outcome.replayed && !findings.is_damaged());
+    assert_eq!(outcome.writes.len(), 1, "the superblock");
+    let (_, findings) = World::new(0).examine();
+    assert_raised(&findings, &[]);
+}
+
+#[test]
 fn a_repair_resets_a_strange_journal_at_rest_only() {
     for (features, is_reset) in [(0, true), (incompat::RECOVER, false)] {
         let mut world = World::new(features);

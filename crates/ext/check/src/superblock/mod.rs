@@ -86,19 +86,20 @@ pub fn settle(
     let is_backup = chosen.block > 1;
     let mut superblock = chosen.raw.clone();
     fields::mend(&mut superblock, geometry, now, is_backup, findings);
-    let mut geometry = Geometry::from_superblock(&superblock, device.len())
+    let geometry = Geometry::from_superblock(&superblock, device.len())
         .map_err(|unsound| refusal::bad_superblock(device, &unsound.to_string()))?;
     if u128::from(superblock.blocks_count()) * u128::from(geometry.block_size) > u128::from(device.len()) {
         let holds = device.len() / u64::from(geometry.block_size);
         findings
             .raise(Problem::new(&problems::BEYOND_DEVICE).stored(superblock.blocks_count()).observed(holds));
     }
-    if options.block.is_none() && !is_backup {
-        first_inode(device, &mut superblock, &mut geometry, findings);
-        compare_backup(device, &geometry, findings);
-    }
     let is_corrected = chosen.is_corrected;
-    trim_reserve(device, Settled { superblock, geometry, block: chosen.block, is_corrected }, findings)
+    let mut settled = Settled { superblock, geometry, block: chosen.block, is_corrected };
+    if options.block.is_none() && !is_backup {
+        first_inode(device, &mut settled, findings);
+        compare_backup(device, &settled.geometry, findings);
+    }
+    trim_reserve(device, settled, findings)
 }
 
 /// Takes no more blocks for reserved ones than there are.
@@ -116,22 +117,21 @@ fn trim_reserve(
     Ok(settled)
 }
 
-/// Inodes above the usual first one are reserved only where a backup says so, too: else the files in them would be lost.
-fn first_inode(
-    device: &dyn Device,
-    superblock: &mut RawSuperblock,
-    geometry: &mut Geometry,
-    findings: &mut Findings,
-) {
-    let stored = superblock.s_first_ino.get();
-    if superblock.s_rev_level.get() == 0 || stored == GOOD_OLD_FIRST_INO {
+/// Inodes above the usual first one are reserved only where a backup says so, too, or, without one, where the first of them is not the
+/// directory that mke2fs makes there (`lost+found`): else the files in them would be lost.
+fn first_inode(device: &dyn Device, settled: &mut Settled, findings: &mut Findings) {
+    let stored = settled.superblock.s_first_ino.get();
+    if settled.superblock.s_rev_level.get() == 0 || stored == GOOD_OLD_FIRST_INO {
         return;
     }
-    let backup = candidates::first_backup(device, geometry);
-    if backup.is_some_and(|backup| backup.raw.s_first_ino.get() == GOOD_OLD_FIRST_INO) {
+    let is_usual = match candidates::first_backup(device, &settled.geometry) {
+        Some(backup) => backup.raw.s_first_ino.get() == GOOD_OLD_FIRST_INO,
+        None => group::has_directory(device, settled, InodeNo(GOOD_OLD_FIRST_INO)),
+    };
+    if is_usual {
         findings.raise(Problem::new(&problems::FIRST_INODE).stored(stored));
-        superblock.s_first_ino = GOOD_OLD_FIRST_INO.into();
-        geometry.first_inode = GOOD_OLD_FIRST_INO;
+        settled.superblock.s_first_ino = GOOD_OLD_FIRST_INO.into();
+        settled.geometry.first_inode = GOOD_OLD_FIRST_INO;
     }
 }
 

@@ -69,6 +69,21 @@ fn fields_that_can_be_mended() {
 }
 
 #[test]
+fn without_a_backup_the_place_of_lost_and_found_tells_the_first_inode() {
+    for (mode, links, is_told) in [(0o040_700_u16, 2, true), (0o100_644, 2, false), (0o040_700, 0, false)] {
+        let mut image = Image::with_checksums().without_backups();
+        let record = image.inode(InodeNo(11));
+        record[..2].copy_from_slice(&mode.to_le_bytes());
+        record[26] = links;
+        image.change_superblock(|raw| raw.s_first_ino = 19.into());
+        let (settled, found) = image.settle();
+        let first = if is_told { 11 } else { 19 };
+        assert_eq!(settled.unwrap().geometry.first_inode, first, "{mode:o} {links}");
+        assert_eq!(found.iter().any(|code| code.ends_with("first-inode")), is_told, "{found:?}");
+    }
+}
+
+#[test]
 fn blocks_that_hold_the_root_directory_are_not_reserved() {
     for mut image in [Image::plain(), Image::with_checksums()] {
         image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 100.into());
