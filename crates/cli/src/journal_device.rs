@@ -1,15 +1,15 @@
 //! Where the journal of a file system is that keeps it on another device, when nobody says so with `-j`.
 //!
-//! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then the link that udev
-//! makes for the UUID, then every block device there is: numbers change from boot to boot, and early at boot there are no links.
-//! Whatever is found has to be a journal device with that UUID.
+//! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then every block device
+//! there is: numbers change from boot to boot. Whatever is found has to be a journal device with that UUID. A copy or a snapshot of the journal
+//! has the same UUID, and an old log would undo what was written since: between several of them nobody but the user can choose.
 
 use std::path::{Path, PathBuf};
 
 use fsmend_device::{Device, FileDevice};
 use fsmend_engine::Findings;
 use fsmend_ext_check::superblock::{SuperblockOptions, settle};
-use fsmend_ext_format::superblock::{EXT_MAGIC, JournalElsewhere, written_uuid};
+use fsmend_ext_format::superblock::{EXT_MAGIC, JournalElsewhere};
 
 use crate::{machine, mkfs};
 
@@ -17,18 +17,28 @@ use crate::{machine, mkfs};
 const BY_NUMBER: &str = "/sys/dev/block";
 /// The folder in which the kernel has an entry for each block device.
 const BY_NAME: &str = "/sys/class/block";
-/// The folder in which udev links devices by what they hold.
-const BY_UUID: &str = "/dev/disk/by-uuid";
 
-/// The device of the external journal of what `device` holds, if it has one and this is found.
-pub fn find(device: &dyn Device, options: SuperblockOptions) -> Option<PathBuf> {
+/// The device of the external journal of what `device` holds, if it has one and this is found. `tell` hears a sentence where several could be it;
+/// then none is taken.
+pub fn find(device: &dyn Device, options: SuperblockOptions, tell: impl FnOnce(String)) -> Option<PathBuf> {
     let wanted = wanted(device, options)?;
-    let known = [by_number(wanted.number), Some(Path::new(BY_UUID).join(written_uuid(&wanted.uuid)))];
     let is_it = |path: &PathBuf| {
         FileDevice::open(path)
             .is_ok_and(|device| mkfs::superblock(&device).is_some_and(|raw| wanted.is(&raw)))
     };
-    known.into_iter().flatten().find(is_it).or_else(|| every_device().find(is_it))
+    by_number(wanted.number).filter(is_it).or_else(|| the_only(every_device().filter(is_it).collect(), tell))
+}
+
+fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBuf> {
+    if found.len() < 2 {
+        return found.pop();
+    }
+    let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    tell(format!(
+        "Several devices hold a journal with the UUID of this one's: {}. Name the right one with -j.",
+        names.join(", ")
+    ));
+    None
 }
 
 /// The journal of what `device` holds, if it is said to lie elsewhere.
@@ -60,6 +70,7 @@ fn node(name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
+/// All block devices but those that are parts of others, like one of several paths to a disk: the whole is there, too.
 fn every_device() -> impl Iterator<Item = PathBuf> {
     let mut names: Vec<String> = std::fs::read_dir(BY_NAME)
         .into_iter()
@@ -67,12 +78,28 @@ fn every_device() -> impl Iterator<Item = PathBuf> {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     names.sort_unstable();
-    names.into_iter().filter_map(|name| node(&name))
+    names.into_iter().filter(|name| !is_part(name)).filter_map(|name| node(&name))
+}
+
+fn is_part(name: &str) -> bool {
+    std::fs::read_dir(Path::new(BY_NAME).join(name).join("holders"))
+        .is_ok_and(|mut holders| holders.next().is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn between_several_the_user_chooses() {
+        let (one, other) = (PathBuf::from("/dev/one"), PathBuf::from("/dev/other"));
+        let mut said = String::new();
+        assert_eq!(the_only(vec![], |text| said = text), None);
+        assert_eq!(the_only(vec![one.clone()], |text| said = text), Some(one.clone()));
+        assert_eq!(said, "");
+        assert_eq!(the_only(vec![one, other], |text| said = text), None);
+        assert!(said.contains("/dev/one, /dev/other"), "{said}");
+    }
 
     #[test]
     fn numbers_of_devices_are_taken_apart() {

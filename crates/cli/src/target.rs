@@ -38,12 +38,13 @@ pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Vol
 
 impl Volume {
     /// Looks for the external journal, if nobody named one and it may be needed.
-    pub fn with_journal(self, common: &Common) -> Volume {
+    pub fn with_journal(mut self, common: &Common) -> Volume {
         let Ok(device) = &self.device else { return self };
         if common.journal.is_some() || common.no_replay {
             return self;
         }
-        let found = journal_device::find(&**device, common.superblock_options());
+        let warn = |sentence| self.warnings.push(sentence);
+        let found = journal_device::find(&**device, common.superblock_options(), warn);
         let journal = found.and_then(|path| open_plain(&path).ok());
         Volume { journal, ..self }
     }

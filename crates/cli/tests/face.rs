@@ -176,6 +176,37 @@ fn operational_errors_exit_8() {
 }
 
 #[test]
+fn a_refusal_names_the_device_once() {
+    if !have("face: a refusal", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("face-refusal");
+    let image = folder.image("x.img", &[]);
+    let said = stderr(&face("-fn -b 99999", &image));
+    assert!(said.contains("block 99999"), "{said}");
+    assert_eq!(said.matches(image.to_str().unwrap()).count(), 1, "{said}");
+}
+
+#[test]
+fn a_rext3_has_a_face_of_its_own() {
+    let folder = Folder::new("face-rext3");
+    let image = folder.path("r.img");
+    let name = image.to_str().unwrap();
+    let made = images::fsmend(&["mkfs", "-t", "rext3", "-E", "block-size=4096", name, "16M"]);
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    let clean = images::fsmend(&["fsck.rext3", "-p", name]);
+    assert_eq!(code(&clean), 0, "{}", stderr(&clean));
+    assert!(stdout(&clean).contains(": clean, "), "{}", stdout(&clean));
+    // bg_free_inodes_count of group 0
+    let mut bytes = std::fs::read(&image).unwrap();
+    bytes[4096 + 14] ^= 1;
+    std::fs::write(&image, &bytes).unwrap();
+    assert_eq!(code(&images::fsmend(&["fsck.rext3", "-fn", name])), 4);
+    assert_eq!(code(&images::fsmend(&["fsck.rext3", "-fp", name])), 1);
+    assert_eq!(code(&images::fsmend(&["fsck.rext3", "-fn", name])), 0);
+}
+
+#[test]
 fn the_version_goes_to_standard_error() {
     let output = images::fsmend(&["fsck.ext4", "-V"]);
     assert_eq!(code(&output), 0);

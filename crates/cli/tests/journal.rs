@@ -5,27 +5,11 @@
 #[path = "support/images.rs"]
 mod images;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
-use fsmend_testkit::host;
+use fsmend_testkit::host::{self, LoopDevice};
 use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, stderr, stdout};
-
-/// A file behind a loop device as long as this lives.
-struct Loop(String);
-
-impl Loop {
-    fn new(file: &Path) -> Option<Loop> {
-        let output = host::run("losetup", ["-f", "--show", file.to_str().unwrap()]).ok()?;
-        Some(Loop(stdout(&output).trim().to_owned()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = host::run("losetup", ["-d", &self.0]);
-    }
-}
 
 /// A file system with its journal on another device, both as a crash left them: the log waits to be replayed.
 struct Pair {
@@ -47,16 +31,16 @@ impl Pair {
         std::fs::File::create(&journal).unwrap().set_len(8 << 20).unwrap();
         host::run("mke2fs", ["-q", "-F", "-O", "journal_dev", "-b", "1024", journal.to_str().unwrap()])
             .unwrap();
-        let (Some(on), Some(beside)) = (Loop::new(&image), Loop::new(&journal)) else {
+        let (Ok(on), Ok(beside)) = (LoopDevice::new(&image), LoopDevice::new(&journal)) else {
             host::skip(name, "loop devices are not possible");
             return None;
         };
-        let place = format!("device={}", beside.0);
-        host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "1024", "-J", &place, &on.0]).unwrap();
+        let place = format!("device={}", beside.path());
+        host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "1024", "-J", &place, on.path()]).unwrap();
         let point = folder.path("mnt");
         std::fs::create_dir(&point).unwrap();
-        let options = format!("journal_path={}", beside.0);
-        if host::run("mount", ["-t", "ext4", "-o", &options, &on.0, point.to_str().unwrap()]).is_err() {
+        let options = format!("journal_path={}", beside.path());
+        if host::run("mount", ["-t", "ext4", "-o", &options, on.path(), point.to_str().unwrap()]).is_err() {
             host::skip(name, "it cannot be mounted");
             return None;
         }
@@ -103,8 +87,8 @@ impl Pair {
         let (image, journal) = (self.folder.path("m.img"), self.folder.path("mj.img"));
         std::fs::copy(&self.image, &image).unwrap();
         std::fs::copy(&self.journal, &journal).unwrap();
-        let beside = Loop::new(&journal).unwrap();
-        let options = format!("journal_path={}", beside.0);
+        let beside = LoopDevice::new(&journal).unwrap();
+        let options = format!("journal_path={}", beside.path());
         let mount = host::LoopMount::new(&image, &self.folder.path("mnt"), "ext4", &options).unwrap();
         assert_eq!(std::fs::read_to_string(mount.path().join("d19/file")).unwrap(), "19\n");
         std::fs::write(mount.path().join("new"), "new").unwrap();
@@ -172,7 +156,7 @@ fn a_saved_plan_has_it_too_and_refuses_a_journal_that_was_used_since() {
 fn a_journal_in_use_and_one_that_was_not_named_keep_everything_from_being_written() {
     let Some(pair) = Pair::new("journal-busy") else { return };
     let before = pair.bytes();
-    let holder = Loop::new(&pair.journal).unwrap();
+    let holder = LoopDevice::new(&pair.journal).unwrap();
     for output in [pair.face("-y"), pair.fsmend("repair", &["-y"])] {
         assert_eq!(code(&output), 8, "{}", stdout(&output));
         assert!(stderr(&output).contains("external journal"), "{}", stderr(&output));
@@ -187,7 +171,7 @@ fn a_journal_in_use_and_one_that_was_not_named_keep_everything_from_being_writte
 fn one_that_is_attached_is_found_by_its_uuid() {
     let Some(pair) = Pair::new("journal-found") else { return };
     let (image, before) = (pair.image.to_str().unwrap(), pair.bytes());
-    let beside = Loop::new(&pair.journal).unwrap();
+    let beside = LoopDevice::new(&pair.journal).unwrap();
     let seen = fsmend(&["check", image]);
     assert!(stdout(&seen).contains("replayed"), "{}{}", stdout(&seen), stderr(&seen));
     assert_eq!(code(&seen), code(&pair.fsmend("check", &[])));
@@ -200,10 +184,29 @@ fn one_that_is_attached_is_found_by_its_uuid() {
     for (file, bytes) in [(&pair.image, &before.0), (&pair.journal, &before.1)] {
         std::fs::write(file, bytes).unwrap();
     }
-    let beside = Loop::new(&pair.journal).unwrap();
+    let beside = LoopDevice::new(&pair.journal).unwrap();
     let faced = face("-fy", &pair.image);
     assert_eq!(code(&faced), 1, "{}{}", stdout(&faced), stderr(&faced));
     drop(beside);
     assert!(pair.bytes().1 == after.1);
     pair.is_sound();
+}
+
+#[test]
+fn of_two_with_the_same_uuid_neither_is_taken() {
+    let Some(pair) = Pair::new("journal-twice") else { return };
+    let (before, copy) = (pair.bytes(), pair.folder.path("copy.journal"));
+    std::fs::copy(&pair.journal, &copy).unwrap();
+    // Not the number that the superblock knows.
+    debugfs(&pair.image, "ssv journal_dev 0");
+    let image = std::fs::read(&pair.image).unwrap();
+    let (one, other) = (LoopDevice::new(&pair.journal).unwrap(), LoopDevice::new(&copy).unwrap());
+    for output in [fsmend(&["repair", "-y", pair.image.to_str().unwrap()]), face("-fy", &pair.image)] {
+        assert_eq!(code(&output), 8, "{}{}", stdout(&output), stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains(one.path()) && said.contains(other.path()) && said.contains("-j"), "{said}");
+    }
+    let seen = fsmend(&["check", pair.image.to_str().unwrap()]);
+    assert!(stderr(&seen).contains("Several devices"), "{}{}", stdout(&seen), stderr(&seen));
+    assert!(pair.bytes() == (image, before.1), "nothing was written");
 }

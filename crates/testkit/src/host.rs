@@ -38,7 +38,7 @@ pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S
     Err(io::Error::other(format!("{command:?}: {}: {}", output.status, said.trim())))
 }
 
-/// A file attached to a loop device, detached when dropped.
+/// A file attached to a loop device; detached, and seen to be, when dropped.
 pub struct LoopDevice(String);
 
 impl LoopDevice {
@@ -57,6 +57,15 @@ impl LoopDevice {
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = run("losetup", ["-d", &self.0]);
+        // A program that looks at all block devices just now, in another test, holds it for a moment. The next user of the number has another file.
+        let attached = format!("/sys/class/block/{}/loop/backing_file", self.0.trim_start_matches("/dev/"));
+        let Ok(file) = std::fs::read_to_string(&attached) else { return };
+        for _ in 0..1000 {
+            if std::fs::read_to_string(&attached).ok().as_ref() != Some(&file) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The face of e2fsck: called as `e2fsck`, `fsck.ext2`, `fsck.ext3` or `fsck.ext4` the program takes e2fsck's options, prints the lines
+//! The face of e2fsck: called as `e2fsck` or as `fsck.` and `ext2`, `ext3`, `ext4` or `rext3` the program takes e2fsck's options, prints the lines
 //! that scripts look for, and ends with the exit codes that fsck(8), systemd and others act on.
 //!
 //! `docs/e2fsck-face.md` lists every option with what becomes of it.
@@ -31,7 +31,7 @@ use self::session::Session;
 use crate::{ask, exit};
 
 /// The names that mean this face.
-const NAMES: [&str; 4] = ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4"];
+const NAMES: [&str; 5] = ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4", "fsck.rext3"];
 /// The release of e2fsck whose options are followed.
 const FOLLOWED: &str = "1.47.4";
 

@@ -113,9 +113,9 @@ impl Session {
             out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
-        let found =
-            || journal_device::find(&*device, options.superblock_options()).map(PathBuf::into_os_string);
-        let journal = options.journal.clone().or_else(found);
+        let tell = |sentence: String| out.complain(&format!("{program}: {given}: {sentence}\n"));
+        let find = || journal_device::find(&*device, options.superblock_options(), tell);
+        let journal = options.journal.clone().or_else(|| find().map(PathBuf::into_os_string));
         let options = Options { journal, ..options };
         let cancel = Arc::new(AtomicBool::new(false));
         let caught = check::stop_on_signals(&cancel).and_then(|()| meter.follow_signals());

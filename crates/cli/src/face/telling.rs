@@ -329,12 +329,10 @@ impl Session {
         for problem in refused.findings.iter().filter(|problem| problem.row.severity > Severity::Note) {
             text.push_str(&format!("{}: {}\n", self.name, printable(&problem.message())));
         }
-        text.push_str(&format!(
-            "{}: {}: {}\n",
-            self.program,
-            self.name,
-            printable(&refused.refusal.to_string())
-        ));
+        let why = refused.refusal.to_string();
+        // Some refusals already name the device.
+        let why = why.strip_prefix(&format!("{}: ", self.name)).unwrap_or(&why);
+        text.push_str(&format!("{}: {}: {}\n", self.program, self.name, printable(why)));
         self.out.complain(&text);
         exit::OPERATIONAL
     }

@@ -57,9 +57,10 @@ struct Work {
 
 impl Work {
     /// Looks for the external journal, if there should be one and nobody named it.
-    fn with_journal(self, common: &Common) -> Work {
-        let named = common.journal.clone();
-        let journal = named.or_else(|| journal_device::find(&*self.device, common.superblock_options()));
+    fn with_journal(self, common: &Common, show: &Show) -> Work {
+        let tell = |sentence: String| show.warn(&sentence);
+        let find = || journal_device::find(&*self.device, common.superblock_options(), tell);
+        let journal = common.journal.clone().or_else(find);
         Work { journal, ..self }
     }
 }
@@ -73,7 +74,7 @@ fn work(
     let started = Instant::now();
     let work = open(arguments, limit, show).map_err(Ending::Refused)?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
-    let work = work.with_journal(&arguments.common);
+    let work = work.with_journal(&arguments.common, show);
     if work.hold.is_some() {
         let tell = |sentence: String| show.warn(&sentence);
         mmp::wait_for_rest(&work.device, machine::seconds_since_epoch(), tell, cancel).map_err(refused)?;

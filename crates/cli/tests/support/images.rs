@@ -42,7 +42,7 @@ impl Folder {
         let folder = self.path("bin");
         if !folder.exists() {
             std::fs::create_dir(&folder).unwrap();
-            for name in ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4"] {
+            for name in ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4", "fsck.rext3"] {
                 std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_fsmend"), folder.join(name)).unwrap();
             }
         }
