@@ -16,6 +16,7 @@ pub mod process;
 pub mod repair;
 pub mod rext3;
 pub mod sharing;
+pub mod stranger;
 pub mod within;
 
 use std::path::PathBuf;

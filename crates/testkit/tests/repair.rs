@@ -286,7 +286,7 @@ fn the_oracle_catches_wrong_repairs() {
     assert_eq!(kinds_of_failure(&case, &vandal("", false)), [""; 0], "e2fsck's own repair is right");
     for (commands, fsck_again, expected) in [
         ("clri <2>\n", false, "no root directory"),
-        ("clri <2>\n", true, "file lost"),
+        ("clri <2>\n", true, "directory lost"),
         ("rm /tiny/tiny-20\n", true, "file lost"),
         ("sif /tiny/tiny-400 size 300\n", true, "length of intact file differs"),
         ("sif /tiny/tiny-400 uid 7\n", true, "owner of intact file differs"),

@@ -387,8 +387,13 @@ fn check_settled(
     let suspects = cross.outcome.suspect_directories.len() as u64;
     cross.directories();
     let mut extra = cross.attributes();
+    let attributes = extra.len();
     extra.extend(system.iter().copied());
     cross.owners(&extra);
+    if gathers {
+        let units = extra.iter().take(attributes).map(|(unit, _)| *unit);
+        cross.remains.attribute_units = units.filter(|unit| cross.claims.contested().get(*unit)).collect();
+    }
     let resize = resize_inode::check(fs, &mut findings);
     let large = resize.is_large.then_some(InodeNo(special::RESIZE)).or(cross.outcome.first_large_file);
     superblock::check_large_files(fs, large, &mut cross.outcome.findings);

@@ -32,6 +32,10 @@ pub struct Reader<'i> {
     inodes_per_group: u32,
     desc_table: u64,
     desc_size: u64,
+    /// From this block of the descriptor table on, each of its blocks lies in the groups that it describes (`meta_bg`).
+    first_meta_bg: u64,
+    /// Where a group begins: the first one's block, and blocks of a group.
+    group_blocks: (u64, u64),
     wide: bool,
     /// Bytes of an indirect block before its pointers.
     header: u64,
@@ -112,6 +116,8 @@ impl<'i> Reader<'i> {
             inodes_count: u32_at(superblock, 0),
             inodes_per_group: u32_at(superblock, 40),
             desc_table: (first + 1) * block_size,
+            first_meta_bg: if incompat & 0x10 != 0 { u64::from(u32_at(superblock, 260)) } else { u64::MAX },
+            group_blocks: (u64::from(u32_at(superblock, 20)), u64::from(u32_at(superblock, 32))),
             header: if incompat & REXT3 != 0 { 8 } else { 0 },
             desc_size: if wide { u64::from(u16_at(superblock, 254)).max(64) } else { 32 },
             wide,
@@ -124,11 +130,31 @@ impl<'i> Reader<'i> {
     pub fn inode(&self, number: u32) -> Option<Record<'i>> {
         let index = number.checked_sub(1).filter(|_| number <= self.inodes_count)?;
         let (group, index) = (index / self.inodes_per_group, index % self.inodes_per_group);
-        let desc = self.slice(self.desc_table + u64::from(group) * self.desc_size, self.desc_size)?;
+        let desc = self.slice(self.descriptor_at(group)?, self.desc_size)?;
         let high = if self.wide { u64::from(u32_at(desc, 40)) << 32 } else { 0 };
         let table = (u64::from(u32_at(desc, 8)) | high).checked_mul(self.block_size)?;
         let at = table.checked_add(u64::from(index) * self.inode_size)?;
         Some(Record { bytes: self.slice(at, self.inode_size)?, at })
+    }
+
+    /// Where the descriptor of a group stands.
+    pub fn descriptor_at(&self, group: u32) -> Option<u64> {
+        let group = u64::from(group);
+        let per_block = self.block_size / self.desc_size;
+        let block = group.checked_div(per_block)?;
+        if block < self.first_meta_bg {
+            return Some(self.desc_table + group * self.desc_size);
+        }
+        // At the start of the group, behind a copy of the superblock where it has one: in group 0, always (any other first group of a block
+        // is a multiple of a power of two, and has none with `sparse_super`).
+        let first = block * per_block;
+        let behind = if first == 0 {
+            self.desc_table
+        } else {
+            let start = first.checked_mul(self.group_blocks.1)?.checked_add(self.group_blocks.0)?;
+            start.checked_mul(self.block_size)?
+        };
+        behind.checked_add(group % per_block * self.desc_size)
     }
 
     /// Where a piece of the image stands in it.

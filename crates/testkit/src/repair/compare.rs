@@ -56,7 +56,11 @@ impl Trees<'_> {
         let number = before.map_or(theirs.inode, |before| before.inode);
         if let Some((node, paths)) = self.ours.by_inode(number)
             && self.worse(node, before, theirs).is_none()
-            && paths.iter().any(|ours| self.may_stand_for(path, ours))
+            && paths.iter().any(|ours| {
+                self.may_stand_for(path, ours)
+                    || self.hangs_the_same(path, ours)
+                    || self.changed_names(path, ours)
+            })
         {
             return true;
         }
@@ -111,6 +115,33 @@ impl Trees<'_> {
         known
     }
 
+    /// Whether a path ends in the same name of the same directory as that of the reference, or the one before the damage, wherever that directory
+    /// hangs: what becomes of it is a question of its own.
+    fn hangs_the_same(&self, path: &[u8], ours: &[u8]) -> bool {
+        let Some(parent) = self.ours.nodes.get(folder(ours)) else { return false };
+        let is_same = |tree: &Tree, path: &[u8]| {
+            last(path) == last(ours)
+                && tree.nodes.get(folder(path)).is_some_and(|node| node.inode == parent.inode)
+        };
+        let before = self.ours.nodes.get(ours).and_then(|node| self.sound.paths.get(&node.inode));
+        is_same(self.theirs, path)
+            || before.is_some_and(|paths| paths.iter().any(|path| is_same(self.sound, path)))
+    }
+
+    /// Whether two things of one directory had come to the same name, and each repair let another one of them keep it.
+    fn changed_names(&self, path: &[u8], ours: &[u8]) -> bool {
+        let is_second = |tree: &Tree, path: &[u8]| {
+            is_numbered(path) && !self.sound.nodes.contains_key(path) && tree.nodes.contains_key(path)
+        };
+        let first = self.ours.nodes.get(path).and_then(|first| self.theirs.by_inode(first.inode));
+        let is_in_turn = |paths: &[Vec<u8>]| {
+            paths.iter().any(|other| is_second(self.theirs, other) && folder(other) == folder(path))
+        };
+        is_second(self.ours, ours)
+            && folder(ours) == folder(path)
+            && first.is_some_and(|(_, paths)| is_in_turn(paths))
+    }
+
     /// Whether what the reference keeps as a file is the value of an attribute of ours.
     fn is_value(&self, theirs: &Node) -> bool {
         let value = theirs.content.wrapping_add(theirs.size << 40);
@@ -138,6 +169,10 @@ fn is_numbered(path: &[u8]) -> bool {
 fn folder(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     path.get(..end).unwrap_or_default()
+}
+
+fn last(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 fn is_made_up(path: &[u8]) -> bool {
@@ -282,6 +317,29 @@ mod tests {
         }
         let known = [("d/ab", node(12, 1)), ("d/abc~0", node(13, 2))];
         assert_eq!(losses(&known, &known, &ours("d/ab~0")), ["file lost"], "a name that was always there");
+    }
+
+    #[test]
+    fn either_of_two_things_of_one_name_may_keep_it() {
+        let before = [("d/a", node(12, 1)), ("d/b", node(13, 2))];
+        let (theirs, ours) =
+            ([("d/a", node(12, 1)), ("d/a~0", node(13, 2))], [("d/a", node(13, 2)), ("d/a~1", node(12, 1))]);
+        assert!(losses(&before, &theirs, &ours).is_empty());
+        let elsewhere = [("d/a", node(13, 2)), ("e/a~1", node(12, 1))];
+        assert_eq!(losses(&before, &theirs, &elsewhere), ["content of intact file differs"]);
+        // Nothing had the same name for the reference.
+        assert_eq!(losses(&before, &before, &ours), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn what_lies_in_a_directory_moves_with_it() {
+        let folder = |inode| Node { kind: 0o040_000, ..node(inode, 0) };
+        let before = [("d", folder(12)), ("e", folder(13)), ("d/f", folder(14)), ("d/f/a", node(15, 1))];
+        let theirs = [("d", folder(12)), ("e", folder(13)), ("d/f", folder(14)), ("d/f/x", node(15, 1))];
+        let ours = [("d", folder(12)), ("e", folder(13)), ("e/f", folder(14)), ("e/f/x", node(15, 1))];
+        assert_eq!(losses(&before, &theirs, &ours), ["directory lost"], "and not what is in it");
+        let other = [("d", folder(12)), ("e", folder(13)), ("e/g", folder(14)), ("e/g/y", node(15, 1))];
+        assert_eq!(losses(&before, &theirs, &other), ["directory lost", "file lost"]);
     }
 
     #[test]

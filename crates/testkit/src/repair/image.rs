@@ -102,6 +102,27 @@ impl Image {
         u128::from(part(1)) << 64 | u128::from(part(2))
     }
 
+    /// Bytes at `offset`; `None` where the image ends before them.
+    pub fn read(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        self.read_into(offset, &mut bytes)?;
+        Some(bytes)
+    }
+
+    fn read_into(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(buf.len())?;
+        buf.copy_from_slice(self.sound.get(start..end)?);
+        for (number, block) in self.changed.range(start / BLOCK..end.div_ceil(BLOCK)) {
+            let (first, last) = (start.max(number * BLOCK), end.min(number * BLOCK + block.len()));
+            let from = block.get(first - number * BLOCK..last.saturating_sub(number * BLOCK));
+            if let Some((place, from)) = buf.get_mut(first - start..last - start).zip(from) {
+                place.copy_from_slice(from);
+            }
+        }
+        Some(())
+    }
+
     /// As a device.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::new(ImageDevice(self.clone()))
@@ -121,20 +142,7 @@ impl Device for ImageDevice {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let end = start.saturating_add(buf.len());
-        let Some(sound) = self.0.sound.get(start..end) else {
-            return Err(ReadError::beyond_end(offset, buf.len() as u64));
-        };
-        buf.copy_from_slice(sound);
-        for (number, block) in self.0.changed.range(start / BLOCK..end.div_ceil(BLOCK)) {
-            let (first, last) = (start.max(number * BLOCK), end.min(number * BLOCK + block.len()));
-            let from = block.get(first - number * BLOCK..last.saturating_sub(number * BLOCK));
-            if let Some((place, from)) = buf.get_mut(first - start..last - start).zip(from) {
-                place.copy_from_slice(from);
-            }
-        }
-        Ok(())
+        self.0.read_into(offset, buf).ok_or_else(|| ReadError::beyond_end(offset, buf.len() as u64))
     }
 }
 

@@ -9,6 +9,8 @@ use super::spoiled::Spoiled;
 const DIRECTORY: u16 = 0o040_000;
 const REGULAR: u16 = 0o100_000;
 const SYMLINK: u16 = 0o120_000;
+/// The flag of an inode that holds the value of an attribute.
+const EA_INODE: u32 = 0x20_0000;
 /// The root directory's inode.
 const ROOT: u32 = 2;
 /// More names than this are not read.
@@ -121,6 +123,10 @@ impl Tree {
                 let Some(inode) = reader.inode(number).filter(|_| tree.nodes.len() < NAMES_MAX) else {
                     continue;
                 };
+                // Nobody can open a value of an attribute by a name: the kernel refuses.
+                if inode.flags() & EA_INODE != 0 && inode.kind() == REGULAR {
+                    continue;
+                }
                 let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
                 let path = [&path, slash, &name].concat();
                 tree.add(path.clone(), node(&reader, number, inode));

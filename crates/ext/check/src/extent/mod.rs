@@ -4,6 +4,7 @@
 //! of the tree stays. Depth is bounded by the root's depth field, each child has to be one level lower, and no node
 //! is entered twice, so that the work is bounded by the nodes that are really there.
 
+mod depth;
 mod order;
 pub mod problems;
 pub(crate) mod repair;
@@ -24,9 +25,9 @@ use crate::inode::size;
 use crate::inode::subject::Subject;
 use problems::{
     BEYOND_PARENT, BEYOND_SIZE, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE,
-    HEADER_INVALID, INDEX_START, LENGTH_ZERO, MISPLACED, NODE_CHECKSUM, NODE_IN_METADATA, NODE_REPEATED,
-    NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_ROOT_INVALID,
-    UNWRITTEN_NOT_ALLOWED,
+    HEADER_INVALID, INDEX_START, LENGTH_ZERO, MISPLACED, NODE_CHECKSUM, NODE_DEPTH, NODE_IN_METADATA,
+    NODE_REPEATED, NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG,
+    TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
 };
 
 /// A greater depth is no depth: five levels map every file.
@@ -242,11 +243,16 @@ impl Walk<'_, '_, '_> {
             let problem = self.subject.problem(&NODE_UNREADABLE).block(block);
             return self.refuse(problem);
         };
+        let told = depth::told(self.subject.fs, &bytes, index, depth);
         let header = ExtentHeader::parse(&bytes).filter(|header| header.depth == depth && header.entries > 0);
-        let Some(header) = header else {
+        let Some(header) = header.or(told) else {
             let problem = self.subject.problem(&HEADER_INVALID).block(block);
             return self.refuse(problem);
         };
+        if told.is_some() {
+            let problem = self.subject.problem(&NODE_DEPTH).block(block).observed(depth);
+            self.subject.raise(problem);
+        }
         let first = first_logical(&bytes, &header).unwrap_or(index.logical);
         if first != index.logical {
             let problem = self.subject.problem(&INDEX_START).block(block);
@@ -264,7 +270,7 @@ impl Walk<'_, '_, '_> {
         let left = self.entries(&bytes, &header, first, end);
         let Some(key) = left.kept.first().map(key_of) else { return Err(Dropped::Empty) };
         let stale = left.in_order && !self.has_right_checksum(block, &bytes);
-        if left.changed || stale {
+        if left.changed || stale || told.is_some() {
             set_entries(&mut bytes, depth, &left.kept);
             self.edit(block, &mut bytes);
         }

@@ -23,6 +23,16 @@ problem_rows! {
         peers: [0x01005F],
     }
 
+    /// The depth of a node is not what its place in the tree says.
+    NODE_DEPTH = "ext.extent.node-depth" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{block}, a node of the extent tree of {inode}, has {observed:level:levels} below it and says otherwise",
+        meaning: "Every node says how many levels are below it. This one says another number than its place in the tree and its entries tell; the kernel refuses to read what it maps.",
+        repair: "The number is set to what the tree tells.",
+        loss: "Nothing.",
+        peers: [],
+    }
+
     /// Unreadable: the device reported an error.
     NODE_UNREADABLE = "ext.extent.unreadable" {
         severity: Major, evidence: Local, preen: false,

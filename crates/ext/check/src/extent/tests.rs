@@ -119,6 +119,30 @@ fn no_written_block_of_a_deep_tree_lies_behind_the_size() {
 }
 
 #[test]
+fn a_node_that_is_wrong_about_its_depth_keeps_what_it_maps() {
+    let mut bench = Bench::new();
+    let raw = two_leaves(&mut bench);
+    for depth in [1, 2, 0xFFFF] {
+        bench.put(61, &node(BLOCK_SIZE, depth, &[extent(4, 4, 120)]));
+        let inspection = bench.expect(FILE, &raw, &[&NODE_DEPTH]);
+        assert_eq!((inspection.runs.len(), inspection.map_blocks), (3, vec![60, 61]));
+    }
+    // Not what its parent says, or nothing that could be extents.
+    bench.put(61, &node(BLOCK_SIZE, 1, &[extent(5, 3, 120)]));
+    bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
+    bench.put(61, &node(BLOCK_SIZE, 1, &[extent(4, 2, 120), extent(5, 2, 122)]));
+    bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
+    bench.put(61, &node(BLOCK_SIZE, 1, &[extent(4, 4, 120), extent(8, 1, 600)]));
+    bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
+    // An inner node, told by the leaf below it.
+    bench.put(61, &node(BLOCK_SIZE, 0, &[extent(4, 4, 120)]));
+    bench.put(62, &node(BLOCK_SIZE, 0, &[index(0, 60), index(4, 61)]));
+    let deep = tree(mode::REGULAR, 2, &[index(0, 62)], 8, 3);
+    let inspection = bench.expect(FILE, &deep, &[&NODE_DEPTH]);
+    assert_eq!((inspection.runs.len(), inspection.map_blocks), (3, vec![62, 60, 61]));
+}
+
+#[test]
 fn nodes_that_are_none() {
     let mut bench = Bench::new();
     let raw = two_leaves(&mut bench);

@@ -78,6 +78,8 @@ pub fn load(device: &dyn Device, settled: &Settled, findings: &mut Findings) -> 
 pub fn refuse_without_room(settled: &Settled, groups: &[Group]) -> Result<(), Refusal> {
     let needed = u64::from(settled.geometry.inode_table_blocks());
     let free: u64 = groups.iter().map(|group| u64::from(group.desc.free_blocks)).sum();
+    // Descriptors that have lost their tables may have lost their counts as well; the total is another witness.
+    let free = free.max(settled.superblock.free_blocks_count());
     let free = free.saturating_mul(u64::from(settled.geometry.cluster_blocks));
     match groups.iter().position(|group| group.desc.inode_table == 0) {
         Some(lost) if free < needed => Err(Refusal {

@@ -49,6 +49,8 @@ pub struct Remains {
     pub quota: QuotaUsage,
     /// Who owns what is contested, as far as there was room for.
     pub contest: Option<Contest>,
+    /// Contested units that hold attribute blocks.
+    pub attribute_units: BTreeSet<u64>,
     /// Memory that what is written may take; without a limit if `None`.
     pub room: Option<u64>,
     /// What the mending itself loses.
@@ -90,7 +92,7 @@ pub fn mend(
     workers: usize,
 ) -> Option<Mended> {
     let draft = Draft::new(fs.device);
-    leave_contested(&fs, &claims, &mut remains.edits);
+    leave_contested(&fs, &claims, &mut remains);
     draft.lay(std::mem::take(&mut remains.edits));
     let fs = fs.over(&draft);
     let mut mender =
@@ -103,13 +105,20 @@ pub fn mend(
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
-/// right for another. When each has its own, the next round mends it.
-fn leave_contested(fs: &Fs<'_>, claims: &Claims, edits: &mut Vec<Edit>) {
-    let is_contested = |edit: &Edit| {
+/// right for another. When each has its own, the next round mends it. A directory is mended where it is the only one, but not where what is there
+/// proves to be somebody's attributes: they would be gone.
+fn leave_contested(fs: &Fs<'_>, claims: &Claims, remains: &mut Remains) {
+    let Remains { edits, attribute_units, .. } = remains;
+    let is_left = |edit: &Edit| {
         let block = edit.offset / u64::from(fs.geometry.block_size);
-        fs.metadata.get(block) || claims.contested().get(fs.geometry.cluster_of(block))
+        let unit = fs.geometry.cluster_of(block);
+        match edit.layer {
+            Layer::Block => fs.metadata.get(block) || claims.contested().get(unit),
+            Layer::Contents => attribute_units.contains(&unit),
+            Layer::Record | Layer::Amendment => false,
+        }
     };
-    edits.retain(|edit| edit.layer != Layer::Block || !is_contested(edit));
+    edits.retain(|edit| !is_left(edit));
 }
 
 impl Mender<'_> {

@@ -81,7 +81,7 @@ impl<'a> Scan<'a> {
         }
         // What is gathered is still to be done, whenever that is.
         self.progress.stage(STAGES[MAPS].name).expect(weight_of(&walks));
-        let early = self.first_blocks(&walks, &directories);
+        let early = self.first_blocks(&walks, directories);
         let (announces, full) = {
             let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
             gathered.add(walks, directories);

@@ -1,0 +1,116 @@
+//! A sound image that is damaged and judged, over and over.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use fsmend_engine::Severity;
+
+use super::{Mischief, mischief};
+use crate::oracle::{self, Verdict};
+use crate::repair::bytes::u32_at;
+use crate::repair::desk::with_file;
+use crate::repair::known::Known;
+use crate::repair::mount::mount_and_read;
+use crate::repair::{Depth, E2fsck, Failure, Fsmend, Image, Judge, Reference, Tree};
+use crate::within::{Manner, checked};
+
+/// A check and repair that takes longer is a failure.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// `needs_recovery` among the incompatible features.
+const WAITS: u32 = 4;
+
+/// A sound image.
+pub struct Victim {
+    sound: &'static [u8],
+    tree: Tree,
+    known: Known,
+    now: u64,
+    mountable: OnceLock<bool>,
+}
+
+/// One case, judged.
+pub struct Trial {
+    /// What was done to the image.
+    pub mischief: Mischief,
+    /// What is wrong with our check and repair.
+    pub failures: Vec<Failure>,
+    /// What e2fsck did.
+    pub reference: Reference,
+}
+
+impl Victim {
+    /// Reads an image; `None` without a superblock or a root directory. It is kept in memory until the process ends.
+    pub fn of(path: &Path) -> io::Result<Option<Victim>> {
+        let sound: &'static [u8] = fs::read(path)?.leak();
+        let now = u64::from(u32_at(sound, 1024 + 0x30)) + 3600;
+        let mountable = OnceLock::new();
+        Ok(Tree::of(sound).map(|tree| Victim { sound, tree, known: Known::default(), now, mountable }))
+    }
+
+    /// How many names are in it.
+    pub fn names(&self) -> usize {
+        self.tree.nodes.len()
+    }
+
+    /// Damaged in the way of this number, as [`mischief`] does it.
+    pub fn damaged(&self, seed: u64) -> Option<Mischief> {
+        mischief(self.sound, &self.tree, seed)
+    }
+
+    /// Damages it in the way of this number, checks and repairs it. `None` where nothing came of the number.
+    pub fn try_out(&self, seed: u64, depth: Depth) -> io::Result<Option<Trial>> {
+        let depth = Depth { mount: depth.mount && self.is_mountable(), ..depth };
+        let Some(mischief) = self.damaged(seed) else { return Ok(None) };
+        let judge = Judge { sound: &self.tree, known: &self.known, e2fsck: E2fsck { now: self.now } };
+        let mut failures: Vec<Failure> = self.verdict(&mischief.image)?.into_iter().collect();
+        let start = Instant::now();
+        let judgement = judge.judge(&mischief.image, &Fsmend { now: self.now }, depth)?;
+        if start.elapsed() > PATIENCE && judgement.reference == Reference::NotNeeded {
+            failures.push(Failure { kind: "slow".to_owned(), detail: format!("{:?}", start.elapsed()) });
+        }
+        failures.extend(judgement.failures);
+        Ok(Some(Trial { mischief, failures, reference: judgement.reference }))
+    }
+
+    /// Whether this kernel mounts the sound image and reads all of it.
+    fn is_mountable(&self) -> bool {
+        let e2fsck = E2fsck { now: self.now };
+        let tried = || mount_and_read(&Image::sound(self.sound), &e2fsck).is_ok_and(|result| result.is_ok());
+        *self.mountable.get_or_init(tried)
+    }
+
+    /// Whether our check and e2fsck's come to different verdicts.
+    fn verdict(&self, image: &Image) -> io::Result<Option<Failure>> {
+        // With `-n`, e2fsck does not look into a journal that waits.
+        let words = image.read(1024 + 0x60, 4).unwrap_or_default();
+        let report = checked(&image.device(), Manner::default());
+        let mut ours = Vec::new();
+        if let Ok(report) = report {
+            let problems = report.findings.into_sorted();
+            let counting = problems.iter().filter(|problem| problem.row.severity != Severity::Note);
+            ours = counting.map(|problem| problem.row.code).collect();
+        } else {
+            ours.push("refused");
+        }
+        let (theirs, said) = with_file(image, |path| oracle::e2fsck(path, Duration::from_secs(20)))?;
+        let waits = u32_at(&words, 0) & WAITS != 0;
+        let knows = !said.contains("Get a newer version");
+        Ok(match theirs {
+            Verdict::Damaged if ours.is_empty() && !waits && knows => {
+                let said = said.lines().filter(|line| {
+                    !line.starts_with("Pass ") && !line.starts_with("e2fsck 1.") && !line.is_empty()
+                });
+                let detail = said.take(3).collect::<Vec<_>>().join(" | ");
+                Some(Failure { kind: "missed".to_owned(), detail })
+            }
+            Verdict::Sound if !ours.is_empty() && !waits => {
+                let first = ours.first().copied().unwrap_or_default();
+                Some(Failure { kind: format!("too strict: {first}"), detail: ours.join(" ") })
+            }
+            _ => None,
+        })
+    }
+}
