@@ -80,6 +80,8 @@ const MENDED: &[u64] = &[
     15393162796047,
     // The first extent of a directory, somewhere else.
     3298577088518,
+    // The number of a user's file for project quota.
+    7696581411597,
     // A link that is too long for its inode, with a count of no blocks.
     14293703592192,
     // What e2fsck spoils, renames, renumbers or makes longer.

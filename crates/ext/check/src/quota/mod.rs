@@ -13,7 +13,7 @@ use fsmend_device::ReadError;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, mode, special};
+use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 use fsmend_ext_format::quota::{
     QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, free_lists,
     references, stored_blocks, version,
@@ -57,7 +57,7 @@ pub fn settled_numbers(fs: &Fs<'_>, findings: &mut Findings) -> [u32; 3] {
         if stored.0 == 0 || stored.0 == reserved {
             return stored.0;
         }
-        let is_possible = is_possible(fs, kind, stored) && !is_stray(fs, stored);
+        let is_possible = is_possible(fs, kind, stored) && !is_stray(fs, kind, stored);
         let has_better = has_quota(fs) && reserved != 0 && holds_quota(fs, kind, InodeNo(reserved));
         if is_possible && (!has_better || holds_quota(fs, kind, stored)) {
             return stored.0;
@@ -119,13 +119,16 @@ fn is_possible(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
     }
 }
 
-/// Whether `inode` is some file of a file system without quota.
-fn is_stray(fs: &Fs<'_>, inode: InodeNo) -> bool {
-    let is_used = || {
-        let record = fs.read_inode(inode)?.ok()?;
-        Some(RawInode::from_record(&record).i_links_count.get() > 0)
-    };
-    !has_quota(fs) && inode.0 >= fs.geometry.first_inode && is_used().unwrap_or(false)
+/// Whether `inode` is some file: there is no quota at all, or it neither holds quota of type `kind` nor has the flag that all quota files are made
+/// with.
+fn is_stray(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
+    if inode.0 < fs.geometry.first_inode {
+        return false;
+    }
+    let Some(Ok(record)) = fs.read_inode(inode) else { return false };
+    let raw = RawInode::from_record(&record);
+    let may_hold_quota = has_quota(fs) && (raw.has_flag(flags::IMMUTABLE) || holds_quota(fs, kind, inode));
+    raw.i_links_count.get() > 0 && !may_hold_quota
 }
 
 fn compare(

@@ -25,7 +25,7 @@ problem_rows! {
     INODE_NUMBER = "ext.quota.inode-number" {
         severity: Major, evidence: Local, preen: false,
         message: "the superblock names inode {stored} for {kind} quota, which cannot hold it",
-        meaning: "User and group quota live in inodes 3 and 4, project quota in an ordinary hidden inode. This number is none of them, or there is no quota, and it is the number of a file.",
+        meaning: "User and group quota live in inodes 3 and 4, project quota in an ordinary hidden inode. This number is none of them, or that of a file which is no quota file.",
         repair: "The number is cleared; where the feature is on, the quota file is made anew.",
         loss: "Limits, if that was a quota file.",
         peers: [0x00004F],

@@ -5,7 +5,7 @@
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::{flags, mode};
 use fsmend_ext_format::quota::QuotaType;
 use zerocopy::little_endian::U32;
 
@@ -103,6 +103,30 @@ fn the_number_of_a_file_where_there_is_no_quota() {
         world.edit_inode(14, |raw| raw.i_links_count.set(links));
         let mut findings = Findings::new();
         settled_numbers(&world.fs(), &mut findings);
+        assert_raised(&findings, rows);
+    }
+}
+
+#[test]
+fn the_number_of_a_file_that_is_no_quota_file() {
+    // A file with other contents is nobody's quota; an immutable one may be a damaged quota file, and one that begins like quota is one.
+    let file = &[&INODE_NUMBER][..];
+    for (flag, begins, rows) in [(0, false, file), (flags::IMMUTABLE, false, &[]), (0, true, &[])] {
+        let mut world = world();
+        world.superblock.s_prj_quota_inum = U32::new(14);
+        world.edit_inode(14, |raw| {
+            raw.i_mode.set(mode::REGULAR | 0o600);
+            raw.i_links_count.set(1);
+            raw.i_flags.set(flag);
+            raw.set_size(1024);
+            raw.set_block_word(0, 120);
+        });
+        let magic = if begins { QuotaType::Project.magic() } else { 0x6c6c_6548 };
+        world.bytes(120, 0, &magic.to_le_bytes());
+        world.bytes(120, 4, &[1]);
+        let mut findings = Findings::new();
+        let numbers = settled_numbers(&world.fs(), &mut findings);
+        assert_eq!(numbers[2], if rows.is_empty() { 14 } else { 0 });
         assert_raised(&findings, rows);
     }
 }
