@@ -1,9 +1,9 @@
 //! What the machine is busy with: samples for the core budget (`engine::cores`) from /proc/stat, from pressure stall information, and
 //! from the control groups we are in. Read only; whatever cannot be understood is left out.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use fsmend_device::read_small;
 use fsmend_engine::cores::Sample;
 
 use super::groups::Groups;
@@ -46,7 +46,7 @@ impl Load {
             at_ns,
             own_ns,
             idle_ns: by_core.iter().fold(0, |sum, (_, idle)| sum.saturating_add(*idle)),
-            waited_ns: fs::read_to_string(&self.pressure).ok().and_then(|text| parse_pressure(&text)),
+            waited_ns: read_small(&self.pressure).ok().and_then(|text| parse_pressure(&text)),
             quotas: self.groups.quotas(),
         };
         Some((sample, by_core))
@@ -59,7 +59,7 @@ impl Load {
 
     fn stat(&self) -> Option<Stat> {
         let is_ours = |core| self.cores.as_ref().is_none_or(|cores| cores.contains(&core));
-        parse_stat(&fs::read_to_string(&self.stat).ok()?, is_ours)
+        parse_stat(&read_small(&self.stat).ok()?, is_ours)
     }
 }
 

@@ -97,6 +97,14 @@ fn peak_memory() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
+/// The number of the policy SCHED_IDLE.
+const SCHED_IDLE: u32 = 5;
+
+/// A field of the `stat` file of a process or a thread by its number in proc(5), from 3 on. The name before, in brackets, may hold anything.
+fn stat_field<T: std::str::FromStr>(text: &str, number: usize) -> Option<T> {
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
 /// The folder below which the machine is looked at.
 const MACHINE: &str = "/";
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use fsmend_device::read_small;
 use fsmend_engine::pool::{Mode, Priority, Schedule};
 
+use super::{SCHED_IDLE, stat_field};
+
 /// How workers are divided: as the user wants, else as suits the priority that we were given.
 pub fn schedule(wanted: Option<Mode>, background: bool) -> Schedule {
     let mode = wanted.unwrap_or_else(|| Mode::default_for(priority(), background));
@@ -16,12 +18,10 @@ fn priority() -> Priority {
     read_small(Path::new("/proc/self/stat")).ok().and_then(|text| parse_priority(&text)).unwrap_or_default()
 }
 
-/// Nice value and policy (fields 19 and 41) of /proc/self/stat. The name of the program, in brackets, may hold blanks.
+/// Nice value and policy of /proc/self/stat.
 fn parse_priority(text: &str) -> Option<Priority> {
     const SCHED_BATCH: u32 = 3;
-    const SCHED_IDLE: u32 = 5;
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let (nice, policy) = (fields.get(19 - 3)?.parse().ok()?, fields.get(41 - 3)?.parse::<u32>().ok()?);
+    let (nice, policy) = (stat_field(text, 19)?, stat_field::<u32>(text, 41)?);
     Some(Priority { nice, yields: policy == SCHED_BATCH || policy == SCHED_IDLE })
 }
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fsmend_device::read_small;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What the kernel calls SCHED_IDLE.
-const IDLE: u64 = 5;
+use super::{SCHED_IDLE, stat_field};
 
 /// The threads that stand back.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Tasks {
 struct Task {
     ticks: u64,
     core: usize,
-    policy: u64,
+    policy: u32,
 }
 
 impl Tasks {
@@ -45,9 +45,9 @@ impl Tasks {
         let before = std::mem::take(&mut self.ticks);
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let text = fs::read_to_string(entry.path().join("stat"));
+            let text = read_small(&entry.path().join("stat"));
             let (Some(id), Some(task)) = (id, text.ok().and_then(|text| parse(&text))) else { continue };
-            if task.policy == IDLE {
+            if task.policy == SCHED_IDLE {
                 let new = task.ticks.saturating_sub(before.get(&id).copied().unwrap_or(0));
                 let sum = self.by_core.entry(task.core).or_default();
                 *sum = sum.saturating_add(new.saturating_mul(self.tick_ns));
@@ -72,14 +72,12 @@ impl Tasks {
     }
 }
 
-/// proc(5): the numbers behind the name, which stands in brackets and may hold anything.
 fn parse(text: &str) -> Option<Task> {
-    let words: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+    let (user, system): (u64, u64) = (stat_field(text, 14)?, stat_field(text, 15)?);
     Some(Task {
-        ticks: number(11)?.saturating_add(number(12)?),
-        core: usize::try_from(number(36)?).ok()?,
-        policy: number(38)?,
+        ticks: user.saturating_add(system),
+        core: stat_field(text, 39)?,
+        policy: stat_field(text, 41)?,
     })
 }
 
@@ -90,7 +88,7 @@ mod tests {
     use super::*;
     use crate::machine::testing::Fixture;
 
-    fn stat(user: u64, system: u64, core: u64, policy: u64) -> String {
+    fn stat(user: u64, system: u64, core: u64, policy: u32) -> String {
         format!(
             "7 (a) name) R 1 1 1 0 -1 0 0 0 0 0 {user} {system} 0 0 20 0 3 0 99 {} {core} 0 {policy} 0 0\n",
             "0 ".repeat(16).trim()
@@ -101,11 +99,11 @@ mod tests {
     fn what_those_that_stand_back_have_used_is_counted_by_core() {
         let machine = Fixture::new("tasks");
         let mut tasks = Tasks::below(machine.path(), 100);
-        machine.write("proc/self/task/7/stat", &stat(3, 4, 1, IDLE));
+        machine.write("proc/self/task/7/stat", &stat(3, 4, 1, SCHED_IDLE));
         machine.write("proc/self/task/8/stat", &stat(50, 0, 1, 0));
         tasks.look();
         assert_eq!((tasks.own_ns(1), tasks.own_ns(0)), (70_000_000, 0));
-        machine.write("proc/self/task/7/stat", &stat(5, 4, 0, IDLE));
+        machine.write("proc/self/task/7/stat", &stat(5, 4, 0, SCHED_IDLE));
         machine.write("proc/self/task/9/stat", "9 (x) R");
         tasks.look();
         assert_eq!((tasks.own_ns(1), tasks.own_ns(0)), (70_000_000, 20_000_000));
