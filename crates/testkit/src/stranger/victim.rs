@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fsmend_engine::Severity;
 
@@ -17,8 +17,6 @@ use crate::repair::mount::mount_and_read;
 use crate::repair::{Depth, E2fsck, Failure, Fsmend, Image, Judge, Reference, Tree};
 use crate::within::{Manner, checked};
 
-/// A check and repair that takes longer is a failure.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// `needs_recovery` among the incompatible features.
 const WAITS: u32 = 4;
 
@@ -66,11 +64,7 @@ impl Victim {
         let Some(mischief) = self.damaged(seed) else { return Ok(None) };
         let judge = Judge { sound: &self.tree, known: &self.known, e2fsck: E2fsck { now: self.now } };
         let mut failures: Vec<Failure> = self.verdict(&mischief.image)?.into_iter().collect();
-        let start = Instant::now();
         let judgement = judge.judge(&mischief.image, &Fsmend { now: self.now }, depth)?;
-        if start.elapsed() > PATIENCE && judgement.reference == Reference::NotNeeded {
-            failures.push(Failure { kind: "slow".to_owned(), detail: format!("{:?}", start.elapsed()) });
-        }
         failures.extend(judgement.failures);
         Ok(Some(Trial { mischief, failures, reference: judgement.reference }))
     }

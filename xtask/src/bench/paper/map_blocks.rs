@@ -65,8 +65,8 @@ pub fn figure(image: &Path, gib: u64) -> io::Result<Figure> {
 }
 
 /// Where and why we differ.
-const OURS: &str = "A file of a gigabyte, one map block for each 4 MB of it, which take 34 ms to write. \
-     A disk with a write cache takes from it what is nearest: a map block costs 1.4 ms then, and 4 % is all that rext3 can gain, however often the log is emptied. \
+const OURS: &str = "A file of a gigabyte, one map block for each 4 MB of it. \
+     A disk with a write cache takes from it what is nearest: a map block costs little then, and little is all that rext3 can gain, however often the log is emptied. \
      Without one, a map block costs a turn of the disk: the stream of data breaks at each, and each is written home by itself. That gain is the paper's; whether its disk had its cache turned on, it does not say.";
 
 /// Map blocks of a file without holes on an ext3.

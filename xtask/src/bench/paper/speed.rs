@@ -240,8 +240,8 @@ fn rates(rows: &[Row], bandwidth: f64) -> Figure {
         ours: "On ext3, map blocks lie among the data. They are gathered from all inode tables and read in one sweep: with 32 of them always in its queue the disk needs a millisecond and a half for each, \
                instead of five. On rext3, bitmaps and regions come with the inode table that they lie beside, so that each group is one way. What is foretold comes from the superblock's \
                counts and a trial of the disk. On ext4, hardly anything is left to be read, and each block of it is a seek: what is used of the inode tables of a flexible group, \
-               where few requests are there to choose from, and two milliseconds for each map block or directory. \
-               What e2fsck reads ahead fills the disk's queue as well: we are 2.0 to 2.7 times as fast there, not three times.",
+               where few requests are there to choose from, and each map block or directory. \
+               What e2fsck reads ahead fills the disk's queue as well.",
         plot: Some(Plot { across: "operations per folder", upwards: "MB/s", logarithmic: false, curves }),
     }
 }
