@@ -7,7 +7,7 @@ use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_testkit::conformance::files::{Driven, work};
 use fsmend_testkit::conformance::{Abilities, Bench, Room, run};
-use fsmend_testkit::driver::{NOW, complaint, keep};
+use fsmend_testkit::driver::{NOW, complaint, keep, made_by_mke2fs};
 use fsmend_testkit::memfs::{Limits, MemFs};
 use fsmend_vfs::{FileSystem, Permissions, Time};
 
@@ -65,12 +65,29 @@ struct Images {
     kind: Kind,
     block_size: u32,
     inode_size: u32,
+    /// What mke2fs is asked for besides sizes and inodes, where it makes the images.
+    mke2fs: Option<&'static str>,
+    made: std::collections::HashMap<(usize, u32), Vec<u8>>,
     last: Option<Arc<WritableMemory>>,
 }
 
 impl Images {
     fn new(kind: Kind, block_size: u32, inode_size: u32) -> Self {
-        Images { kind, block_size, inode_size, last: None }
+        Images { kind, block_size, inode_size, mke2fs: None, made: Default::default(), last: None }
+    }
+
+    fn by_mke2fs(block_size: u32, inode_size: u32, mke2fs: &'static str) -> Self {
+        Images { mke2fs: Some(mke2fs), ..Images::new(Kind::Ext4, block_size, inode_size) }
+    }
+
+    /// An empty image by mke2fs; each is made once.
+    fn foreign(&mut self, mke2fs: &str, bytes: usize, inodes: u32) -> Vec<u8> {
+        let (block_size, inode_size) = (self.block_size, self.inode_size);
+        let make = || {
+            let arguments = format!("-b {block_size} -I {inode_size} -N {inodes} -m 0 {mke2fs}");
+            made_by_mke2fs(&arguments, bytes as u64).expect("it can be made")
+        };
+        self.made.entry((bytes, inodes)).or_insert_with(make).clone()
     }
 
     fn abilities(&self) -> Abilities {
@@ -108,6 +125,14 @@ impl Images {
             Room::Crowd if self.block_size > 1024 => return None,
             Room::Crowd => (128 << 20, 80_000, self.block_size),
         };
+        if let Some(mke2fs) = self.mke2fs {
+            // What a cluster has to have more than a block is too much for so many directories.
+            if room == Room::Crowd && mke2fs.contains("bigalloc") {
+                return None;
+            }
+            let image = self.foreign(mke2fs, bytes, inodes);
+            return Some(self.mounted(Arc::new(WritableMemory::new("image", image))));
+        }
         let device = Arc::new(WritableMemory::new("image", vec![0xA5; bytes]));
         let options = Options {
             block_size: Some(block_size),
@@ -119,9 +144,13 @@ impl Images {
             ..Options::new(self.kind, *b"0123456789abcdef", Time::at(NOW))
         };
         mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &options).expect("it can be made");
+        Some(self.mounted(device))
+    }
+
+    fn mounted(&mut self, device: Arc<WritableMemory>) -> Bench {
         self.last = Some(Arc::clone(&device));
         let ext = Ext::mount(device, MountOptions::new(Time::at(NOW))).expect("it can be mounted");
-        Some(Bench::new(Box::new(ext), self.abilities()))
+        Bench::new(Box::new(ext), self.abilities())
     }
 
     /// Unmounts, and asks e2fsck and our own check.
@@ -190,6 +219,47 @@ fn ext4_with_small_blocks_does_what_every_file_system_has_to() {
 }
 
 #[test]
+fn ext4_with_quotas_does_what_every_file_system_has_to() {
+    conforms(Images::by_mke2fs(1024, 256, "-O quota,project"));
+}
+
+#[test]
+fn ext4_with_contents_in_inodes_does_what_every_file_system_has_to() {
+    conforms(Images::by_mke2fs(4096, 256, "-O inline_data"));
+}
+
+#[test]
+fn ext4_with_contents_in_large_inodes_does_what_every_file_system_has_to() {
+    conforms(Images::by_mke2fs(1024, 1024, "-O inline_data"));
+}
+
+#[test]
+fn ext4_with_clusters_does_what_every_file_system_has_to() {
+    conforms(Images::by_mke2fs(4096, 256, "-O bigalloc -C 16384"));
+}
+
+#[test]
+fn ext4_with_all_of_it_does_what_every_file_system_has_to() {
+    conforms(Images::by_mke2fs(1024, 512, "-O bigalloc,inline_data,quota,project -C 4096"));
+}
+
+#[test]
+fn what_mke2fs_makes_keeps_what_is_written_to_it() {
+    let seeds = count("FSMEND_FILE_SEEDS", SEEDS);
+    let sets = [
+        (1024, 256, "-O quota"),
+        (4096, 256, "-O inline_data"),
+        (1024, 1024, "-O inline_data"),
+        (4096, 256, "-O bigalloc -C 16384"),
+        (1024, 512, "-O bigalloc,inline_data,quota,project -C 65536"),
+    ];
+    for (block_size, inode_size, mke2fs) in sets {
+        let mut images = Images::by_mke2fs(block_size, inode_size, mke2fs);
+        (0..seeds).for_each(|seed| keeps_what_is_written(&mut images, seed));
+    }
+}
+
+#[test]
 fn drivers_keep_what_is_written_to_them() {
     let seeds = count("FSMEND_FILE_SEEDS", SEEDS);
     let kinds = [
@@ -201,15 +271,17 @@ fn drivers_keep_what_is_written_to_them() {
         (Kind::Ext4, 4096),
     ];
     for (kind, block_size) in kinds {
-        for seed in 0..seeds {
-            let mut images = Images::new(kind, block_size, 256);
-            let mut bench = images.fresh(Room::Small).expect("there is one for every type");
-            let (root, of) = (bench.fs.root(), Permissions { mode: 0o644, uid: 0, gid: 0 });
-            let now = bench.tick();
-            let inode = bench.fs.create(root, b"file", of, now).expect("there is room").inode;
-            let mut subject = Driven { fs: &mut *bench.fs, inode, now };
-            work(&mut subject, seed, 1_500, 1 << 20).expect("it is kept");
-            images.judge(bench).expect("it is sound");
-        }
+        let mut images = Images::new(kind, block_size, 256);
+        (0..seeds).for_each(|seed| keeps_what_is_written(&mut images, seed));
     }
+}
+
+fn keeps_what_is_written(images: &mut Images, seed: u64) {
+    let mut bench = images.fresh(Room::Small).expect("there is one for every type");
+    let (root, of) = (bench.fs.root(), Permissions { mode: 0o644, uid: 0, gid: 0 });
+    let now = bench.tick();
+    let inode = bench.fs.create(root, b"file", of, now).expect("there is room").inode;
+    let mut subject = Driven { fs: &mut *bench.fs, inode, now };
+    work(&mut subject, seed, 1_500, 1 << 20).expect("it is kept");
+    images.judge(bench).expect("it is sound");
 }

@@ -12,7 +12,7 @@ use fsmend_ext_driver::{Ext, MountError, MountOptions};
 use fsmend_testkit::driver::crash::Sweep;
 use fsmend_testkit::driver::snapshot::{Snapshot, difference, names, of_driver, of_kernel};
 use fsmend_testkit::driver::workload::Workload;
-use fsmend_testkit::driver::{BASES, Base, NOW, complaint, keep};
+use fsmend_testkit::driver::{BASES, Base, FOREIGN, NOW, complaint, keep};
 use fsmend_testkit::host::{LoopMount, is_root, skip};
 use fsmend_testkit::image::{Built, Recipe, build, matrix};
 use fsmend_testkit::repair::Scratch;
@@ -32,7 +32,7 @@ fn assert_sound(name: &str, image: &[u8], now: i64) {
 
 #[test]
 fn what_is_made_is_sound() {
-    for base in BASES {
+    for base in BASES.iter().chain(FOREIGN) {
         let device = base.make().unwrap();
         assert_sound(base.name, &device.bytes(), NOW);
     }
@@ -51,7 +51,7 @@ fn seeds() -> Vec<u64> {
 
 #[test]
 fn random_work_leaves_what_the_model_says() {
-    for base in BASES.iter().filter(|base| wanted(base)) {
+    for base in BASES.iter().chain(FOREIGN).filter(|base| wanted(base)) {
         for seed in seeds() {
             random_work(base, seed);
         }
@@ -107,6 +107,10 @@ const CRASH_BASES: &[Base] = &[
     Base { bytes: 24 << 20, ..BASES[5] },
     Base { bytes: 8 << 20, ..BASES[6] },
     Base { bytes: 24 << 20, ..BASES[7] },
+    Base { bytes: 12 << 20, ..FOREIGN[1] },
+    Base { bytes: 12 << 20, ..FOREIGN[4] },
+    Base { bytes: 16 << 20, ..FOREIGN[6] },
+    Base { bytes: 16 << 20, ..FOREIGN[7] },
 ];
 
 #[test]
@@ -292,6 +296,8 @@ fn a_full_file_system_refuses_and_goes_on() {
         Base { bytes: 3 << 20, ..BASES[0] },
         Base { bytes: 6 << 20, ..BASES[4] },
         Base { bytes: 6 << 20, ..BASES[6] },
+        Base { bytes: 6 << 20, ..FOREIGN[1] },
+        Base { bytes: 12 << 20, ..FOREIGN[7] },
     ];
     for base in bases {
         let device = base.make().unwrap();
@@ -545,7 +551,7 @@ fn what_is_not_understood_is_refused_by_name() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(refused(0x60, 0x2_0000, true), Some(MountError::Features(names(&["casefold"]))));
     assert_eq!(refused(0x60, 1 << 30, true), Some(MountError::Features(names(&["bit 0x40000000"]))));
-    assert_eq!(refused(0x64, 0x200, false), Some(MountError::ReadOnlyFeatures(names(&["bigalloc"]))));
+    assert_eq!(refused(0x60, 0x400, false), Some(MountError::ReadOnlyFeatures(names(&["ea_inode"]))));
     assert_eq!(refused(0x64, 1 << 29, false), Some(MountError::ReadOnlyFeatures(names(&["bit 0x20000000"]))));
     assert_eq!(refused(0x64, 1 << 29, true), None);
 }

@@ -24,10 +24,14 @@ pub enum Errno {
     NameTooLong,
     /// There is no room left: no blocks, no inodes, or no room for an attribute.
     NoSpace,
+    /// Somebody has as much as his quota allows.
+    OverQuota,
     /// The file would be larger than the format can say.
     TooLarge,
     /// The inode has as many names as the format can count.
     TooManyLinks,
+    /// A name may not come from there to here without the file being copied (projects of quotas).
+    OtherProject,
     /// The file system is mounted for reading only.
     ReadOnly,
     /// The file may not be changed (immutable, append-only).
@@ -54,6 +58,7 @@ impl Errno {
             Errno::NotFound => 2,
             Errno::Io | Errno::NotMounted => 5,
             Errno::Exists => 17,
+            Errno::OtherProject => 18,
             Errno::NotDirectory => 20,
             Errno::IsDirectory => 21,
             Errno::Invalid => 22,
@@ -67,6 +72,7 @@ impl Errno {
             Errno::ValueTooLarge => 7,
             Errno::NotSupported => 95,
             Errno::Corrupt => 117,
+            Errno::OverQuota => 122,
         }
     }
 }
@@ -82,6 +88,8 @@ impl fmt::Display for Errno {
             Errno::Invalid => "invalid argument",
             Errno::NameTooLong => "file name too long",
             Errno::NoSpace => "no space left",
+            Errno::OverQuota => "disk quota exceeded",
+            Errno::OtherProject => "belongs to another project",
             Errno::TooLarge => "file too large",
             Errno::TooManyLinks => "too many links",
             Errno::ReadOnly => "read-only file system",

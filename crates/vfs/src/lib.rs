@@ -94,7 +94,8 @@ pub trait FileSystem {
     /// Gives a range of a regular file blocks without writing data, see [`Allocation`].
     fn allocate(&mut self, inode: InodeNo, offset: u64, len: u64, how: Allocation, now: Time) -> Result<()>;
 
-    /// Where the contents of a file lie on the device, from byte `offset` of the file on, in order, at most `max` of them. Holes are left out.
+    /// Where the contents of a file lie on the device, from byte `offset` of the file on, in order, at most `max` of them. Holes are left out. Contents that
+    /// live among the metadata of the file are one run that begins where they do.
     fn extents(&mut self, inode: InodeNo, offset: u64, max: usize) -> Result<Vec<Extent>>;
 
     /// Shows the entries of a directory to `visit`, `.` and `..` among them, until it has seen enough. `cookie` is 0 to begin with, or that of the last entry

@@ -9,6 +9,9 @@
 //! 2. the preferred part from its start;
 //! 3. the rest of the group, in the same way;
 //! 4. the next groups, from the start of the preferred part, until all have been asked.
+//!
+//! Bitmaps, and the counts of groups, count units: blocks, or with bigalloc clusters of them. Everybody outside of `alloc` and `group` counts blocks; what is taken
+//! and given back are whole units all the same.
 
 use std::collections::HashMap;
 
@@ -22,7 +25,7 @@ use crate::volume::Volume;
 /// Blocks behind the ideal one that are as good as it.
 const NEAR: u64 = 64;
 
-/// Blocks that the running transaction has freed, by group.
+/// Units that the running transaction has freed, by group.
 #[derive(Default)]
 pub(crate) struct Freed {
     groups: HashMap<u32, Vec<u64>>,
@@ -108,7 +111,7 @@ impl Reserve {
     }
 }
 
-/// The blocks of one group that may not be taken, as words of bits; those beyond the group's end are set.
+/// The units of one group that may not be taken, as words of bits; those beyond the group's end are set.
 pub(crate) struct Taken {
     words: Vec<u64>,
     len: u64,
@@ -207,7 +210,7 @@ impl Taken {
 }
 
 impl Volume {
-    /// Takes up to `max` free blocks in a row for `ask`, near to where the policy wishes.
+    /// Takes free blocks in a row for `ask`, near to where the policy wishes: up to `max`, and to the end of the last one's cluster.
     pub fn take_blocks(&mut self, ask: &Ask, max: u64) -> Result<BlockRange> {
         let own = self.group_use(ask.inode_group)?;
         let ideal = self.policy.ideal(ask, &self.layout, &own);
@@ -259,20 +262,20 @@ impl Volume {
         let blocks = self.geometry.group_blocks(group);
         let area = self.policy.area(ask, blocks, &usage);
         let (start, len) = (blocks.start.0, blocks.count);
-        let area_start = area.start.0.clamp(start, start + len) - start;
-        let area_end = area.end().clamp(start, start + len) - start;
+        let unit = self.unit();
+        let area_start = (area.start.0.clamp(start, start + len) - start) / unit;
+        let area_end = (area.end().clamp(start, start + len) - start) / unit;
         let area = area_start..area_end.max(area_start);
         let mut taken = self.taken_of(group)?;
         let region = usage.region;
         taken.set(region.start.0.saturating_sub(start)..region.end().saturating_sub(start));
-        let ideal = wish.map_or(area.start, |block| block.saturating_sub(start));
-        let parts = [area.clone(), area.end..len, 0..area.start];
+        let ideal = wish.map_or(area.start, |block| block.saturating_sub(start) / unit);
+        let parts = [area.clone(), area.end..len / unit, 0..area.start];
         for part in parts {
             if let Some(at) = taken.nearest(part.clone(), ideal) {
-                let count = taken.clear_run(at, part.end, max.max(1));
-                let found = BlockRange::new(start + at, count.max(1));
-                self.mark(group, at, found.count)?;
-                return Ok(Some(found));
+                let count = taken.clear_run(at, part.end, max.div_ceil(unit).max(1)).max(1);
+                self.mark(group, at, count)?;
+                return Ok(Some(BlockRange::new(start + at * unit, count * unit)));
             }
         }
         Ok(None)
@@ -280,16 +283,27 @@ impl Volume {
 
     /// What of a group may not be taken, but for its region, which is for some.
     pub fn taken_of(&mut self, group: GroupNo) -> Result<Taken> {
-        let len = self.geometry.group_blocks(group).count;
+        // A cluster that the file system has not all of is not used.
+        let len = self.geometry.group_blocks(group).count / self.unit();
         let bitmap = self.block_bitmap(group)?;
         let mut taken = Taken::new(&bitmap, len);
         if let Some(freed) = self.freed.groups.get(&group.0) {
             taken.words.iter_mut().zip(freed).for_each(|(word, freed)| *word |= freed);
         }
         for range in self.own_metadata(group)? {
-            taken.set(range);
+            taken.set(self.units_of(&range));
         }
         Ok(taken)
+    }
+
+    /// Blocks in a unit of allocation.
+    pub fn unit(&self) -> u64 {
+        u64::from(self.geometry.cluster_blocks)
+    }
+
+    /// The units that hold some of the blocks of a group.
+    pub fn units_of(&self, blocks: &std::ops::Range<u64>) -> std::ops::Range<u64> {
+        blocks.start / self.unit()..blocks.end.div_ceil(self.unit())
     }
 
     /// Sets bits of a group that are clear.
@@ -307,12 +321,12 @@ impl Volume {
         };
         desc.free_blocks = left;
         self.set_desc(group, &desc)?;
-        self.totals.free_blocks = self.totals.free_blocks.saturating_sub(count);
+        self.totals.free_blocks = self.totals.free_blocks.saturating_sub(count * self.unit());
         self.regions.note(group, self.geometry.group_first_block(group), &(at..at + count), false);
         Ok(())
     }
 
-    /// Gives blocks back. `metadata` blocks are forgotten, so that no log brings them back.
+    /// Gives blocks back, and all of the units they lie in. `metadata` blocks are forgotten, so that no log brings them back.
     pub fn free_blocks(&mut self, start: u64, count: u64, metadata: bool) -> Result<()> {
         let mut at = start;
         let end = start.checked_add(count).ok_or(Errno::Corrupt)?;
@@ -322,7 +336,8 @@ impl Volume {
             };
             let blocks = self.geometry.group_blocks(group);
             let part = end.min(blocks.end());
-            self.clear(group, at - blocks.start.0, part - at)?;
+            let units = self.units_of(&(at - blocks.start.0..part - blocks.start.0));
+            self.clear(group, units.start, units.end - units.start)?;
             at = part;
         }
         if metadata {
@@ -333,7 +348,8 @@ impl Volume {
 
     fn clear(&mut self, group: GroupNo, at: u64, count: u64) -> Result<()> {
         let reserved = self.own_metadata(group)?;
-        if reserved.iter().any(|range| range.start < at + count && at < range.end) {
+        let mut reserved = reserved.iter().map(|range| self.units_of(range));
+        if reserved.any(|range| range.start < at + count && at < range.end) {
             return Err(self.store.corrupt(|| format!("a file claims metadata of group {group}")));
         }
         let place = self.block_bitmap_for_change(group)?;
@@ -348,11 +364,11 @@ impl Volume {
             return Err(self.store.corrupt(|| format!("a file has blocks in group {group} that are free")));
         }
         let mut desc = self.desc(group)?;
-        let limit = self.geometry.group_blocks(group).count;
+        let limit = self.geometry.group_blocks(group).count.div_ceil(self.unit());
         desc.free_blocks = u64::from(desc.free_blocks).saturating_add(count).min(limit) as u32;
         self.set_desc(group, &desc)?;
         self.totals.free_blocks =
-            self.totals.free_blocks.saturating_add(count).min(self.geometry.blocks_count);
+            self.totals.free_blocks.saturating_add(count * self.unit()).min(self.geometry.blocks_count);
         self.regions.note(group, self.geometry.group_first_block(group), &(at..at + count), true);
         if self.log.is_some() {
             self.freed.add(group.0, at, count);
@@ -383,7 +399,7 @@ impl Volume {
         let starts = blocks.contains(BlockNo(desc.inode_table)) && table_end <= blocks.end();
         let region = self.regions.of(group);
         Ok(GroupUse {
-            free_blocks: desc.free_blocks,
+            free_blocks: desc.free_blocks.saturating_mul(self.geometry.cluster_blocks),
             free_inodes: desc.free_inodes,
             directories: desc.used_dirs,
             first_free_for_files: match starts {

@@ -1,8 +1,7 @@
 //! Contents of regular files: reading, writing, cutting, allocating without writing.
 
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, LARGE_FILE, flags};
-use fsmend_ext_format::xattr::{Area, name_index};
+use fsmend_ext_format::inode::{LARGE_FILE, flags};
 use fsmend_vfs::{Allocation, Errno, Extent, InodeNo, Result, Time};
 
 use crate::inode::Inode;
@@ -36,7 +35,7 @@ impl Volume {
         if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
             return Err(Errno::NotPermitted);
         }
-        let foreign = [flags::INLINE_DATA, flags::VERITY, flags::ENCRYPT, flags::EA_INODE];
+        let foreign = [flags::VERITY, flags::ENCRYPT, flags::EA_INODE];
         if foreign.iter().any(|flag| inode.raw.has_flag(*flag)) {
             return Err(Errno::NotSupported);
         }
@@ -80,15 +79,9 @@ impl Volume {
         Ok(len)
     }
 
-    /// The contents of a file that lives in its inode: what `i_block` holds, and behind that the attribute `system.data`.
-    pub fn inline_data(&self, inode: &Inode) -> Vec<u8> {
-        let mut bytes = inode.raw.i_block[..I_BLOCK_LEN].to_vec();
-        if let Some(area) = Area::of_inode(&inode.record)
-            && let Some(entry) = area.find(name_index::SYSTEM, b"data")
-        {
-            bytes.extend_from_slice(area.value(&entry).unwrap_or(&[]));
-        }
-        bytes
+    /// Blocks that a file can have at most, also once it does not live in its inode any more.
+    fn blocks_max(&self, inode: &Inode) -> u64 {
+        self.logical_max(inode.has_extents() || (inode.has_inline_data() && self.uses_extents()))
     }
 
     /// Blocks that one step may allocate: each may be in a group of its own, and take a map block of its own.
@@ -98,8 +91,8 @@ impl Volume {
 
     /// Writes to a file; returns how many bytes were written: those that lie below the largest length of a file, as far as there is room.
     pub fn write_file(&mut self, number: InodeNo, offset: u64, bytes: &[u8], now: Time) -> Result<usize> {
-        let has_extents = self.load(number)?.has_extents();
-        let room = self.logical_max(has_extents).saturating_mul(self.block_size()).saturating_sub(offset);
+        let inode = self.load(number)?;
+        let room = self.blocks_max(&inode).saturating_mul(self.block_size()).saturating_sub(offset);
         if room == 0 && !bytes.is_empty() {
             return Err(Errno::TooLarge);
         }
@@ -114,7 +107,7 @@ impl Volume {
             let piece = &bytes[done..done + part];
             match self.operation(now, |volume| volume.write_piece(number, at, piece, now)) {
                 Ok(()) => done += part,
-                Err(Errno::NoSpace) if step > 1 => step /= 2,
+                Err(Errno::NoSpace | Errno::OverQuota) if step > 1 => step /= 2,
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -126,8 +119,12 @@ impl Volume {
         let mut inode = self.load_for_writing(number)?;
         let block_size = self.block_size();
         let end = offset.checked_add(bytes.len() as u64).ok_or(Errno::TooLarge)?;
-        if end.div_ceil(block_size) > self.logical_max(inode.has_extents()) {
+        if end.div_ceil(block_size) > self.blocks_max(&inode) {
             return Err(Errno::TooLarge);
+        }
+        if self.write_inline(&mut inode, offset, bytes)? {
+            inode.touch(now);
+            return self.save(&mut inode);
         }
         let mut done = 0usize;
         while done < bytes.len() {
@@ -196,8 +193,12 @@ impl Volume {
     /// orphans, and [`Volume::finish_cut`] has to go on.
     pub fn resize(&mut self, inode: &mut Inode, size: u64, now: Time) -> Result<bool> {
         let block_size = self.block_size();
-        if size.div_ceil(block_size) > self.logical_max(inode.has_extents()) {
+        if size.div_ceil(block_size) > self.blocks_max(inode) {
             return Err(Errno::TooLarge);
+        }
+        if inode.has_inline_data() && self.resize_inline(inode, size)? {
+            inode.touch(now);
+            return Ok(true);
         }
         let before = inode.raw.size();
         self.set_size(inode, size)?;
@@ -282,9 +283,10 @@ impl Volume {
         now: Time,
     ) -> Result<()> {
         let mut inode = self.load_for_writing(number)?;
-        if blocks.end > self.logical_max(inode.has_extents()) {
+        if blocks.end > self.blocks_max(&inode) {
             return Err(Errno::TooLarge);
         }
+        self.unfold_file(&mut inode)?;
         let unwritten = how != Allocation::Claimed;
         if unwritten && !inode.has_extents() {
             return Err(Errno::NotSupported);
@@ -312,6 +314,10 @@ impl Volume {
     pub fn list_extents(&mut self, inode: &Inode, offset: u64, max: usize) -> Result<Vec<Extent>> {
         let block_size = self.block_size();
         let mut found: Vec<Extent> = Vec::new();
+        if inode.has_inline_data() && offset < inode.raw.size() && max > 0 {
+            let at = self.inline_place(inode)?;
+            return Ok(vec![Extent { offset: 0, at, len: inode.raw.size(), unwritten: false }]);
+        }
         if !inode.has_map() {
             return Ok(found);
         }

@@ -77,7 +77,7 @@ fn set_attributes(
         inode.raw.i_mode.set(kind | mode & 0o7777);
     }
     let of = inode.permissions();
-    inode.set_owner(changes.uid.unwrap_or(of.uid), changes.gid.unwrap_or(of.gid));
+    volume.give_to(&mut inode, changes.uid.unwrap_or(of.uid), changes.gid.unwrap_or(of.gid))?;
     let time = |wish: SetTime| match wish {
         SetTime::Now => now,
         SetTime::To(time) => time,

@@ -60,7 +60,7 @@ impl Volume {
         if self.geometry.features.metadata_csum() {
             if !desc.has_flag(BG_BLOCK_UNINIT) {
                 let bitmap = self.store.get(desc.block_bitmap)?;
-                desc.block_bitmap_csum = self.bitmap_sum(&bitmap, self.geometry.blocks_per_group);
+                desc.block_bitmap_csum = self.bitmap_sum(&bitmap, self.units_per_group());
             }
             if !desc.has_flag(BG_INODE_UNINIT) {
                 let bitmap = self.store.get(desc.inode_bitmap)?;
@@ -79,6 +79,11 @@ impl Volume {
             checksum::seal_group_desc(features, seed, &uuid, group, place);
         }
         Ok(())
+    }
+
+    /// Bits of a block bitmap that count.
+    fn units_per_group(&self) -> u32 {
+        self.geometry.blocks_per_group / self.geometry.cluster_blocks
     }
 
     fn bitmap_sum(&self, bitmap: &[u8], bits: u32) -> u32 {
@@ -102,7 +107,7 @@ impl Volume {
         }
         self.checked_bitmap(
             desc.block_bitmap,
-            self.geometry.blocks_per_group,
+            self.units_per_group(),
             desc.block_bitmap_csum,
             "a block bitmap",
         )
@@ -111,10 +116,13 @@ impl Volume {
     /// What the bitmap of a group without files would hold.
     pub fn fresh_block_bitmap(&self, group: GroupNo) -> Vec<u8> {
         let mut bitmap = vec![0u8; self.geometry.block_size as usize];
-        let len = self.geometry.group_blocks(group).count;
+        let len = self.geometry.group_blocks(group).count.div_ceil(self.unit());
         let behind = len..u64::from(self.geometry.block_size) * 8;
         let own = self.own.get(&group.0).map_or(&[][..], Vec::as_slice);
-        own.iter().cloned().chain([behind]).for_each(|range| set_bits(&mut bitmap, range));
+        own.iter()
+            .map(|range| self.units_of(range))
+            .chain([behind])
+            .for_each(|range| set_bits(&mut bitmap, range));
         bitmap
     }
 
@@ -145,7 +153,7 @@ impl Volume {
         for group in (0..self.geometry.group_count).map(GroupNo) {
             self.check_desc(group)?;
             let desc = self.desc(group)?;
-            free_blocks += u64::from(desc.free_blocks);
+            free_blocks += u64::from(desc.free_blocks) * self.unit();
             free_inodes += u64::from(desc.free_inodes);
             let places = [(desc.block_bitmap, 1), (desc.inode_bitmap, 1), (desc.inode_table, table)];
             for (start, count) in places {

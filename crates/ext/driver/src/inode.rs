@@ -6,7 +6,7 @@ use fsmend_ext_format::extent::build_node;
 use fsmend_ext_format::features::{incompat, ro_compat};
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_vfs::{Attributes, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::volume::Volume;
 
@@ -60,6 +60,19 @@ impl Inode {
     /// Whether the target of a symbolic link stands in the inode itself.
     pub fn is_fast_symlink(&self) -> bool {
         self.raw.size() < I_BLOCK_LEN as u64 && !self.has_extents()
+    }
+
+    /// Puts the fixed fields into the record, as far as they reach; behind them, attributes begin.
+    pub fn store_fields(&mut self) {
+        let extra = usize::from(self.raw.i_extra_isize.get());
+        let end = match self.record.len() {
+            0..=BASE_INODE_SIZE => BASE_INODE_SIZE,
+            _ => (BASE_INODE_SIZE + extra).min(size_of::<RawInode>()),
+        };
+        let bytes = self.raw.as_bytes();
+        for (place, byte) in self.record.iter_mut().zip(&bytes[..end]) {
+            *place = *byte;
+        }
     }
 
     pub fn links(&self) -> u16 {
@@ -200,7 +213,8 @@ fn decode_time(seconds: u32, extra: Option<u32>) -> Time {
 }
 
 impl Volume {
-    fn inode_place(&mut self, inode: InodeNo) -> Result<(u64, usize)> {
+    /// Where the record of an inode stands: its block, and the byte in that block.
+    pub fn inode_place(&mut self, inode: InodeNo) -> Result<(u64, usize)> {
         let (group, index) = self.geometry.inode_place(inode).ok_or(Errno::NotFound)?;
         let at = u64::from(index) * u64::from(self.geometry.inode_size);
         let block_size = u64::from(self.geometry.block_size);
@@ -258,7 +272,7 @@ impl Volume {
 
     /// Writes an inode back.
     pub fn save(&mut self, inode: &mut Inode) -> Result<()> {
-        inode.raw.store(&mut inode.record);
+        inode.store_fields();
         if self.geometry.features.metadata_csum() {
             checksum::seal_inode(self.geometry.checksum_seed, inode.number, &mut inode.record);
             inode.raw = RawInode::from_record(&inode.record);
@@ -290,7 +304,8 @@ impl Volume {
         inode
     }
 
-    fn uses_extents(&self) -> bool {
+    /// Whether new files are mapped by extents.
+    pub fn uses_extents(&self) -> bool {
         self.geometry.features.has_incompat(incompat::EXTENTS)
     }
 
@@ -308,10 +323,13 @@ impl Volume {
         self.geometry.features.has_ro_compat(ro_compat::HUGE_FILE)
     }
 
-    /// Counts blocks that a file gets (or gives back).
-    pub fn count_blocks(&self, inode: &mut Inode, delta: i64) -> Result<()> {
+    /// Counts units of allocation that a file gets (or gives back), and charges its owner for them: blocks, or clusters where there are such.
+    pub fn count_blocks(&mut self, inode: &mut Inode, delta: i64) -> Result<()> {
         let block_size = self.geometry.block_size;
-        let sectors = delta.checked_mul(i64::from(block_size / 512)).ok_or(Errno::Corrupt)?;
+        let unit = i64::from(block_size) * i64::from(self.geometry.cluster_blocks);
+        let bytes = delta.checked_mul(unit).ok_or(Errno::Corrupt)?;
+        let sectors = bytes / 512;
+        self.charge(inode, bytes, 0)?;
         let before = inode.sectors(self.has_huge_files(), block_size);
         let count = before.checked_add_signed(sectors).ok_or(Errno::Corrupt)?;
         inode.raw.clear_flag(flags::HUGE_FILE);

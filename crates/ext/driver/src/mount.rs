@@ -16,6 +16,7 @@ use zerocopy::FromBytes;
 use crate::alloc::{Freed, Reserve};
 use crate::journal::{Log, Piece};
 use crate::policy::{Ext3Policy, Layout, Policy, Rext3Policy};
+use crate::quota::Quotas;
 use crate::region::Regions;
 use crate::store::Store;
 use crate::volume::{Mode, Totals, Volume};
@@ -29,16 +30,20 @@ const INCOMPAT_WRITABLE: u32 = incompat::FILETYPE
     | incompat::FLEX_BG
     | incompat::CSUM_SEED
     | incompat::LARGEDIR
+    | incompat::INLINE_DATA
     | incompat::REXT3;
 /// Features with which a file system can at least be read here.
-const INCOMPAT_READABLE: u32 = INCOMPAT_WRITABLE | incompat::EA_INODE | incompat::INLINE_DATA | incompat::MMP;
+const INCOMPAT_READABLE: u32 = INCOMPAT_WRITABLE | incompat::EA_INODE | incompat::MMP;
 const RO_COMPAT_WRITABLE: u32 = ro_compat::SPARSE_SUPER
     | ro_compat::LARGE_FILE
     | ro_compat::HUGE_FILE
     | ro_compat::GDT_CSUM
     | ro_compat::DIR_NLINK
     | ro_compat::EXTRA_ISIZE
+    | ro_compat::QUOTA
+    | ro_compat::BIGALLOC
     | ro_compat::METADATA_CSUM
+    | ro_compat::PROJECT
     | ro_compat::VERITY
     | ro_compat::ORPHAN_PRESENT;
 /// Bytes of metadata that stay in memory if nothing else is said.
@@ -115,7 +120,7 @@ impl fmt::Display for MountError {
             MountError::Superblock(unsound) => write!(f, "the superblock is no good: {unsound}"),
             MountError::Features(names) => write!(f, "unknown features: {}", names.join(", ")),
             MountError::ReadOnlyFeatures(names) => {
-                write!(f, "can be mounted for reading only because of: {}", names.join(", "))
+                write!(f, "can be mounted for reading only (-o ro) because of: {}", names.join(", "))
             }
             MountError::ExternalJournal => f.write_str("the journal lies on another device"),
             MountError::Corrupt(what) => write!(f, "damaged: {what}"),
@@ -216,6 +221,8 @@ impl Volume {
             uses: Vec::new(),
             reserve: Reserve::of(&raw),
             caller: Caller::SUPERUSER,
+            now,
+            quotas: Quotas::default(),
             is_bulk: false,
             home_at_sync: false,
             hash_version: raw.s_def_hash_version,
@@ -312,14 +319,20 @@ impl Volume {
             }
         }
         if !read_only {
-            log.start(&mut self.store, self.geometry.features.has_incompat(incompat::BIT64))?;
-            if self.is_bulk {
-                log.close(&mut self.store)?;
-            } else {
-                self.log = Some(log);
-            }
+            self.log = Some(log);
         }
         self.store.drop_cache();
+        Ok(())
+    }
+
+    /// From now on, the log is written to.
+    fn start_log(&mut self) -> Result<(), Errno> {
+        let Some(mut log) = self.log.take() else { return Ok(()) };
+        log.start(&mut self.store, self.geometry.features.has_incompat(incompat::BIT64))?;
+        if self.is_bulk {
+            return log.close(&mut self.store);
+        }
+        self.log = Some(log);
         Ok(())
     }
 
@@ -329,6 +342,9 @@ impl Volume {
         if read_only {
             return Ok(());
         }
+        self.open_quotas()?;
+        // Whatever is refused is refused before this.
+        self.start_log()?;
         self.mode = Mode::Writable;
         let has_log = self.log.is_some();
         self.operation(now, |volume| {
@@ -359,10 +375,25 @@ impl Volume {
         self.clean_up_orphans(now)
     }
 
+    /// Units of a group that `ranges` of its blocks lie in, which are sorted and do not touch.
+    fn own_units(&self, ranges: &[std::ops::Range<u64>]) -> u64 {
+        let mut end = 0;
+        ranges
+            .iter()
+            .map(|range| {
+                let units = self.units_of(range);
+                let new = units.end.saturating_sub(units.start.max(end));
+                end = units.end;
+                new
+            })
+            .sum()
+    }
+
     /// Blocks that the format itself takes, the journal and the indirect regions among them.
     fn count_overhead(&mut self) -> Result<u64, Errno> {
-        let own: u64 = self.own.values().flatten().map(|range| range.end - range.start).sum();
-        let mut overhead = own + u64::from(self.geometry.first_data_block) + self.regions.blocks();
+        let own: u64 = self.own.values().map(|ranges| self.own_units(ranges)).sum();
+        let mut overhead =
+            own * self.unit() + u64::from(self.geometry.first_data_block) + self.regions.blocks();
         let journal = self.superblock()?.s_journal_inum.get();
         if self.geometry.features.has_compat(compat::HAS_JOURNAL) && journal != 0 {
             let inode = self.load(InodeNo(journal))?;

@@ -1,7 +1,7 @@
 //! Names: making files, giving them more names, taking names away, moving them.
 
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
 use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::directory::Found;
@@ -14,6 +14,8 @@ use crate::volume::Volume;
 const SET_GROUP_ID: u16 = 0o2000;
 /// Longest name.
 const NAME_MAX: usize = 255;
+/// Bytes of the record that the fields up to `i_projid` take.
+const PROJECT_END: usize = std::mem::offset_of!(RawInode, i_projid) + 4;
 
 /// Whether `name` may be that of a file.
 fn check_name(name: &[u8]) -> Result<()> {
@@ -45,12 +47,7 @@ impl Volume {
             return Err(Errno::NameTooLong);
         }
         let directory = self.load_directory(parent)?;
-        let found = if directory.has_inline_data() {
-            self.find_inline(&directory, name)?
-        } else {
-            self.find_entry(&directory, name)?.map(|found| found.inode)
-        };
-        found.ok_or(Errno::NotFound)
+        self.find_entry(&directory, name)?.map(|found| found.inode).ok_or(Errno::NotFound)
     }
 
     fn find_to_change(&mut self, directory: &Inode, name: &[u8]) -> Result<(Found, Inode)> {
@@ -88,7 +85,9 @@ impl Volume {
         let number = self.take_inode(group, is_directory)?;
         let of = inherited(&directory, file.of, is_directory);
         let mut inode = self.new_inode(number, kind, of, now);
+        self.inherit_project(&mut inode, &directory);
         inode.raw.i_links_count.set(if is_directory { 2 } else { 1 });
+        self.charge(&inode, 0, 1)?;
         match file.kind {
             NewKind::Directory => {
                 self.start_directory(&mut inode, parent)?;
@@ -104,6 +103,30 @@ impl Volume {
         directory.touch(now);
         self.save(&mut directory)?;
         Ok(inode)
+    }
+
+    /// In directories that say so, what is made belongs to the project of the directory.
+    fn inherit_project(&self, inode: &mut Inode, directory: &Inode) {
+        if !self.hands_project_down(directory) {
+            return;
+        }
+        if inode.raw.has_extra(PROJECT_END) {
+            inode.raw.i_projid.set(directory.raw.project());
+        }
+        if inode.is_directory() {
+            inode.raw.set_flag(flags::PROJECT_INHERIT);
+        }
+    }
+
+    fn hands_project_down(&self, directory: &Inode) -> bool {
+        self.geometry.features.has_ro_compat(ro_compat::PROJECT)
+            && directory.raw.has_flag(flags::PROJECT_INHERIT)
+    }
+
+    /// Only what belongs to the project of such a directory may get a name in it.
+    fn check_project(&self, inode: &Inode, directory: &Inode) -> Result<()> {
+        let is_foreign = self.hands_project_down(directory) && directory.raw.project() != inode.raw.project();
+        if is_foreign { Err(Errno::OtherProject) } else { Ok(()) }
     }
 
     fn check_subdirectories(&self, directory: &Inode) -> Result<()> {
@@ -161,6 +184,7 @@ impl Volume {
         if is_dots(name) || self.find_entry(&directory, name)?.is_some() {
             return Err(Errno::Exists);
         }
+        self.check_project(&inode, &directory)?;
         if inode.links() >= LINKS_MAX {
             return Err(Errno::TooManyLinks);
         }
@@ -198,7 +222,7 @@ impl Volume {
         }
         let (found, mut inode) = self.find_to_change(&directory, name)?;
         self.check_removable(&inode, of_directory)?;
-        self.remove_entry(&directory, found)?;
+        self.remove_entry(&mut directory, found)?;
         let goes_on = self.lose_name(&mut directory, &mut inode, now)?;
         directory.touch(now);
         self.save(&mut directory)?;
@@ -262,6 +286,7 @@ impl Volume {
             // Two names of the same file stay two names.
             return Ok(None);
         }
+        self.check_project(&inode, &new_parent)?;
         if inode.is_directory() && from.0 != to.0 {
             self.check_not_below(inode.number, to.0)?;
         }
@@ -302,7 +327,7 @@ impl Volume {
             let mut victim = self.load_any(there.inode)?;
             self.check_inode(&victim)?;
             self.check_removable(&victim, inode.is_directory())?;
-            self.redirect_entry(&new_parent, there, inode.number, kind)?;
+            self.redirect_entry(&mut new_parent, there, inode.number, kind)?;
             if self.lose_name(&mut new_parent, &mut victim, now)? {
                 goes_on = Some(victim.number);
             }
@@ -324,10 +349,10 @@ impl Volume {
         }
         // The new name may have moved the old one, or even its block.
         let old = self.find_entry(&old_parent, old_name)?.ok_or(Errno::Corrupt)?;
-        self.remove_entry(&old_parent, old)?;
+        self.remove_entry(&mut old_parent, old)?;
         if inode.is_directory() && !is_same {
             uncount_subdirectory(&mut old_parent);
-            self.set_parent(&inode, new_number)?;
+            self.set_parent(&mut inode, new_number)?;
         }
         old_parent.touch(now);
         self.save(&mut old_parent)?;
@@ -336,8 +361,8 @@ impl Volume {
         Ok(goes_on)
     }
 
-    /// Lets the `..` of a directory lead to its new parent.
-    fn set_parent(&mut self, directory: &Inode, parent: InodeNo) -> Result<()> {
+    /// Lets the `..` of a directory lead to its new parent. The caller saves the directory's inode.
+    fn set_parent(&mut self, directory: &mut Inode, parent: InodeNo) -> Result<()> {
         match self.find_entry(directory, b"..")? {
             Some(found) => self.redirect_entry(directory, found, parent, FileKind::Directory),
             None => Err(self.store.corrupt(|| format!("directory {} has no parent", directory.number))),
@@ -356,23 +381,25 @@ impl Volume {
         let mut other_parent = self.directory_to_change(other_number)?;
         let (other, mut other_inode) = self.find_to_change(&other_parent, other_name)?;
         let is_same = one_parent.number == other_parent.number;
+        self.check_project(&other_inode, &one_parent)?;
         if other_inode.is_directory() && !is_same {
             self.check_not_below(other_inode.number, one_parent.number)?;
         }
         let (kind, other_kind) =
             (inode.kind().ok_or(Errno::Corrupt)?, other_inode.kind().ok_or(Errno::Corrupt)?);
-        self.redirect_entry(&one_parent, one, other_inode.number, other_kind)?;
-        self.redirect_entry(&other_parent, other, inode.number, kind)?;
+        self.redirect_entry(&mut one_parent, one, other_inode.number, other_kind)?;
+        let holder = if is_same { &mut one_parent } else { &mut other_parent };
+        self.redirect_entry(holder, other, inode.number, kind)?;
         if !is_same {
             if inode.is_directory() {
                 uncount_subdirectory(&mut one_parent);
                 count_subdirectory(&mut other_parent);
-                self.set_parent(&inode, other_parent.number)?;
+                self.set_parent(&mut inode, other_parent.number)?;
             }
             if other_inode.is_directory() {
                 uncount_subdirectory(&mut other_parent);
                 count_subdirectory(&mut one_parent);
-                self.set_parent(&other_inode, one_parent.number)?;
+                self.set_parent(&mut other_inode, one_parent.number)?;
             }
             other_parent.touch(now);
             self.save(&mut other_parent)?;

@@ -80,6 +80,7 @@ impl Volume {
         inode.raw.i_dtime.set(deleted);
         inode.raw.i_links_count.set(0);
         self.save(inode)?;
+        self.charge(inode, 0, -1)?;
         self.free_inode(inode.number, inode.is_directory())
     }
 

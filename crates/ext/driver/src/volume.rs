@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::alloc::{Freed, Reserve};
 use crate::journal::Log;
 use crate::policy::{GroupUse, Layout, Policy};
+use crate::quota::Quotas;
 use crate::region::Regions;
 use crate::store::Store;
 
@@ -67,6 +68,10 @@ pub(crate) struct Volume {
     pub reserve: Reserve,
     /// On whose behalf operations are.
     pub caller: Caller,
+    /// When the current operation is.
+    pub now: Time,
+    /// Who uses how much, where that is limited.
+    pub quotas: Quotas,
     /// Nothing is logged, as the file system may be lost.
     pub is_bulk: bool,
     /// The log is emptied whenever everything is to be durable.
@@ -139,6 +144,7 @@ impl Volume {
     pub fn operation<T>(&mut self, now: Time, mut body: impl FnMut(&mut Volume) -> Result<T>) -> Result<T> {
         self.check_writable()?;
         self.make_room(now)?;
+        self.now = now;
         let mut result = self.attempt(&mut body);
         if matches!(result, Err(Errno::NoSpace)) && !self.freed.is_empty() {
             self.commit(now)?;
@@ -160,6 +166,7 @@ impl Volume {
             self.store.take_back();
             self.freed.take_back();
             self.regions.take_back();
+            self.quotas.take_back();
             self.uses.clear();
             (self.totals, self.generation) = (before.totals, before.generation);
         }

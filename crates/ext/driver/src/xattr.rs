@@ -19,6 +19,8 @@ use crate::volume::Volume;
 
 /// Longest name without its prefix.
 const NAME_MAX: usize = 255;
+/// The name, behind its prefix, of the attribute in which contents live.
+const DATA: &[u8] = b"data";
 /// The end mark behind the entries.
 const END_MARK: usize = 4;
 
@@ -33,6 +35,11 @@ struct Attribute {
 impl Attribute {
     fn is_called(&self, index: u8, name: &[u8]) -> bool {
         self.index == index && self.name == name
+    }
+
+    /// Whether it is where contents live that have no room in `i_block`.
+    fn is_data(&self) -> bool {
+        self.is_called(name_index::SYSTEM, DATA)
     }
 
     fn len(&self) -> usize {
@@ -51,7 +58,7 @@ fn split_name(name: &[u8]) -> Result<(u8, &[u8])> {
     for index in [name_index::USER, name_index::TRUSTED, name_index::SECURITY, name_index::SYSTEM] {
         if let Some(rest) = name.strip_prefix(xattr::prefix(index).as_bytes()) {
             // `system.data` is where files keep what does not fit in their inode.
-            let is_ours = index == name_index::SYSTEM && rest == b"data";
+            let is_ours = index == name_index::SYSTEM && rest == DATA;
             return match rest.len() {
                 _ if is_ours => Err(Errno::NotSupported),
                 0 => Err(Errno::Invalid),
@@ -153,12 +160,30 @@ impl Volume {
         all.extend(self.in_block(inode)?);
         let is_hidden = |attribute: &Attribute| {
             let has_no_prefix = xattr::prefix(attribute.index).is_empty();
-            has_no_prefix || attribute.is_called(name_index::SYSTEM, b"data")
+            has_no_prefix || attribute.is_data()
         };
         let shown = all.iter().filter(|attribute| !is_hidden(attribute));
         Ok(shown
             .map(|attribute| [xattr::prefix(attribute.index).as_bytes(), &attribute.name].concat())
             .collect())
+    }
+
+    /// Sets the value of the attribute in which contents live, or removes it; the others stay. The caller saves the inode.
+    pub fn set_data(&mut self, inode: &mut Inode, value: Option<&[u8]>) -> Result<()> {
+        let mut near = self.collect(&inode.record, false, inode.number)?;
+        take_data(&mut near);
+        let index = name_index::SYSTEM;
+        near.extend(value.map(|value| Attribute { index, name: DATA.to_vec(), value: value.to_vec() }));
+        write_to_inode(inode, &mut near)
+    }
+
+    /// Bytes that the value of that attribute can have, in fours; `None` where there is no room for the attribute.
+    pub fn data_room(&mut self, inode: &Inode) -> Result<Option<usize>> {
+        let mut near = self.collect(&inode.record, false, inode.number)?;
+        take_data(&mut near);
+        let used: usize = near.iter().map(Attribute::len).sum();
+        let room = inode_room(inode).checked_sub(used + entry_len(DATA.len() as u8) + END_MARK);
+        Ok(room.map(|room| room & !3))
     }
 
     /// Sets an attribute, or removes it if there is no value, as part of an operation. The caller saves the inode.
@@ -176,6 +201,7 @@ impl Volume {
             other => other.map(<[u8]>::to_vec),
         };
         let mut near = self.collect(&inode.record, false, inode.number)?;
+        let data = take_data(&mut near);
         let mut far = self.in_block(inode)?;
         let was_far = far.clone();
         let before = near.len() + far.len();
@@ -189,7 +215,7 @@ impl Volume {
         }
         if let Some(value) = value {
             let new = Attribute { index, name: rest.to_vec(), value };
-            let near_room = inode_room(inode);
+            let near_room = inode_room(inode).saturating_sub(data.as_ref().map_or(0, Attribute::len));
             let far_room = self.geometry.block_size as usize - BLOCK_HEADER_SIZE;
             if fits(&near, &new, near_room) {
                 near.push(new);
@@ -204,6 +230,7 @@ impl Volume {
                 (near, far) = distribute(near, near_room, far_room).ok_or(Errno::NoSpace)?;
             }
         }
+        near.extend(data);
         write_to_inode(inode, &mut near)?;
         if far != was_far {
             self.write_to_block(inode, &mut far)?;
@@ -280,6 +307,12 @@ impl Volume {
     }
 }
 
+/// Takes the attribute out in which contents live.
+fn take_data(attributes: &mut Vec<Attribute>) -> Option<Attribute> {
+    let at = attributes.iter().position(Attribute::is_data)?;
+    Some(attributes.swap_remove(at))
+}
+
 /// Bytes for entries, end mark and values in an inode.
 fn inode_room(inode: &Inode) -> usize {
     inode_area_start(&inode.record).map_or(0, |start| inode.record.len() - start - INODE_HEADER_SIZE)
@@ -349,13 +382,16 @@ fn write_area(
             value_size: attribute.value.len() as u32,
             hash: 0,
         };
+        // The kernel writes to contents without looking at their entry.
+        let hash =
+            if attribute.is_data() { 0 } else { entry.hash_with_value(&attribute.value, CharSign::Unsigned) };
         let raw = RawXattrEntry {
             e_name_len: attribute.name.len() as u8,
             e_name_index: attribute.index,
             e_value_offs: U16::new(entry.value_offset),
             e_value_inum: U32::new(0),
             e_value_size: U32::new(entry.value_size),
-            e_hash: U32::new(entry.hash_with_value(&attribute.value, CharSign::Unsigned)),
+            e_hash: U32::new(hash),
         };
         let name_at = at + size_of::<RawXattrEntry>();
         bytes[at..name_at].copy_from_slice(raw.as_bytes());

@@ -9,6 +9,7 @@
 //! Source: the kernel's `Documentation/filesystems/quota` and the format as written by the quota tools.
 
 pub mod build;
+pub mod tree;
 
 /// Bytes in a block of a quota file.
 pub const QUOTA_BLOCK_SIZE: usize = 1024;

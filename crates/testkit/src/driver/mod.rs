@@ -19,7 +19,8 @@ use fsmend_ext_format::features::incompat;
 use fsmend_vfs::{FileSystem, Time};
 
 use self::workload::Workload;
-use crate::repair::E2fsck;
+use crate::host;
+use crate::repair::{E2fsck, Scratch};
 use crate::within::{Manner, options};
 
 /// The time at which tests begin.
@@ -42,6 +43,8 @@ pub struct Base {
     pub blocks_per_group: Option<u32>,
     /// Blocks of each indirect region of a rext3, if they are not to be as many as usual.
     pub indirect_region: Option<u32>,
+    /// What mke2fs is asked for, where it and not our mkfs makes it.
+    pub mke2fs: Option<&'static str>,
 }
 
 /// Every type, with small and large blocks; small groups, so that there are many.
@@ -56,6 +59,18 @@ pub const BASES: &[Base] = &[
     base("rext3-4k", Kind::Rext3, 4096, 128, 64 << 20, Some(2048)),
 ];
 
+/// What our mkfs does not make, and others do: quotas of all kinds, contents in inodes, clusters; and all of them together.
+pub const FOREIGN: &[Base] = &[
+    foreign("quota-4k", 4096, 64 << 20, "-b 4096 -O quota"),
+    foreign("quota-project-1k", 1024, 24 << 20, "-b 1024 -O quota,project"),
+    Base { kind: Kind::Ext3, ..foreign("quota-without-extents", 1024, 24 << 20, "-t ext3 -b 1024 -O quota") },
+    foreign("inline-4k", 4096, 64 << 20, "-b 4096 -O inline_data"),
+    foreign("inline-1k", 1024, 24 << 20, "-b 1024 -I 1024 -O inline_data,^dir_index"),
+    foreign("bigalloc-16k", 4096, 96 << 20, "-b 4096 -O bigalloc -C 16384"),
+    foreign("bigalloc-1k", 1024, 48 << 20, "-b 1024 -O bigalloc -C 8192 -g 8192"),
+    foreign("all-of-it", 1024, 48 << 20, "-b 1024 -I 512 -O bigalloc,inline_data,quota,project -C 4096"),
+];
+
 const fn base(
     name: &'static str,
     kind: Kind,
@@ -64,7 +79,11 @@ const fn base(
     bytes: u64,
     blocks_per_group: Option<u32>,
 ) -> Base {
-    Base { name, kind, block_size, inode_size, bytes, blocks_per_group, indirect_region: None }
+    Base { name, kind, block_size, inode_size, bytes, blocks_per_group, indirect_region: None, mke2fs: None }
+}
+
+const fn foreign(name: &'static str, block_size: u32, bytes: u64, mke2fs: &'static str) -> Base {
+    Base { mke2fs: Some(mke2fs), ..base(name, Kind::Ext4, block_size, 256, bytes, None) }
 }
 
 impl Base {
@@ -82,11 +101,31 @@ impl Base {
 
     /// Makes it in memory.
     pub fn make(&self) -> Result<Arc<WritableMemory>, String> {
+        if let Some(mke2fs) = self.mke2fs {
+            return Ok(Arc::new(WritableMemory::new(self.name, made_by_mke2fs(mke2fs, self.bytes)?)));
+        }
         // What stood on the device before must not matter.
         let device = Arc::new(WritableMemory::new(self.name, vec![0xA5; self.bytes as usize]));
         mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &self.options()).map_err(|e| e.to_string())?;
         Ok(device)
     }
+}
+
+/// What mke2fs makes of an image of so many bytes; always the same.
+pub fn made_by_mke2fs(arguments: &str, bytes: u64) -> Result<Vec<u8>, String> {
+    let text = |error: io::Error| error.to_string();
+    let file =
+        Scratch::with(&vec![0; usize::try_from(bytes).map_err(|error| error.to_string())?]).map_err(text)?;
+    const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";
+    let extended = format!("lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed={ID}");
+    let mut command = host::command("mke2fs");
+    command.args(["-q", "-F", "-t", "ext4", "-U", ID, "-E", &extended]);
+    command.args(arguments.split_whitespace()).arg(file.path());
+    let output = command.env("E2FSPROGS_FAKE_TIME", NOW.to_string()).output().map_err(text)?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    std::fs::read(file.path()).map_err(text)
 }
 
 /// An image on which the work of `seed` was done, with `steps` operations, and left clean; and the time at the end.

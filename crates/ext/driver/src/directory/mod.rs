@@ -5,6 +5,7 @@
 
 pub(crate) mod block;
 mod index;
+mod inline;
 mod show;
 
 use fsmend_base::BlockNo;
@@ -34,11 +35,20 @@ enum Part {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub inode: InodeNo,
-    /// Block of the directory.
-    logical: u64,
-    /// Block of the device.
-    place: u64,
-    spot: Spot,
+    seat: Seat,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Seat {
+    /// In a block of the directory, and of the device.
+    Block { logical: u64, place: u64, spot: Spot },
+    /// In one of the two areas of a directory that lives in its inode.
+    Inline { area: usize, spot: Spot },
+    /// Nowhere: every directory that lives in its inode knows its own number, ...
+    Own,
+    /// ... and has that of its parent without a name.
+    Parent,
 }
 
 impl Volume {
@@ -155,6 +165,9 @@ impl Volume {
 
     /// The entry called `name`.
     pub(crate) fn find_entry(&mut self, directory: &Inode, name: &[u8]) -> Result<Option<Found>> {
+        if directory.has_inline_data() {
+            return self.find_in_inode(directory, name);
+        }
         let is_dots = matches!(name, b"." | b"..");
         if self.is_indexed(directory)
             && !is_dots
@@ -175,7 +188,10 @@ impl Volume {
         let Some((place, bytes)) = self.directory_block(directory, logical)? else { return Ok(None) };
         let end = self.entries_len(directory, logical, &bytes);
         match block::find(&bytes[..end], self.entry_layout(), name) {
-            Ok(spot) => Ok(spot.map(|spot| Found { inode: InodeNo(spot.inode), logical, place, spot })),
+            Ok(spot) => Ok(spot.map(|spot| Found {
+                inode: InodeNo(spot.inode),
+                seat: Seat::Block { logical, place, spot },
+            })),
             Err(()) => Err(self.broken(directory.number)),
         }
     }
@@ -224,6 +240,12 @@ impl Volume {
 
     /// Adds an entry, whose name is not there yet. The caller saves the directory's inode.
     pub(crate) fn add_entry(&mut self, directory: &mut Inode, new: &NewEntry<'_>) -> Result<()> {
+        if directory.has_inline_data() {
+            if self.add_inline(directory, new)? {
+                return Ok(());
+            }
+            self.unfold_directory(directory)?;
+        }
         if self.is_indexed(directory) {
             return self.add_to_index(directory, new);
         }
@@ -292,29 +314,53 @@ impl Volume {
         self.geometry.block_size as usize - self.leaf_tail()
     }
 
-    /// Removes an entry that was found.
-    pub(crate) fn remove_entry(&mut self, directory: &Inode, found: Found) -> Result<()> {
-        self.change_block(directory, found.logical, found.place, |bytes, layout| {
-            block::remove(bytes, layout, found.spot);
-        })
+    /// Removes an entry that was found. The caller saves the directory's inode.
+    pub(crate) fn remove_entry(&mut self, directory: &mut Inode, found: Found) -> Result<()> {
+        let layout = self.entry_layout();
+        match found.seat {
+            Seat::Block { logical, place, spot } => {
+                self.change_block(directory, logical, place, |bytes, layout| {
+                    block::remove(bytes, layout, spot);
+                })
+            }
+            Seat::Inline { area, spot } => {
+                self.change_area(directory, area, |bytes| block::remove(bytes, layout, spot))
+            }
+            Seat::Own | Seat::Parent => Err(Errno::Invalid),
+        }
     }
 
-    /// Lets an entry that was found lead to another inode.
+    /// Lets an entry that was found lead to another inode. The caller saves the directory's inode.
     pub(crate) fn redirect_entry(
         &mut self,
-        directory: &Inode,
+        directory: &mut Inode,
         found: Found,
         inode: InodeNo,
         kind: FileKind,
     ) -> Result<()> {
-        let file_type = self.type_byte(kind);
-        self.change_block(directory, found.logical, found.place, |bytes, layout| {
-            block::redirect(bytes, layout, found.spot.offset, inode.0, file_type);
-        })
+        let (layout, file_type) = (self.entry_layout(), self.type_byte(kind));
+        match found.seat {
+            Seat::Block { logical, place, spot } => {
+                self.change_block(directory, logical, place, |bytes, layout| {
+                    block::redirect(bytes, layout, spot.offset, inode.0, file_type);
+                })
+            }
+            Seat::Inline { area, spot } => self.change_area(directory, area, |bytes| {
+                block::redirect(bytes, layout, spot.offset, inode.0, file_type);
+            }),
+            Seat::Parent => {
+                directory.raw.set_block_word(0, inode.0);
+                Ok(())
+            }
+            Seat::Own => Err(Errno::Invalid),
+        }
     }
 
-    /// Gives a new directory its first block.
+    /// Gives a new directory its first block, or lets it live in its inode.
     pub(crate) fn start_directory(&mut self, directory: &mut Inode, parent: InodeNo) -> Result<()> {
+        if self.start_inline(directory, parent)? {
+            return Ok(());
+        }
         let file_type = self.type_byte(FileKind::Directory);
         let dot = NewEntry { name: b".", inode: directory.number.0, file_type };
         let dots = NewEntry { name: b"..", inode: parent.0, file_type };
@@ -328,6 +374,9 @@ impl Volume {
 
     /// Whether a directory holds nothing but itself and its parent.
     pub(crate) fn is_empty_directory(&mut self, directory: &Inode) -> Result<bool> {
+        if directory.has_inline_data() {
+            return self.is_empty_inline(directory);
+        }
         for logical in 0..self.directory_blocks(directory) {
             let Some((_, bytes)) = self.directory_block(directory, logical)? else { continue };
             let end = self.entries_len(directory, logical, &bytes);

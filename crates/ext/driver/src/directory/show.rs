@@ -5,12 +5,11 @@
 //! Cookies: 1 for `.`, 2 for `..`, beyond that hash or place.
 
 use fsmend_base::InodeNo;
-use fsmend_ext_format::directory::{Entries, INLINE_PARENT_LEN, file_type};
+use fsmend_ext_format::directory::{INLINE_PARENT_LEN, file_type};
 use fsmend_ext_format::features::compat;
-use fsmend_ext_format::inode::I_BLOCK_LEN;
 use fsmend_vfs::{DirEntry, Errno, FileKind, Result, Visit};
 
-use super::block;
+use super::{block, inline};
 use crate::inode::Inode;
 use crate::volume::Volume;
 
@@ -71,9 +70,6 @@ impl Volume {
     }
 
     fn parent_of(&mut self, directory: &Inode) -> Result<InodeNo> {
-        if directory.has_inline_data() {
-            return Ok(InodeNo(directory.raw.block_word(0)));
-        }
         match self.find_entry(directory, b"..")? {
             Some(found) => Ok(found.inode),
             None => Err(self.broken(directory.number)),
@@ -90,12 +86,24 @@ impl Volume {
     ) -> Result<bool> {
         let Some((_, bytes)) = self.directory_block(directory, logical)? else { return Ok(true) };
         let end = self.entries_len(directory, logical, &bytes);
-        let start = logical * u64::from(self.geometry.block_size);
-        let Some(entries) = block::entries(&bytes[..end], self.entry_layout()) else {
+        let start = OTHERS + logical * u64::from(self.geometry.block_size);
+        self.show_entries(directory, &bytes[..end], start, cookie, visit)
+    }
+
+    /// Shows entries where they stand, those at the beginning of `bytes` with the cookie `start`; returns whether more is wanted.
+    fn show_entries(
+        &mut self,
+        directory: &Inode,
+        bytes: &[u8],
+        start: u64,
+        cookie: u64,
+        visit: &mut Visitor<'_>,
+    ) -> Result<bool> {
+        let Some(entries) = block::entries(bytes, self.entry_layout()) else {
             return Err(self.broken(directory.number));
         };
         for entry in entries.iter().filter(|entry| entry.header.inode != 0 && !entry.is_dot_name()) {
-            let own = OTHERS + start + entry.offset as u64;
+            let own = start + entry.offset as u64;
             let shown = DirEntry {
                 inode: InodeNo(entry.header.inode),
                 kind: kind_of(entry.header.file_type),
@@ -112,7 +120,17 @@ impl Volume {
     fn items(&mut self, directory: &Inode, version: u8, logical: u64, items: &mut Vec<Item>) -> Result<()> {
         let Some((_, bytes)) = self.directory_block(directory, logical)? else { return Ok(()) };
         let end = self.entries_len(directory, logical, &bytes);
-        let Some(entries) = block::entries(&bytes[..end], self.entry_layout()) else {
+        self.items_of(directory, version, &bytes[..end], items)
+    }
+
+    fn items_of(
+        &mut self,
+        directory: &Inode,
+        version: u8,
+        bytes: &[u8],
+        items: &mut Vec<Item>,
+    ) -> Result<()> {
+        let Some(entries) = block::entries(bytes, self.entry_layout()) else {
             return Err(self.broken(directory.number));
         };
         for entry in entries.iter().filter(|entry| entry.header.inode != 0 && !entry.is_dot_name()) {
@@ -156,42 +174,26 @@ impl Volume {
         Err(self.broken(directory.number))
     }
 
+    /// A directory that lives in its inode is shown as if it had moved to a block already.
     fn show_inline(&mut self, directory: &Inode, cookie: u64, visit: &mut Visitor<'_>) -> Result<()> {
-        let bytes = self.inline_data(directory);
-        let layout = self.entry_layout();
-        let parts = [(INLINE_PARENT_LEN, I_BLOCK_LEN), (I_BLOCK_LEN, bytes.len())];
-        for (start, end) in parts {
-            for entry in Entries::new(bytes.get(start..end).unwrap_or(&[]), layout, false) {
-                let entry = entry.map_err(|_| self.broken(directory.number))?;
-                let own = OTHERS + (start + entry.offset) as u64;
-                if entry.header.inode == 0 || own <= cookie {
-                    continue;
-                }
-                let shown = DirEntry {
-                    inode: InodeNo(entry.header.inode),
-                    kind: kind_of(entry.header.file_type),
-                    name: entry.name,
-                    cookie: own,
-                };
-                if visit(&shown) == Visit::Full {
-                    return Ok(());
-                }
+        let chains = self.areas(directory).chains;
+        let version = self.hash_version;
+        if self.geometry.features.has_compat(compat::DIR_INDEX) && self.hash_with(version, b"x").is_some() {
+            let mut items = Vec::new();
+            for chain in chains {
+                self.items_of(directory, version, &chain, &mut items)?;
             }
+            show_items(items, cookie, visit);
+            return Ok(());
+        }
+        let mut start = OTHERS + (INLINE_PARENT_LEN + inline::MOVED) as u64;
+        for chain in chains {
+            if !self.show_entries(directory, &chain, start, cookie, visit)? {
+                break;
+            }
+            start += chain.len() as u64;
         }
         Ok(())
-    }
-
-    /// The entry called `name` of a directory that lives in its inode.
-    pub(crate) fn find_inline(&mut self, directory: &Inode, name: &[u8]) -> Result<Option<InodeNo>> {
-        let mut found = None;
-        self.show(directory, 0, &mut |entry| {
-            if entry.name == name {
-                found = Some(entry.inode);
-                return Visit::Full;
-            }
-            Visit::More
-        })?;
-        Ok(found)
     }
 }
 

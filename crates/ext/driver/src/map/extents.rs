@@ -132,12 +132,78 @@ impl Volume {
             return Err(Errno::Invalid);
         }
         let room = u64::from(u32::MAX) - ask.logical;
-        let taken = self.take_blocks(&ask, hole.count.min(room))?;
-        self.count_blocks(inode, taken.count as i64)?;
+        let (physical, count) = self.take_for_hole(inode, &ask, hole.count.min(room))?;
         let logical = u32::try_from(ask.logical).map_err(|_| Errno::TooLarge)?;
-        let count = u32::try_from(taken.count).map_err(|_| Errno::TooLarge)?;
-        self.insert(inode, Extent { logical, count, physical: taken.start.0, unwritten })?;
-        Ok((taken.start.0, taken.count))
+        let extent_count = u32::try_from(count).map_err(|_| Errno::TooLarge)?;
+        self.insert(inode, Extent { logical, count: extent_count, physical, unwritten })?;
+        Ok((physical, count))
+    }
+
+    /// Blocks for the start of a hole of `count` blocks: those of a cluster that the file has already, or new ones. In a cluster, each block of a file has its own place,
+    /// and what of it the file has no use for yet is kept for it.
+    fn take_for_hole(&mut self, inode: &mut Inode, ask: &Ask, count: u64) -> Result<(u64, u64)> {
+        let unit = self.unit();
+        let base = ask.logical - ask.logical % unit;
+        let within = ask.logical - base;
+        if let Some(cluster) = self.cluster_of_file(inode, base, base + unit)? {
+            return Ok((cluster + within, count.min(unit - within)));
+        }
+        let mut end = ask.logical + count;
+        let last = end - end % unit;
+        if last > base && last < end && self.cluster_of_file(inode, last, last + unit)?.is_some() {
+            end = last;
+        }
+        let taken = self.take_blocks(ask, end - base)?;
+        self.count_blocks(inode, (taken.count / unit) as i64)?;
+        Ok((taken.start.0 + within, (taken.count - within).min(end - ask.logical)))
+    }
+
+    /// Where the cluster begins that holds blocks `base..end` of a file, if the file has any of them; `base` is where a cluster begins.
+    fn cluster_of_file(&mut self, inode: &Inode, base: u64, end: u64) -> Result<Option<u64>> {
+        let unit = self.unit();
+        let mut at = base;
+        while unit > 1 && at < end {
+            let run = self.map_extents(inode, at, end - at)?;
+            if let Some(physical) = run.physical {
+                if physical % unit != at - base {
+                    return Err(self.misplaced(inode));
+                }
+                return Ok(Some(physical - (at - base)));
+            }
+            at += run.count;
+        }
+        Ok(None)
+    }
+
+    fn misplaced(&mut self, inode: &Inode) -> Errno {
+        let number = inode.number;
+        self.store.corrupt(|| format!("inode {number} has blocks at wrong places in their clusters"))
+    }
+
+    /// Gives back the end of an extent, from its block `keep` on: all clusters that the file has nothing else in. What is behind it is gone already.
+    fn free_end(&mut self, inode: &mut Inode, last: &Extent, keep: u32) -> Result<()> {
+        let unit = self.unit();
+        let first = u64::from(last.logical) + u64::from(keep);
+        let base = first - first % unit;
+        let mut physical = last.physical.saturating_add(u64::from(keep));
+        let mut count = u64::from(last.count - keep);
+        if physical % unit != first % unit {
+            return Err(self.misplaced(inode));
+        }
+        if inode.is_directory() {
+            (physical..physical + count).for_each(|block| self.store.forget(block));
+        }
+        if self.cluster_of_file(inode, base, first)?.is_some() {
+            let skipped = unit - first % unit;
+            physical = physical.saturating_add(skipped);
+            count = count.saturating_sub(skipped);
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        self.free_blocks(physical, count, false)?;
+        let end = physical.saturating_add(count).div_ceil(unit);
+        self.count_blocks(inode, -((end - physical / unit) as i64))
     }
 
     /// Puts an extent where there is a hole.
@@ -324,12 +390,7 @@ impl Volume {
                     break;
                 }
                 let keep = first.saturating_sub(u64::from(last.logical)) as u32;
-                self.free_blocks(
-                    last.physical.saturating_add(u64::from(keep)),
-                    u64::from(last.count - keep),
-                    inode.is_directory(),
-                )?;
-                self.count_blocks(inode, -i64::from(last.count - keep))?;
+                self.free_end(inode, &last, keep)?;
                 way.leaf.pop();
                 if keep > 0 {
                     way.leaf.push(Extent { count: keep, ..last });

@@ -68,6 +68,9 @@ impl Volume {
         };
         if inode.has_extents() {
             self.new_extent(inode, ask, max, unwritten)
+        } else if self.unit() > 1 {
+            // Clusters are for files with extents alone.
+            Err(Errno::NotSupported)
         } else {
             self.new_pointers(inode, ask, max)
         }
@@ -105,6 +108,13 @@ impl Volume {
     /// Gives back the blocks of a file from `first` on, the last ones first. Returns whether all is done; if not, the running transaction is full, and
     /// what is left is a file that is shorter.
     pub fn cut_map(&mut self, inode: &mut Inode, first: u64) -> Result<bool> {
-        if inode.has_extents() { self.cut_extents(inode, first) } else { self.cut_pointers(inode, first) }
+        if inode.has_extents() {
+            return self.cut_extents(inode, first);
+        }
+        let is_empty = inode.raw.i_block.iter().all(|byte| *byte == 0);
+        match self.unit() > 1 && !is_empty {
+            true => Err(Errno::NotSupported),
+            false => self.cut_pointers(inode, first),
+        }
     }
 }

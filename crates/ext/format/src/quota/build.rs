@@ -3,7 +3,10 @@
 //! The header of a leaf is `next_free prev_free entries(16) pad(48)`: leaves with free places form a list that the file's header
 //! begins (`dqi_free_entry`).
 
-use super::{LEAF_HEADER, QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType};
+use super::{
+    LEAF_HEADER, QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, QuotaVersion,
+    tree,
+};
 
 /// Bytes of an entry of version 1.
 const ENTRY_SIZE: usize = 72;
@@ -42,7 +45,7 @@ pub fn build(kind: QuotaType, info: QuotaInfo, entries: &[QuotaEntry]) -> Vec<u8
     let mut file = File { bytes: vec![0; 2 * QUOTA_BLOCK_SIZE], last_leaf: None };
     for entry in entries {
         let (leaf, place) = file.place();
-        put_entry(&mut file.bytes[place..place + ENTRY_SIZE], entry);
+        tree::put_entry(&mut file.bytes, QuotaVersion::R1, place, entry);
         file.refer(entry.id, leaf);
     }
     let blocks = (file.bytes.len() / QUOTA_BLOCK_SIZE) as u32;
@@ -95,33 +98,13 @@ impl File {
     }
 }
 
-fn put_entry(place: &mut [u8], entry: &QuotaEntry) {
-    let limits = &entry.limits;
-    // An entry of nothing but zeroes would be a free place.
-    let is_empty = *entry == QuotaEntry::default();
-    let words = [
-        u64::from(entry.id),
-        limits.inodes_hard,
-        limits.inodes_soft,
-        entry.inodes,
-        limits.kib_hard,
-        limits.kib_soft,
-        entry.bytes,
-        limits.kib_grace_end,
-        if is_empty { 1 } else { limits.inodes_grace_end },
-    ];
-    for (place, word) in place.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-}
-
 fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{QuotaVersion, entries, references, version};
+    use super::super::{entries, references, version};
     use super::*;
 
     fn block(file: &[u8], number: u32) -> &[u8] {
