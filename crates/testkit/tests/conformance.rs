@@ -33,6 +33,8 @@ fn memory(limits: Limits) -> impl FnMut(Room) -> Option<Bench> {
             dir_links_max: limits.dir_links_max,
             size_max: limits.size_max,
             unwritten: limits.unwritten,
+            unit_blocks: 1,
+            dir_blocks: 1,
             value_min: limits.value_max - 20,
         };
         Some(Bench::new(Box::new(MemFs::new(limits, Time::at(NOW))), can))
@@ -92,6 +94,10 @@ impl Images {
 
     fn abilities(&self) -> Abilities {
         let is_ext4 = self.kind == Kind::Ext4;
+        let mke2fs = self.mke2fs.unwrap_or_default();
+        let mut words = mke2fs.split_whitespace().skip_while(|word| *word != "-C").skip(1);
+        let cluster = words.next().and_then(|bytes| bytes.parse::<u64>().ok());
+        let unit_blocks = cluster.map_or(1, |bytes| bytes / u64::from(self.block_size));
         let block_size = u64::from(self.block_size);
         let pointers = block_size / 4 - if self.kind == Kind::Rext3 { 2 } else { 0 };
         // What three levels of pointers reach, if that is not too much.
@@ -108,6 +114,8 @@ impl Images {
                 by_pointers.min(self.counted_max())
             },
             unwritten: is_ext4,
+            unit_blocks,
+            dir_blocks: if mke2fs.contains("inline_data") { 0 } else { unit_blocks },
             // A block, but for heads and names.
             value_min: self.block_size as usize - 64,
         }

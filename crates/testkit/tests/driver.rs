@@ -296,8 +296,8 @@ fn a_full_file_system_refuses_and_goes_on() {
         Base { bytes: 3 << 20, ..BASES[0] },
         Base { bytes: 6 << 20, ..BASES[4] },
         Base { bytes: 6 << 20, ..BASES[6] },
-        Base { bytes: 6 << 20, ..FOREIGN[1] },
-        Base { bytes: 12 << 20, ..FOREIGN[7] },
+        Base { bytes: 4 << 20, ..FOREIGN[1] },
+        Base { bytes: 6 << 20, ..FOREIGN[7] },
     ];
     for base in bases {
         let device = base.make().unwrap();
@@ -307,7 +307,7 @@ fn a_full_file_system_refuses_and_goes_on() {
         for step in 0..2000 {
             work.step().unwrap_or_else(|what| panic!("{}, step {step}: {what}", base.name));
         }
-        assert!(work.refused > 10, "only {} operations had no room", work.refused);
+        assert!(work.refused > 10, "{}: only {} operations had no room", base.name, work.refused);
         work.release_all().unwrap();
         work.compare().unwrap();
         let end = work.clock;

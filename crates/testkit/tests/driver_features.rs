@@ -155,6 +155,30 @@ fn a_damaged_quota_file_is_not_written_to() {
     assert!(Ext::mount(as_device, MountOptions::read_only(Time::at(NOW))).is_ok());
 }
 
+#[test]
+fn lists_of_a_quota_file_that_lead_astray_are_not_followed() {
+    let image = limited(&Limits { inodes_hard: 0, kib_hard: 0, kib_soft: 0 });
+    let magic = [0x11, 0x1F, 0xC0, 0xD9, 1];
+    let heads: Vec<usize> =
+        (0..image.len()).step_by(1024).filter(|at| image[*at..].starts_with(&magic)).collect();
+    // Free blocks and leaves with room would be the root of the tree, or lie beyond the end.
+    for (word, value) in [(24, 1u32), (24, 9999), (28, 1), (28, 9999)] {
+        let mut image = image.clone();
+        for head in &heads {
+            image[head + word..head + word + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let device = on(image);
+        let mut fs = mounted(&device, NOW);
+        let root = fs.root();
+        // The first new id takes a block of the tree, if not of the leaves.
+        let of = Permissions { mode: 0o644, uid: 0x0102_0304, gid: 0 };
+        let made = fs.create(root, b"new", of, Time::at(NOW)).err();
+        assert_eq!(made, Some(Errno::Corrupt), "word {word}, {value}");
+        assert!(fs.trouble().is_some_and(|what| what.contains("user quota file")), "{:?}", fs.trouble());
+        assert_eq!(fs.lookup(root, b"new").err(), Some(Errno::NotFound));
+    }
+}
+
 /// Runs debugfs and then e2fsck, which counts anew who uses what.
 fn edited(image: &[u8], commands: &[&str]) -> Vec<u8> {
     let file = Scratch::with(image).unwrap();

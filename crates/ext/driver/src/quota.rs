@@ -248,8 +248,10 @@ impl Volume {
         for level in 0..QUOTA_TREE_DEPTH {
             let block = self.quota_block(file, index)?;
             index = tree::number(&block, tree::slot(id, level));
-            if index == 0 {
-                return Ok(None);
+            match index {
+                0 => return Ok(None),
+                QUOTA_TREE_ROOT => return Err(self.broken_quota(file)),
+                _ => {}
             }
         }
         let bytes = self.quota_block(file, index)?;
@@ -277,7 +279,7 @@ impl Volume {
             let slot = tree::slot(id, level);
             let below = tree::number(&self.quota_block(file, above)?, slot);
             let is_last = level + 1 == QUOTA_TREE_DEPTH;
-            if is_last && below != 0 {
+            if (is_last && below != 0) || below == QUOTA_TREE_ROOT {
                 return Err(self.broken_quota(file));
             }
             let target = match (is_last, below) {
@@ -305,6 +307,9 @@ impl Volume {
             head = self.quota_block(file, 0)?;
             tree::set_number(&mut head, head::FREE_ENTRY, index);
         }
+        if index <= QUOTA_TREE_ROOT {
+            return Err(self.broken_quota(file));
+        }
         let mut block = self.quota_block(file, index)?;
         let entry = QuotaEntry { id, ..QuotaEntry::default() };
         let Some(at) = tree::free_place(&block, file.version) else { return Err(self.broken_quota(file)) };
@@ -331,7 +336,7 @@ impl Volume {
     fn new_quota_block(&mut self, file: &QuotaFile) -> Result<u32> {
         let mut head = self.quota_block(file, 0)?;
         let (free, count) = (tree::number(&head, head::FREE_BLOCK), tree::number(&head, head::BLOCKS));
-        if free >= count && free != 0 {
+        if free != 0 && (free >= count || free <= QUOTA_TREE_ROOT) || count <= QUOTA_TREE_ROOT {
             return Err(self.broken_quota(file));
         }
         let index = if free == 0 { count } else { free };

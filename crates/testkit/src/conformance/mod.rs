@@ -31,6 +31,10 @@ pub struct Abilities {
     pub size_max: u64,
     /// Blocks can be had without being written.
     pub unwritten: bool,
+    /// Blocks that are had at a time.
+    pub unit_blocks: u64,
+    /// Blocks that a new directory takes.
+    pub dir_blocks: u64,
     /// Bytes that one attribute's value can certainly have.
     pub value_min: usize,
 }

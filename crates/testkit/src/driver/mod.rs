@@ -63,7 +63,15 @@ pub const BASES: &[Base] = &[
 pub const FOREIGN: &[Base] = &[
     foreign("quota-4k", 4096, 64 << 20, "-b 4096 -O quota"),
     foreign("quota-project-1k", 1024, 24 << 20, "-b 1024 -O quota,project"),
-    Base { kind: Kind::Ext3, ..foreign("quota-without-extents", 1024, 24 << 20, "-t ext3 -b 1024 -O quota") },
+    Base {
+        kind: Kind::Ext3,
+        ..foreign(
+            "quota-without-extents",
+            1024,
+            24 << 20,
+            "-b 1024 -O ^extent,^64bit,^flex_bg,^metadata_csum_seed,^metadata_csum,quota",
+        )
+    },
     foreign("inline-4k", 4096, 64 << 20, "-b 4096 -O inline_data"),
     foreign("inline-1k", 1024, 24 << 20, "-b 1024 -I 1024 -O inline_data,^dir_index"),
     foreign("bigalloc-16k", 4096, 96 << 20, "-b 4096 -O bigalloc -C 16384"),
