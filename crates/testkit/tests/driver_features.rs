@@ -195,26 +195,26 @@ fn edited(image: &[u8], commands: &[&str]) -> Vec<u8> {
 #[test]
 fn what_is_made_in_a_projects_folder_belongs_to_the_project() {
     let image = made_by_mke2fs("-b 1024 -O quota,project", 16 << 20).unwrap();
-    let commands = ["mkdir /home", "sif /home projid 77", "sif /home flags 0x20080000"];
+    let commands = ["mkdir /shared", "sif /shared projid 77", "sif /shared flags 0x20080000"];
     let device = on(edited(&image, &commands));
     let mut fs = mounted(&device, NOW);
     let (root, now) = (fs.root(), Time::at(NOW));
-    let home = fs.lookup(root, b"home").unwrap().inode;
-    let below = fs.mkdir(home, b"below", OF_USER, now).unwrap().inode;
+    let shared = fs.lookup(root, b"shared").unwrap().inode;
+    let below = fs.mkdir(shared, b"below", OF_USER, now).unwrap().inode;
     let file = fs.create(below, b"file", OF_USER, now).unwrap().inode;
     fs.write(file, 0, &[7; 50_000], now).unwrap();
     let other = fs.create(root, b"other", OF_USER, now).unwrap().inode;
     assert_eq!(fs.link(other, below, b"name", now).err(), Some(Errno::OtherProject));
     let replace = RenameFlags::Replace;
-    assert_eq!(fs.rename(root, b"other", home, b"name", replace, now), Err(Errno::OtherProject));
+    assert_eq!(fs.rename(root, b"other", shared, b"name", replace, now), Err(Errno::OtherProject));
     assert_eq!(
         fs.rename(below, b"file", root, b"other", RenameFlags::Exchange, now),
         Err(Errno::OtherProject)
     );
-    fs.rename(below, b"file", home, b"moved", replace, now).unwrap();
+    fs.rename(below, b"file", shared, b"moved", replace, now).unwrap();
     fs.link(file, below, b"again", now).unwrap();
     // To where no project is handed down, everything may go.
-    fs.rename(home, b"moved", root, b"outside", replace, now).unwrap();
+    fs.rename(shared, b"moved", root, b"outside", replace, now).unwrap();
     fs.unmount(now).unwrap();
     assert_sound("projects", &device.bytes(), NOW);
     let path = Scratch::with(&device.bytes()).unwrap();
@@ -223,7 +223,7 @@ fn what_is_made_in_a_projects_folder_belongs_to_the_project() {
         let said = host::run("debugfs", ["-R", &command, &path.path().display().to_string()]).unwrap().stdout;
         String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    for (name, project) in [("/home/below", 77), ("/outside", 77), ("/other", 0)] {
+    for (name, project) in [("/shared/below", 77), ("/outside", 77), ("/other", 0)] {
         assert!(told(name).contains(&format!("Project: {project} ")), "{name}: {}", told(name));
     }
 }
