@@ -33,7 +33,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                  measure an application (RocksDB, package rocksdb-tools, or PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
                  (--image NAME, --rounds N, --seconds N, --clients N, --only warm|cold; short runs write nothing)
   bench paper ffsck
-                 the experiments of the paper on rext3 and ffsck, on a simulated hard disk (--gib N; needs the superuser)
+                 the experiments of the paper on rext3 and ffsck, on a simulated hard disk (--gib N, --large N; needs the superuser)
   bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
   bench repair-fields
                  damage every field of every structure, repair and judge; goes on where it was interrupted

@@ -114,6 +114,25 @@ fn every_workload_runs_and_leaves_a_sound_file_system() {
 }
 
 #[test]
+fn a_workload_that_finds_the_file_system_full_says_so() {
+    let run = |name: &str, files: &str, format: &str| {
+        let image = Image::made(name, "ext3", "40M");
+        let path = image.path();
+        let words = ["lab", "run", path, "file-server", "--files", files, "--count", "5", "--format", format];
+        let said = done(&words);
+        done(&["check", path]);
+        said
+    };
+    let said = run("room", "20", "text");
+    assert!(!said.contains("no room"), "{said}");
+    let said = run("full", "600", "text");
+    assert!(said.contains("found no room, or not enough: the file system is full"), "{said}");
+    let refused = |said: &str| serde_json::from_str::<Value>(said).unwrap()["refused"].as_u64();
+    assert_eq!(refused(&run("room-json", "20", "json")), Some(0));
+    assert!(refused(&run("full-json", "600", "json")) > Some(100));
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let image = Image::made("refused", "ext3", "100M");
     let code = |arguments: &[&str]| fsmend(arguments).status.code();

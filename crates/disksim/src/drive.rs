@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::desk::Model;
 use crate::flash::{Flash, FlashDescription};
 use crate::hdd::{Hdd, HddDescription};
 
@@ -86,82 +87,75 @@ impl From<FlashDescription> for Drive {
 
 /// A disk of any kind and its clock. It holds no bytes; [`Timed`](crate::Timed) puts it around a device that does.
 #[derive(Clone, Debug)]
-pub enum Disk {
-    /// With platters.
+pub struct Disk(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
     Hdd(Box<Hdd>),
-    /// Without.
     Flash(Box<Flash>),
 }
 
 impl Disk {
     /// A disk at rest.
     pub fn new(drive: impl Into<Drive>) -> Self {
-        match drive.into() {
-            Drive::Hdd(of) => Disk::Hdd(Box::new(Hdd::new(of))),
-            Drive::Flash(of) => Disk::Flash(Box::new(Flash::new(of))),
+        Disk(match drive.into() {
+            Drive::Hdd(of) => Kind::Hdd(Box::new(Hdd::new(of))),
+            Drive::Flash(of) => Kind::Flash(Box::new(Flash::new(of))),
+        })
+    }
+
+    fn model(&self) -> &dyn Model {
+        match &self.0 {
+            Kind::Hdd(disk) => &**disk,
+            Kind::Flash(disk) => &**disk,
+        }
+    }
+
+    fn model_mut(&mut self) -> &mut dyn Model {
+        match &mut self.0 {
+            Kind::Hdd(disk) => &mut **disk,
+            Kind::Flash(disk) => &mut **disk,
         }
     }
 
     /// The time that has passed.
     pub fn now(&self) -> Duration {
-        match self {
-            Disk::Hdd(disk) => disk.now(),
-            Disk::Flash(disk) => disk.now(),
-        }
+        self.model().now()
     }
 
     /// What was done in it.
     pub fn statistics(&self) -> DiskStatistics {
-        match self {
-            Disk::Hdd(disk) => disk.statistics(),
-            Disk::Flash(disk) => disk.statistics(),
-        }
+        self.model().statistics()
     }
 
     /// The computer does something else for so long.
     pub fn spend(&mut self, time: Duration) {
-        match self {
-            Disk::Hdd(disk) => disk.spend(time),
-            Disk::Flash(disk) => disk.spend(time),
-        }
+        self.model_mut().spend(time);
     }
 
     /// Asks for some bytes without waiting for them.
     pub fn ask(&mut self, offset: u64, len: u64) -> Ticket {
-        match self {
-            Disk::Hdd(disk) => disk.ask(offset, len),
-            Disk::Flash(disk) => disk.ask(offset, len),
-        }
+        self.model_mut().ask(offset, len)
     }
 
     /// Waits for what was asked for. A ticket is good once.
     pub fn wait(&mut self, ticket: Ticket) {
-        match self {
-            Disk::Hdd(disk) => disk.wait(ticket),
-            Disk::Flash(disk) => disk.wait(ticket),
-        }
+        self.model_mut().wait(ticket);
     }
 
     /// Reads some bytes, and waits for them.
     pub fn read(&mut self, offset: u64, len: u64) {
-        let ticket = self.ask(offset, len);
-        self.wait(ticket);
+        self.model_mut().read(offset, len);
     }
 
     /// Writes some bytes: into the disk's memory while there is room.
     pub fn write(&mut self, offset: u64, len: u64) {
-        match self {
-            Disk::Hdd(disk) => disk.write(offset, len),
-            Disk::Flash(disk) => disk.write(len),
-        }
+        self.model_mut().write(offset, len);
     }
 
     /// Waits until everything that was written is safe.
     pub fn flush(&mut self) {
-        match self {
-            Disk::Hdd(disk) => disk.flush(),
-            Disk::Flash(disk) => disk.flush(),
-        }
+        self.model_mut().flush();
     }
 }
 

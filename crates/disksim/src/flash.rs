@@ -4,10 +4,10 @@
 //! die is that of the page's number. Garbage collection and wear are not modelled: the disk is as fast as a new one.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::time::Duration;
+use std::collections::BinaryHeap;
 
-use crate::drive::{DiskStatistics, Ticket};
+use crate::desk::{Desk, Model};
+use crate::drive::Ticket;
 
 /// What is known of a disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,10 +76,9 @@ impl FlashDescription {
 
 /// A disk without platters, and its clock.
 #[derive(Clone, Debug)]
-pub struct Flash {
+pub(crate) struct Flash {
     of: FlashDescription,
-    /// The computer's time, in nanoseconds since it was turned on.
-    now: f64,
+    desk: Desk,
     /// When each die is free.
     dies: Vec<f64>,
     /// When the link would be free if it had never waited.
@@ -88,9 +87,6 @@ pub struct Flash {
     written_at: f64,
     /// When the commands that it works on will be done, in whole nanoseconds.
     flying: BinaryHeap<Reverse<u64>>,
-    done: BTreeMap<Ticket, f64>,
-    next: u64,
-    statistics: DiskStatistics,
 }
 
 impl Flash {
@@ -99,37 +95,39 @@ impl Flash {
         Flash {
             dies: vec![0.0; of.dies.max(1) as usize],
             of,
-            now: 0.0,
+            desk: Desk::default(),
             link_free: 0.0,
             written_at: 0.0,
             flying: BinaryHeap::new(),
-            done: BTreeMap::new(),
-            next: 0,
-            statistics: DiskStatistics::default(),
         }
     }
 
-    /// The time that has passed.
-    pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.now as u64)
+    /// When the next command may begin: at once, or when one of those in the queue is done.
+    fn admitted(&mut self) -> f64 {
+        let mut begin = self.desk.now;
+        while let Some(Reverse(end)) = self.flying.peek().copied() {
+            let end = end as f64;
+            if end > begin && self.flying.len() < self.of.queue_depth.max(1) {
+                break;
+            }
+            begin = begin.max(end);
+            self.flying.pop();
+        }
+        begin
+    }
+}
+
+impl Model for Flash {
+    fn desk(&self) -> &Desk {
+        &self.desk
     }
 
-    /// What was done in it.
-    pub fn statistics(&self) -> DiskStatistics {
-        self.statistics
+    fn desk_mut(&mut self) -> &mut Desk {
+        &mut self.desk
     }
 
-    /// The computer does something else for so long.
-    pub fn spend(&mut self, time: Duration) {
-        self.now += time.as_nanos() as f64;
-    }
-
-    /// Asks for some bytes without waiting for them.
-    pub fn ask(&mut self, offset: u64, len: u64) -> Ticket {
-        let ticket = Ticket(self.next);
-        self.next += 1;
-        self.statistics.reads += 1;
-        self.statistics.bytes_read += len;
+    fn ask(&mut self, offset: u64, len: u64) -> Ticket {
+        let ticket = self.desk.take_read(len);
         let begin = self.admitted();
         let page = self.of.page.max(1);
         let (first, last) = (offset / page, offset.saturating_add(len.max(1) - 1) / page);
@@ -148,56 +146,42 @@ impl Flash {
         }
         end += self.of.read_ns;
         self.flying.push(Reverse(end as u64));
-        self.done.insert(ticket, end);
+        self.desk.finish(ticket, end);
         ticket
     }
 
-    /// When the next command may begin: at once, or when one of those in the queue is done.
-    fn admitted(&mut self) -> f64 {
-        let mut begin = self.now;
-        while let Some(Reverse(end)) = self.flying.peek().copied() {
-            let end = end as f64;
-            if end > begin && self.flying.len() < self.of.queue_depth.max(1) {
-                break;
-            }
-            begin = begin.max(end);
-            self.flying.pop();
-        }
-        begin
+    fn wait(&mut self, ticket: Ticket) {
+        self.desk.collect(ticket);
     }
 
-    /// Waits for what was asked for. A ticket is good once.
-    pub fn wait(&mut self, ticket: Ticket) {
-        if let Some(at) = self.done.remove(&ticket) {
-            self.now = self.now.max(at);
-        }
-    }
-
-    /// Writes some bytes: into the disk's memory while there is room.
-    pub fn write(&mut self, len: u64) {
-        self.statistics.writes += 1;
-        self.statistics.bytes_written += len;
+    /// Where it goes does not matter.
+    fn write(&mut self, _offset: u64, len: u64) {
+        self.desk.count_write(len);
         let rate = self.of.write_rate.max(1) as f64 / 1e9;
-        self.now += self.of.write_ns + len as f64 / self.of.link.max(1) as f64 * 1e9;
-        self.written_at = self.written_at.max(self.now) + len as f64 / rate;
+        self.desk.now += self.of.write_ns + len as f64 / self.of.link.max(1) as f64 * 1e9;
+        self.written_at = self.written_at.max(self.desk.now) + len as f64 / rate;
         let room_at = self.written_at - self.of.write_cache as f64 / rate;
-        self.now = self.now.max(room_at);
+        self.desk.now = self.desk.now.max(room_at);
     }
 
-    /// Waits until everything that was written is safe.
-    pub fn flush(&mut self) {
-        self.statistics.flushes += 1;
-        self.now = self.now.max(self.written_at) + self.of.write_ns;
+    fn flush(&mut self) {
+        self.desk.statistics.flushes += 1;
+        self.desk.now = self.desk.now.max(self.written_at) + self.of.write_ns;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::time::Duration;
 
     use fsmend_base::SeededRandom;
 
     use super::*;
+
+    fn done(disk: &Flash, ticket: Ticket) -> f64 {
+        disk.desk.done_at(ticket).expect("nobody has waited for it")
+    }
 
     /// Reads of 4 KiB a second, with so many in flight.
     fn reads_a_second(of: FlashDescription, depth: usize) -> f64 {
@@ -207,7 +191,7 @@ mod tests {
             if asked.len() >= depth {
                 // Whoever is done first makes room for the next one.
                 let soonest =
-                    (0..asked.len()).min_by(|a, b| disk.done[&asked[*a]].total_cmp(&disk.done[&asked[*b]]));
+                    (0..asked.len()).min_by(|a, b| done(&disk, asked[*a]).total_cmp(&done(&disk, asked[*b])));
                 let first = soonest.and_then(|at| asked.remove(at)).expect("there is one");
                 disk.wait(first);
             }
@@ -242,7 +226,7 @@ mod tests {
                 }
             };
             about(megabytes_a_second(of.clone(), in_a_row), read);
-            about(megabytes_a_second(of.clone(), |disk, _| disk.write(1 << 20)), write);
+            about(megabytes_a_second(of.clone(), |disk, _| disk.write(0, 1 << 20)), write);
         }
     }
 
@@ -250,12 +234,12 @@ mod tests {
     fn small_writes_are_taken_at_once_and_a_flush_waits_for_them() {
         for (of, published) in [(FlashDescription::ssd(), 40_000.0), (FlashDescription::nvme(), 50_000.0)] {
             let mut disk = Flash::new(of);
-            (0..1000).for_each(|_| disk.write(4096));
+            (0..1000).for_each(|_| disk.write(0, 4096));
             about(1000.0 / disk.now().as_secs_f64(), published);
         }
         let mut disk = Flash::new(FlashDescription::ssd());
-        disk.write(100 << 20);
-        disk.write(100 << 20);
+        disk.write(0, 100 << 20);
+        disk.write(0, 100 << 20);
         let taken = disk.now();
         disk.flush();
         assert!(disk.now() > taken, "the dies are slower than the link");

@@ -4,8 +4,9 @@
 //! reached the medium or not, sector by sector (512 bytes), in any order; one that was just being written may not be readable; a file whose entry was not synced may not be there at all. Sectors
 //! can fail to be read or written, once, a few times or for ever, and a sync can fail and take with it what it should have made durable.
 //!
-//! And a disk's time ([`Disk`], [`Timed`]): what requests would have taken on a hard disk ([`Hdd`]) or on flash ([`Flash`]), on a clock of its own.
+//! And a disk's time ([`Disk`], [`Timed`]): what requests would have taken on a hard disk ([`HddDescription`]) or on flash ([`FlashDescription`]), on a clock of its own.
 
+mod desk;
 mod disk;
 mod drive;
 mod fault;
@@ -20,8 +21,8 @@ pub use disk::SimDisk;
 pub use drive::{DRIVES, Disk, DiskStatistics, Drive, Ticket};
 pub use fault::{Fault, FaultKind};
 pub use file::SimFile;
-pub use flash::{Flash, FlashDescription};
-pub use hdd::{Hdd, HddDescription};
+pub use flash::FlashDescription;
+pub use hdd::HddDescription;
 pub use machine::{Machine, Request, RequestKind};
 pub use medium::SECTOR_BYTES;
 pub use timed::Timed;

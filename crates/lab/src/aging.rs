@@ -132,7 +132,7 @@ impl<'b, 'f> Aging<'b, 'f> {
     /// Ends it: everything is made durable.
     pub fn finish(self) -> Result<AgingReport> {
         self.bench.sync()?;
-        Ok(self.report)
+        Ok(AgingReport { refused: self.bench.refused(), ..self.report })
     }
 
     /// The part of all blocks that is in use, 0 to 1.
@@ -152,10 +152,7 @@ impl<'b, 'f> Aging<'b, 'f> {
         let (parent, name) = (*parent, files.new_name());
         let inode = match self.bench.make_file(parent, &name) {
             Ok(inode) => inode,
-            Err(Errno::NoSpace) => {
-                self.report.refused += 1;
-                return Ok(0);
-            }
+            Err(Errno::NoSpace) => return Ok(0),
             Err(error) => return Err(error),
         };
         let len = self.extend(inode, 0, blocks * self.block)?;
@@ -183,12 +180,10 @@ impl<'b, 'f> Aging<'b, 'f> {
 
     /// Gives a file `len` bytes more; how many it got.
     fn extend(&mut self, inode: InodeNo, from: u64, len: u64) -> Result<u64> {
-        let done = match self.options.filling {
-            Filling::Written => self.bench.write(inode, from, len)?,
-            Filling::Claimed => self.bench.claim(inode, from, len)?,
-        };
-        self.report.refused += u64::from(done < len);
-        Ok(done)
+        match self.options.filling {
+            Filling::Written => self.bench.write(inode, from, len),
+            Filling::Claimed => self.bench.claim(inode, from, len),
+        }
     }
 
     fn cut(&mut self, folder: usize) -> Result<()> {

@@ -19,6 +19,7 @@ pub struct Bench<'f> {
     pub random: SeededRandom,
     time: Time,
     buffer: Vec<u8>,
+    refused: u64,
     observer: Option<&'f mut Observer<'f>>,
 }
 
@@ -30,7 +31,8 @@ impl<'f> Bench<'f> {
     pub fn new(fs: &'f mut dyn FileSystem, seed: u64) -> Self {
         let mut content = SeededRandom::new(seed ^ 0x5EED);
         let buffer = (0..PIECE / 8).flat_map(|_| content.next_u64().to_le_bytes()).collect();
-        Bench { fs, random: SeededRandom::new(seed), time: Time::at(1_000_000_000), buffer, observer: None }
+        let (random, time) = (SeededRandom::new(seed), Time::at(1_000_000_000));
+        Bench { fs, random, time, buffer, refused: 0, observer: None }
     }
 
     /// The same, with somebody who wants to hear how far it is.
@@ -43,6 +45,11 @@ impl<'f> Bench<'f> {
         if let Some(observer) = &mut self.observer {
             observer(part, done.clamp(0.0, 1.0));
         }
+    }
+
+    /// Files that were not made, or got fewer bytes than they should have, as there was no room: a workload goes on without.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// A moment later than all before.
@@ -65,7 +72,9 @@ impl<'f> Bench<'f> {
     /// Makes an empty file.
     pub fn make_file(&mut self, parent: InodeNo, name: &str) -> Result<InodeNo> {
         let now = self.tick();
-        self.fs.create(parent, name.as_bytes(), OWNER_OF_FILES, now).map(|made| made.inode)
+        let made = self.fs.create(parent, name.as_bytes(), OWNER_OF_FILES, now);
+        self.refused += u64::from(matches!(made, Err(Errno::NoSpace)));
+        made.map(|made| made.inode)
     }
 
     /// Writes `len` bytes from `offset` on. Returns how many were written: fewer when there is no more room.
@@ -80,6 +89,7 @@ impl<'f> Bench<'f> {
                 Err(error) => return Err(error),
             }
         }
+        self.refused += u64::from(done < len);
         Ok(done)
     }
 
@@ -102,8 +112,11 @@ impl<'f> Bench<'f> {
         let now = self.tick();
         match self.fs.allocate(inode, offset, len, Allocation::Claimed, now) {
             Ok(()) => Ok(len),
-            // A part may have been done, and the file has that length.
-            Err(Errno::NoSpace) => Ok(self.fs.getattr(inode)?.size.saturating_sub(offset)),
+            Err(Errno::NoSpace) => {
+                self.refused += 1;
+                // A part may have been done, and the file has that length.
+                Ok(self.fs.getattr(inode)?.size.saturating_sub(offset))
+            }
             Err(error) => Err(error),
         }
     }

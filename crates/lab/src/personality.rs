@@ -243,6 +243,20 @@ mod tests {
     use crate::testing::Fake;
 
     #[test]
+    fn a_full_file_system_is_told_of() {
+        let refused = |blocks: u64| {
+            let personality = Personality { files: 100, ..Personality::file_server() };
+            let mut fake = Fake::new(blocks);
+            let mut bench = Bench::new(&mut fake, 9);
+            run(&mut bench, &|| Duration::ZERO, &personality, 20).unwrap();
+            bench.refused()
+        };
+        assert_eq!(refused(1_000_000), 0);
+        // A hundred files of 128 KiB, on average, take three times as much.
+        assert!((50..140).contains(&refused(1000)), "{}", refused(1000));
+    }
+
+    #[test]
     fn each_server_does_what_it_is_there_for() {
         for (personality, syncs) in [
             (Personality::file_server(), 0),

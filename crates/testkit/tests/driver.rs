@@ -507,6 +507,9 @@ fn what_mkfs_can_be_asked_for_is_sound_and_lived_in() {
         ("ext4-8k", 128 << 20, sized(8192, &plain(Kind::Ext4))),
         ("ext4-64k", 512 << 20, sized(65536, &plain(Kind::Ext4))),
         ("ext2-16k", 64 << 20, sized(16384, &plain(Kind::Ext2))),
+        ("rext3-8k", 128 << 20, sized(8192, &plain(Kind::Rext3))),
+        ("rext3-16k", 128 << 20, groups(2048, sized(16384, &plain(Kind::Rext3)))),
+        ("rext3-64k", 512 << 20, sized(65536, &plain(Kind::Rext3))),
     ];
     for (name, len, options) in cases {
         let device = Arc::new(WritableMemory::new(name, vec![0; len]));

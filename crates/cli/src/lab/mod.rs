@@ -86,12 +86,20 @@ fn fill(arguments: &FillArgs) -> Result<String, Refused> {
         numbers::thousands(report.deleted),
         numbers::duration(filled.time),
         site.on_which_disk(),
-        match report.refused {
-            0 => String::new(),
-            refused => format!("\n{} found no room.", numbers::counted(refused, "operation", "operations")),
-        }
+        without_room(report.refused)
     );
     Ok(said.told(arguments.telling.format, text))
+}
+
+/// What there is to say when the file system was full.
+fn without_room(refused: u64) -> String {
+    match refused {
+        0 => String::new(),
+        refused => {
+            let operations = numbers::counted(refused, "operation", "operations");
+            format!("\n{operations} found no room, or not enough: the file system is full.")
+        }
+    }
 }
 
 fn run_workload(arguments: &RunArgs) -> Result<String, Refused> {
@@ -102,11 +110,13 @@ fn run_workload(arguments: &RunArgs) -> Result<String, Refused> {
         .with("workload", arguments.workload.name())
         .with("policy", site.policy_name())
         .with("disk", site.disk_name())
-        .with("results", results.iter().map(Measured::as_json).collect::<Vec<_>>());
+        .with("results", results.iter().map(Measured::as_json).collect::<Vec<_>>())
+        .with("refused", site.refused());
     let head =
         format!("{}: {}{}", arguments.target.display(), arguments.workload.name(), site.on_which_disk());
     let lines: Vec<String> = std::iter::once(head).chain(results.iter().map(Measured::as_text)).collect();
-    Ok(said.told(arguments.telling.format, lines.join("\n")))
+    let text = lines.join("\n") + &without_room(site.refused());
+    Ok(said.told(arguments.telling.format, text))
 }
 
 /// Opens the target so that nobody else uses it meanwhile; what an interrupted repair has left is in the way.

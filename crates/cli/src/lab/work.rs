@@ -1,5 +1,6 @@
 //! What the laboratory does: mounts, fills, runs workloads, and takes the time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,13 +31,15 @@ pub struct Site {
     policy: Policy,
     disk: Option<String>,
     began: Instant,
+    /// How often something found no room.
+    refused: Cell<u64>,
 }
 
 impl Site {
     /// A site over `device`.
     pub fn new(device: Arc<dyn WritableDevice>, mounting: &Mounting) -> Result<Self, Refused> {
-        let mut site =
-            Site { device, timed: None, policy: mounting.policy, disk: None, began: Instant::now() };
+        let (policy, began) = (mounting.policy, Instant::now());
+        let mut site = Site { device, timed: None, policy, disk: None, began, refused: Cell::new(0) };
         if let Some(name) = &mounting.disk {
             let drive = Drive::named(name).ok_or_else(|| {
                 let known: Vec<&str> = DRIVES.iter().map(|(name, _)| *name).collect();
@@ -64,6 +67,11 @@ impl Site {
     /// The simulated disk.
     pub fn disk_name(&self) -> Option<&str> {
         self.disk.as_deref()
+    }
+
+    /// How often something found no room, or room for a part only, since the beginning.
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
     }
 
     /// The words behind a time.
@@ -109,7 +117,9 @@ impl Site {
         let done = {
             let mut observer = |part: &str, share: f64| shower.show(part, share);
             let mut bench = Bench::new(&mut driver, telling.seed).observed(&mut observer);
-            work(&mut bench).map(|value| (value, bench.tick()))
+            let done = work(&mut bench).map(|value| (value, bench.tick()));
+            self.refused.set(self.refused.get() + bench.refused());
+            done
         };
         drop(shower);
         let (value, end) = done.map_err(|error| words(error, &driver))?;

@@ -11,7 +11,8 @@ mod geometry;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::drive::{DiskStatistics, Ticket};
+use crate::desk::{Desk, Model};
+use crate::drive::Ticket;
 
 pub use drives::HddDescription;
 use geometry::{Geometry, SECTOR};
@@ -24,22 +25,18 @@ const PIECE_SECTORS: u64 = (1 << 20) / SECTOR;
 
 /// A hard disk and its clock. It holds no bytes; [`Timed`](crate::Timed) puts it around a device that does.
 #[derive(Clone, Debug)]
-pub struct Hdd {
+pub(crate) struct Hdd {
     of: HddDescription,
     geometry: Geometry,
-    /// The computer's time, in nanoseconds since it was turned on.
-    now: f64,
+    desk: Desk,
     /// When the disk has done what it was told so far.
     free_at: f64,
     cylinder: u64,
     waiting: Vec<Waiting>,
-    done: BTreeMap<Ticket, f64>,
-    next: u64,
     segments: VecDeque<Segment>,
     /// Written, but not on the platters: first sector and the one behind the last.
     unwritten: BTreeMap<u64, u64>,
     unwritten_sectors: u64,
-    statistics: DiskStatistics,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,91 +66,14 @@ impl Hdd {
         Hdd {
             geometry: Geometry::new(&of),
             of,
-            now: 0.0,
+            desk: Desk::default(),
             free_at: 0.0,
             cylinder: 0,
             waiting: Vec::new(),
-            done: BTreeMap::new(),
-            next: 0,
             segments: VecDeque::new(),
             unwritten: BTreeMap::new(),
             unwritten_sectors: 0,
-            statistics: DiskStatistics::default(),
         }
-    }
-
-    /// What it is like.
-    pub fn description(&self) -> &HddDescription {
-        &self.of
-    }
-
-    /// The time that has passed.
-    pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.now as u64)
-    }
-
-    /// What was done in it.
-    pub fn statistics(&self) -> DiskStatistics {
-        self.statistics
-    }
-
-    /// The computer does something else for so long.
-    pub fn spend(&mut self, time: Duration) {
-        self.now += time.as_nanos() as f64;
-    }
-
-    /// Asks for some bytes without waiting for them.
-    pub fn ask(&mut self, offset: u64, len: u64) -> Ticket {
-        let ticket = Ticket(self.next);
-        self.next += 1;
-        self.statistics.reads += 1;
-        self.statistics.bytes_read += len;
-        let sector = offset / SECTOR;
-        let count = offset.saturating_add(len).div_ceil(SECTOR).saturating_sub(sector);
-        self.waiting.push(Waiting { ticket, since: self.now, sector, count });
-        ticket
-    }
-
-    /// Waits for what was asked for. A ticket is good once.
-    pub fn wait(&mut self, ticket: Ticket) {
-        loop {
-            if let Some(at) = self.done.remove(&ticket) {
-                self.now = self.now.max(at);
-                return;
-            }
-            if !self.serve_one() {
-                return;
-            }
-        }
-    }
-
-    /// Reads some bytes, and waits for them.
-    pub fn read(&mut self, offset: u64, len: u64) {
-        let ticket = self.ask(offset, len);
-        self.wait(ticket);
-    }
-
-    /// Writes some bytes: into the cache while there is room.
-    pub fn write(&mut self, offset: u64, len: u64) {
-        self.statistics.writes += 1;
-        self.statistics.bytes_written += len;
-        let sector = offset / SECTOR;
-        let end = offset.saturating_add(len).div_ceil(SECTOR);
-        self.segments.retain(|segment| end <= segment.start || segment.limit <= sector);
-        self.now += self.of.overhead_ms * 1e6 + self.over_the_wire(end - sector);
-        self.remember(sector, end);
-        while self.unwritten_sectors * SECTOR > self.of.write_cache {
-            self.write_out_one();
-        }
-    }
-
-    /// Waits until everything that was written is on the platters.
-    pub fn flush(&mut self) {
-        self.statistics.flushes += 1;
-        while !self.unwritten.is_empty() {
-            self.write_out_one();
-        }
-        self.now = self.now.max(self.free_at) + self.of.overhead_ms * 1e6;
     }
 
     fn over_the_wire(&self, sectors: u64) -> f64 {
@@ -181,7 +101,7 @@ impl Hdd {
     /// Begins to put on the platters, of what was written, the stretch that the heads reach soonest. The computer waits only until the disk
     /// is done with the one before.
     fn write_out_one(&mut self) {
-        let begin = self.now.max(self.free_at);
+        let begin = self.desk.now.max(self.free_at);
         let here = self.unwritten.range(..).map(|(start, end)| (*start, *end));
         let nearest = here.min_by(|a, b| self.reach(begin, a.0).total_cmp(&self.reach(begin, b.0)));
         let Some((start, end)) = nearest else { return };
@@ -194,7 +114,7 @@ impl Hdd {
         self.unwritten_sectors -= end - start;
         self.stop_reading_ahead(begin);
         self.free_at = self.move_and_transfer(begin, start, end - start);
-        self.now = begin;
+        self.desk.now = begin;
     }
 
     /// Does the next thing that was asked for; whether there was one.
@@ -215,7 +135,7 @@ impl Hdd {
         // In the order in which they came, for those that the queue has no room for yet.
         let waiting = self.waiting.remove(index);
         let end = self.serve(ready, &waiting);
-        self.done.insert(waiting.ticket, end);
+        self.desk.finish(waiting.ticket, end);
         true
     }
 
@@ -275,7 +195,7 @@ impl Hdd {
     fn serve(&mut self, begin: f64, waiting: &Waiting) -> f64 {
         let (sector, count) = (waiting.sector, waiting.count);
         if let Some(index) = self.segment_for(begin, waiting) {
-            self.statistics.read_ahead_hits += 1;
+            self.desk.statistics.read_ahead_hits += 1;
             self.segments[index].used = waiting.ticket.0;
             let segment = self.segments[index];
             let end = sector + count;
@@ -333,12 +253,56 @@ impl Hdd {
         let seek = self.geometry.seek(self.cylinder, place.cylinder);
         let turn = self.geometry.rotation(begin + seek, place);
         let transfer = self.geometry.transfer(sector, count);
-        self.statistics.seeks += u64::from(seek > 0.0);
-        self.statistics.seeking += Duration::from_nanos(seek as u64);
-        self.statistics.turning += Duration::from_nanos(turn as u64);
-        self.statistics.transferring += Duration::from_nanos(transfer as u64);
+        self.desk.statistics.seeks += u64::from(seek > 0.0);
+        self.desk.statistics.seeking += Duration::from_nanos(seek as u64);
+        self.desk.statistics.turning += Duration::from_nanos(turn as u64);
+        self.desk.statistics.transferring += Duration::from_nanos(transfer as u64);
         self.cylinder = self.geometry.place((sector + count).saturating_sub(1)).cylinder;
         begin + seek + turn + transfer
+    }
+}
+
+impl Model for Hdd {
+    fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    fn desk_mut(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    fn ask(&mut self, offset: u64, len: u64) -> Ticket {
+        let ticket = self.desk.take_read(len);
+        let sector = offset / SECTOR;
+        let count = offset.saturating_add(len).div_ceil(SECTOR).saturating_sub(sector);
+        self.waiting.push(Waiting { ticket, since: self.desk.now, sector, count });
+        ticket
+    }
+
+    fn wait(&mut self, ticket: Ticket) {
+        while !self.desk.collect(ticket) && self.serve_one() {}
+    }
+
+    /// Into the cache while there is room.
+    fn write(&mut self, offset: u64, len: u64) {
+        self.desk.count_write(len);
+        let sector = offset / SECTOR;
+        let end = offset.saturating_add(len).div_ceil(SECTOR);
+        self.segments.retain(|segment| end <= segment.start || segment.limit <= sector);
+        self.desk.now += self.of.overhead_ms * 1e6 + self.over_the_wire(end - sector);
+        self.remember(sector, end);
+        while self.unwritten_sectors * SECTOR > self.of.write_cache {
+            self.write_out_one();
+        }
+    }
+
+    /// Until it is on the platters.
+    fn flush(&mut self) {
+        self.desk.statistics.flushes += 1;
+        while !self.unwritten.is_empty() {
+            self.write_out_one();
+        }
+        self.desk.now = self.desk.now.max(self.free_at) + self.of.overhead_ms * 1e6;
     }
 }
 
@@ -471,11 +435,11 @@ mod tests {
                 let first = near.pop_front().expect("there are some");
                 disk.wait(first);
             }
-            if disk.done.contains_key(&far) {
+            if disk.desk.done_at(far).is_some() {
                 break;
             }
         }
-        assert!(disk.done.contains_key(&far), "{:?}", disk.now());
+        assert!(disk.desk.done_at(far).is_some(), "{:?}", disk.now());
         assert!(disk.now() < Duration::from_secs(5));
     }
 

@@ -152,6 +152,9 @@ fn check_from(
     let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(counted);
     let budget = Arc::new(Budget::new(options.memory));
     let mut choice = options.superblock;
+    if choice.block.is_none() {
+        superblock::announce_opening(&overlay);
+    }
     let mut settled = superblock::settle(&overlay, choice, options.now, findings)?;
     let was_backup = settled.is_backup();
     if settled.is_corrected || (was_backup && options.repair.is_some()) {

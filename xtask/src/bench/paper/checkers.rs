@@ -1,5 +1,6 @@
 //! What a check costs on the simulated disk: our own reads through it, e2fsck's requests are recorded and served again. What both compute counts.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,10 @@ const DIRECT_BLOCKS: u64 = 12;
 /// What a checker asked of the disk, and how long that took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
+    /// Seconds in which the heads moved, in which they waited for the platter, and in which bytes passed them.
+    pub heads: [f64; 3],
+    /// How long the same blocks would take, if all of them were known at once.
+    pub at_once: Option<f64>,
     /// How long it took, by the disk's clock.
     pub seconds: f64,
     /// Seconds of them for which it computed.
@@ -39,7 +44,10 @@ pub struct Cost {
 impl Cost {
     fn of(disk: &Disk, computing: f64) -> Self {
         let statistics = disk.statistics();
+        let heads = [statistics.seeking, statistics.turning, statistics.transferring];
         Cost {
+            heads: heads.map(|time| time.as_secs_f64()),
+            at_once: None,
             seconds: disk.now().as_secs_f64(),
             computing,
             megabytes: statistics.bytes_read as f64 / 1e6,
@@ -75,11 +83,32 @@ pub fn ours_on(image: &Path, state: State) -> io::Result<Cost> {
     how.memory = 1 << 30;
     let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false));
     let (model, computing) = disk.end();
+    let at_once = Some(in_one_sweep(&disk.stretches()));
     let report = report.map_err(|refused| io::Error::other(refused.refusal.message))?;
     if report.findings.is_damaged() != (state == State::Damaged) {
         return Err(io::Error::other(format!("our checker should have found the image {state:?}")));
     }
-    Ok(Cost::of(&model, computing))
+    Ok(Cost { at_once, ..Cost::of(&model, computing) })
+}
+
+/// Commands that a sweep keeps before the disk: more than its queue holds, and few enough that none waits until the disk loses its patience.
+const SWEEP_AHEAD: usize = 256;
+
+/// Seconds that the disk takes for these stretches, asked for in its order, with its queue full from the first to the last.
+fn in_one_sweep(stretches: &[(u64, u64)]) -> f64 {
+    let mut disk = Disk::new(HddDescription::default());
+    let pieces = stretches
+        .iter()
+        .flat_map(|(start, end)| (*start..*end).step_by(PIECE as usize).map(|at| (at, PIECE.min(*end - at))));
+    let mut asked = VecDeque::new();
+    for (at, len) in pieces {
+        asked.push_back(disk.ask(at, len));
+        if asked.len() > SWEEP_AHEAD {
+            asked.pop_front().into_iter().for_each(|first| disk.wait(first));
+        }
+    }
+    asked.into_iter().for_each(|ticket| disk.wait(ticket));
+    disk.now().as_secs_f64()
 }
 
 /// e2fsck on a sound image.

@@ -11,6 +11,9 @@ use fsmend_disksim::{Disk, Drive, Timed};
 use rustix::fs::{Advice, fadvise};
 use rustix::time::{ClockId, clock_gettime};
 
+/// A page of memory.
+const PAGE: u64 = 4096;
+
 /// Nanoseconds of processor time of this process: a check with one worker is all that goes on in it.
 fn processor_time() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -22,6 +25,8 @@ fn processor_time() -> u64 {
 pub struct Computing {
     timed: Timed<Metered>,
     clock: Mutex<Clock>,
+    /// What the program read: first byte, and the one behind the last.
+    reads: Mutex<Vec<(u64, u64)>>,
 }
 
 /// What is known of the processor's time.
@@ -45,7 +50,11 @@ impl Computing {
         fadvise(File::open(image)?, 0, None, Advice::DontNeed)?;
         let metered = Metered { image: FileDevice::open(image)?, nanoseconds: AtomicU64::new(0) };
         let clock = Clock { accounted: processor_time(), computed: 0 };
-        Ok(Computing { timed: Timed::new(metered, drive).keeping_reads(), clock: Mutex::new(clock) })
+        Ok(Computing {
+            timed: Timed::new(metered, drive).keeping_reads(),
+            clock: Mutex::new(clock),
+            reads: Mutex::default(),
+        })
     }
 
     /// The program has ended: the disk, and the seconds for which the program computed.
@@ -53,6 +62,21 @@ impl Computing {
         self.on_the_disk(|_| ());
         let clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         (self.timed.disk(), clock.computed as f64 / 1e9)
+    }
+
+    /// What the program has read so far, in the order of the disk, in whole pages, each once.
+    pub fn stretches(&self) -> Vec<(u64, u64)> {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        reads.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (start, end) in reads {
+            let (start, end) = (start / PAGE * PAGE, end.next_multiple_of(PAGE).min(self.len()));
+            match joined.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((start, end)),
+            }
+        }
+        joined
     }
 
     /// Lets the time pass that the program has computed since the last request, and serves one.
@@ -79,6 +103,7 @@ impl Device for Computing {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).push((offset, offset + buf.len() as u64));
         self.on_the_disk(|disk| disk.read_at(offset, buf))
     }
 

@@ -16,6 +16,7 @@ mod record;
 mod servers;
 mod shared;
 mod site;
+mod sizes;
 mod speed;
 mod steps;
 
@@ -30,13 +31,20 @@ use figure::Figure;
 /// Size if nothing else is said, in GiB; the paper's disk had 698.
 const GIB: u64 = 8;
 
-/// A part that can be run alone: what it is called, and what makes its figures.
+/// Size of the larger file systems if nothing else is said, in GiB.
+const LARGE_GIB: u64 = 32;
+
+/// A part that can be run alone: what it is called, and what makes its figures, in so many GiB.
 type Part = (&'static str, fn(&Path, u64) -> io::Result<Vec<Figure>>);
 
-const PARTS: [Part; 8] = [
+/// The part whose file systems are larger than those of all others.
+const LARGE: &str = "size";
+
+const PARTS: [Part; 9] = [
     ("memory", |_, _| Ok(vec![memory::figure()])),
     ("utilisation", speed::by_utilisation),
     ("age", speed::by_age),
+    (LARGE, sizes::larger),
     ("shared", shared::shared),
     ("row", files::in_a_row),
     ("random", files::here_and_there),
@@ -44,15 +52,16 @@ const PARTS: [Part; 8] = [
     ("servers", |image, gib| Ok(vec![servers::servers(image, gib)?])),
 ];
 
-/// Runs `bench paper ffsck [--gib N] [--cache FOLDER] [--only PART]`.
+/// Runs `bench paper ffsck [--gib N] [--large N] [--cache FOLDER] [--only PART]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
-    let (mut gib, mut cache, mut only) = (GIB, None, None);
+    let (mut gib, mut large, mut cache, mut only) = (GIB, LARGE_GIB, None, None);
     let ["ffsck", rest @ ..] = words else {
         return Err(io::Error::other("expected `bench paper ffsck`"));
     };
     for pair in rest.chunks(2) {
         match pair {
             ["--gib", number] => gib = (super::number(number)? as u64).max(1),
+            ["--large", number] => large = (super::number(number)? as u64).max(1),
             ["--cache", folder] => cache = Some(PathBuf::from(folder)),
             ["--only", part] => only = Some(*part),
             other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
@@ -65,7 +74,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     let folder = cache.map_or_else(super::default_cache, Ok)?;
     fs::create_dir_all(&folder)?;
     let image = folder.join(format!("paper-ffsck-{}.img", std::process::id()));
-    let figures = figures(&image, gib, only);
+    let figures = figures(&image, (gib, large), only);
     // It may not be there, if the first thing went wrong.
     let _ = fs::remove_file(&image);
     let mut figures = figures?;
@@ -75,7 +84,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         None => workspace()?.join("docs/bench"),
         Some(_) => folder,
     };
-    let mut text = head(gib);
+    let mut text = head(gib, large);
     for figure in &figures {
         text.push_str(&figure.text(&documents)?);
     }
@@ -99,24 +108,24 @@ fn optimised(words: &[&str]) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other("it came to no end")) }
 }
 
-fn figures(image: &Path, gib: u64, only: Option<&str>) -> io::Result<Vec<Figure>> {
+fn figures(image: &Path, (gib, large): (u64, u64), only: Option<&str>) -> io::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let parts: Vec<&Part> = PARTS.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
     if parts.is_empty() {
         let names: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
         return Err(io::Error::other(format!("the parts are {}", names.join(", "))));
     }
-    for (_, part) in parts {
-        figures.extend(part(image, gib)?);
+    for (name, part) in parts {
+        figures.extend(part(image, if *name == LARGE { large } else { gib })?);
     }
     Ok(figures)
 }
 
-fn head(gib: u64) -> String {
+fn head(gib: u64, large: u64) -> String {
     let bandwidth = checkers::bandwidth(gib);
     format!(
         "# The paper on rext3 and ffsck, on a simulated hard disk\n\n\
-         Made by `cargo xtask bench paper ffsck --gib {gib}`. File systems of {gib} GiB, made, filled and aged by our own driver as in §3.2 \
+         Made by `cargo xtask bench paper ffsck --gib {gib} --large {large}`. File systems of {gib} GiB, made, filled and aged by our own driver as in §3.2 \
          (seed {}), at the rim of the paper's disk (`fsmend_disksim::HddDescription::barracuda_7200_12()`), which reads {bandwidth:.0} MB/s there. Times are by the disk's clock, with what checkers compute: \
          [method.md](method.md) says what they can be compared with.\n\n",
         images::SEED

@@ -4,6 +4,7 @@
 //! what no backup knows has its place set to 0, "to be allocated anew". Marks for uninitialised parts are believed only
 //! where the descriptor's checksum is right.
 
+mod ahead;
 mod descriptors;
 mod lost_table;
 mod mark;
@@ -28,6 +29,8 @@ use self::places::{KINDS, Kind, Occupied, Owner};
 use crate::superblock::Settled;
 use crate::{Group, Refusal};
 
+use self::ahead::scan_inodes;
+pub use self::ahead::{Window, bitmaps_stand_before, first_table, table_stretch};
 pub use self::mark::mark_metadata;
 
 /// How many blocks behind the descriptors can be reserved for more of them, where the superblock says too many: then bitmaps or the inode table of
@@ -435,13 +438,6 @@ fn is_contradicted(geometry: &Geometry, group: GroupNo, desc: &GroupDesc) -> boo
     let counts_some = desc.free_inodes < geometry.inodes_per_group || desc.used_dirs > 0;
     let was_written = desc.has_flag(BG_INODE_ZEROED) || desc.itable_unused < geometry.inodes_per_group;
     desc.has_flag(BG_INODE_UNINIT) && (group.0 == 0 || (counts_some && was_written))
-}
-
-fn scan_inodes(geometry: &Geometry, desc: &GroupDesc) -> u32 {
-    if desc.inode_table == 0 || desc.has_flag(BG_INODE_UNINIT) {
-        return 0;
-    }
-    geometry.inodes_per_group.saturating_sub(desc.itable_unused)
 }
 
 /// The blocks of the inode table of a group, if it has one.

@@ -2,16 +2,15 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::{BlockNo, GroupNo};
-use fsmend_ext_format::group::GroupDesc;
+use fsmend_base::GroupNo;
 
 use super::{Scan, Worker};
+use crate::Group;
+use crate::group::{Window, bitmaps_stand_before, table_stretch};
 use crate::reading::announce_all;
 
-/// Inode tables that the kernel is told about ahead of the one that is read.
-const TABLES_AHEAD: u32 = 16;
-/// Blocks before an inode table among which its group's bitmap is worth reading along.
-const BITMAP_BEFORE: u64 = 16;
+/// Inode tables that the kernel is told about ahead of the one that is read, where only some groups are looked at.
+const TABLES_AHEAD: usize = 16;
 /// Groups whose bitmaps the kernel is told about together: those of a flexible group lie in a row, and it has so many groups if nobody wanted another number.
 const BITMAPS_AT_ONCE: u64 = 16;
 /// Regions that the kernel is told about ahead of the one that is read: their bitmaps, which came with the tables, say what is read of them.
@@ -24,15 +23,21 @@ impl Scan<'_> {
         if self.sample.is_some() {
             return self.announce_sample(group);
         }
-        let upto = (group.0 + TABLES_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
-        let from = self.announced.fetch_max(upto + 1, Relaxed).max(group.0 + 1);
-        (from..=upto).for_each(|ahead| self.announce_table(ahead));
+        if group.0.saturating_add(Window::ENOUGH) < self.announced.load(Relaxed) {
+            return;
+        }
+        let (mut window, first) = (Window::default(), group.0 + 1);
+        let behind = self.fs.groups.iter().skip(first as usize);
+        let len = |group: &Group| table_stretch(&self.fs.geometry, group).1;
+        let upto = first + behind.take_while(|group| window.takes(len(group))).count() as u32;
+        let from = self.announced.fetch_max(upto, Relaxed).max(first);
+        (from..upto).for_each(|ahead| self.announce_table(ahead));
     }
 
     /// The same where only some groups are looked at.
     fn announce_sample(&self, group: GroupNo) {
         let is_next = |ahead: &&u32| **ahead > group.0 && **ahead >= self.announced.load(Relaxed);
-        let ahead = self.sample.unwrap_or_default().iter().filter(is_next).take(TABLES_AHEAD as usize);
+        let ahead = self.sample.unwrap_or_default().iter().filter(is_next).take(TABLES_AHEAD);
         for ahead in ahead {
             self.announced.fetch_max(ahead + 1, Relaxed);
             self.announce_table(*ahead);
@@ -40,16 +45,10 @@ impl Scan<'_> {
     }
 
     fn announce_table(&self, group: u32) {
-        let state = &self.fs.groups[group as usize];
-        let table = state.desc.inode_table;
-        if state.scan_inodes == 0 || table == 0 {
-            return;
+        let (start, len) = table_stretch(&self.fs.geometry, &self.fs.groups[group as usize]);
+        if len > 0 {
+            self.fs.device.readahead(start, len);
         }
-        let len = u64::from(state.scan_inodes) * u64::from(self.fs.geometry.inode_size);
-        // To come back for what stands right before the table would cost a disk more than a turn.
-        let before = if stands_before(&state.desc) { table - state.desc.block_bitmap } else { 0 };
-        let more = before * u64::from(self.fs.geometry.block_size);
-        self.fs.device.readahead(self.fs.block_offset(BlockNo(table - before)), more + len);
     }
 
     /// Tells the kernel about the bitmaps of some groups, a share of them with each inode table: read one by one at the end, they
@@ -64,7 +63,8 @@ impl Scan<'_> {
         let upto = share.next_multiple_of(BITMAPS_AT_ONCE).min(groups) as usize;
         let from = self.announced_bitmaps.fetch_max(upto, Relaxed);
         let groups = self.fs.groups.get(from..upto).unwrap_or_default();
-        let apart = groups.iter().filter(|group| group.scan_inodes == 0 || !stands_before(&group.desc));
+        let apart =
+            groups.iter().filter(|group| group.scan_inodes == 0 || !bitmaps_stand_before(&group.desc));
         announce_all(self.fs, apart.flat_map(|group| self.fs.stored_bitmaps(&group.desc)).collect());
     }
 
@@ -77,12 +77,4 @@ impl Scan<'_> {
         let from = self.announced_regions.fetch_max(upto + 1, Relaxed).max(group.0);
         (from..=upto).for_each(|ahead| announce_all(self.fs, self.used_in_region(GroupNo(ahead))));
     }
-}
-
-/// Whether the bitmaps of a group stand right before its inode table, as they do without flexible groups.
-fn stands_before(desc: &GroupDesc) -> bool {
-    desc.block_bitmap != 0
-        && desc.block_bitmap < desc.inode_table
-        && desc.inode_table - desc.block_bitmap <= BITMAP_BEFORE
-        && (desc.block_bitmap..desc.inode_table).contains(&desc.inode_bitmap)
 }

@@ -24,8 +24,9 @@ const NODES_IN_FLIGHT: usize = 4096;
 /// Nodes that are handed on to whoever has time, where twice as many wait.
 const NODES_PER_PART: usize = 256;
 
-/// Parts that the kernel is told about before somebody begins with them.
-const PARTS_AHEAD: usize = 8;
+/// Parts that the kernel is told about before somebody begins with them: enough for any queue. With twice as many, a disk with heads works
+/// seconds for all of them, and what has waited for so long it reads first, wherever that is.
+const PARTS_AHEAD: usize = 4;
 /// A worker that had to wait for the device so often reads from a cold one.
 const COLD_MISSES: u64 = 8;
 

@@ -82,21 +82,20 @@ impl<'a> Scan<'a> {
         }
         // What is gathered is still to be done, whenever that is.
         self.progress.stage(STAGES[MAPS].name).expect(weight_of(&walks));
-        let early = self.first_blocks(&walks, directories);
-        let (announces, full) = {
+        let (of_walks, of_directories) =
+            (self.first_map_blocks(&walks), self.first_of_directories(directories));
+        let (early, full) = {
             let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
             gathered.add(walks, directories);
-            let bytes = (gathered.early + early.len() as u64) * u64::from(self.fs.geometry.block_size);
-            let announces = early.len() <= EARLY_BLOCKS_MAX && bytes <= EARLY_BYTES_MAX;
-            gathered.has_late |= !announces;
-            gathered.early += if announces { early.len() as u64 } else { 0 };
+            let mut early = Vec::new();
+            gathered.has_late |= !self.takes_early(&mut gathered.early, of_walks, &mut early);
+            // Directories that come late are read in the order of the disk, too, with those of other tables.
+            self.takes_early(&mut gathered.early, of_directories, &mut early);
             let is_full = gathered.bytes_held() > self.means.plan.queue_bytes / GATHERED_SHARE;
-            (announces, is_full.then(|| std::mem::take(&mut *gathered)))
+            (early, is_full.then(|| std::mem::take(&mut *gathered)))
         };
-        if announces {
-            // A disk takes them along on its way to the next tables, where it would wait for its turning otherwise.
-            announce_all(self.fs, early);
-        }
+        // A disk takes them along on its way to the next tables, where it would wait for its turning otherwise.
+        announce_all(self.fs, early);
         full.into_iter().for_each(|gathered| self.sweep(gathered));
     }
 
@@ -108,15 +107,35 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What is read first for these: the blocks that inodes lead to themselves.
-    fn first_blocks(&self, walks: &[WalkItem], directories: &[DirectoryJob]) -> Vec<u64> {
-        let of_walks = walks.iter().flat_map(WalkItem::first_map_blocks);
-        let of_directories = directories.iter().flat_map(|job| {
+    /// Adds `blocks` to those that the device is told about at once, if they are few and not too many of them wait already; whether that is so.
+    fn takes_early(&self, waiting: &mut u64, mut blocks: Vec<u64>, early: &mut Vec<u64>) -> bool {
+        let count = *waiting + blocks.len() as u64;
+        let takes = blocks.len() <= EARLY_BLOCKS_MAX
+            && count.saturating_mul(u64::from(self.fs.geometry.block_size)) <= EARLY_BYTES_MAX;
+        if takes {
+            *waiting = count;
+            early.append(&mut blocks);
+        }
+        takes
+    }
+
+    /// The blocks of maps that inodes lead to themselves.
+    fn first_map_blocks(&self, walks: &[WalkItem]) -> Vec<u64> {
+        walks.iter().flat_map(WalkItem::first_map_blocks).filter(|block| self.is_within(block)).collect()
+    }
+
+    /// The first blocks of directories.
+    fn first_of_directories(&self, directories: &[DirectoryJob]) -> Vec<u64> {
+        let blocks = directories.iter().flat_map(|job| {
             let alone = job.is_single().then_some(job.first_block);
             let runs = job.runs().iter().flat_map(|run| run.physical..run.physical + u64::from(run.count));
             alone.into_iter().chain(runs.take(BLOCKS_OF_DIRECTORY))
         });
-        of_walks.chain(of_directories).filter(|block| *block < self.fs.geometry.blocks_count).collect()
+        blocks.filter(|block| self.is_within(block)).collect()
+    }
+
+    fn is_within(&self, block: &u64) -> bool {
+        *block < self.fs.geometry.blocks_count
     }
 
     fn sweep(&self, gathered: Gathered) {

@@ -159,10 +159,14 @@ pub(super) fn corrected(device: &dyn Device, primary: &Candidate) -> Option<(Can
     Some((candidate, correction))
 }
 
+/// The group with the first backup, by the primary's own numbers.
+pub(super) fn group_of_first_backup(geometry: &Geometry) -> Option<GroupNo> {
+    (1..geometry.group_count.min(128)).map(GroupNo).find(|group| geometry.has_superblock(*group))
+}
+
 /// The first backup, where the primary's own numbers place it.
 pub(super) fn first_backup(device: &dyn Device, geometry: &Geometry) -> Option<Candidate> {
-    let mut groups = (1..geometry.group_count.min(128)).map(GroupNo);
-    let group = groups.find(|group| geometry.has_superblock(*group))?;
+    let group = group_of_first_backup(geometry)?;
     let block = geometry.group_head_start(group);
     backup_at(device, Rung { block_size: geometry.block_size, group: group.0, block })
 }

@@ -4,6 +4,7 @@
 //! do not fit) and a sound backup describes another layout, the best backup stands in for it. What is wrong with the
 //! chosen one is raised and mended in [`Settled`].
 
+mod ahead;
 mod backups;
 mod candidates;
 mod correction;
@@ -28,6 +29,7 @@ use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock};
 
+pub use self::ahead::announce_opening;
 use self::candidates::Candidate;
 use crate::{Fs, Refusal, group};
 

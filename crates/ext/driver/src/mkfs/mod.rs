@@ -46,7 +46,7 @@ pub enum Kind {
 pub struct Options {
     /// Which member of the family.
     pub kind: Kind,
-    /// Bytes in a block: a power of two from 1024 to 65536, for a rext3 to 4096. Linux mounts no blocks larger than the pages of its memory,
+    /// Bytes in a block: a power of two from 1024 to 65536. Linux mounts no blocks larger than the pages of its memory,
     /// unless it is new enough.
     pub block_size: Option<u32>,
     /// Blocks of the file system; otherwise the whole device.

@@ -63,9 +63,6 @@ pub(super) fn decide(device_len: u64, options: &Options) -> Result<Shape, MkfsEr
 
 fn block_size(device_len: u64, options: &Options) -> Result<u32, MkfsError> {
     match options.block_size {
-        Some(size) if options.kind == Kind::Rext3 && size > 4096 => {
-            Err(MkfsError::Option("the block size of a rext3 has to be 1024, 2048 or 4096"))
-        }
         Some(size) if (1024..=65536).contains(&size) && size.is_power_of_two() => Ok(size),
         Some(_) => Err(MkfsError::Option("the block size has to be a power of two from 1024 to 65536")),
         None if device_len < SMALL => Ok(1024),
