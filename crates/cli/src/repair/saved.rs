@@ -12,9 +12,10 @@ use super::args::{ApplyArgs, UndoArgs};
 use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
+use crate::places::{self, Kind};
 use crate::style::printable;
 use crate::writing::{Failure, Hold};
-use crate::{check, exit};
+use crate::{check, exit, writing};
 
 /// A plan is not longer than this.
 const PLAN_BYTES_MAX: u64 = 4 << 30;
@@ -52,11 +53,19 @@ fn failed(text: impl ToString) -> (String, u8) {
 fn apply_plan(arguments: &ApplyArgs) -> Told {
     let name = arguments.plan.display();
     let plan =
-        Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| failed(format!("{name}: {error}")))?;
+        Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| match places::kind(&arguments.plan) {
+            Kind::Log => failed(format!(
+                "{name}: it is an undo file, not a plan; \"fsmend undo {name}\" takes that repair back"
+            )),
+            _ => failed(format!("{name}: {error}")),
+        })?;
     let (named, start) = target_of(&plan).unwrap_or_default();
     let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
     if path.as_os_str().is_empty() {
         return Err(failed(format!("{name}: the plan does not name its target; name it behind the plan")));
+    }
+    if let Some(place) = &arguments.undo {
+        writing::may_hold_undo(place).map_err(failed)?;
     }
     let hold = hold(&path, start)?;
     let target = path.display().to_string();
@@ -98,7 +107,14 @@ fn take_back(arguments: &UndoArgs) -> Told {
     let log = LogOnDisk::open(&arguments.undo).map_err(|error| failed(format!("{name}: {error}")))?;
     let contents = inspect_log(&log).map_err(|error| failed(format!("{name}: {error}")))?;
     let Some(contents) = contents else {
-        return Err(failed(format!("{name}: it was never completed, so that there is nothing to take back")));
+        let why = match places::kind(&arguments.undo) {
+            Kind::Log => "it was never completed, so that there is nothing to take back".to_owned(),
+            Kind::Plan => {
+                format!("it is a plan, not an undo file; \"fsmend apply {name}\" carries it out")
+            }
+            _ => "it is no undo file".to_owned(),
+        };
+        return Err(failed(format!("{name}: {why}")));
     };
     let path =
         arguments.target.clone().or_else(|| target_of(&contents.plan).map(|(path, _)| PathBuf::from(path)));
