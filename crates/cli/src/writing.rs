@@ -430,10 +430,12 @@ fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {
 /// What those should know who only look at a target: whether an interrupted run has left it half-written.
 pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<String> {
     let found = open_log(path, start, device).filter(|found| found.state.is_open())?;
-    Some(format!(
-        "an earlier repair was interrupted; a run that may write will finish it first (log {})",
-        found.log.path().display()
-    ))
+    let what = if found.state == LogState::Undoing {
+        "an undo was interrupted earlier"
+    } else {
+        "an earlier repair was interrupted"
+    };
+    Some(format!("{what}; a run that may write will finish it first (log {})", found.log.path().display()))
 }
 
 /// The plan that makes `changes` to the file system on `device`.

@@ -109,9 +109,9 @@ impl<D: Device> Device for Noted<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemoryDevice;
     use crate::salvage;
     use crate::testing::FaultyDevice;
-    use crate::MemoryDevice;
 
     fn with_bad_sectors(sectors: &[u64]) -> FaultyDevice<MemoryDevice> {
         let sound = FaultyDevice::new(MemoryDevice::new("m", vec![9; 64 << 10]));

@@ -36,7 +36,7 @@ type Told = Result<(String, u8), (String, u8)>;
 fn finish(told: Told) -> u8 {
     match told {
         Ok((text, code)) => {
-            println!("{}", printable(&text));
+            text.lines().for_each(|line| println!("{}", printable(line)));
             code
         }
         Err((text, code)) => {
@@ -74,7 +74,9 @@ fn apply_plan(arguments: &ApplyArgs) -> Told {
     match plan.compare(&hold.device()) {
         Condition::AsPlanned => {}
         Condition::Done => {
-            return Ok((format!("{first}{target}: the plan has been carried out already."), exit::CLEAN));
+            // What an earlier run had begun was finished just now: that is a repair.
+            let code = if first.is_empty() { exit::CLEAN } else { exit::CORRECTED };
+            return Ok((format!("{first}{target}: the plan has been carried out already."), code));
         }
         Condition::Other(_) => {
             let error = format!(
@@ -152,7 +154,7 @@ fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
     let target = hold.path.display().to_string();
     let told = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
-    Ok(told.iter().map(|told| format!("{target}: {told}. ")).collect())
+    Ok(told.iter().map(|told| format!("{target}: {told}.\n")).collect())
 }
 
 fn complaint(target: &str, failure: &Failure) -> (String, u8) {
