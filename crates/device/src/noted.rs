@@ -108,6 +108,9 @@ impl<D: Device> Device for Noted<D> {
 
 #[cfg(test)]
 mod tests {
+    // A range that is an element, and no list of numbers, is what is meant.
+    #![allow(clippy::single_range_in_vec_init)]
+
     use super::*;
     use crate::MemoryDevice;
     use crate::salvage;
