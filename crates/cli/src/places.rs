@@ -43,18 +43,15 @@ pub fn for_plan(place: &Path) -> Result<(), String> {
 /// Whether an undo file can be put into the file `place`; why not.
 pub fn for_undo(place: &Path) -> Result<(), String> {
     match occupied(place)? {
-        None | Some(Kind::Empty) => Ok(()),
-        Some(Kind::Log) => {
-            let log = LogOnDisk::open(place).map_err(|error| error.to_string())?;
-            match inspect_log(&log) {
-                Ok(Some(log)) if log.state.is_open() => {
-                    Err("there is the log of a repair that has to be finished first".to_owned())
-                }
-                _ => Ok(()),
-            }
-        }
+        None | Some(Kind::Log | Kind::Empty) => Ok(()),
         Some(Kind::Plan | Kind::Other) => Err("there is a file already, which is no undo file".to_owned()),
     }
+}
+
+/// Whether `place` holds the log of a repair that is not finished. What this run finishes is asked for again afterwards.
+pub fn is_open_log(place: &Path) -> bool {
+    let log = LogOnDisk::open(place).ok().and_then(|log| inspect_log(&log).ok().flatten());
+    log.is_some_and(|log| log.state.is_open())
 }
 
 /// What stands in `place`, if anything does; why nothing can stand there.

@@ -291,6 +291,10 @@ impl Hold {
         }
         if let Undo::At(place) = undo {
             may_hold_undo(place)?;
+            if places::is_open_log(place) {
+                let why = "there is the log of a repair that is not finished";
+                return Err(Failure::Place(place.clone(), why.to_owned()));
+            }
         }
         let journal = self.journal_of(plan, false)?;
         let mut log = new_log(&self.path).map_err(Failure::NoLog)?;

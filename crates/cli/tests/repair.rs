@@ -355,8 +355,16 @@ fn the_next_run_finishes_what_was_interrupted() {
         return;
     }
     let folder = Folder::new("repair-interrupted");
-    for arguments in [&["repair", "-y"] as &[&str], &["e2fsck", "-p"], &["e2fsck", "-fy"], &["repair", "-p"]]
-    {
+    // As undo file may even be named what is the log yet.
+    let undo = folder.path("x.img.fsmend-undo");
+    let undo = undo.to_str().unwrap();
+    for arguments in [
+        &["repair", "-y"] as &[&str],
+        &["repair", "-y", "--undo", undo],
+        &["e2fsck", "-p"],
+        &["e2fsck", "-fy"],
+        &["repair", "-p"],
+    ] {
         let image = damaged(&folder, "x.img");
         let plan = folder.path("plan");
         assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
