@@ -45,12 +45,14 @@ fn outcomes(arguments: &CheckArgs, cancel: &Arc<AtomicBool>) -> Vec<Outcome> {
     let limit = read_limit(arguments.common.read_limit, cancel);
     let volumes = target::volumes(arguments, limit.as_ref());
     output::warn(&volumes);
-    match external_journal(arguments.common.journal.as_deref(), limit.as_ref()) {
+    let outcomes = match external_journal(arguments.common.journal.as_deref(), limit.as_ref()) {
         Ok(journal) => check_all(arguments, &volumes, journal, cancel),
         Err(refusal) => {
             volumes.iter().map(|volume| outcome(volume, Instant::now(), Err(refusal.clone()))).collect()
         }
-    }
+    };
+    output::warn_of_unreadable(&volumes);
+    outcomes
 }
 
 /// Makes SIGINT and SIGTERM set `cancel`; a second one ends the process at once.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::args::{CheckArgs, Format};
 use crate::outcome::{CANCELLED_CODE, Outcome};
+use crate::remedies::Remedies;
 use crate::style::{Style, printable};
-use crate::target::Volume;
+use crate::target::{self, Volume};
 use crate::{json, text};
 
 /// Prints what the user should know before the check begins.
@@ -14,6 +15,15 @@ pub fn warn(volumes: &[Volume]) {
     for volume in volumes {
         for warning in &volume.warnings {
             eprintln!("fsmend: {}: {}", printable(&volume.target), printable(warning));
+        }
+    }
+}
+
+/// Tells which sectors could not be read. (On standard error: which of them are asked for depends on how is read, and a report does not.)
+pub fn warn_of_unreadable(volumes: &[Volume]) {
+    for volume in volumes {
+        if let Some(told) = volume.noted.as_deref().and_then(target::unreadable) {
+            eprintln!("fsmend: {}: {told}", printable(&volume.target));
         }
     }
 }
@@ -31,6 +41,7 @@ pub fn print(arguments: &CheckArgs, outcomes: &[Outcome], wall: Duration) -> io:
                 all: arguments.common.all,
                 quiet: arguments.quiet,
                 stats: arguments.stats,
+                remedies: Remedies::USUAL,
             };
             out.write_all(text::report(outcomes, layout).as_bytes())
         }

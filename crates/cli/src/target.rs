@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fsmend_device::{Device, Limited, OpenError, OpenOptions, Opened, ReadLimit, Usage};
+use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage};
 use fsmend_ext_check::Refusal;
 
 use crate::args::{CheckArgs, Common};
 use crate::journal_device;
+use crate::numbers::counted;
+
+/// Places that are told.
+const PLACES_TOLD: usize = 20;
 
 /// One file system to check.
 pub struct Volume {
@@ -21,7 +25,12 @@ pub struct Volume {
     pub device: Result<Arc<dyn Device>, Refusal>,
     /// Its external journal, if it has one and the user did not name one.
     pub journal: Option<Arc<dyn Device>>,
+    /// What remembers where the device could not be read.
+    pub noted: Option<Arc<NotedDevice>>,
 }
+
+/// A device that remembers where it could not be read.
+pub type NotedDevice = Noted<Arc<dyn Device>>;
 
 /// Opens everything that `arguments` name, to be read within `limit`. Every target gives at least one volume, if only to say
 /// why it cannot be opened.
@@ -33,10 +42,20 @@ pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Vol
         ..volume
     };
     let volumes = arguments.targets.iter().flat_map(|path| volumes_of(path, &options));
-    volumes.map(|volume| volume.with_journal(&arguments.common)).map(limited).collect()
+    volumes.map(|volume| volume.with_journal(&arguments.common)).map(limited).map(Volume::noted).collect()
 }
 
 impl Volume {
+    /// Remembers where it cannot be read.
+    fn noted(mut self) -> Volume {
+        if let Ok(device) = &mut self.device {
+            let noted = Arc::new(Noted::new(Arc::clone(device)));
+            *device = Arc::clone(&noted) as Arc<dyn Device>;
+            self.noted = Some(noted);
+        }
+        self
+    }
+
     /// Looks for the external journal, if nobody named one and it may be needed.
     pub fn with_journal(mut self, common: &Common) -> Volume {
         let Ok(device) = &self.device else { return self };
@@ -48,6 +67,28 @@ impl Volume {
         let journal = found.and_then(|path| open_plain(&path).ok());
         Volume { journal, ..self }
     }
+}
+
+/// The sectors that could not be read, as a sentence; `None` if there are none.
+pub fn unreadable(device: &NotedDevice) -> Option<String> {
+    let sectors = device.sectors();
+    let told = sectors.iter().take(PLACES_TOLD).map(|range| match range.end - range.start {
+        1 => range.start.to_string(),
+        _ => format!("{} to {}", range.start, range.end - 1),
+    });
+    let more = sectors.len().saturating_sub(PLACES_TOLD);
+    let more = if more > 0 {
+        format!(" and {} more", counted(more as u64, "place", "places"))
+    } else {
+        String::new()
+    };
+    let told = told.collect::<Vec<_>>().join(", ");
+    (!told.is_empty()).then(|| {
+        format!(
+            "these sectors (of 512 bytes) could not be read: {told}{more}. If that lasts, copy the disk to a good one before \
+             anything else (ddrescue)."
+        )
+    })
 }
 
 /// `device`, read within `limit` if there is one.
@@ -65,7 +106,14 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
         Ok(opened) => opened,
         Err(error) => {
             let (partition, device) = (options.partition, Err(refusal(&error)));
-            return vec![Volume { target, partition, warnings: Vec::new(), device, journal: None }];
+            return vec![Volume {
+                target,
+                partition,
+                warnings: Vec::new(),
+                device,
+                journal: None,
+                noted: None,
+            }];
         }
     };
     let mut warnings = warnings(&opened);
@@ -76,6 +124,7 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
         warnings: std::mem::take(&mut warnings),
         device: Ok(found.device),
         journal: None,
+        noted: None,
     };
     opened.targets.into_iter().map(volume).collect()
 }

@@ -14,15 +14,15 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{
     ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
     OpenOptions, Plan, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice, WritableTarget,
-    WriteError, WriteOptions, WriteTest, apply, close_write_test, create_log, end_write_test, find_open_log,
-    inspect_log, is_write_test, open_writable, overtaken_write_test, recover,
+    WriteError, WriteErrorKind, WriteOptions, WriteTest, apply, close_write_test, create_log, create_log_in,
+    end_write_test, find_open_log, inspect_log, is_write_test, open_writable, overtaken_write_test, recover,
 };
 use fsmend_ext_check::repair;
 
 use crate::external::Journal;
 use crate::regained::Regained;
 use crate::style::printable;
-use crate::{machine, mmp};
+use crate::{machine, mmp, places};
 
 /// What stands behind the name of a target in that of a file with what a write test had saved.
 const SAVED_SUFFIX: &str = "fsmend-saved";
@@ -77,8 +77,10 @@ type Kept = Result<Option<PathBuf>, String>;
 /// Why something was not written.
 #[derive(Debug)]
 pub enum Failure {
-    /// There is no place for a log.
+    /// There is no place for a log: where it was tried, and why not.
     NoLog(io::Error),
+    /// The undo file, or the plan, cannot be put where the user wants it: where, and why.
+    Place(PathBuf, String),
     /// The plan cannot be made.
     Plan(PlanError),
     /// The plan could not be carried out. The place of the log, if it waits for the next run.
@@ -125,6 +127,9 @@ impl fmt::Display for Failure {
                 f,
                 "no log can be kept ({error}), and without one nothing is written; FSMEND_STATE_DIR can name a folder for it"
             ),
+            Failure::Place(place, why) => {
+                write!(f, "nothing can be kept in {}: {why}; nothing was written", place.display())
+            }
             Failure::Plan(error) => error.fmt(f),
             Failure::Apply(error, None) => error.fmt(f),
             Failure::Apply(error, Some(log)) => write!(f, "{error}. The log is {}", log.display()),
@@ -284,14 +289,32 @@ impl Hold {
         if plan.is_empty() {
             return Ok(Written { blocks: 0, undo: None, warning: None, names: None });
         }
+        if let Undo::At(place) = undo {
+            may_hold_undo(place)?;
+            if places::is_open_log(place) {
+                let why = "there is the log of a repair that is not finished";
+                return Err(Failure::Place(place.clone(), why.to_owned()));
+            }
+        }
         let journal = self.journal_of(plan, false)?;
-        let log = new_log(&self.path).map_err(Failure::NoLog)?;
+        let mut log = new_log(&self.path).map_err(Failure::NoLog)?;
         let names = Regained::of_plan(plan);
         let kept = RefCell::new(Ok(None));
-        let close = |way| self.close(way, journal.as_ref(), &names, log.path(), &kept);
-        let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
-        let options = ApplyOptions { start: self.target.start, keep_undo: *undo != Undo::Drop, control };
-        let applied = apply(plan, &*self.target.device, &log, &options).map_err(|error| {
+        let carry_out = |log: &LogOnDisk| {
+            let close = |way| self.close(way, journal.as_ref(), &names, log.path(), &kept);
+            let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
+            let options = ApplyOptions { start: self.target.start, keep_undo: *undo != Undo::Drop, control };
+            apply(plan, &*self.target.device, log, &options)
+        };
+        let mut applied = carry_out(&log);
+        if let Err(ApplyError::LogNotWritten(WriteError { kind: WriteErrorKind::NoSpace, .. })) = &applied {
+            // Nothing is written yet, and another file system may have room.
+            if let Some(other) = log_elsewhere(&self.path, log.path()) {
+                log = other;
+                applied = carry_out(&log);
+            }
+        }
+        let applied = applied.map_err(|error| {
             let waits = error.is_begun().then(|| log.path().to_owned());
             Failure::Apply(error, waits)
         })?;
@@ -411,10 +434,12 @@ fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {
 /// What those should know who only look at a target: whether an interrupted run has left it half-written.
 pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<String> {
     let found = open_log(path, start, device).filter(|found| found.state.is_open())?;
-    Some(format!(
-        "an earlier repair was interrupted; a run that may write will finish it first (log {})",
-        found.log.path().display()
-    ))
+    let what = if found.state == LogState::Undoing {
+        "an undo was interrupted earlier"
+    } else {
+        "an earlier repair was interrupted"
+    };
+    Some(format!("{what}; a run that may write will finish it first (log {})", found.log.path().display()))
 }
 
 /// The plan that makes `changes` to the file system on `device`.
@@ -489,15 +514,26 @@ pub fn state_folders() -> Vec<PathBuf> {
     vec![state.unwrap_or_else(std::env::temp_dir).join("fsmend")]
 }
 
+/// Whether an undo file may be put into `place`.
+pub fn may_hold_undo(place: &Path) -> Result<(), Failure> {
+    places::for_undo(place).map_err(|why| Failure::Place(place.to_owned(), why))
+}
+
 fn new_log(path: &Path) -> io::Result<LogOnDisk> {
     let mut last = io::Error::other("there is no folder for it");
     for folder in state_folders() {
         match create_log(path, &folder) {
             Ok(log) => return Ok(log),
-            Err(error) => last = error,
+            Err(error) => last = io::Error::other(format!("{}: {error}", folder.display())),
         }
     }
     Err(last)
+}
+
+/// A new log in another folder than that of `full`, where there is no room for it.
+fn log_elsewhere(path: &Path, full: &Path) -> Option<LogOnDisk> {
+    let folders = state_folders().into_iter().filter(|folder| full.parent() != Some(folder));
+    folders.into_iter().find_map(|folder| create_log_in(&folder, path).ok())
 }
 
 /// Moves a file, also to another file system. What was there before is replaced.

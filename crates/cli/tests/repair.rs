@@ -355,8 +355,16 @@ fn the_next_run_finishes_what_was_interrupted() {
         return;
     }
     let folder = Folder::new("repair-interrupted");
-    for arguments in [&["repair", "-y"] as &[&str], &["e2fsck", "-p"], &["e2fsck", "-fy"], &["repair", "-p"]]
-    {
+    // As undo file may even be named what is the log yet.
+    let undo = folder.path("x.img.fsmend-undo");
+    let undo = undo.to_str().unwrap();
+    for arguments in [
+        &["repair", "-y"] as &[&str],
+        &["repair", "-y", "--undo", undo],
+        &["e2fsck", "-p"],
+        &["e2fsck", "-fy"],
+        &["repair", "-p"],
+    ] {
         let image = damaged(&folder, "x.img");
         let plan = folder.path("plan");
         assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
@@ -371,6 +379,15 @@ fn the_next_run_finishes_what_was_interrupted() {
         assert!(stdout(&finished).contains("interrupted"), "{arguments:?}: {}", stdout(&finished));
         assert_eq!(code(&e2fsck("-fn", &image)), 0, "{arguments:?}");
         assert!(!folder.path("x.img.fsmend-undo").exists(), "{arguments:?}: the log is gone");
+    }
+    // The plan itself again: what is left of it is done, which is a repair, and nothing more.
+    let (image, plan) = (damaged(&folder, "x.img"), folder.path("plan"));
+    assert_eq!(code(&on(&image, &["repair", "--plan", plan.to_str().unwrap()])), 0);
+    interrupt(&image, &plan);
+    for (expected, lines) in [(1, 2), (0, 1)] {
+        let applied = fsmend(&["apply", plan.to_str().unwrap()]);
+        assert_eq!(code(&applied), expected, "{}{}", stdout(&applied), stderr(&applied));
+        assert_eq!(stdout(&applied).lines().count(), lines, "{}", stdout(&applied));
     }
 }
 

@@ -18,6 +18,7 @@ mod limit;
 mod memory;
 mod mounted;
 mod mounts;
+mod noted;
 mod open;
 mod overlay;
 mod partition;
@@ -38,8 +39,8 @@ use std::sync::Arc;
 pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
     Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
-    end_write_test, find_logs, find_open_log, inspect_log, is_write_test, overtaken_write_test, recover,
-    undo,
+    create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test,
+    overtaken_write_test, recover, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, recognise};
@@ -52,6 +53,7 @@ pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
 pub use mounts::{Usage, read_small, usage_of};
+pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};

@@ -67,6 +67,8 @@ pub enum OpenErrorKind {
     PermissionDenied,
     /// We may read it, but not write it.
     WritePermissionDenied(io::Error),
+    /// Nobody may write it: the device is write-protected, or the file lies on a file system that is mounted for reading only.
+    ReadOnly,
     /// Somebody else uses it: these, or somebody who has locked it.
     Busy(Vec<Usage>),
     /// It can be read, but not written safely: what it is.
@@ -249,6 +251,11 @@ impl OpenErrorKind {
                 let way_out = "run as root or as a user who may write it, or work on a copy";
                 return (format!("it cannot be written: {error}"), way_out.into());
             }
+            OpenErrorKind::ReadOnly => (
+                "it cannot be written: the device is write-protected, or the file system on which the image lies is mounted \
+                 for reading only",
+                "lift that (blockdev --setrw, mount -o remount,rw), or work on a copy",
+            ),
             OpenErrorKind::Busy(usage) => return busy(usage),
             OpenErrorKind::NotWritable(what) => {
                 let way_out = "convert it first (qemu-img convert -O raw) and repair the result";

@@ -25,7 +25,8 @@ use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
 use crate::regained::Regained;
-use crate::writing::{self, Hold};
+use crate::target::NotedDevice;
+use crate::writing::{self, Hold, Undo};
 use crate::{ask, check, exit, journal_device, machine, mmp, target};
 
 /// Byte offsets, and what is written there.
@@ -40,6 +41,8 @@ pub struct Session {
     pub(super) watch: Stopwatch,
     pub(super) path: PathBuf,
     pub(super) device: Arc<dyn Device>,
+    /// The same, which remembers where it could not be read.
+    noted: Arc<NotedDevice>,
     /// The device as something that can be written; not with `-n`.
     pub(super) hold: Option<Hold>,
     /// What to call the file system in messages.
@@ -113,6 +116,8 @@ impl Session {
             out.complain(&format!("{program}: {given} cannot be opened: {why}\n"));
             exit::OPERATIONAL
         })?;
+        let noted = Arc::new(NotedDevice::new(device));
+        let device = Arc::clone(&noted) as Arc<dyn Device>;
         let tell = |sentence: String| out.complain(&format!("{program}: {given}: {sentence}\n"));
         let find = || journal_device::find(&*device, options.superblock_options(), tell);
         let journal = options.journal.clone().or_else(|| find().map(PathBuf::into_os_string));
@@ -131,6 +136,7 @@ impl Session {
             watch,
             path,
             device,
+            noted,
             hold,
             name: given,
             access,
@@ -145,14 +151,25 @@ impl Session {
 
     /// Does what was asked for and returns the exit code.
     pub fn run(mut self) -> u8 {
-        match self.finish_interrupted() {
+        // What is found out here need not be found out after hours.
+        if self.hold.is_some()
+            && let Undo::At(place) = self.undo()
+            && let Err(failure) = writing::may_hold_undo(&place)
+        {
+            return self.fail(&failure);
+        }
+        let code = match self.finish_interrupted() {
             Ok(false) => self.run_from_start(),
             Ok(true) => match self.run_from_start() {
                 exit::CLEAN => exit::CORRECTED,
                 other => other,
             },
             Err(code) => code,
+        };
+        if let Some(told) = target::unreadable(&self.noted) {
+            self.out.complain(&format!("{}: {}: {told}\n", self.program, self.name));
         }
+        code
     }
 
     /// Ends what an interrupted run of ours has left; whether there was something.
@@ -325,7 +342,7 @@ impl Session {
                 false
             }
             Mode::Ask => {
-                let declined = self.question(&report, &stats);
+                let Some(declined) = self.question(&report, &stats) else { return self.stop() };
                 if !declined.is_empty() {
                     let all = (&changes, &journal_changes);
                     return self.mend_partly(&options, (&report, all), &declined, (&summary, &stats));

@@ -1,6 +1,7 @@
 //! What a session prints and writes once it knows what is wrong.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Severity};
@@ -130,22 +131,24 @@ impl Session {
         }
     }
 
-    /// Asks about every problem; those that are to be left alone.
-    pub(super) fn question(&mut self, report: &Report, stats: &[StageStats]) -> Vec<Problem> {
+    /// Asks about every problem; those that are to be left alone, or `None` if the user has stopped it all.
+    pub(super) fn question(&mut self, report: &Report, stats: &[StageStats]) -> Option<Vec<Problem>> {
         let (mut for_all, mut declined) = (false, Vec::new());
-        self.tell_all(report, stats, |told| {
+        let stop = Arc::clone(&self.cancel);
+        let is_answered = self.tell_all(report, stats, |told| {
             let question = format!("{}  Fix<y>? ", told.sentence());
             if for_all {
                 return Some(format!("{question}yes\n\n"));
             }
-            match ask::ask(&question, Some(Answer::Yes)) {
+            match ask::ask(&question, Some(Answer::Yes), &stop) {
                 Answer::Yes => {}
                 Answer::All => for_all = true,
                 Answer::No => declined.push(told.problem.clone()),
+                Answer::Stop => return None,
             }
             Some("\n".to_owned())
         });
-        declined
+        is_answered.then_some(declined)
     }
 
     /// Says why a repair that does not come out clean is not made.
@@ -291,7 +294,7 @@ impl Session {
     }
 
     /// What becomes of the log: without `-z`, and without a folder for undo files, e2fsck keeps none.
-    fn undo(&self) -> Undo {
+    pub(super) fn undo(&self) -> Undo {
         let folder = std::env::var_os("E2FSPROGS_UNDO_DIR").map(PathBuf::from);
         let folder = folder.or_else(|| self.config.undo_dir().map(PathBuf::from));
         let folder = folder.filter(|folder| folder.as_os_str() != "none" && folder.is_dir());
@@ -317,13 +320,18 @@ impl Session {
         }
     }
 
+    /// Says that the user has stopped it before anything was written; the exit code.
+    pub(super) fn stop(&mut self) -> u8 {
+        self.out.complain(&format!("{}: {}: stopped, nothing was written\n", self.program, self.name));
+        let lets_go = self.config.flag_or("allow_cancellation", false) && !self.had_errors;
+        if lets_go { exit::CLEAN } else { exit::CANCELLED }
+    }
+
     /// Says why there is no result; the exit code.
     pub(super) fn refuse(&mut self, refused: &Refused) -> u8 {
         self.meter.clear();
         if refused.refusal.code == CANCELLED_CODE {
-            self.out.complain(&format!("{}: {}: stopped, nothing was written\n", self.program, self.name));
-            let lets_go = self.config.flag_or("allow_cancellation", false) && !self.had_errors;
-            return if lets_go { exit::CLEAN } else { exit::CANCELLED };
+            return self.stop();
         }
         let mut text = String::new();
         for problem in refused.findings.iter().filter(|problem| problem.row.severity > Severity::Note) {

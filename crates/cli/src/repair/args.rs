@@ -9,6 +9,11 @@ use crate::args::Common;
 const EXIT_CODES: &str = "Exit codes: 0 nothing had to be done (or a plan was saved), 1 repaired, 4 problems are left and nothing was written, \
                           8 could not be done, 16 usage error, 32 stopped by the user.";
 
+const APPLY_EXIT_CODES: &str = "Exit codes: 0 the plan has been carried out already, 1 repaired, 8 could not be done, 16 usage error, 32 stopped \
+                                by the user.";
+
+const UNDO_EXIT_CODES: &str = "Exit codes: 0 it is as it was before the repair, 8 could not be done, 16 usage error, 32 stopped by the user.";
+
 /// `fsmend repair`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
@@ -74,7 +79,7 @@ pub enum DuplicatesArg {
 
 /// `fsmend apply`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = APPLY_EXIT_CODES)]
 pub struct ApplyArgs {
     /// A plan that `fsmend repair --plan` saved
     #[arg(value_name = "PLANFILE")]
@@ -95,7 +100,7 @@ pub struct ApplyArgs {
 
 /// `fsmend undo`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = UNDO_EXIT_CODES)]
 pub struct UndoArgs {
     /// The undo file that a repair kept
     #[arg(value_name = "UNDOFILE")]

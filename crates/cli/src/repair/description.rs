@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
 use crate::regained::{Regained, former_names};
+use crate::remedies::Remedies;
 
 /// Files beyond these are counted and not named in a saved plan.
 const FILES_SAVED: usize = 10_000;
@@ -48,7 +49,7 @@ pub struct Description {
 
 impl Description {
     /// Gathers it from what was wrong, and from what only `later` looks found.
-    pub fn new(report: &Report, later: &Report) -> Self {
+    pub fn new(report: &Report, later: &Report, remedies: Remedies) -> Self {
         let mut description = Description::default();
         for group in later.damage() {
             let told = group.problems.iter().map(|problem| (group.row.code, problem.message()));
@@ -61,7 +62,7 @@ impl Description {
             {
                 loss.0 += group.total;
             } else if group.row.loses_something() {
-                description.losses.push((group.total, group.row.code, group.row.loss));
+                description.losses.push((group.total, group.row.code, remedies.of(group.row).loss));
             }
             for problem in &group.problems {
                 let Some(inode) = problem.object.inode else { continue };
@@ -162,15 +163,16 @@ pub fn plan_text(
     target: &str,
     start: u64,
     (report, later): (&Report, &Report),
+    remedies: Remedies,
     (journal, regained): (Option<Json>, &Regained),
 ) -> String {
     let problems = report.damage().map(|group| ToldProblems {
         code: group.row.code,
         count: group.total,
         messages: group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect(),
-        repair: group.row.repair,
+        repair: remedies.of(group.row).repair,
     });
-    let description = Description::new(report, later);
+    let description = Description::new(report, later, remedies);
     let text = PlanText {
         tool: Tool { name: "fsmend", version: env!("CARGO_PKG_VERSION") },
         target,

@@ -18,18 +18,19 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
 use fsmend_ext_check::run::Refused;
 
-pub use args::{ApplyArgs, RepairArgs, UndoArgs};
+pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
 
-use self::args::DuplicatesArg;
 use self::description::plan_text;
 use self::show::{Ending, Show};
 use crate::args::Common;
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
+use crate::remedies::Remedies;
+use crate::target::NotedDevice;
 use crate::ticker::Ticker;
 use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{background, check, external, journal_device, machine, mmp, target};
+use crate::{background, check, external, journal_device, machine, mmp, places, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -46,6 +47,8 @@ pub fn run(arguments: &RepairArgs) -> u8 {
 /// What is to be repaired, opened.
 struct Work {
     device: Arc<dyn Device>,
+    /// The same, which remembers where it could not be read.
+    noted: Arc<NotedDevice>,
     /// Not with `--dry-run` and `--plan`.
     hold: Option<Hold>,
     start: u64,
@@ -56,6 +59,11 @@ struct Work {
 }
 
 impl Work {
+    fn new(start: u64, device: Arc<dyn Device>, hold: Option<Hold>, limit: Option<Arc<ReadLimit>>) -> Work {
+        let noted = Arc::new(NotedDevice::new(device));
+        Work { device: Arc::clone(&noted) as Arc<dyn Device>, noted, hold, start, limit, journal: None }
+    }
+
     /// Looks for the external journal, if there should be one and nobody named it.
     fn with_journal(self, common: &Common, show: &Show) -> Work {
         let tell = |sentence: String| show.warn(&sentence);
@@ -72,6 +80,13 @@ fn work(
     cancel: &AtomicBool,
 ) -> Result<Ending, Ending> {
     let started = Instant::now();
+    // What is found out here need not be found out after hours.
+    if let Some(place) = &arguments.undo {
+        writing::may_hold_undo(place).map_err(Ending::Failed)?;
+    }
+    if let Some(place) = &arguments.plan {
+        places::for_plan(place).map_err(|why| Ending::Failed(Failure::Place(place.clone(), why)))?;
+    }
     let work = open(arguments, limit, show).map_err(Ending::Refused)?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
     let work = work.with_journal(&arguments.common, show);
@@ -80,6 +95,9 @@ fn work(
         mmp::wait_for_rest(&work.device, machine::seconds_since_epoch(), tell, cancel).map_err(refused)?;
     }
     let planned = plan(arguments, &work, cancel);
+    if let Some(told) = target::unreadable(&work.noted) {
+        show.warn(&told);
+    }
     let repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
     let Repair { found, left, rounds, changes, journal_changes, later } = repair;
@@ -91,7 +109,8 @@ fn work(
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
     let regained = Regained::of(&[&checked.report, &later], &[]);
     let target = path.display().to_string();
-    let text = plan_text(&target, work.start, (&checked.report, &later), (journal, &regained));
+    let remedies = Remedies { duplicates: arguments.duplicates };
+    let text = plan_text(&target, work.start, (&checked.report, &later), remedies, (journal, &regained));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
@@ -104,10 +123,10 @@ fn work(
         return Ok(Ending::Impossible);
     }
     if let Some(file) = &arguments.plan {
-        plan.save(file).map_err(|error| Ending::Failed(Failure::Plan(error)))?;
+        plan.save(file).map_err(|error| Ending::Failed(Failure::Place(file.clone(), error.to_string())))?;
         return Ok(Ending::Saved(file.clone()));
     }
-    let declined = show.may_write(arguments, is_damaged)?;
+    let declined = show.may_write(arguments, is_damaged, cancel)?;
     // It is told at the end as well.
     let regained = show.regained(&declined);
     if declined.is_empty() {
@@ -140,14 +159,14 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
         }
         let only = only_one(opened.targets, |target| target.partition)?;
         let (start, device) = (start_of(arguments, &only), target::limited(only.device, limit.as_ref()));
-        return Ok(Work { start, device, hold: None, limit, journal: None });
+        return Ok(Work::new(start, device, None, limit));
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
     let mut hold = only_one(holds, |hold| hold.target.partition)?;
     hold.journal.clone_from(&arguments.common.journal);
     let device = target::limited(hold.device(), limit.as_ref());
-    Ok(Work { device, start: hold.target.start, hold: Some(hold), limit, journal: None })
+    Ok(Work::new(hold.target.start, device, Some(hold), limit))
 }
 
 /// Where in its file or device the file system starts.

@@ -12,9 +12,10 @@ use super::args::{ApplyArgs, UndoArgs};
 use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
+use crate::places::{self, Kind};
 use crate::style::printable;
 use crate::writing::{Failure, Hold};
-use crate::{check, exit};
+use crate::{check, exit, writing};
 
 /// A plan is not longer than this.
 const PLAN_BYTES_MAX: u64 = 4 << 30;
@@ -35,7 +36,7 @@ type Told = Result<(String, u8), (String, u8)>;
 fn finish(told: Told) -> u8 {
     match told {
         Ok((text, code)) => {
-            println!("{}", printable(&text));
+            text.lines().for_each(|line| println!("{}", printable(line)));
             code
         }
         Err((text, code)) => {
@@ -52,11 +53,19 @@ fn failed(text: impl ToString) -> (String, u8) {
 fn apply_plan(arguments: &ApplyArgs) -> Told {
     let name = arguments.plan.display();
     let plan =
-        Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| failed(format!("{name}: {error}")))?;
+        Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| match places::kind(&arguments.plan) {
+            Kind::Log => failed(format!(
+                "{name}: it is an undo file, not a plan; \"fsmend undo {name}\" takes that repair back"
+            )),
+            _ => failed(format!("{name}: {error}")),
+        })?;
     let (named, start) = target_of(&plan).unwrap_or_default();
     let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
     if path.as_os_str().is_empty() {
         return Err(failed(format!("{name}: the plan does not name its target; name it behind the plan")));
+    }
+    if let Some(place) = &arguments.undo {
+        writing::may_hold_undo(place).map_err(failed)?;
     }
     let hold = hold(&path, start)?;
     let target = path.display().to_string();
@@ -65,7 +74,9 @@ fn apply_plan(arguments: &ApplyArgs) -> Told {
     match plan.compare(&hold.device()) {
         Condition::AsPlanned => {}
         Condition::Done => {
-            return Ok((format!("{first}{target}: the plan has been carried out already."), exit::CLEAN));
+            // What an earlier run had begun was finished just now: that is a repair.
+            let code = if first.is_empty() { exit::CLEAN } else { exit::CORRECTED };
+            return Ok((format!("{first}{target}: the plan has been carried out already."), code));
         }
         Condition::Other(_) => {
             let error = format!(
@@ -98,7 +109,14 @@ fn take_back(arguments: &UndoArgs) -> Told {
     let log = LogOnDisk::open(&arguments.undo).map_err(|error| failed(format!("{name}: {error}")))?;
     let contents = inspect_log(&log).map_err(|error| failed(format!("{name}: {error}")))?;
     let Some(contents) = contents else {
-        return Err(failed(format!("{name}: it was never completed, so that there is nothing to take back")));
+        let why = match places::kind(&arguments.undo) {
+            Kind::Log => "it was never completed, so that there is nothing to take back".to_owned(),
+            Kind::Plan => {
+                format!("it is a plan, not an undo file; \"fsmend apply {name}\" carries it out")
+            }
+            _ => "it is no undo file".to_owned(),
+        };
+        return Err(failed(format!("{name}: {why}")));
     };
     let path =
         arguments.target.clone().or_else(|| target_of(&contents.plan).map(|(path, _)| PathBuf::from(path)));
@@ -136,7 +154,7 @@ fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
     let target = hold.path.display().to_string();
     let told = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
-    Ok(told.iter().map(|told| format!("{target}: {told}. ")).collect())
+    Ok(told.iter().map(|told| format!("{target}: {told}.\n")).collect())
 }
 
 fn complaint(target: &str, failure: &Failure) -> (String, u8) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fsmend_device::Plan;
@@ -18,6 +19,7 @@ use crate::ask::{self, Answer};
 use crate::numbers::{bytes, counted, thousands};
 use crate::outcome::{Answer as Result_, Checked, Outcome};
 use crate::regained::Regained;
+use crate::remedies::Remedies;
 use crate::style::{Style, printable};
 use crate::text::{self, Layout};
 use crate::writing::{Failure, Written};
@@ -113,6 +115,7 @@ pub struct Show {
     is_json: bool,
     all: bool,
     style: Style,
+    remedies: Remedies,
     /// What the document will hold.
     seen: RefCell<Seen>,
 }
@@ -146,6 +149,7 @@ impl Show {
             name,
             is_json: arguments.common.format == Format::Json,
             all: arguments.common.all,
+            remedies: Remedies { duplicates: arguments.duplicates },
             style: Style::for_stdout(arguments.common.color),
             seen: RefCell::default(),
         }
@@ -178,7 +182,7 @@ impl Show {
         plan: &Plan,
         (rounds, left): (u32, &Report),
     ) {
-        let description = Description::new(&checked.report, &later);
+        let description = Description::new(&checked.report, &later, self.remedies);
         let outcome = Outcome {
             target: self.name.clone(),
             partition: None,
@@ -188,7 +192,8 @@ impl Show {
             found_before: Report::default(),
             online: None,
         };
-        let layout = Layout { style: self.style, all: self.all, quiet: false, stats: false };
+        let (style, all, remedies) = (self.style, self.all, self.remedies);
+        let layout = Layout { style, all, quiet: false, stats: false, remedies };
         self.print(&text::report(std::slice::from_ref(&outcome), layout));
         if !plan.is_empty() && !left.is_damaged() {
             self.print(&self.plan_text(&description, plan, rounds));
@@ -278,7 +283,12 @@ impl Show {
     }
 
     /// Whether the repair may be written, and which problems are to be left alone; how it ends if not.
-    pub fn may_write(&self, arguments: &RepairArgs, is_damaged: bool) -> Result<Vec<Problem>, Ending> {
+    pub fn may_write(
+        &self,
+        arguments: &RepairArgs,
+        is_damaged: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Problem>, Ending> {
         if arguments.dry_run {
             return Err(Ending::Shown { is_damaged });
         }
@@ -288,13 +298,15 @@ impl Show {
         if arguments.preen {
             return self.first_unsafe().map_or(Ok(Vec::new()), |code| Err(Ending::NotSafe(code)));
         }
-        if !ask::is_possible() {
+        // A question within a document would make it one that nobody can read.
+        if self.is_json || !ask::is_possible() {
             return Err(Ending::NobodyToAsk);
         }
         if arguments.step {
-            return self.ask_step_by_step();
+            return self.ask_step_by_step(stop);
         }
-        match ask::ask("\nWrite this repair? [y/n] ", Some(Answer::No)) {
+        match ask::ask("\nWrite this repair? [y/n] ", Some(Answer::No), stop) {
+            Answer::Stop => Err(Ending::Stopped),
             Answer::No => Err(Ending::Declined),
             Answer::Yes | Answer::All => Ok(Vec::new()),
         }
@@ -315,12 +327,14 @@ impl Show {
     }
 
     /// Asks about every problem; those that are to be left alone.
-    fn ask_step_by_step(&self) -> Result<Vec<Problem>, Ending> {
+    fn ask_step_by_step(&self, stop: &AtomicBool) -> Result<Vec<Problem>, Ending> {
         let problems = self.problems();
         let mut declined = Vec::new();
         for problem in &problems {
-            let text = format!("{}\n  {}", printable(&problem.message()), problem.row.repair);
-            match ask::ask(&format!("\n{text}\n  Repair? [y/n/a] "), None) {
+            let text =
+                format!("{}\n  {}", printable(&problem.message()), self.remedies.of(problem.row).repair);
+            match ask::ask(&format!("\n{text}\n  Repair? [y/n/a] "), None, stop) {
+                Answer::Stop => return Err(Ending::Stopped),
                 Answer::Yes => {}
                 Answer::All => break,
                 Answer::No => declined.push(problem.clone()),
@@ -376,7 +390,9 @@ impl Show {
                 }
             }
         }
-        if let Ending::Written(Written { warning: Some(warning), .. }) = ending {
+        if let Ending::Written(written) | Ending::WrittenInPart(written) = ending
+            && let Some(warning) = &written.warning
+        {
             self.warn(warning);
         }
         code
@@ -401,12 +417,9 @@ impl Show {
             return;
         }
         let listed = if self.all { usize::MAX } else { LISTED };
-        let what = counted(
-            all as u64,
-            "of what is in lost+found now is known",
-            "of what is in lost+found now are known",
-        );
-        let mut text = format!("The former names of {what}:\n");
+        let what = counted(all as u64, "file or directory", "files and directories");
+        let mut text =
+            self.style.wrap("", &format!("In lost+found now, with a name that is still known ({what}):"));
         for line in seen.regained.lines().take(listed) {
             text.push_str(&self.style.wrap("  - ", line));
         }
@@ -414,7 +427,7 @@ impl Show {
             text.push_str(&format!("    and {} more\n", thousands((all - listed) as u64)));
         }
         if let Some(place) = &written.names {
-            text.push_str(&format!("They are kept in {}\n", printable(&place.display().to_string())));
+            text.push_str(&format!("These names are kept in {}\n", printable(&place.display().to_string())));
         }
         self.print(&text);
     }
@@ -431,7 +444,11 @@ impl Show {
                     Some(_) => "What was overwritten is kept; this takes the repair back:",
                     None => "No undo file was kept.",
                 };
-                let done = if matches!(ending, Ending::Written(_)) { "repaired" } else { "repaired in part" };
+                let done = if matches!(ending, Ending::Written(_)) {
+                    "repaired"
+                } else {
+                    "repaired in part (what was declined is left as it was)"
+                };
                 format!("{done}, {} written. {undo}", counted(written.blocks, "block", "blocks"))
             }
             Ending::Saved(_) => "nothing was written. This carries the plan out:".to_owned(),
@@ -505,6 +522,9 @@ impl Show {
                 }
                 if let Some(place) = &written.names {
                     repair["names_file"] = json!(place.display().to_string());
+                }
+                if let Some(warning) = &written.warning {
+                    repair["warning"] = json!(warning);
                 }
             }
             Ending::Saved(place) => repair["plan_file"] = json!(place.display().to_string()),

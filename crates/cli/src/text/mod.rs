@@ -12,6 +12,7 @@ use fsmend_ext_check::run::Estimate;
 use crate::numbers::{bytes, counted, duration, percent, seconds, thousands};
 use crate::online::tell;
 use crate::outcome::{Answer, Checked, Outcome};
+use crate::remedies::Remedies;
 use crate::style::{NO_BREAK, Paint, Style, printable};
 
 /// How many problems of a kind are listed unless all are wanted.
@@ -28,6 +29,8 @@ pub struct Layout {
     pub quiet: bool,
     /// Whether costs are wanted.
     pub stats: bool,
+    /// What is done about problems.
+    pub remedies: Remedies,
 }
 
 /// The report on all targets. Why some were refused is left to standard error; what was found in them stands here.
@@ -174,7 +177,8 @@ fn group_text(group: &ProblemGroup, layout: Layout) -> String {
     }
     text.push_str(&more(group, layout.all, listed));
     if row.severity > Severity::Note {
-        text.push_str(&remedy(row.repair, row.loss, style));
+        let told = layout.remedies.of(row);
+        text.push_str(&remedy(told.repair, told.loss, style));
     }
     text
 }
@@ -194,8 +198,11 @@ fn more(group: &ProblemGroup, all: bool, listed: usize) -> String {
 }
 
 fn remedy(repair: &str, loss: &str, style: Style) -> String {
-    let lost =
-        if loss == "Nothing." { "Nothing is lost.".to_owned() } else { format!("May be lost: {loss}") };
+    let lost = match loss.strip_prefix("Nothing") {
+        Some(".") => "Nothing is lost.".to_owned(),
+        Some(rest) => format!("Lost: nothing{rest}"),
+        None => format!("May be lost: {loss}"),
+    };
     let text = style.wrap("    ", &format!("Repair: {repair} {lost}"));
     // Escape codes may not be wrapped over: the colour goes round every line.
     text.lines().map(|line| format!("{}\n", style.paint(Paint::Dim, line))).collect()

@@ -11,6 +11,7 @@ use fsmend_ext_check::run::Estimate;
 
 use super::{Layout, report};
 use crate::outcome::{Answer, Checked, Outcome};
+use crate::remedies::Remedies;
 use crate::style::Style;
 
 fsmend_engine::problem_rows! {
@@ -97,7 +98,10 @@ fn stages() -> Vec<StageStats> {
 }
 
 fn told(outcome: Outcome, all: bool, quiet: bool, stats: bool) -> String {
-    report(&[outcome], Layout { style: Style { color: false, width: 80 }, all, quiet, stats })
+    report(
+        &[outcome],
+        Layout { style: Style { color: false, width: 80 }, all, quiet, stats, remedies: Remedies::USUAL },
+    )
 }
 
 /// Compares with the recorded text; with `UPDATE_GOLDEN=1` in the environment it is recorded anew.
@@ -144,7 +148,13 @@ fn quiet_is_one_line() {
 #[test]
 fn colours_are_off_unless_wanted() {
     assert!(!told(fixed(true), true, false, true).contains('\x1b'));
-    let layout = Layout { style: Style { color: true, width: 80 }, all: false, quiet: false, stats: false };
+    let layout = Layout {
+        style: Style { color: true, width: 80 },
+        all: false,
+        quiet: false,
+        stats: false,
+        remedies: Remedies::USUAL,
+    };
     assert!(report(&[fixed(true)], layout).contains("\x1b[1;31mcritical\x1b[0m"));
 }
 

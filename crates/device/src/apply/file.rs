@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::{Errno, pread, pwrite};
 
+use super::layout::MAGIC;
 use crate::file::read_fully;
 use crate::plan::sync_folder_of;
 use crate::write::{sync_file, write_fully};
@@ -68,6 +69,11 @@ impl LogOnDisk {
         }
         let (name, len) = (path.display().to_string(), AtomicU64::new(metadata.len()));
         Ok(LogOnDisk { path: path.to_owned(), name, file, len })
+    }
+
+    /// Whether `start`, the first bytes of a file, are those of a log.
+    pub fn is_log(start: &[u8]) -> bool {
+        start.starts_with(MAGIC)
     }
 
     /// Where it lies.

@@ -41,8 +41,13 @@ pub fn create_log(path: &Path, state_folder: &Path) -> io::Result<LogOnDisk> {
             created => return created,
         }
     }
-    make_folder(state_folder)?;
-    create_numbered(&state_folder.join(name_of(path)))
+    create_log_in(state_folder, path)
+}
+
+/// A new, empty log for the target at `path` in `folder`, which is made if need be, wherever the target lies.
+pub fn create_log_in(folder: &Path, path: &Path) -> io::Result<LogOnDisk> {
+    make_folder(folder)?;
+    create_numbered(&folder.join(name_of(path)))
 }
 
 /// The logs of the target at `path`, open or not, that lie where [`create_log`] puts them, by their names only.

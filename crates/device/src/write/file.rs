@@ -28,10 +28,15 @@ pub struct WritableFile {
 impl WritableFile {
     /// Opens `path` for reading and writing. A block device is opened with O_EXCL, so that it is refused (EBUSY) while it or a
     /// part of it is mounted; `shared` does without, for a root file system that is mounted for reading only. A regular file
-    /// is locked, and refused (EWOULDBLOCK) while somebody else has locked it, be it QEMU or another fsmend.
+    /// is locked, and refused (EWOULDBLOCK) while somebody else has locked it, be it QEMU or another fsmend. A device that is
+    /// write-protected is refused (EROFS): the kernel would open it, and fail every write.
     pub fn open(path: &Path, shared: bool) -> io::Result<Self> {
-        let kind = FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode);
+        let stat = rustix::fs::stat(path)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
         crate::file::refuse_other_kinds(kind)?;
+        if kind == FileType::BlockDevice && is_protected(stat.st_rdev) {
+            return Err(Errno::ROFS.into());
+        }
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
         if kind == FileType::BlockDevice && !shared {
             flags |= OFlags::EXCL;
@@ -47,6 +52,13 @@ impl WritableFile {
     pub fn sector_size(&self) -> Option<u32> {
         self.inner.sector_size()
     }
+}
+
+/// Whether block device `number` is write-protected, as far as the kernel tells.
+fn is_protected(number: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let told = crate::read_small(Path::new(&format!("/sys/dev/block/{major}:{minor}/ro")));
+    told.is_ok_and(|told| told.trim() == "1")
 }
 
 /// Takes both kinds of lock that Linux knows. A file system that knows neither is no reason to refuse.

@@ -79,9 +79,8 @@ fn open_path(
 fn write_refusal(error: io::Error) -> OpenErrorKind {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => OpenErrorKind::Busy(Vec::new()),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            OpenErrorKind::WritePermissionDenied(error)
-        }
+        io::ErrorKind::PermissionDenied => OpenErrorKind::WritePermissionDenied(error),
+        io::ErrorKind::ReadOnlyFilesystem => OpenErrorKind::ReadOnly,
         _ => refusal(error),
     }
 }

@@ -1,0 +1,78 @@
+//! What a repair does about a kind of problem, and what may be lost: in the words of the catalogue, unless the user has asked for something
+//! else than the usual repair. What is told before a repair has to be what it does.
+
+use fsmend_engine::Row;
+
+use crate::repair::DuplicatesArg;
+
+/// The rows that `--duplicates` is about.
+const OF_DUPLICATES: [&str; 2] = ["ext.block.multiply-claimed", "ext.inode.shares-blocks"];
+
+/// The wishes that make a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remedies {
+    /// What becomes of blocks that several files claim.
+    pub duplicates: DuplicatesArg,
+}
+
+/// What is done about a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    /// What the repair does: sentences.
+    pub repair: &'static str,
+    /// What may be lost: sentences that stand behind a colon.
+    pub loss: &'static str,
+}
+
+impl Remedies {
+    /// The repairs of the catalogue.
+    pub const USUAL: Remedies = Remedies { duplicates: DuplicatesArg::Clone };
+
+    /// What is done about problems of the kind `row`.
+    pub fn of(self, row: &Row) -> Remedy {
+        let (repair, loss) = match self.duplicates {
+            _ if !OF_DUPLICATES.contains(&row.code) => (row.repair, row.loss),
+            DuplicatesArg::Clone => (row.repair, row.loss),
+            DuplicatesArg::Zero => (
+                "As you asked: one file keeps the blocks, the others get zeroes in their place. (Directories get copies.)",
+                "What these blocks hold, for all files but the one that keeps them; which of them has the right contents cannot \
+                 be told.",
+            ),
+            DuplicatesArg::LostFound => (
+                "As you asked: every file gets copies of the blocks, and moves to lost+found. (Directories get copies, and stay.)",
+                "The names and places of these files; which of them has the right contents cannot be told.",
+            ),
+            DuplicatesArg::Delete => (
+                "As you asked: every file that shares blocks with another one is deleted. (Directories get copies.)",
+                "These files, all of them, with their names and everything in them.",
+            ),
+        };
+        Remedy { repair, loss }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use fsmend_ext_check::catalogue;
+
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_what_is_told() {
+        let kinds = [DuplicatesArg::Zero, DuplicatesArg::LostFound, DuplicatesArg::Delete];
+        for code in OF_DUPLICATES {
+            let row = catalogue::all().into_iter().find(|row| row.code == code).unwrap();
+            assert_eq!(Remedies::USUAL.of(row), Remedy { repair: row.repair, loss: row.loss });
+            for duplicates in kinds {
+                let told = Remedies { duplicates }.of(row);
+                assert!(told.repair != row.repair && told.loss != row.loss, "{code} {duplicates:?}");
+            }
+        }
+        for row in catalogue::all().into_iter().filter(|row| !OF_DUPLICATES.contains(&row.code)) {
+            let told = Remedies { duplicates: DuplicatesArg::Delete }.of(row);
+            assert_eq!(told, Remedy { repair: row.repair, loss: row.loss });
+        }
+    }
+}
