@@ -34,7 +34,7 @@ fn settle(mender: &mut Mender<'_>, inode: InodeNo, fact: InodeFact, observed: u3
             mender.write_inode(inode, &mut vec![0; record.len()]);
             mender.inodes.revise(inode, InodeFact::default(), 0);
             if mender.fs.counts_quota() {
-                mender.remains.quota.discharge(Owner::of(&raw, mender.fs.geometry.inode_size), 0, 1);
+                mender.remains.quota.discharge(Owner::of(&raw), 0, 1);
             }
         }
         return;
