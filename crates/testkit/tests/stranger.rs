@@ -41,6 +41,11 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
         "the kernel refuses to open what has the flag of a value and is none; e2fsck looks at regular files",
     ),
     (
+        "ext.inode.verity-without-feature",
+        "flag turned over",
+        "the kernel does not open a file with the flag of verity where the file system lacks the feature; e2fsck passes over it",
+    ),
+    (
         "ext.xattr.value-inode-spurious",
         "flag turned over",
         "the same of regular files, where the file system has no values in inodes of their own",
