@@ -2,6 +2,9 @@
 
 use crate::budget::growing;
 
+/// What the allocator takes for the bytes of an edit beside them.
+const ALLOCATION_BYTES: u64 = 16;
+
 /// Which edits win where several touch the same bytes: those of a higher layer are laid over those of a lower one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Layer {
@@ -61,9 +64,11 @@ impl Edits {
         }
     }
 
-    /// Memory that the list holds.
-    pub fn bytes_held(&self) -> u64 {
-        self.list.as_ref().map_or(0, |list| growing::<Edit>(list.len()) + self.bytes)
+    /// Memory that the list holds, while it grows, and what the bytes in it take.
+    pub fn bytes_held(&self) -> (u64, u64) {
+        self.list.as_ref().map_or((0, 0), |list| {
+            (growing::<Edit>(list.len()), self.bytes + list.len() as u64 * ALLOCATION_BYTES)
+        })
     }
 
     /// Takes the edits out in the order in which they have to be laid down: an order that does not depend on who found what.
@@ -87,7 +92,7 @@ mod tests {
         others.add(Layer::Record, 9, b"b");
         others.add(Layer::Record, 7, b"a");
         edits.merge(others);
-        assert!(edits.bytes_held() >= 3 * size_of::<Edit>() as u64 + 3);
+        assert!(edits.bytes_held() >= (3 * size_of::<Edit>() as u64, 3));
         let places: Vec<u64> = edits.take_sorted().iter().map(|edit| edit.offset).collect();
         assert_eq!(places, [7, 9, 5]);
         assert!(edits.take_sorted().is_empty() && edits.is_gathering());

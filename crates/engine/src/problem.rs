@@ -469,8 +469,8 @@ impl Findings {
         self.edits.add(layer, offset, bytes);
     }
 
-    /// Memory that the edits hold.
-    pub fn edit_bytes_held(&self) -> u64 {
+    /// Memory that the edits hold: their list while it grows, and what they put in place.
+    pub fn edit_bytes_held(&self) -> (u64, u64) {
         self.edits.bytes_held()
     }
 

@@ -1,4 +1,5 @@
-//! Inode tables whose place no descriptor tells any more: e2fsck makes empty ones, ours are found where they are.
+//! Inode tables whose place no descriptor tells any more, or a wrong one with a right checksum: e2fsck makes empty ones, or follows; ours are found
+//! where they are.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -8,13 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fsmend_base::GroupNo;
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
 use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::oracle::{Verdict, e2fsck};
 use fsmend_testkit::target_folder;
 use fsmend_testkit::within::{Manner, options};
+use zerocopy::FromBytes;
 
 const FILES: usize = 40;
 
@@ -63,6 +69,22 @@ fn mislead(image: &mut [u8], group: usize, table: u32, to: u32) -> usize {
     changed
 }
 
+/// Leads the primary descriptor of `group` elsewhere, with a right checksum.
+fn mislead_primary(image: &mut [u8], group: usize, to: u32) {
+    let bytes = <[u8; SUPERBLOCK_SIZE]>::read_from_bytes(&image[1024..1024 + SUPERBLOCK_SIZE]).unwrap();
+    let superblock: RawSuperblock = zerocopy::transmute!(bytes);
+    let features = superblock.features();
+    let size = if features.has_incompat(incompat::BIT64) { 64 } else { 32 };
+    let block_size = 1024 << superblock.s_log_block_size.get();
+    let at = (superblock.s_first_data_block.get() as usize + 1) * block_size + group * size;
+    let desc = &mut image[at..at + size];
+    desc[8..12].copy_from_slice(&to.to_le_bytes());
+    let has_seed = features.has_incompat(incompat::CSUM_SEED);
+    let stored = superblock.s_checksum_seed.get();
+    let seed = if has_seed { stored } else { checksum::uuid_seed(&superblock.s_uuid) };
+    checksum::seal_group_desc(features, seed, &superblock.s_uuid, GroupNo(group as u32), desc);
+}
+
 fn plan(image: &[u8], threads: usize) -> Repair {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("tables", image.to_vec()));
     let mut check = options(Manner::default());
@@ -88,14 +110,26 @@ fn contents(path: &Path) -> BTreeMap<usize, Vec<u8>> {
 
 /// Damages `groups` of an image, repairs it, and returns how many files are as they were; e2fsck finds nothing wrong.
 fn kept(name: &str, mke2fs: &str, groups: &[usize], to: u32) -> Option<usize> {
+    kept_by(name, mke2fs, groups, to, |image, places| {
+        for group in groups {
+            assert!(mislead(image, *group, places[*group], to) >= 1, "{name}");
+        }
+    })
+}
+
+fn kept_by(
+    name: &str,
+    mke2fs: &str,
+    groups: &[usize],
+    to: u32,
+    damage: impl Fn(&mut [u8], &[u32]),
+) -> Option<usize> {
     let path = image(name, mke2fs)?;
     let before = contents(&path);
     assert_eq!(before.len(), FILES);
     let places = tables(&path);
     let mut image = fs::read(&path).unwrap();
-    for group in groups {
-        assert!(mislead(&mut image, *group, places[*group], to) >= 1, "{name}");
-    }
+    damage(&mut image, &places);
     let repair = plan(&image, 2);
     assert!(repair.is_clean(), "{name}: {:?}", repair.left.findings.counts());
     assert_eq!(plan(&image, 7).changes, repair.changes, "{name}");
@@ -153,6 +187,30 @@ fn a_wrong_place_that_could_be_right_is_seen_through() {
         return;
     };
     assert_eq!(kept, FILES);
+}
+
+/// Over what lies in the wrong place: free blocks, the journal or files, the middle of the table.
+#[test]
+fn a_descriptor_with_a_right_checksum_is_not_followed_astray() {
+    let layouts = [
+        ("tables-astray-one-group", "-t ext4 -b 4096"),
+        ("tables-astray-flex", "-t ext4 -b 1024 -N 2048"),
+        ("tables-astray-plain", "-t ext4 -b 1024 -N 2048 -O ^flex_bg"),
+        ("tables-astray-uninit", "-t ext4 -b 1024 -N 2048 -O ^metadata_csum,uninit_bg"),
+        ("tables-astray-ext2", "-t ext2 -b 1024 -N 2048"),
+        ("tables-astray-ext3", "-t ext3 -b 1024 -N 2048 -I 128"),
+    ];
+    for (name, mke2fs) in layouts {
+        for (group, by) in [(0, 2), (0, 150), (0, 1500), (1, 3), (1, 600), (1, 1700)] {
+            let is_there = !(group == 1 && name.contains("one-group"));
+            let damage = |image: &mut [u8], places: &[u32]| {
+                mislead_primary(image, group, places[group] + by);
+            };
+            let kept = if is_there { kept_by(name, mke2fs, &[group], 0, damage) } else { continue };
+            let Some(kept) = kept else { return };
+            assert_eq!(kept, FILES, "{name}: group {group} by {by}");
+        }
+    }
 }
 
 #[test]

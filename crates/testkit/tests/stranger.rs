@@ -41,6 +41,11 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
         "the kernel refuses to open what has the flag of a value and is none; e2fsck looks at regular files",
     ),
     (
+        "ext.inode.verity-without-feature",
+        "flag turned over",
+        "the kernel does not open a file with the flag of verity where the file system lacks the feature; e2fsck passes over it",
+    ),
+    (
         "ext.xattr.value-inode-spurious",
         "flag turned over",
         "the same of regular files, where the file system has no values in inodes of their own",
@@ -191,6 +196,45 @@ fn a_directory_that_leads_to_shared_attributes_costs_nobody_any() {
     }
     assert!(sharing > 1 && damaged != laid_over(&damaged, &changes));
     std::fs::remove_file(image).unwrap();
+}
+
+/// The tree before and after a repair of what `commands` of debugfs made of an image.
+fn before_and_after(recipe: &str, purpose: &str, commands: &[&str]) -> Option<(Tree, Tree)> {
+    let image = copy_of(recipe, purpose)?;
+    let path = image.display().to_string();
+    let sound = Tree::of(&std::fs::read(&image).unwrap()).unwrap();
+    for command in commands {
+        run("debugfs", ["-w", "-R", command, &path]).unwrap();
+    }
+    let damaged = std::fs::read(&image).unwrap();
+    let changes = changes_of_repair(&image).unwrap();
+    std::fs::remove_file(image).unwrap();
+    assert!(!changes.is_empty());
+    Some((sound, Tree::of(&laid_over(&damaged, &changes)).unwrap()))
+}
+
+/// The report says of such a file that it gets a name in lost+found.
+#[test]
+fn a_file_without_a_name_that_only_the_repair_empties_is_kept() {
+    // As long as no file can be, and all that it has leads out of the file system.
+    let commands = [
+        "sif /tiny/tiny-20 uid 77",
+        "sif /tiny/tiny-20 size 140737488355329",
+        "sif /tiny/tiny-20 block[0] 99999999",
+        "unlink /tiny/tiny-20",
+    ];
+    let Some((sound, repaired)) = before_and_after("repair-ext3", "emptied", &commands) else { return };
+    let inode = sound.nodes.get(&b"tiny/tiny-20"[..]).unwrap().inode;
+    let kept = repaired.nodes.get(format!("lost+found/#{inode}").as_bytes()).unwrap();
+    assert_eq!((kept.inode, kept.size, kept.owner.0), (inode, 0, 77));
+}
+
+/// Reserved blocks list their copies; a file whose map leads there has a hole in that place, not what lies in those copies.
+#[test]
+fn a_reserved_descriptor_block_is_nobodys_map() {
+    let commands = ["sif /tiny/tiny-400 block[IND] 3"];
+    let Some((sound, repaired)) = before_and_after("repair-ext3", "reserved", &commands) else { return };
+    assert!(sound.nodes == repaired.nodes);
 }
 
 #[test]

@@ -29,6 +29,9 @@ const UNSPOKEN: [u32; 15] = [
     0x05_000E, 0x05_000F, 0x05_0014, 0x05_0015, 0x05_0016, 0x05_0017,
 ];
 
+/// The code that says that a backup stands in for the superblock.
+const PRIMARY_REPLACED: &str = "ext.superblock.primary-replaced";
+
 /// One problem that is going to be told.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'r> {
@@ -92,9 +95,11 @@ pub fn first_unsafe<'a, 'r>(passes: &'a [(usize, Vec<Told<'r>>)], config: &Confi
     passes.iter().flat_map(|(_, told)| told).find(|told| !config.preen_ok(told.problem.row))
 }
 
-/// Whether a file system that keeps these problems counts as one with errors.
+/// Whether a file system that keeps these problems counts as one with errors. Where a backup stands in for the superblock, all problems count: it does
+/// not mount, and e2fsck, which takes old descriptors along with the old superblock, finds counts and bitmaps wrong.
 pub fn leaves_errors(report: &Report) -> bool {
-    report.damage().any(|group| !all_among(group.row.peers, &NOT_COUNTED))
+    let is_replaced = report.groups.iter().any(|group| group.row.code == PRIMARY_REPLACED);
+    report.damage().any(|group| is_replaced || !all_among(group.row.peers, &NOT_COUNTED))
 }
 
 /// Whether an unattended repair keeps silent about problems of this kind.
@@ -132,6 +137,8 @@ mod tests {
     fn stale_totals_are_no_errors() {
         assert!(!leaves_errors(&report(&["ext.allocation.totals-stale"])));
         assert!(leaves_errors(&report(&["ext.allocation.totals-stale", "ext.inode.links-mismatch"])));
+        assert!(leaves_errors(&report(&[PRIMARY_REPLACED, "ext.allocation.totals-stale"])));
+        assert!(!leaves_errors(&report(&[PRIMARY_REPLACED])), "a backup that is up to date");
         assert!(
             is_unspoken(row("ext.allocation.totals-stale")) && !is_unspoken(row("ext.inode.links-mismatch"))
         );

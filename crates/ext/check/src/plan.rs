@@ -159,7 +159,7 @@ impl Plan {
             + NODES_MIN * NODE_BYTES
             + WALKS_MIN * WALK_BYTES;
         // A quarter for problems, three eighths for the workers, an eighth each for what waits to be read and what waits to be
-        // certified; an eighth stays for what nobody can foresee.
+        // certified, at most; an eighth stays for what nobody can foresee, at least.
         let workers_share = rest / 8 * 3;
         let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
         // How many are kept must not depend on the number of workers, or the report would: each worker keeps as many, and
@@ -174,6 +174,11 @@ impl Plan {
         let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
         let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
+        // Of large shares only a part can be used; the rest is for what nobody can foresee, above all for what a repair puts in place.
+        let worker_bytes = worker_min + reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64
+            + (nodes - NODES_MIN) * NODE_BYTES
+            + walks.saturating_sub(WALKS_MIN) * WALK_BYTES;
+        let problem_bytes = problems * set_bytes * (workers + 1);
         let plan = Plan {
             workers: workers as usize,
             every_worker: options.schedule.every_worker,
@@ -190,9 +195,9 @@ impl Plan {
             owners: (rest / 2 / PAIR_BYTES) as usize,
             origins_bytes,
             degraded: Vec::new(),
-            scan_bytes: workers_share + rest / 4,
+            scan_bytes: workers * worker_bytes + rest / 4,
         };
-        budget.charge(rest / 4 + plan.scan_bytes);
+        budget.charge(problem_bytes.min(rest / 4) + plan.scan_bytes);
         Ok(plan.with_sentences(wanted, chunk, budget))
     }
 
@@ -352,7 +357,42 @@ fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use fsmend_engine::pool::Schedule;
+
     use super::*;
+    use crate::run::Meter;
+    use crate::superblock::SuperblockOptions;
+    use crate::superblock::testing::Image;
+
+    /// A repair of very much damage holds what it puts in place besides.
+    #[test]
+    fn what_workers_cannot_use_stays_free() {
+        let options = CheckOptions {
+            threads: 1,
+            memory: 256 << 20,
+            replay: true,
+            superblock: SuperblockOptions::default(),
+            external_journal: None,
+            now: 0,
+            backend: ReadBackend::Pread,
+            want_all_paths: true,
+            repair: None,
+            meter: Meter::default,
+            stage_clock: None,
+            schedule: Schedule { every_worker: true, ..Schedule::default() },
+            allowance: None,
+            trace: None,
+        };
+        for (threads, part) in [(1, 2), (2, 3), (64, 8)] {
+            let budget = Arc::new(Budget::new(options.memory));
+            let options = CheckOptions { threads, ..options.clone() };
+            let planned = Image::plain().with_fs(|fs, _| Plan::new(fs, &options, &budget).is_ok());
+            let free = budget.free();
+            assert!(planned && free >= budget.limit() / part * 9 / 10, "{threads} threads: {free}");
+        }
+    }
 
     #[test]
     fn sizes_are_told_in_plain_numbers() {

@@ -388,7 +388,14 @@ fn check_settled(
         unshares: options.repair.as_ref().is_some_and(|wishes| wishes.unshare),
     };
     let suspects = cross.outcome.suspect_directories.len() as u64;
+    let mut edits_held = Reservation::new(budget);
+    let held_by = |findings: &Findings| {
+        let (list, bytes) = findings.edit_bytes_held();
+        list.saturating_add(bytes)
+    };
+    edits_held.set(held_by(&cross.outcome.findings));
     cross.directories();
+    edits_held.set(held_by(&cross.outcome.findings));
     let mut extra = cross.attributes();
     let attributes = extra.len();
     extra.extend(system.iter().copied());

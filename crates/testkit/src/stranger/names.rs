@@ -28,30 +28,32 @@ pub(super) fn swap_targets(editor: &mut Editor<'_>) -> Option<String> {
     Some(format!("{} and {} change what they lead to", show(&one), show(&other)))
 }
 
-/// A directory hangs in its own child, or two in one another.
+/// A directory hangs in its own child, or two in one another, and each, or one of them, or none has its good name as well.
 pub(super) fn cycle(editor: &mut Editor<'_>) -> Option<String> {
     let directories: Vec<u32> =
         editor.named(DIRECTORY).into_iter().filter(|inode| *inode != 2 && *inode != 11).collect();
     let holds = |inode: &u32| editor.entries(*inode).iter().any(|entry| !entry.is_dot());
     let full: Vec<u32> = directories.into_iter().filter(holds).collect();
     let (one, other) = (editor.one(&full)?, editor.one(&full)?);
-    let how = editor.below(3);
+    let how = editor.below(5);
     let inside = |editor: &mut Editor<'_>, directory| {
         let entries: Vec<Entry> =
             editor.entries(directory).into_iter().filter(|entry| !entry.is_dot()).collect();
         editor.one(&entries)
     };
     let place = inside(editor, other)?;
-    if how > 0 {
+    if how == 1 || how == 2 {
         // Its own name goes, so that only the cycle leads to it.
         let name = editor.entry_of(one)?;
         editor.lead(&name, 0)?;
     }
     editor.lead(&place, one)?;
-    if how == 2 {
+    if how >= 2 {
         let back = inside(editor, one)?;
-        let name = editor.entry_of(other)?;
-        editor.lead(&name, 0)?;
+        if how < 4 {
+            let name = editor.entry_of(other)?;
+            editor.lead(&name, 0)?;
+        }
         editor.lead(&back, other)?;
         for (child, parent) in [(one, other), (other, one)] {
             lead_dot(editor, child, b"..", parent)?;

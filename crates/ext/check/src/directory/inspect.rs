@@ -34,6 +34,8 @@ const LOOKUPS_MAX: u32 = 4;
 /// So many directories are asked for their parent before it is their turn.
 const PARENTS_MAX: u32 = 256;
 const LOOKUP_BLOCKS_MAX: u64 = 16;
+/// So many directories above one are looked at.
+const CLIMB_MAX: u32 = 256;
 
 /// The records of a block, or of a part of an inode.
 #[derive(Clone, Copy)]
@@ -366,8 +368,8 @@ impl<'a> Inspector<'a> {
         true
     }
 
-    /// Gives directory `child` its parent. A directory has one name: the first that is seen, unless a later one stands
-    /// where its own `..` leads to. Returns whether this one stays.
+    /// Gives directory `child` its parent. A directory has one name: one outside of the directory itself, where there is such a name; else
+    /// the first that is seen, unless a later one stands where its own `..` leads to. Returns whether this one stays.
     fn take_child(&mut self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
         let own = self.nature.inode;
         let Some(fact) = self.inodes.directory(child) else { return true };
@@ -381,7 +383,14 @@ impl<'a> Inspector<'a> {
             0 if known != own => self.parent_entry_of(child),
             parent => parent,
         };
-        if known == own || leads_to != own.0 {
+        let prefers_own = known != own
+            && match (self.lies_within(own, child), self.lies_within(known, child)) {
+                // Its `..` would speak for a circle that hangs nowhere.
+                (true, false) => false,
+                (false, true) => true,
+                _ => leads_to == own.0,
+            };
+        if !prefers_own {
             found.raise(self.judge.problem(&rows::DIRECTORY_NAMED_TWICE, entry));
             return false;
         }
@@ -392,6 +401,18 @@ impl<'a> Inspector<'a> {
         let problem = Problem::new(&rows::DIRECTORY_NAMED_TWICE).inode(known).stored(child.0);
         found.raise(problem.detail("name", Value::name(&other)));
         true
+    }
+
+    /// Whether `holder` hangs below `child`, by what `..` says from there upwards, or by the names known so far.
+    fn lies_within(&mut self, holder: InodeNo, child: InodeNo) -> bool {
+        let inodes = self.inodes;
+        let name = |at: InodeNo| inodes.directory(at).map_or(0, |fact| fact.parent.load(Relaxed));
+        let leads_up = |inspector: &mut Self, at: InodeNo| match inodes.directory(at) {
+            Some(fact) if fact.parent_entry.load(Relaxed) != 0 => fact.parent_entry.load(Relaxed),
+            Some(_) => inspector.parent_entry_of(at),
+            None => 0,
+        };
+        climbs_to(holder, child, name) || climbs_to(holder, child, |at| leads_up(self, at))
     }
 
     /// Where `..` of a directory leads that has not been inspected yet; 0 when it takes too much work to find.
@@ -465,6 +486,21 @@ impl<'a> Inspector<'a> {
             None => self.take_parent(InodeNo(parent)),
         }
     }
+}
+
+/// Whether `from`, or what comes above it by `parent`, is `to`; 0 is no parent.
+fn climbs_to(from: InodeNo, to: InodeNo, mut parent: impl FnMut(InodeNo) -> u32) -> bool {
+    let mut at = from;
+    for _ in 0..CLIMB_MAX {
+        if at == to {
+            return true;
+        }
+        if at.0 == 0 || at.0 == special::ROOT {
+            return false;
+        }
+        at = InodeNo(parent(at));
+    }
+    false
 }
 
 /// Whether the first or second record reaches to the very end of a block, as in the root and the nodes of an index.

@@ -43,15 +43,27 @@ fn is_zeroes(record: &[u8]) -> bool {
 
 /// What speaks for and against a place.
 #[derive(Clone, Copy, Default, Debug)]
-struct Proof {
+pub(super) struct Proof {
     right: u32,
     wrong: u32,
+    /// Whether anything could be read there.
+    was_read: bool,
 }
 
 impl Proof {
     /// Whether there are at least `needed` witnesses, and few that say otherwise.
-    fn is_convincing(self, needed: u32) -> bool {
+    pub(super) fn is_convincing(self, needed: u32) -> bool {
         self.right >= needed && self.right > self.wrong.saturating_mul(3)
+    }
+
+    /// Whether what stands there says that the table is not, and nothing that it is.
+    pub(super) fn contradicts(self) -> bool {
+        self.right == 0 && self.wrong > 0
+    }
+
+    /// Whether what stands there could be a table without any inode in use.
+    pub(super) fn says_nothing(self) -> bool {
+        self.was_read && self.right == 0 && self.wrong == 0
     }
 }
 
@@ -104,10 +116,20 @@ impl<'a> Finder<'a> {
         None
     }
 
+    /// Whether tables of several groups lie together.
+    pub(super) fn is_flexible(&self) -> bool {
+        self.groups_per_flex > 1
+    }
+
+    /// How many blocks a table lies behind that of the group before, in the usual layouts.
+    pub(super) fn step(&self) -> u64 {
+        let geometry = self.geometry;
+        u64::from(if self.is_flexible() { geometry.inode_table_blocks() } else { geometry.blocks_per_group })
+    }
+
     /// Where the table should be by what is known of the others and by the usual layouts.
     fn guesses(&self, group: GroupNo, others: &dyn Fn(u32) -> Option<GroupDesc>) -> Vec<u64> {
-        let len = u64::from(self.geometry.inode_table_blocks());
-        let step = if self.groups_per_flex > 1 { len } else { u64::from(self.geometry.blocks_per_group) };
+        let step = self.step();
         let flex = group.0 / self.groups_per_flex;
         let mut guesses = Vec::new();
         for distance in 1..=NEIGHBOURS {
@@ -116,7 +138,7 @@ impl<'a> Finder<'a> {
                 [(group.0.checked_sub(distance), true), (group.0.checked_add(distance), false)]
             {
                 let Some(other) = other.filter(|other| *other < self.geometry.group_count) else { continue };
-                if self.groups_per_flex > 1 && other / self.groups_per_flex != flex {
+                if self.is_flexible() && other / self.groups_per_flex != flex {
                     continue;
                 }
                 let Some(table) = others(other).map(|desc| desc.inode_table).filter(|table| *table != 0)
@@ -164,9 +186,22 @@ impl<'a> Finder<'a> {
 
     /// Whether the contents of `place` prove that the table of `group` is there.
     pub(super) fn is_proven(&mut self, group: GroupNo, place: u64) -> bool {
+        self.proof(group, place).is_convincing(self.witnesses_needed())
+    }
+
+    /// How many inodes have to say that a table is where it is looked for: small ones have 16 bits of checksum, of which one may be right by
+    /// chance.
+    pub(super) fn witnesses_needed(&self) -> u32 {
+        let is_weak = self.geometry.features.metadata_csum() && self.geometry.inode_size <= SMALL_INODE;
+        if is_weak { 2 } else { 1 }
+    }
+
+    /// What the contents of `place` say about the table of `group` being there. Where the first blocks speak against it, no more are read.
+    pub(super) fn proof(&mut self, group: GroupNo, place: u64) -> Proof {
         let mut proof = Proof::default();
         for block in 0..PROOF_BLOCKS.min(self.geometry.inode_table_blocks()) {
             let Some(bytes) = self.read(place.saturating_add(u64::from(block))) else { break };
+            proof.was_read = true;
             let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
             let per_block = bytes.len() / size;
             for (record, within) in bytes.chunks_exact(size).zip(0..) {
@@ -177,12 +212,10 @@ impl<'a> Finder<'a> {
             }
             // Nearly every block but the right one is through with its first records.
             if proof.right == 0 && (proof.wrong > 0 || block > 1) {
-                return false;
+                break;
             }
         }
-        // Small inodes have 16 bits of checksum, of which one may be right by chance.
-        let is_weak = self.geometry.features.metadata_csum() && self.geometry.inode_size <= SMALL_INODE;
-        proof.is_convincing(if is_weak { 2 } else { 1 })
+        proof
     }
 
     fn weigh(&mut self, inode: InodeNo, record: &[u8], proof: &mut Proof) {

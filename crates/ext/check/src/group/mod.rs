@@ -65,7 +65,8 @@ pub fn has_directory(device: &dyn Device, settled: &Settled, inode: InodeNo) -> 
 pub fn load(device: &dyn Device, settled: &Settled, findings: &mut Findings) -> Vec<Group> {
     let geometry = &settled.geometry;
     let mut slots = descriptors::read_primary(device, geometry);
-    settle_places(Finder::new(device, settled), geometry, &mut slots, findings);
+    let is_damaged = settle_places(Finder::new(device, settled), geometry, &mut slots, findings);
+    moved::take_back(&mut Finder::new(device, settled), &mut slots, is_damaged, findings);
     settle_root_table(Finder::new(device, settled), &mut slots, findings);
     let last = geometry.group_count - 1;
     let groups = slots.into_iter().zip(0..);
@@ -105,8 +106,13 @@ struct Trouble {
     other: Option<Owner>,
 }
 
-/// Makes every place of `slots` one that can be believed, or 0.
-fn settle_places(finder: Finder<'_>, geometry: &Geometry, slots: &mut [Slot], findings: &mut Findings) {
+/// Makes every place of `slots` one that could be right, or 0. Returns whether there was any doubt.
+fn settle_places(
+    finder: Finder<'_>,
+    geometry: &Geometry,
+    slots: &mut [Slot],
+    findings: &mut Findings,
+) -> bool {
     let mut placed = Vec::with_capacity(slots.len() * KINDS.len());
     let mut doubtful = Vec::new();
     for (slot, number) in slots.iter().zip(0..) {
@@ -120,7 +126,7 @@ fn settle_places(finder: Finder<'_>, geometry: &Geometry, slots: &mut [Slot], fi
     }
     doubtful.extend(places::groups_in_conflict(geometry, &placed));
     if doubtful.is_empty() {
-        return;
+        return false;
     }
     doubtful.sort_unstable();
     doubtful.dedup();
@@ -133,6 +139,7 @@ fn settle_places(finder: Finder<'_>, geometry: &Geometry, slots: &mut [Slot], fi
         let _ = occupied.take(range, owner);
     }
     settle_doubtful(finder, geometry, slots, &doubtful, &mut occupied, findings);
+    true
 }
 
 /// Places of doubtful groups get their blocks in this order: those that a backup confirms, then the others.
@@ -180,7 +187,6 @@ fn settle_doubtful(
             find_table((&mut finder, scans), slots, (*group, backups), occupied, findings);
         }
     }
-    moved::take_back(&mut finder, slots, occupied, findings);
 }
 
 /// Where backups say that the inode tables are of those groups whose descriptor places them where none can be. A bitmap that wants to stand

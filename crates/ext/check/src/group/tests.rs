@@ -165,6 +165,61 @@ fn a_table_that_moved_without_a_checksum_is_taken_back_where_its_directories_are
     );
 }
 
+/// Fills the table of group 2 at `place` with `in_use` files whose checksums are right.
+fn fill_table(image: &mut Image, place: u32, in_use: u32) {
+    let seed = image.geometry.checksum_seed;
+    for index in 0..in_use {
+        let at = place as usize * 1024 + index as usize * 128;
+        let record = &mut image.bytes[at..at + 128];
+        record[..2].copy_from_slice(&0o100_644u16.to_le_bytes());
+        checksum::seal_inode(seed, InodeNo(65 + index), record);
+    }
+}
+
+#[test]
+fn a_right_checksum_does_not_make_a_place_right() {
+    const STEP: u32 = 300;
+    // How many inodes are in use in the right place, what stands in the wrong one, and whether the backups are led astray as well.
+    let found = |in_use: u32, there: &dyn Fn(&mut Image, u32), everywhere: bool| {
+        let mut image = Image::with_checksums();
+        let right = image.desc(GroupNo(2));
+        let place = right.bg_inode_table_lo.get();
+        fill_table(&mut image, place, in_use);
+        there(&mut image, place + STEP);
+        let mut wrong = right;
+        wrong.bg_inode_table_lo += STEP;
+        image.put_desc(GroupNo(2), wrong, everywhere);
+        let (groups, found) = image.load();
+        (groups[2].desc.inode_table - u64::from(place), found)
+    };
+    let nothing = |_: &mut Image, _: u32| ();
+    let data = |image: &mut Image, place: u32| image.block(BlockNo(place.into())).fill(b'x');
+    let table = |image: &mut Image, place: u32| fill_table(image, place, 3);
+    let from_backup = vec![problems::FROM_BACKUP.code, problems::INODE_TABLE_PLACE.code];
+    let without = vec![problems::TABLE_FOUND.code, problems::INODE_TABLE_PLACE.code];
+    let there = u64::from(STEP);
+    assert_eq!(found(5, &nothing, false), (0, from_backup.clone()));
+    assert_eq!(found(5, &data, false), (0, from_backup.clone()));
+    assert_eq!(found(0, &data, false), (0, from_backup), "data of somebody, where an empty table was");
+    assert_eq!(found(0, &nothing, false), (there, vec![]), "one word against another");
+    assert_eq!(found(5, &table, false), (there, vec![]), "moved, and the backups are old");
+    assert_eq!(found(5, &data, true), (there, vec![]), "the backups bear it out");
+    // No backup is left that could be asked: the usual place is.
+    let mut image = Image::with_checksums();
+    let right = image.desc(GroupNo(2));
+    fill_table(&mut image, right.bg_inode_table_lo.get(), 5);
+    let mut wrong = right;
+    wrong.bg_inode_table_lo += STEP;
+    data(&mut image, wrong.bg_inode_table_lo.get());
+    image.put_desc(GroupNo(2), wrong, false);
+    for group in [1, 3] {
+        let copy = image.geometry.group_head(GroupNo(group)).descriptors.start;
+        image.block(copy).fill(0x77);
+    }
+    let (groups, found) = image.load();
+    assert_eq!((groups[2].desc.inode_table, found), (right.bg_inode_table_lo.get().into(), without));
+}
+
 #[test]
 fn no_room_for_a_lost_inode_table() {
     let mut image = Image::plain();

@@ -18,6 +18,7 @@ use crate::inode::map::Map;
 use crate::inode::problems::MAP_CROWDED;
 use crate::inode::subject::Subject;
 use crate::region::problems as region;
+use crate::resize_inode;
 use problems::{
     DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_FOREIGN, MAP_IN_METADATA, MAP_POINTER_OUTSIDE,
     MAP_REPEATED, MAP_UNREADABLE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
@@ -107,6 +108,11 @@ impl Walk {
         if subject.fs.metadata.get(block.0) {
             let problem = subject.problem(&MAP_IN_METADATA).block(block);
             subject.raise(problem);
+            if resize_inode::lists_its_copies(subject.fs, block) {
+                // It is what it should be there: nobody's map has ever lain in it.
+                self.map.drop_map_block();
+                return false;
+            }
         }
         let stays = self.children(subject, block, levels, logical);
         if !stays {

@@ -28,7 +28,8 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{block}, an indirect block of {inode}, lies within the file system's own metadata",
         meaning: "The pointer is damaged, or the metadata have overwritten the indirect block.",
-        repair: "The indirect block gets a block of its own; pointers in it that make no sense are cleared.",
+        repair: "The indirect block gets a block of its own; pointers in it that make no sense are cleared. Where the block proves to be one that \
+                 is reserved for descriptors, the pointer to it is cleared.",
         loss: "Parts of the file, most likely.",
         peers: [0x01000F, 0x010071],
     }

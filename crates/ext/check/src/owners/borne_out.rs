@@ -6,7 +6,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::flags;
 
 use crate::inode::{self, Inspection};
 use crate::repair::Mender;
@@ -23,7 +23,7 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
     if !found.raw().has_flag(flags::EXTENTS) {
         return None;
     }
-    let raw = before(mender, inode)?;
+    let raw = mender.inode_before(inode)?;
     let block_size = u64::from(mender.fs.geometry.block_size);
     let used = found.charged_sectors / (block_size / 512);
     let told = inode::size::told(&mender.fs, &raw);
@@ -36,13 +36,6 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
         told.map_or(end, |told| end_of_first(found, told.saturating_sub(used.saturating_sub(data))));
     let unit = u64::from(mender.fs.geometry.cluster_blocks);
     Some(by_size.min(by_space).next_multiple_of(unit)).filter(|limit| (last.logical + 1..end).contains(limit))
-}
-
-/// The fixed fields of `inode` as they stood before this round mended anything.
-pub(super) fn before(mender: &Mender<'_>, inode: InodeNo) -> Option<RawInode> {
-    let mut record = vec![0; mender.fs.geometry.inode_size as usize];
-    mender.draft.read_before(mender.fs.inode_offset(inode)?, &mut record).ok()?;
-    Some(RawInode::from_record(&record))
 }
 
 /// The file block behind the first `count` that are mapped.

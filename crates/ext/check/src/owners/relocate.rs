@@ -180,7 +180,7 @@ impl Relocation<'_, '_> {
         let count = map.runs.end().saturating_sub(limit);
         self.given_up = map.runs.within(limit, count).iter().map(|run| u64::from(run.count)).sum();
         self.mender.remove_blocks(map, limit, count);
-        if let Some(before) = borne_out::before(self.mender, self.inode) {
+        if let Some(before) = self.mender.inode_before(self.inode) {
             map.set_size(before.size());
         }
     }

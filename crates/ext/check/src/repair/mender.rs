@@ -171,6 +171,13 @@ impl Mender<'_> {
         self.fs.read_inode(inode)?.ok()
     }
 
+    /// The fixed fields of `inode` as they stood before this round mended anything.
+    pub fn inode_before(&self, inode: InodeNo) -> Option<RawInode> {
+        let mut record = vec![0; self.fs.geometry.inode_size as usize];
+        self.draft.read_before(self.fs.inode_offset(inode)?, &mut record).ok()?;
+        Some(RawInode::from_record(&record))
+    }
+
     /// Writes the record of an inode, with its checksum (put into `record` too).
     pub fn write_inode(&self, inode: InodeNo, record: &mut [u8]) {
         seal_inode(&self.fs, inode, record);

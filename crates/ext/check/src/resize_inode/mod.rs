@@ -216,6 +216,25 @@ fn check_copies(
     Ok(copies)
 }
 
+/// Whether `block` is a reserved block of group 0 that lists its copies, most of them at least: then it belongs to the resize inode, whoever else
+/// leads to it.
+pub(crate) fn lists_its_copies(fs: &Fs<'_>, block: BlockNo) -> bool {
+    let geometry = &fs.geometry;
+    let has_copies = geometry.features.has_compat(compat::RESIZE_INODE);
+    if !has_copies || !geometry.group_head(GroupNo(0)).reserved.contains(block) {
+        return false;
+    }
+    let Ok(pointers) = fs.read_block(block) else { return false };
+    let backups = (1..geometry.group_count).filter(|group| geometry.has_superblock(GroupNo(*group)));
+    let (mut all, mut right) = (0, 0);
+    for (group, slot) in backups.zip(0..geometry.block_size / 4) {
+        let expected = block.0 + u64::from(group) * u64::from(geometry.blocks_per_group);
+        all += 1;
+        right += u32::from(u64::from(pointer(&pointers, slot)) == expected);
+    }
+    all < 2 * right
+}
+
 /// No pointer, even one that nobody asks for, leads out of the file system.
 fn refuse_strangers(fs: &Fs<'_>, pointers: &[u8]) -> Result<(), String> {
     let (words, _) = pointers.as_chunks::<4>();

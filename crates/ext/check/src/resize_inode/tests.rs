@@ -7,7 +7,7 @@ use fsmend_engine::Findings;
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::inode::RawInode;
 
-use super::{ResizeInode, check, claims, extent, problems};
+use super::{ResizeInode, check, claims, extent, lists_its_copies, problems};
 use crate::superblock::testing::{Image, codes};
 
 fn look(image: &Image) -> (ResizeInode, Vec<&'static str>) {
@@ -29,6 +29,24 @@ fn a_sound_inode_claims_its_double_indirect_block() {
     let image = Image::plain();
     assert_eq!(look(&image).1, [""; 0]);
     assert_eq!(image.with_fs(|fs, _| claims(fs)), [image.free_block().0]);
+}
+
+#[test]
+fn a_reserved_block_proves_itself_by_its_copies() {
+    let mut image = Image::plain();
+    let reserved = image.geometry.group_head(fsmend_base::GroupNo(0)).reserved;
+    let proves = |image: &Image, block| image.with_fs(|fs, _| lists_its_copies(fs, BlockNo(block)));
+    assert!(reserved.count > 0);
+    for block in reserved.start.0..reserved.end() {
+        assert!(proves(&image, block), "{block}");
+        assert!(!proves(&image, block + u64::from(image.geometry.blocks_per_group)), "a copy is no map");
+    }
+    assert!(!proves(&image, reserved.start.0 - 1) && !proves(&image, reserved.end()));
+    // Other pointers beside the right ones do not matter, and wrong ones in their place do.
+    image.put_pointer(reserved.start, 77, 900);
+    assert!(proves(&image, reserved.start.0));
+    image.put_pointer(reserved.start, 0, 900);
+    assert!(!proves(&image, reserved.start.0));
 }
 
 #[test]

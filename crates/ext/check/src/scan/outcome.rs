@@ -103,14 +103,17 @@ impl ScanOutcome {
         ScanOutcome { findings: Findings::with_room(problems).gathering(mends), ..ScanOutcome::default() }
     }
 
-    /// Memory of the lists whose length nobody knew before; they are held once more while they are merged.
+    /// Memory of the lists whose length nobody knew before; they are held once more while they are merged, but not what edits put in place.
     pub(super) fn bytes_held(&self) -> u64 {
-        2 * (growing::<InodeNo>(
-            self.suspect_directories.len() + self.revised.len() + self.value_holders.len(),
-        ) + growing::<(u64, InodeNo)>(self.xattr_references.len() + self.value_references.len())
+        let numbers = self.suspect_directories.len() + self.revised.len() + self.value_holders.len();
+        let references = self.xattr_references.len() + self.value_references.len();
+        let (edits, edited) = self.findings.edit_bytes_held();
+        2 * (growing::<InodeNo>(numbers)
+            + growing::<(u64, InodeNo)>(references)
             + self.quota.owners() as u64 * QUOTA_BYTES
-            + self.findings.edit_bytes_held()
+            + edits
             + self.regions.bytes_held())
+            + edited
     }
 
     pub(super) fn absorb(&mut self, other: ScanOutcome) {

@@ -71,6 +71,41 @@ fn a_lost_first_block_is_made_anew() {
     assert_eq!(world.names(14), names(&[("kept", 13)]));
 }
 
+/// Two directories in the root, 12 with 14 in it, and 15.
+fn two_in_the_root(first: [&str; 2]) -> World {
+    let mut world = World::checksummed();
+    world.directory(15, 2, &[44], &[(15, "."), (2, ".."), (12, first[1])]);
+    let names = [(2, "."), (2, ".."), (11, "lost+found"), (12, first[0]), (13, "f"), (15, "e")];
+    let names: Vec<_> = names.into_iter().filter(|(_, name)| !name.is_empty()).collect();
+    world.directory(2, 5, &[40], &names);
+    world
+}
+
+#[test]
+fn a_name_within_the_directory_itself_does_not_cost_it_its_good_one() {
+    // `..` speaks for the circle each time.
+    let mut world = World::checksummed();
+    world.directory(12, 4, &[42], &[(12, "."), (14, ".."), (14, "sub")]);
+    world.directory(14, 3, &[43], &[(14, "."), (12, ".."), (12, "up")]);
+    repair(&mut world);
+    assert_eq!(world.names(2), names(&[("d", 12), ("f", 13), ("lost+found", 11)]));
+    assert_eq!((world.names(12), world.names(14)), (names(&[("sub", 14)]), vec![]));
+    // Each of two directories within the other.
+    let mut world = two_in_the_root(["d", "x"]);
+    world.directory(12, 4, &[42], &[(12, "."), (15, ".."), (14, "sub"), (15, "y")]);
+    world.directory(15, 3, &[44], &[(15, "."), (12, ".."), (12, "x")]);
+    repair(&mut world);
+    assert_eq!(world.names(2), names(&[("d", 12), ("e", 15), ("f", 13), ("lost+found", 11)]));
+    assert_eq!((world.names(12), world.names(15)), (names(&[("sub", 14)]), vec![]));
+    // The good name is seen last.
+    let mut world = two_in_the_root(["", "d"]);
+    world.directory(12, 4, &[42], &[(12, "."), (14, ".."), (14, "sub")]);
+    world.directory(14, 3, &[43], &[(14, "."), (12, ".."), (12, "up")]);
+    repair(&mut world);
+    assert_eq!((world.names(15), world.names(14)), (names(&[("d", 12)]), vec![]));
+    assert_eq!(world.names(11), vec![]);
+}
+
 #[test]
 fn directories_without_a_name_go_to_lost_and_found() {
     let mut world = World::checksummed();

@@ -81,9 +81,11 @@ fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
                 nameless.push(inode);
             }
         });
+        // What only the repair has emptied stays: its owner and its times are left, and the name that it may have had.
         nameless.retain(|inode| {
-            let record = mender.read_inode(*inode);
-            record.is_some_and(|record| !links::is_empty(&RawInode::from_record(&record)))
+            let now = mender.read_inode(*inode).map(|record| RawInode::from_record(&record));
+            let records = [now, mender.inode_before(*inode)];
+            records.iter().flatten().any(|raw| !links::is_empty(raw))
         });
         found.extend(nameless);
     }
