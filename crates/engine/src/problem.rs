@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
+use crate::budget::growing;
 use crate::edits::{Edit, Edits, Layer};
 use crate::former::FormerName;
 
@@ -472,6 +473,11 @@ impl Findings {
     /// Memory that the edits hold.
     pub fn edit_bytes_held(&self) -> u64 {
         self.edits.bytes_held()
+    }
+
+    /// Memory that the problems that are kept, and the edits, take.
+    pub fn bytes_held(&self) -> u64 {
+        growing::<Problem>(self.kept) + self.edits.bytes_held()
     }
 
     /// The edits that were gathered, in the order in which they have to be laid down.
