@@ -10,13 +10,14 @@ use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
 use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
 use crate::extent::LAST_BLOCK;
 use crate::fast::claimer::{Claimer, PointerSpan};
 use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
 use crate::inode::MapRun;
+use crate::quota::Owner;
 use crate::region::Regions;
 
 /// An inode whose map is walked.
@@ -36,8 +37,10 @@ pub struct WalkItem {
     pub charged_blocks: u64,
     /// Attribute block, 0 without one.
     pub xattr_block: u64,
-    /// The fields of its record, `i_block` among them.
-    pub raw: RawInode,
+    /// Who owns it.
+    pub owner: Owner,
+    /// `i_block`: where the map begins.
+    pub i_block: [u8; I_BLOCK_LEN],
 }
 
 impl WalkItem {
@@ -51,8 +54,14 @@ impl WalkItem {
             size: proof.size,
             charged_blocks: proof.charged_blocks,
             xattr_block: proof.xattr_block,
-            raw: *raw,
+            owner: Owner::of(raw),
+            i_block: raw.i_block,
         }
+    }
+
+    /// The `index`th 32-bit word of `i_block` (0 to 14).
+    pub fn block_word(&self, index: usize) -> u32 {
+        u32::from_le_bytes([0, 1, 2, 3].map(|byte| self.i_block[4 * index + byte]))
     }
 
     /// Where about its map begins outside of the inode: only good for an order in which to read.
@@ -62,19 +71,17 @@ impl WalkItem {
 
     /// All blocks that the inode leads to itself, as they stand there: nobody has looked yet whether they exist.
     pub fn first_map_blocks(&self) -> impl Iterator<Item = u64> {
-        let low =
-            |at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|byte| self.raw.i_block[at + byte])));
+        let low = |index| u64::from(self.block_word(index));
         let places = if self.by_extents() {
             // Index entries: behind its first block of the file, each has 32 low and 16 high bits.
-            let high =
-                |at: usize| u64::from(u16::from_le_bytes([self.raw.i_block[at], self.raw.i_block[at + 1]]));
-            let entries = usize::from(u16::from_le_bytes([self.raw.i_block[2], self.raw.i_block[3]]));
+            let high = |at: usize| u64::from(u16::from_le_bytes([self.i_block[at], self.i_block[at + 1]]));
+            let entries = usize::from(u16::from_le_bytes([self.i_block[2], self.i_block[3]]));
             let entry = |index: usize| {
-                if index < entries { high(20 + 12 * index) << 32 | low(16 + 12 * index) } else { 0 }
+                if index < entries { high(20 + 12 * index) << 32 | low(4 + 3 * index) } else { 0 }
             };
             [0, 1, 2, 3].map(entry)
         } else {
-            [low(48), low(52), low(56), 0]
+            [low(12), low(13), low(14), 0]
         };
         places.into_iter().filter(|block| *block != 0)
     }
@@ -312,16 +319,16 @@ impl<'a> Walk<'a> {
     }
 
     fn extent_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
-        let entries = usize::from(u16::from_le_bytes([item.raw.i_block[2], item.raw.i_block[3]]));
-        let depth = item.raw.i_block[6];
+        let entries = usize::from(u16::from_le_bytes([item.i_block[2], item.i_block[3]]));
+        let depth = item.i_block[6];
         let first = u64::from(u32::from_le_bytes([
-            item.raw.i_block[12],
-            item.raw.i_block[13],
-            item.raw.i_block[14],
-            item.raw.i_block[15],
+            item.i_block[12],
+            item.i_block[13],
+            item.i_block[14],
+            item.i_block[15],
         ]));
         let node = Node { item: index as u32, block: 0, level: depth, first, end: LAST_BLOCK + 1 };
-        self.index_entries(node, &item.raw.i_block[12..12 + entries.min(4) * 12], nodes);
+        self.index_entries(node, &item.i_block[12..12 + entries.min(4) * 12], nodes);
     }
 
     fn extent_node(&mut self, node: Node, item: &WalkItem, contents: &[u8], nodes: &mut Vec<Node>) {
@@ -408,12 +415,12 @@ impl<'a> Walk<'a> {
 
     fn indirect_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
         let word = |at: usize| {
-            let bytes = &item.raw.i_block[at * 4..at * 4 + 4];
+            let bytes = &item.i_block[at * 4..at * 4 + 4];
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
         let pointers = u64::from(self.geometry.pointers_per_block());
         let direct = Node { item: index as u32, block: 0, level: 0, first: 0, end: 12 };
-        self.data_pointers(direct, item, &item.raw.i_block[..48]);
+        self.data_pointers(direct, item, &item.i_block[..48]);
         let mut first = 12;
         for (level, at) in (12..15).enumerate() {
             let span = pointers.pow(level as u32 + 1);

@@ -245,18 +245,18 @@ impl<'a> Finder<'a> {
         }
         let size = self.geometry.block_size as usize;
         let is_next = std::mem::replace(&mut self.next, block + 1) == block;
-        if self.from_ahead(block).is_none() {
+        if self.known(block).is_none() {
             let blocks = if is_next { (AHEAD_BYTES / size).max(1) as u64 } else { 1 };
             let blocks = blocks.min(self.geometry.blocks_count - block);
             if !self.read_ahead(block, blocks) && !self.read_ahead(block, 1) {
                 return None;
             }
         }
-        self.from_ahead(block).map(<[u8]>::to_vec)
+        self.known(block).map(<[u8]>::to_vec)
     }
 
     /// The block, if it was read already.
-    fn from_ahead(&self, block: u64) -> Option<&[u8]> {
+    fn known(&self, block: u64) -> Option<&[u8]> {
         let size = self.geometry.block_size as usize;
         let at = usize::try_from(block.checked_sub(self.ahead.0)?).ok()?.checked_mul(size)?;
         self.ahead.1.get(at..at.checked_add(size)?)

@@ -109,7 +109,7 @@ impl<'a, 'd> Release<'a, 'd> {
         if attributes != 0 {
             self.drop_attributes(inode, attributes)?;
         }
-        let owner = Owner::of(raw, self.fs.geometry.inode_size);
+        let owner = Owner::of(raw);
         self.orphans.used.charge(owner, bytes_of(&self.fs.geometry, raw));
         let is_directory = raw.file_type() == mode::DIRECTORY;
         self.freed_inodes += u32::from(self.draft.mark_inode(inode, false, is_directory)?);
@@ -130,7 +130,7 @@ impl<'a, 'd> Release<'a, 'd> {
         self.free_runs(inode, &cut)?;
         extents::rewrite(&mut self.draft, inode, raw, map, &kept)?;
         let after = bytes_of(&self.fs.geometry, raw);
-        let owner = Owner::of(raw, self.fs.geometry.inode_size);
+        let owner = Owner::of(raw);
         self.orphans.used.charge_many(owner, before.saturating_sub(after), 0);
         Ok(())
     }

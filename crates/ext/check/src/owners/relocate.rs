@@ -252,7 +252,7 @@ impl Relocation<'_, '_> {
         let behind = (1..count.min(COPIED_AT_ONCE / size as u64)).map(|step| BlockNo(first.0 + step));
         let blocks = 1 + behind.take_while(|block| self.source(*block) == source).count();
         if source == Source::Before
-            && let Some(bytes) = self.from_ahead(first, blocks * size)
+            && let Some(bytes) = self.bytes_before(first, blocks * size)
         {
             return bytes;
         }
@@ -271,7 +271,7 @@ impl Relocation<'_, '_> {
 
     /// The bytes of blocks from `first` on as they were before the repair. Where free space is scattered, what lies in one piece is asked for
     /// block by block; it is read in one piece all the same.
-    fn from_ahead(&mut self, first: BlockNo, len: usize) -> Option<Vec<u8>> {
+    fn bytes_before(&mut self, first: BlockNo, len: usize) -> Option<Vec<u8>> {
         let fs = &self.mender.fs;
         let is_contested = |block: u64| self.places.get(fs.geometry.cluster_of(block)).is_some();
         self.means.ahead.bytes(self.mender, first, len, is_contested).map(<[u8]>::to_vec)

@@ -32,15 +32,9 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner that an inode's record names. `inode_size` tells whether there is room for a project.
-    pub fn of(raw: &RawInode, inode_size: u32) -> Owner {
-        // The project stands behind byte 0x9C; the extra size counts from byte 0x80.
-        let has_project = inode_size > 128 && raw.i_extra_isize.get() >= 0x20;
-        Owner {
-            uid: u32::from(raw.i_uid_high.get()) << 16 | u32::from(raw.i_uid.get()),
-            gid: u32::from(raw.i_gid_high.get()) << 16 | u32::from(raw.i_gid.get()),
-            projid: if has_project { raw.i_projid.get() } else { 0 },
-        }
+    /// The owner that an inode's record names.
+    pub fn of(raw: &RawInode) -> Owner {
+        Owner { uid: raw.uid(), gid: raw.gid(), projid: raw.project() }
     }
 }
 

@@ -109,7 +109,7 @@ impl FileFact {
             charged_blocks: u32::try_from(item.charged_blocks).ok()?,
             size: [item.size as u32, (item.size >> 32) as u32],
             xattr_block: u32::try_from(item.xattr_block).ok()?,
-            trees: [12, 13, 14].map(|index| item.raw.block_word(index)),
+            trees: [12, 13, 14].map(|index| item.block_word(index)),
             reach: [u32::try_from(low).ok()?, u32::try_from(high).ok()?],
             direct: u8::try_from(tally.data_blocks).ok()?,
             direct_end: u8::try_from(tally.written_end).ok()?,

@@ -11,11 +11,12 @@ use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_ext_format::inode::RawInode;
 
 use super::directories::announce_directories;
-use super::outcome::{charge, is_short};
+use super::outcome::is_short;
 use super::{Batch, MAPS, Scan, Worker, job_of};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
 use crate::inode;
+use crate::quota::QuotaUsage;
 use crate::reading::{announce_all, read_blocks};
 
 /// Most nodes of maps that are read in one go; more wait on a stack.
@@ -192,9 +193,9 @@ impl<'a> Scan<'a> {
             if innocent && item.xattr_block != 0 {
                 worker.outcome.xattr_references.push((item.xattr_block, item.inode));
             }
-            if innocent && self.fs.counts_quota() {
+            if innocent && self.fs.counts_quota() && QuotaUsage::counts(self.fs, item.inode, item.flags) {
                 let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
-                charge(&mut worker.outcome.quota, self.fs, item.inode, &item.raw, (bytes, 1));
+                worker.outcome.quota.charge(item.owner, bytes);
             }
             if innocent && item.kind == Kind::Directory {
                 directories.push(DirectoryJob::new(item.inode, item.generation, item.flags, &runs));

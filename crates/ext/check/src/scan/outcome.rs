@@ -187,7 +187,7 @@ pub fn charge(
     (bytes, inodes): (u64, u64),
 ) {
     if QuotaUsage::counts(fs, inode, raw.i_flags.get()) {
-        quota.charge_many(Owner::of(raw, fs.geometry.inode_size), bytes, inodes);
+        quota.charge_many(Owner::of(raw), bytes, inodes);
     }
 }
 

@@ -5,6 +5,7 @@
 //! too little for that: before the next one, the disk would run out of work. What the page cache holds goes on at once, as long as it is in the
 //! processor's caches. Nothing that is found depends on the order.
 
+use std::cmp::Reverse;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -120,13 +121,12 @@ impl<'a> Scan<'a> {
 
     fn sweep(&self, gathered: Gathered) {
         let Gathered { mut walks, mut directories, has_late, .. } = gathered;
-        walks.sort_unstable_by_key(|item| (item.first_map_block(), item.inode));
-        let mut walks = walks.into_iter();
-        loop {
-            let part: Vec<WalkItem> = walks.by_ref().take(self.batch(WALKS_PER_SWEEP)).collect();
-            if part.is_empty() {
-                break;
-            }
+        // What comes first is taken from the end, and its memory given back: else all would be held twice.
+        walks.sort_unstable_by_key(|item| Reverse((item.first_map_block(), item.inode)));
+        while !walks.is_empty() {
+            let mut part = walks.split_off(walks.len().saturating_sub(self.batch(WALKS_PER_SWEEP)));
+            walks.shrink_to_fit();
+            part.reverse();
             let (weight, batch) = (weight_of(&part), Batch::Sweep(part, has_late));
             self.queues().push_large(MAPS, weight, batch.bytes_held(), batch);
         }

@@ -47,7 +47,7 @@ pub(super) fn directory(mender: &mut Mender<'_>, inode: InodeNo, parent: InodeNo
     }
     mender.write_block(block, &leaf::empty(&nature, Some(parent)));
     if mender.fs.counts_quota() && QuotaUsage::counts(&mender.fs, inode, raw.i_flags.get()) {
-        let owner = Owner::of(&raw, mender.fs.geometry.inode_size);
+        let owner = Owner::of(&raw);
         mender.remains.quota.charge_many(owner, 0, 1);
     }
     true
@@ -90,7 +90,7 @@ pub(super) fn take_back(mender: &mut Mender<'_>, inode: InodeNo) {
     map.nodes.iter().for_each(|block| mender.free_blocks(BlockNo(*block), 1));
     if mender.fs.counts_quota() && QuotaUsage::counts(&mender.fs, inode, raw.i_flags.get()) {
         let geometry = &mender.fs.geometry;
-        let owner = Owner::of(&raw, geometry.inode_size);
+        let owner = Owner::of(&raw);
         mender.remains.quota.discharge(owner, bytes_of(geometry, &raw), 1);
     }
     mender.write_inode(inode, &mut vec![0; map.record.len()]);

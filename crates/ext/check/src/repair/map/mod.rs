@@ -266,7 +266,7 @@ impl Mender<'_> {
         let (old, new) = (RawInode::from_record(before), RawInode::from_record(&settled));
         if QuotaUsage::counts(&self.fs, inode, new.i_flags.get()) {
             let geometry = &self.fs.geometry;
-            let owner = Owner::of(&new, geometry.inode_size);
+            let owner = Owner::of(&new);
             self.remains.quota.recharge(owner, bytes_of(geometry, &old), bytes_of(geometry, &new));
         }
     }
