@@ -69,10 +69,11 @@ impl Suspects<'_> {
         note: &mut dyn FnMut(InodeNo, Mending),
     ) {
         let crew = self.crew.for_work(1 + directories.len() / DIRECTORIES_PER_WORKER);
-        let parts_at_once = self.parts_that_fit();
-        if crew.workers <= 1 || parts_at_once == 0 {
+        let parts_at_once = if crew.workers > 1 { self.parts_that_fit() } else { 0 };
+        if parts_at_once == 0 {
             return crew.merge(TURNS, || self.one_by_one(directories, findings, note));
         }
+        // It is given back at the end.
         let _held = Reservation::of(self.budget, parts_at_once as u64 * PART_BYTES);
         let group_of = |inode: &InodeNo| self.fs.geometry.inode_place(*inode).map(|(group, _)| group);
         let groups = directories.chunk_by(|a, b| group_of(a) == group_of(b));
