@@ -5,8 +5,9 @@
 //! asker has to certify later (pFSCK §5.2.2). Published kinds and link counts may still be changed, atomically, by
 //! the inspection of suspects; what the chunk covers may not.
 
-use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 use crate::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use fsmend_base::InodeNo;
@@ -89,7 +90,7 @@ impl InodeFact {
 }
 
 /// Memory for the facts of one scanned inode.
-pub const BYTES_PER_INODE: u64 = 7;
+pub const BYTES_PER_INODE: u64 = 5;
 
 /// Where the facts of one inode are kept, once its chunk has been published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +116,8 @@ pub struct DirectoryFact {
 pub struct ChunkFacts {
     facts: Vec<AtomicU8>,
     stored_links: Vec<AtomicU16>,
-    observed_links: Vec<AtomicU32>,
+    /// The low 16 bits of how many names were seen; what goes beyond them is in [`InodeTable::carries`].
+    observed_links: Vec<AtomicU16>,
     directories: Vec<DirectoryFact>,
     /// For each 64 inodes which of them have a place in `directories`; empty in a chunk without directories.
     ranks: Vec<Rank>,
@@ -198,6 +200,36 @@ impl ChunkFacts {
     }
 }
 
+/// What numbers of names have beyond 16 bits: so many names lead to few inodes, if to any. Counting wraps around, and whoever
+/// makes it do so notes that here, in any order. Whole numbers are known when nobody counts any more.
+#[derive(Debug, Default)]
+struct Carries {
+    exist: AtomicBool,
+    by_inode: Mutex<BTreeMap<u32, i32>>,
+}
+
+impl Carries {
+    #[cold]
+    fn carry(&self, inode: u32, by: i32) {
+        let mut by_inode = self.by_inode.lock().unwrap_or_else(PoisonError::into_inner);
+        let carried = by_inode.entry(inode).or_default();
+        *carried = carried.saturating_add(by);
+        self.exist.store(true, Relaxed);
+    }
+
+    #[inline]
+    fn whole(&self, inode: u32, low: u16) -> u32 {
+        if self.exist.load(Relaxed) { self.joined(inode, low) } else { u32::from(low) }
+    }
+
+    #[cold]
+    fn joined(&self, inode: u32, low: u16) -> u32 {
+        let by_inode = self.by_inode.lock().unwrap_or_else(PoisonError::into_inner);
+        let carried = i64::from(by_inode.get(&inode).copied().unwrap_or(0));
+        u32::try_from(carried << 16 | i64::from(low)).unwrap_or(if carried < 0 { 0 } else { u32::MAX })
+    }
+}
+
 fn zeroed<T: Default>(len: usize) -> Vec<T> {
     std::iter::repeat_with(T::default).take(len).collect()
 }
@@ -209,6 +241,7 @@ pub struct InodeTable {
     inodes_count: u32,
     chunks: Vec<OnceLock<ChunkFacts>>,
     contested: Mutex<Vec<InodeNo>>,
+    carries: Carries,
     /// Chunks are charged to it as they are published.
     budget: Option<Arc<Budget>>,
 }
@@ -218,7 +251,14 @@ impl InodeTable {
     pub fn new(inodes_count: u32, per_chunk: u32) -> Self {
         let per_chunk = per_chunk.max(1);
         let chunks = zeroed(inodes_count.div_ceil(per_chunk) as usize);
-        InodeTable { per_chunk, inodes_count, chunks, contested: Mutex::default(), budget: None }
+        InodeTable {
+            per_chunk,
+            inodes_count,
+            chunks,
+            contested: Mutex::default(),
+            carries: Carries::default(),
+            budget: None,
+        }
     }
 
     /// Such a table; what it takes is charged to `budget` as chunks are published.
@@ -258,7 +298,7 @@ impl InodeTable {
             let scanned = scanned.max(facts.facts.len());
             facts.facts.resize_with(scanned, AtomicU8::default);
             facts.stored_links.resize_with(scanned, AtomicU16::default);
-            facts.observed_links.resize_with(scanned, AtomicU32::default);
+            facts.observed_links.resize_with(scanned, AtomicU16::default);
         }
         self.charge_growth(chunk, before);
     }
@@ -318,8 +358,9 @@ impl InodeTable {
     pub fn observe_link_at(&self, place: Place) {
         if let Some(links) =
             self.chunk_at(place).and_then(|chunk| chunk.observed_links.get(place.index as usize))
+            && links.fetch_add(1, Relaxed) == u16::MAX
         {
-            links.fetch_add(1, Relaxed);
+            self.carries.carry(place.chunk * self.per_chunk + place.index + 1, 1);
         }
     }
 
@@ -362,8 +403,9 @@ impl InodeTable {
     pub fn observe_link(&self, inode: InodeNo) {
         if let Some((chunk, index)) = self.place(inode)
             && let Some(links) = chunk.observed_links.get(index)
+            && links.fetch_add(1, Relaxed) == u16::MAX
         {
-            links.fetch_add(1, Relaxed);
+            self.carries.carry(inode.0, 1);
         }
     }
 
@@ -371,8 +413,9 @@ impl InodeTable {
     pub fn withdraw_link(&self, inode: InodeNo) {
         if let Some((chunk, index)) = self.place(inode)
             && let Some(links) = chunk.observed_links.get(index)
+            && links.fetch_sub(1, Relaxed) == 0
         {
-            links.fetch_sub(1, Relaxed);
+            self.carries.carry(inode.0, -1);
         }
     }
 
@@ -382,7 +425,7 @@ impl InodeTable {
             .and_then(|(chunk, index)| {
                 Some((
                     chunk.stored_links.get(index)?.load(Relaxed),
-                    chunk.observed_links.get(index)?.load(Relaxed),
+                    self.carries.whole(inode.0, chunk.observed_links.get(index)?.load(Relaxed)),
                 ))
             })
             .unwrap_or_default()
@@ -456,9 +499,11 @@ impl InodeTable {
         let first = chunk * self.per_chunk + 1;
         let columns = facts.facts.iter().zip(&facts.stored_links).zip(&facts.observed_links);
         for (index, ((fact, stored), observed)) in columns.enumerate() {
-            let (fact, observed) = (InodeFact(fact.load(Relaxed)), observed.load(Relaxed));
+            let inode = first + index as u32;
+            let observed = self.carries.whole(inode, observed.load(Relaxed));
+            let fact = InodeFact(fact.load(Relaxed));
             if fact.0 != 0 || observed != 0 {
-                visit(InodeNo(first + index as u32), fact, stored.load(Relaxed), observed);
+                visit(InodeNo(inode), fact, stored.load(Relaxed), observed);
             }
         }
     }
@@ -509,6 +554,34 @@ mod tests {
         table.revise(InodeNo(7), InodeFact::new(Kind::Directory, 0), 1);
         table.add_directory(InodeNo(7));
         assert_eq!(table.directories().iter().map(|d| d.inode).collect::<Vec<_>>(), [5, 7]);
+    }
+
+    #[test]
+    fn more_names_than_16_bits_hold_are_counted_by_many_at_once() {
+        let table = InodeTable::new(20, 10);
+        table.publish(0, ChunkFacts::new(10));
+        table.publish(1, ChunkFacts::new(10));
+        let (many, few) = (InodeNo(15), InodeNo(4));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let (_, place) = table.look(many);
+                    for _ in 0..50_000 {
+                        table.observe_link(many);
+                        table.observe_link_at(place.unwrap());
+                    }
+                    table.observe_link(few);
+                });
+            }
+        });
+        assert_eq!((table.links(many), table.links(few)), ((0, 300_000), (0, 3)));
+        // A multiple of 65 536 is not none.
+        (0..300_000 - 4 * 65_536).for_each(|_| table.withdraw_link(many));
+        let mut seen = Vec::new();
+        table.visit_chunk(1, |inode, _, _, observed| seen.push((inode, observed)));
+        assert_eq!(seen, [(many, 4 * 65_536)]);
+        (0..4 * 65_536).for_each(|_| table.withdraw_link(many));
+        assert_eq!(table.links(many), (0, 0));
     }
 
     #[test]
