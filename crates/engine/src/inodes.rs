@@ -568,7 +568,7 @@ mod tests {
                     let (_, place) = table.look(many);
                     for _ in 0..50_000 {
                         table.observe_link(many);
-                        table.observe_link_at(place.unwrap());
+                        place.into_iter().for_each(|place| table.observe_link_at(place));
                     }
                     table.observe_link(few);
                 });

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
+use crate::budget::growing;
 use crate::edits::{Edit, Edits, Layer};
 use crate::former::FormerName;
 
@@ -472,6 +473,12 @@ impl Findings {
     /// Memory that the edits hold: their list while it grows, and what they put in place.
     pub fn edit_bytes_held(&self) -> (u64, u64) {
         self.edits.bytes_held()
+    }
+
+    /// Memory that the problems that are kept, and the edits, take.
+    pub fn bytes_held(&self) -> u64 {
+        let (list, bytes) = self.edits.bytes_held();
+        growing::<Problem>(self.kept) + list + bytes
     }
 
     /// The edits that were gathered, in the order in which they have to be laid down.

@@ -15,6 +15,7 @@ use fsmend_engine::tree::{self, TreeFinding};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
+use crate::directory::suspects::Suspects;
 use crate::directory::{self, Directory, Surroundings};
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
@@ -80,22 +81,19 @@ impl CrossCheck<'_> {
             self.unmark_spurious_holders();
             self.drop_claims_of_strays();
         }
-        for inode in suspects {
-            if self.cancel.load(Relaxed) {
-                return;
-            }
-            let Some(directory) = Directory::open(self.fs, inode) else { continue };
-            let contested = Some(self.claims.contested());
-            let surroundings = Surroundings { bad_blocks: self.bad_blocks, contested };
-            let mending = directory::inspect_with(
-                self.fs,
-                &self.inodes,
-                &directory,
-                surroundings,
-                &mut self.outcome.findings,
-            );
-            self.remains.names.note(inode, mending);
-        }
+        let suspects: Vec<InodeNo> = suspects.into_iter().collect();
+        let contested = Some(self.claims.contested());
+        let inspection = Suspects {
+            fs: self.fs,
+            inodes: &self.inodes,
+            surroundings: Surroundings { bad_blocks: self.bad_blocks, contested },
+            crew: self.means.crew(),
+            budget: self.means.budget,
+            cancel: self.cancel,
+        };
+        let names = &mut self.remains.names;
+        inspection
+            .inspect(&suspects, &mut self.outcome.findings, &mut |inode, mending| names.note(inode, mending));
     }
 
     /// A stale indirect block in a region claims what it points to until it turns out to be nobody's. What only such a block has contested with the true
@@ -284,19 +282,9 @@ impl CrossCheck<'_> {
         let mut searched = BTreeSet::new();
         let mut census = Census::new(self.fs);
         loop {
-            let mut groups = BTreeSet::new();
-            for inode in suspects.difference(&searched) {
-                let Some(directory) = Directory::open(self.fs, *inode) else { continue };
-                directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
-                    if let Some((group, _)) = self.fs.geometry.inode_place(target)
-                        && !self.inodes.is_scanned(target)
-                        && self.fs.groups[group.0 as usize].desc.inode_table != 0
-                    {
-                        groups.insert(group.0);
-                    }
-                });
-            }
-            searched.extend(suspects.iter().copied());
+            let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
+            let groups = self.tails_named_in(&fresh);
+            searched.extend(fresh);
             if groups.is_empty() {
                 return;
             }
@@ -304,6 +292,31 @@ impl CrossCheck<'_> {
                 self.open_tail(group, suspects, &mut census);
             }
         }
+    }
+
+    /// The groups in whose tails, which nobody has scanned, there are inodes that names in `directories` lead to.
+    fn tails_named_in(&self, directories: &[InodeNo]) -> BTreeSet<u32> {
+        let search = |groups: &mut BTreeSet<u32>, inode: InodeNo| {
+            let Some(directory) = Directory::open(self.fs, inode) else { return };
+            directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
+                if !self.inodes.is_scanned(target)
+                    && let Some((group, _)) = self.fs.geometry.inode_place(target)
+                    && self.fs.group(group).is_some_and(|group| group.desc.inode_table != 0)
+                {
+                    groups.insert(group.0);
+                }
+            });
+        };
+        let found = pool::run_slices(
+            self.means.crew().for_work(1 + directories.len() / DIRECTORIES_PER_SLICE),
+            &[Stage { name: "tails", pass: 0 }],
+            directories,
+            DIRECTORIES_PER_SLICE / 4,
+            self.cancel,
+            |_| BTreeSet::new(),
+            |groups, part| part.iter().for_each(|inode| search(groups, *inode)),
+        );
+        found.into_iter().flatten().collect()
     }
 
     fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, census: &mut Census) {

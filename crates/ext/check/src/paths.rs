@@ -23,19 +23,30 @@ const NAMELESS: [&Row; 3] = [&UNCONNECTED, &UNATTACHED, &UNATTACHED_EMPTY];
 const FORMER_BYTES: u64 = 2048;
 const SEARCH_BYTES: u64 = 4 << 20;
 
+/// Whose problems get paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Naming {
+    /// All that are told.
+    All,
+    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is told.
+    Losses,
+}
+
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.
 pub fn name_objects(
     cross: &CrossCheck<'_>,
     mut findings: Findings,
-    all: bool,
+    (naming, all): (Naming, bool),
     degraded: &mut Vec<String>,
 ) -> Findings {
+    let is_told = |row: &Row| naming == Naming::All || row.loses_something();
     let mut wanted = BTreeSet::new();
     let mut mentions = 0;
     let most = if all { usize::MAX } else { NAMED_PER_ROW };
     findings.settle();
-    for problem in findings.rows_mut().flat_map(|row| row.iter_mut().take(most)) {
+    let told = findings.rows_mut().filter(|row| row.first().is_some_and(|first| is_told(first.row)));
+    for problem in told.flat_map(|row| row.iter_mut().take(most)) {
         wanted.extend(problem.object.inode);
         mentions += u64::from(problem.object.inode.is_some());
         for (_, value) in &mut problem.details {

@@ -11,7 +11,7 @@ use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::origins::{Noted, Origin};
-use fsmend_engine::pool::{self, Schedule, Stage};
+use fsmend_engine::pool::{self, Crew, Schedule, Stage};
 use fsmend_engine::report::{Division, StageStats, Summary};
 use fsmend_engine::trace::{Kind, Moment};
 use fsmend_engine::{Allowance, Budget, Clock, Findings, Problem, Progress, Row, Trace};
@@ -25,6 +25,7 @@ use crate::bad_blocks::BadBlocks;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
+use crate::paths::Naming;
 use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::region::Regions;
@@ -75,6 +76,19 @@ pub struct CheckOptions {
     pub allowance: Option<Arc<Allowance>>,
     /// Where what happens when is written down, if that is wanted.
     pub trace: Option<Arc<Trace>>,
+}
+
+impl CheckOptions {
+    /// Who works out mends.
+    fn menders(&self) -> Crew<'_> {
+        Crew {
+            workers: self.threads,
+            allowance: self.allowance.as_deref(),
+            clock: self.stage_clock,
+            trace: self.trace.as_deref(),
+            every_worker: self.schedule.every_worker,
+        }
+    }
 }
 
 /// The clocks of the process at one moment, all counted from any fixed point.
@@ -134,15 +148,26 @@ pub fn check(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<CheckReport, Refused> {
+    look(device, options, Naming::All, progress, cancel)
+}
+
+/// [`check`], with paths for what is wanted only.
+pub(crate) fn look(
+    device: &Arc<dyn Device>,
+    options: &CheckOptions,
+    naming: Naming,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<CheckReport, Refused> {
     let mut findings = Findings::new().gathering(options.repair.is_some());
-    check_from(device, options, progress, cancel, &mut findings)
+    check_from(device, (options, naming), progress, cancel, &mut findings)
         .map_err(|refusal| Refused { refusal, findings: Box::new(findings) })
 }
 
 /// The whole check; what leads to a refusal stays in `findings`.
 fn check_from(
     device: &Arc<dyn Device>,
-    options: &CheckOptions,
+    (options, naming): (&CheckOptions, Naming),
     progress: &Progress,
     cancel: &AtomicBool,
     findings: &mut Findings,
@@ -230,7 +255,7 @@ fn check_from(
     let (mut report, remains) = check_settled(
         &fs,
         &bad,
-        options,
+        (options, naming),
         (progress, cancel),
         (std::mem::take(findings), orphans.used, totals),
         &budget,
@@ -246,7 +271,7 @@ fn check_from(
         }
         // What is written is held once more when it is handed on.
         remains.room = Some(budget.free() / 2);
-        let Some((changes, lost)) = repair::mend(fs, facts, remains, wishes, options.threads) else {
+        let Some((changes, lost)) = repair::mend(fs, facts, remains, wishes, options.menders()) else {
             budget.charge(budget.free() + 1);
             plan::stop_if_exhausted(&budget)?;
             return Ok(report);
@@ -335,7 +360,7 @@ type Facts = (InodeTable, Claims);
 fn check_settled(
     fs: &Fs<'_>,
     bad: &BadBlocks,
-    options: &CheckOptions,
+    (options, naming): (&CheckOptions, Naming),
     (progress, cancel): (&Progress, &AtomicBool),
     (early, released, on_disk): (Findings, QuotaUsage, StoredTotals),
     budget: &Arc<Budget>,
@@ -433,7 +458,7 @@ fn check_settled(
     degraded.extend(plan::fewer_kept(findings.kept_per_row(), budget));
     let edits = findings.take_edits();
     let is_damaged = findings.is_damaged() || !edits.is_empty();
-    let findings = paths::name_objects(&cross, findings, options.want_all_paths, &mut degraded);
+    let findings = paths::name_objects(&cross, findings, (naming, options.want_all_paths), &mut degraded);
     let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &cross.claims, &totals, non_contiguous);

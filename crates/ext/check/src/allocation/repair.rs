@@ -1,7 +1,7 @@
 //! Bitmaps, counts and descriptors as they have to be, once everything else has been mended.
 
 use fsmend_base::{BlockNo, GroupNo};
-use fsmend_engine::pool::{self, Crew};
+use fsmend_engine::pool;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
@@ -42,7 +42,7 @@ fn settle_all(mender: &Mender<'_>) -> Vec<Settled> {
     let groups: Vec<u32> = (0..mender.fs.geometry.group_count).collect();
     let never = AtomicBool::new(false);
     let parts = pool::run_slices(
-        Crew::of(mender.workers),
+        mender.crew,
         &BITMAPS,
         &groups,
         GROUPS_PER_SLICE,

@@ -22,6 +22,7 @@ use super::index::Index;
 use super::names::{EntryPlace, NameTable};
 use super::nature::Nature;
 use super::paths::entries_of;
+use super::testimony::{Kept, Testimony};
 use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
 use crate::inline_data::settle_hash;
 use crate::region::problems as region;
@@ -53,7 +54,9 @@ struct Chain {
 /// Inspects one directory.
 pub(super) struct Inspector<'a> {
     pub fs: &'a Fs<'a>,
-    pub inodes: &'a InodeTable,
+    inodes: &'a InodeTable,
+    /// What the directory says about others.
+    pub testimony: Testimony<'a>,
     pub directory: &'a Directory,
     pub findings: &'a mut Findings,
     pub nature: Nature,
@@ -68,16 +71,19 @@ pub(super) struct Inspector<'a> {
     parents_read: u32,
     /// Whether what is mended is kept, block by block.
     keeps: bool,
+    /// How many bytes what is found may take.
+    room: u64,
 }
 
 impl<'a> Inspector<'a> {
     pub fn new(
         fs: &'a Fs<'_>,
-        inodes: &'a InodeTable,
         directory: &'a Directory,
         surroundings: Surroundings<'a>,
+        testimony: Testimony<'a>,
         findings: &'a mut Findings,
     ) -> Self {
+        let inodes = testimony.inodes();
         let nature = Nature::of(fs, directory);
         let policy = if nature.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
         let judge = Judge { fs, inodes, surroundings, nature, policy };
@@ -89,6 +95,7 @@ impl<'a> Inspector<'a> {
         Inspector {
             fs,
             inodes,
+            testimony,
             directory,
             findings,
             nature,
@@ -100,23 +107,41 @@ impl<'a> Inspector<'a> {
             lookups: 0,
             parents_read: 0,
             keeps,
+            room: u64::MAX,
         }
     }
 
     /// Does it, and returns what cannot be mended block by block.
     pub fn run(mut self) -> Mending {
+        self.inspect();
+        self.mending
+    }
+
+    /// The same, and what the directory says about others, if that is kept; `None` if what is found takes more than `room` bytes.
+    pub fn run_within(mut self, room: u64) -> Option<(Mending, Kept)> {
+        self.room = room;
+        let is_through = self.inspect();
+        is_through.then(|| (self.mending, self.testimony.into_kept()))
+    }
+
+    /// `false` where it was left off for want of room.
+    fn inspect(&mut self) -> bool {
         self.open_index();
         if self.directory.inline {
             self.inspect_inline();
-        } else {
-            self.inspect_blocks();
+        } else if !self.inspect_blocks() {
+            return false;
         }
         if let Some(index) = self.index.take() {
             self.mending.rewrite |= !index.check(&self.nature, self.findings);
         }
         self.check_names();
         self.mending.rewrite &= self.keeps;
-        self.mending
+        true
+    }
+
+    fn has_room(&self) -> bool {
+        self.room == u64::MAX || self.findings.bytes_held() + self.testimony.bytes_held() <= self.room
     }
 
     fn open_index(&mut self) {
@@ -152,7 +177,7 @@ impl<'a> Inspector<'a> {
         self.directory.runs.last().map_or(0, |run| run.logical.saturating_add(u64::from(run.count)))
     }
 
-    fn inspect_blocks(&mut self) {
+    fn inspect_blocks(&mut self) -> bool {
         let directory = self.directory;
         let mut next = 0;
         for run in &directory.runs {
@@ -165,12 +190,16 @@ impl<'a> Inspector<'a> {
                     logical as u32,
                     BlockNo(run.physical.saturating_add(logical - run.logical)),
                 );
+                if !self.has_room() {
+                    return false;
+                }
             }
             next = next.max(end);
         }
         if next == 0 {
             self.hole(0, 1);
         }
+        true
     }
 
     /// Blocks that are not there: empty ones take their place.
@@ -187,7 +216,7 @@ impl<'a> Inspector<'a> {
             index.add_hole(logical);
         }
         if logical == 0 {
-            self.inodes.observe_link(self.nature.inode);
+            self.testimony.observe_link(self.nature.inode);
             self.take_parent(InodeNo(special::ROOT));
         }
     }
@@ -333,7 +362,7 @@ impl<'a> Inspector<'a> {
         }
         let correction = self.judge.correct(entry, slot, found);
         match slot {
-            Slot::Dot => self.inodes.observe_link(self.nature.inode),
+            Slot::Dot => self.testimony.observe_link(self.nature.inode),
             Slot::DotDot => self.take_parent(InodeNo(entry.header.inode)),
             Slot::Name => {
                 let name = correction.name.as_deref().unwrap_or(entry.name);
@@ -347,10 +376,8 @@ impl<'a> Inspector<'a> {
 
     /// Counts `..`, and records where it leads to.
     fn take_parent(&mut self, parent: InodeNo) {
-        self.inodes.observe_link(parent);
-        if let Some(fact) = self.inodes.directory(self.nature.inode) {
-            fact.parent_entry.store(parent.0, Relaxed);
-        }
+        self.testimony.observe_link(parent);
+        self.testimony.set_parent_entry(parent);
     }
 
     /// Takes up a name, as it will be; returns whether it stays.
@@ -364,7 +391,7 @@ impl<'a> Inspector<'a> {
         }
         let place = EntryPlace { logical: chain.logical, offset: entry.offset as u32 };
         self.names.add(name, self.compares_folded(), place);
-        self.inodes.observe_link(target);
+        self.testimony.observe_link(target);
         true
     }
 
@@ -372,13 +399,12 @@ impl<'a> Inspector<'a> {
     /// the first that is seen, unless a later one stands where its own `..` leads to. Returns whether this one stays.
     fn take_child(&mut self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
         let own = self.nature.inode;
-        let Some(fact) = self.inodes.directory(child) else { return true };
-        let known = InodeNo(fact.parent.load(Relaxed));
+        let Some(known) = self.testimony.parent_of(child) else { return true };
         if known.0 == 0 {
-            self.inodes.set_parent(child, own);
+            self.testimony.set_parent(child, own);
             return true;
         }
-        let leads_to = match fact.parent_entry.load(Relaxed) {
+        let leads_to = match self.testimony.parent_entry_of(child) {
             // It is still to be inspected.
             0 if known != own => self.parent_entry_of(child),
             parent => parent,
@@ -394,8 +420,8 @@ impl<'a> Inspector<'a> {
             found.raise(self.judge.problem(&rows::DIRECTORY_NAMED_TWICE, entry));
             return false;
         }
-        fact.parent.store(own.0, Relaxed);
-        self.inodes.withdraw_link(child);
+        self.testimony.set_parent(child, own);
+        self.testimony.withdraw_link(child);
         self.mending.names_elsewhere.push((known, child));
         let other = self.name_in(known, child);
         let problem = Problem::new(&rows::DIRECTORY_NAMED_TWICE).inode(known).stored(child.0);
@@ -405,7 +431,7 @@ impl<'a> Inspector<'a> {
 
     /// Whether `holder` hangs below `child`, by what `..` says from there upwards, or by the names known so far.
     fn lies_within(&mut self, holder: InodeNo, child: InodeNo) -> bool {
-        let inodes = self.inodes;
+        let inodes = self.testimony.facts_of_others();
         let name = |at: InodeNo| inodes.directory(at).map_or(0, |fact| fact.parent.load(Relaxed));
         let leads_up = |inspector: &mut Self, at: InodeNo| match inodes.directory(at) {
             Some(fact) if fact.parent_entry.load(Relaxed) != 0 => fact.parent_entry.load(Relaxed),
@@ -447,7 +473,7 @@ impl<'a> Inspector<'a> {
     fn inspect_inline(&mut self) {
         let Some(data) = inline::gather(&self.directory.record) else { return };
         let mut found = Findings::new();
-        self.inodes.observe_link(self.nature.inode);
+        self.testimony.observe_link(self.nature.inode);
         self.inline_parent(data.parent.0, &mut found);
         let mut record = self.directory.record.clone();
         if self.nature.index_flag {

@@ -3,7 +3,9 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `suspects.rs` | suspect directories, side by side |
 //! | `inspect.rs` | one directory, block by block |
+//! | `testimony.rs` | what one directory says about others |
 //! | `chain.rs` | the records of one block, salvaged |
 //! | `dots.rs` | `.` and `..` |
 //! | `entry.rs` | what becomes of one entry |
@@ -36,6 +38,8 @@ mod nature;
 pub mod paths;
 pub mod problems;
 pub(crate) mod repair;
+pub(crate) mod suspects;
+mod testimony;
 pub mod tree;
 mod twice;
 
@@ -154,5 +158,6 @@ pub fn inspect_with(
     surroundings: Surroundings<'_>,
     findings: &mut Findings,
 ) -> Mending {
-    inspect::Inspector::new(fs, inodes, directory, surroundings, findings).run()
+    let testimony = testimony::Testimony::at_once(inodes, directory.inode);
+    inspect::Inspector::new(fs, directory, surroundings, testimony, findings).run()
 }

@@ -315,14 +315,14 @@ impl World {
                 claims,
                 remains: Remains { names, ..Remains::default() },
                 wishes: Wishes::default(),
-                workers: 1,
+                crew: Crew::of(1),
                 backups_lag: false,
             };
             super::repair::mend(&mut mender);
             crate::links::repair::mend(&mut mender);
             let features = mender.fs.geometry.features;
             drop(mender);
-            (draft.into_changes(1), features)
+            (draft.into_changes(Crew::of(1)), features)
         });
         self.geometry.features = changes.1;
         for (offset, bytes) in changes.0 {

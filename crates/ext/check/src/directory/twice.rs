@@ -1,7 +1,6 @@
 //! Entries whose names stand twice: which one stays.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::{Findings, Problem, Value};
@@ -90,11 +89,9 @@ impl Inspector<'_> {
         let problem = Problem::new(row).inode(self.nature.inode).detail("name", Value::name(name));
         self.findings.raise(problem.stored(first).observed(inode));
         if row != &rows::NAME_TWICE {
-            self.inodes.withdraw_link(InodeNo(inode));
-            if first != inode
-                && let Some(fact) = self.inodes.directory(InodeNo(inode))
-            {
-                fact.parent.store(0, Relaxed);
+            self.testimony.withdraw_link(InodeNo(inode));
+            if first != inode {
+                self.testimony.set_parent(InodeNo(inode), InodeNo(0));
             }
         }
     }

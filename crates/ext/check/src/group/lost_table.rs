@@ -4,7 +4,7 @@
 //! directories, whose first block names them in `.`. Looked at are the places where the tables of the groups beside it and the usual layout
 //! put it, then every block from the start of the group, or flexible group, on; all within a bound for the whole file system.
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{Entries, EntryLayout};
@@ -19,6 +19,8 @@ use crate::superblock::Settled;
 /// Blocks, and bytes, that are read in one look at all groups.
 const READS_MAX: u32 = 1 << 15;
 const BYTES_MAX: u32 = 1 << 27;
+/// Bytes that are read in one go where blocks are looked at one behind the other.
+const AHEAD_BYTES: usize = 128 << 10;
 /// Blocks of a table that are looked at: most groups use their first inodes first.
 const PROOF_BLOCKS: u32 = 8;
 /// Bytes of `i_block` in front of the first block number of an extent tree without nodes.
@@ -34,6 +36,10 @@ pub(super) struct Finder<'a> {
     pub(super) geometry: &'a Geometry,
     groups_per_flex: u32,
     reads_left: u32,
+    /// The block behind the last one that was looked at.
+    next: u64,
+    /// What was read last, and the block where that begins: most blocks are looked at one behind the other.
+    ahead: (u64, Vec<u8>),
 }
 
 /// Whether there are nothing but zeroes. All bytes are looked at, many at a time: most records of most places are free ones.
@@ -79,6 +85,8 @@ impl<'a> Finder<'a> {
             geometry,
             groups_per_flex,
             reads_left: READS_MAX.min(BYTES_MAX / geometry.block_size.max(1)),
+            next: 0,
+            ahead: (0, Vec::new()),
         }
     }
 
@@ -268,10 +276,36 @@ impl<'a> Finder<'a> {
         if block >= self.geometry.blocks_count {
             return None;
         }
-        let size = self.geometry.block_size;
-        let mut bytes = vec![0; size as usize];
-        self.device.read_at(BlockNo(block).0.checked_mul(u64::from(size))?, &mut bytes).ok()?;
-        Some(bytes)
+        let size = self.geometry.block_size as usize;
+        let is_next = std::mem::replace(&mut self.next, block + 1) == block;
+        if self.known(block).is_none() {
+            let blocks = if is_next { (AHEAD_BYTES / size).max(1) as u64 } else { 1 };
+            let blocks = blocks.min(self.geometry.blocks_count - block);
+            if !self.read_ahead(block, blocks) && !self.read_ahead(block, 1) {
+                return None;
+            }
+        }
+        self.known(block).map(<[u8]>::to_vec)
+    }
+
+    /// The block, if it was read already.
+    fn known(&self, block: u64) -> Option<&[u8]> {
+        let size = self.geometry.block_size as usize;
+        let at = usize::try_from(block.checked_sub(self.ahead.0)?).ok()?.checked_mul(size)?;
+        self.ahead.1.get(at..at.checked_add(size)?)
+    }
+
+    /// Reads so many blocks from `block` on; `false` where that cannot be done.
+    fn read_ahead(&mut self, block: u64, blocks: u64) -> bool {
+        let size = u64::from(self.geometry.block_size);
+        self.ahead.0 = block;
+        self.ahead.1.resize((blocks * size) as usize, 0);
+        let offset = block.checked_mul(size);
+        let is_read = offset.is_some_and(|offset| self.device.read_at(offset, &mut self.ahead.1).is_ok());
+        if !is_read {
+            self.ahead.1.clear();
+        }
+        is_read
     }
 }
 

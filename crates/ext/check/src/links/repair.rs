@@ -1,54 +1,101 @@
-//! Link counts as they have to be.
+//! Link counts as they have to be: worked out group by group, side by side.
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, Kind};
+use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::RawInode;
 
 use super::{LINKS_MAX, has_names, is_empty};
+use crate::Fs;
 use crate::quota::Owner;
-use crate::repair::Mender;
+use crate::repair::{Mender, seal_inode};
+
+/// The work, as traces call it.
+pub const STAGE: [Stage; 1] = [Stage { name: "link counts", pass: 1 }];
+/// Counts that are worked out before the first of them is set.
+const COUNTS_AT_ONCE: usize = 1 << 14;
+
+/// A count that is not the number of names: inode, fact, number of names.
+type Wrong = (InodeNo, InodeFact, u32);
+
+/// What becomes of an inode with a wrong count.
+enum Settled {
+    /// Nothing: it cannot be read.
+    Left,
+    /// It was empty and nameless, and goes. Whose it was.
+    Freed(Owner),
+    /// It has so many links; its record, if that has to change.
+    Counted(u16, Option<Vec<u8>>),
+}
 
 /// Sets the link counts that differ from the number of names, and frees what is empty and nameless. What has contents has been
 /// given a name by now, if it could be.
 pub(crate) fn mend(mender: &mut Mender<'_>) {
+    let mut wrong = Vec::new();
     for chunk in 0..mender.inodes.chunk_count() {
-        let mut wrong = Vec::new();
         mender.inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
             let is_used = fact.kind() != Kind::Unused && has_names(&mender.fs, inode, fact);
             if is_used && u32::from(stored) != observed {
                 wrong.push((inode, fact, observed));
             }
         });
-        for (inode, fact, observed) in wrong {
-            settle(mender, inode, fact, observed);
+        if wrong.len() >= COUNTS_AT_ONCE {
+            settle_all(mender, &std::mem::take(&mut wrong));
+        }
+    }
+    settle_all(mender, &wrong);
+}
+
+fn settle_all(mender: &mut Mender<'_>, wrong: &[Wrong]) {
+    let settle = |fs: &Fs<'_>, (inode, fact, observed): &Wrong| settle(fs, *inode, *fact, *observed);
+    let settled = mender.side_by_side(&STAGE, wrong, |(inode, ..)| *inode, settle);
+    for ((inode, fact, observed), settled) in wrong.iter().zip(settled) {
+        match settled {
+            Settled::Left => {}
+            Settled::Freed(owner) => {
+                mender.put_inode(*inode, vec![0; mender.fs.geometry.inode_size as usize]);
+                mender.inodes.revise(*inode, InodeFact::default(), 0);
+                if mender.fs.counts_quota() {
+                    mender.remains.quota.discharge(owner, 0, 1);
+                }
+            }
+            Settled::Counted(count, record) => {
+                if is_saturated(*fact, *observed) {
+                    allow_many(mender);
+                }
+                record.into_iter().for_each(|record| mender.put_inode(*inode, record));
+                mender.inodes.revise(*inode, *fact, count);
+            }
         }
     }
 }
 
-fn settle(mender: &mut Mender<'_>, inode: InodeNo, fact: InodeFact, observed: u32) {
-    let Some(record) = mender.read_inode(inode) else { return };
-    let raw = RawInode::from_record(&record);
+/// Whether a directory has more names than a count can say.
+fn is_saturated(fact: InodeFact, observed: u32) -> bool {
+    fact.kind() == Kind::Directory && observed > LINKS_MAX
+}
+
+/// Sets the feature for directories with more names than a count can say.
+fn allow_many(mender: &mut Mender<'_>) {
+    let set = mender.fs.superblock.s_feature_ro_compat.get() | ro_compat::DIR_NLINK;
+    mender.fs.superblock.s_feature_ro_compat.set(set);
+    mender.fs.geometry.features.ro_compat |= ro_compat::DIR_NLINK;
+}
+
+fn settle(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact, observed: u32) -> Settled {
+    let Some(Ok(mut record)) = fs.read_inode(inode) else { return Settled::Left };
+    let mut raw = RawInode::from_record(&record);
     if observed == 0 {
-        if fact.kind() != Kind::Directory && is_empty(&raw) {
-            mender.write_inode(inode, &mut vec![0; record.len()]);
-            mender.inodes.revise(inode, InodeFact::default(), 0);
-            if mender.fs.counts_quota() {
-                mender.remains.quota.discharge(Owner::of(&raw), 0, 1);
-            }
-        }
-        return;
+        let goes = fact.kind() != Kind::Directory && is_empty(&raw);
+        return if goes { Settled::Freed(Owner::of(&raw)) } else { Settled::Left };
     }
-    if fact.kind() == Kind::Directory && observed > LINKS_MAX {
-        let set = mender.fs.superblock.s_feature_ro_compat.get() | ro_compat::DIR_NLINK;
-        mender.fs.superblock.s_feature_ro_compat.set(set);
-        mender.fs.geometry.features.ro_compat |= ro_compat::DIR_NLINK;
+    let count = if is_saturated(fact, observed) { 1 } else { observed.min(LINKS_MAX) } as u16;
+    if raw.i_links_count.get() == count {
+        return Settled::Counted(count, None);
     }
-    let count =
-        if fact.kind() == Kind::Directory && observed > LINKS_MAX { 1 } else { observed.min(LINKS_MAX) };
-    let count = count as u16;
-    if raw.i_links_count.get() != count {
-        mender.amend_inode(inode, |raw| raw.i_links_count.set(count));
-    }
-    mender.inodes.revise(inode, fact, count);
+    raw.i_links_count.set(count);
+    raw.store(&mut record);
+    seal_inode(fs, inode, &mut record);
+    Settled::Counted(count, Some(record))
 }

@@ -16,11 +16,11 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, Stage};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::special;
 
-use super::{Contest, Owner, borne_out};
+use super::{Contest, Owner, Pair, borne_out};
 use crate::inode::Inspection;
 use crate::repair::Mender;
 
@@ -129,19 +129,25 @@ impl Places {
     pub fn decide(mender: &Mender<'_>, contest: &Contest) -> Places {
         let mut units = Vec::new();
         let mut inodes = BTreeMap::new();
-        for (unit, owners) in contest.owners(&mender.fs, &mender.claims) {
+        let mut last = Vec::new();
+        contest.visit_owners(&mender.fs, &mender.claims, |unit, owners| {
             if owners.len() < 2 {
                 mender.claims.settle(unit, owners.len() == 1);
                 mender.claims.resolve(unit);
-                continue;
+                return;
             }
             units.push((unit, owners.contains(&Owner::Metadata)));
+            if *owners == last {
+                // As usual: the next unit of the same run.
+                return;
+            }
+            last.clone_from(owners);
             let numbers = owners.iter().filter_map(|owner| match owner {
                 Owner::Inode(inode) => Some(*inode),
                 Owner::Metadata => None,
             });
             inodes.extend(numbers.map(|inode| (inode, Kind::Unused)));
-        }
+        });
         let place = |(unit, fixed): (u64, bool)| Place {
             unit,
             keeper: if fixed { Keeper::Fixed } else { Keeper::Nobody },
@@ -173,7 +179,7 @@ impl Places {
     ) -> Vec<Weighed> {
         let inodes: Vec<InodeNo> = inodes.keys().copied().collect();
         let parts = pool::run_slices(
-            Crew::of(mender.workers),
+            mender.crew,
             &[Stage { name: "keepers", pass: 0 }],
             &inodes,
             INODES_PER_SLICE,
@@ -195,9 +201,8 @@ impl Places {
             return staying;
         }
         let mut last = None;
-        for pair in &contest.pairs {
-            let (unit, Owner::Inode(inode)) = *pair else { continue };
-            let Some(place) = self.get(unit) else { continue };
+        for (pair, place) in self.with_pairs(&contest.pairs) {
+            let Owner::Inode(inode) = pair.1 else { continue };
             let keeps = [Keeper::Data(inode), Keeper::System(inode)].contains(&place.keeper);
             if keeps && last != Some(pair) {
                 staying.insert(inode);
@@ -214,6 +219,16 @@ impl Places {
             };
         }
         staying
+    }
+
+    /// Those of `pairs`, which ascend, whose units are contested.
+    pub fn with_pairs<'p>(&'p self, pairs: &'p [Pair]) -> impl Iterator<Item = (&'p Pair, &'p Place)> {
+        let mut places = self.list.iter().peekable();
+        pairs.iter().filter_map(move |pair| {
+            while places.next_if(|place| place.unit < pair.0).is_some() {}
+            let place = places.peek().filter(|place| place.unit == pair.0)?;
+            Some((pair, *place))
+        })
     }
 
     /// The contested unit.

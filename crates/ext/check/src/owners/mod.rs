@@ -16,11 +16,13 @@
 //! | `keepers.rs` | who keeps what is contested |
 //! | `borne_out.rs` | which claims a file's own size and space in use speak against |
 //! | `relocate.rs` | places of their own for the others |
+//! | `means.rs` | what these share |
 //! | `names.rs` | names of files that are not to keep them |
 
 mod borne_out;
 mod gather;
 mod keepers;
+mod means;
 mod names;
 pub mod problems;
 mod records;
@@ -111,11 +113,11 @@ impl Search<'_> {
         let mut next = contested.ones().next();
         while let Some(start) = next.filter(|_| !self.cancel.load(Relaxed)) {
             let window = self.window(start);
-            for (unit, owners) in window.owners(self.fs, self.claims) {
+            window.visit_owners(self.fs, self.claims, |unit, owners| {
                 if owners.len() == 1 && !is_spared(unit) {
                     self.claims.resolve(unit);
                 }
-            }
+            });
             next = contested.ones_from(window.end).next();
         }
     }
@@ -190,14 +192,14 @@ impl Search<'_> {
     }
 
     fn judge(&self, window: &Contest, reporter: &mut Reporter<'_>, findings: &mut Findings) {
-        for (unit, owners) in window.owners(self.fs, self.claims) {
+        window.visit_owners(self.fs, self.claims, |unit, owners| {
             self.claims.settle(unit, !owners.is_empty());
             if owners.len() > 1 {
                 reporter.add(unit, owners, findings);
             } else {
                 self.claims.resolve(unit);
             }
-        }
+        });
     }
 }
 
@@ -217,17 +219,14 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Every contested unit with its owners, ascending; an owner with two claims on it stands there twice.
-    fn owners<'c>(
-        &'c self,
-        fs: &'c Fs<'_>,
-        claims: &'c Claims,
-    ) -> impl Iterator<Item = (u64, Vec<Owner>)> + 'c {
+    /// Calls `visit` for every contested unit with its owners, in ascending order; an owner with two claims on it stands there twice.
+    fn visit_owners(&self, fs: &Fs<'_>, claims: &Claims, mut visit: impl FnMut(u64, &mut Vec<Owner>)) {
         let unit_blocks = u64::from(fs.geometry.cluster_blocks);
         let mut pairs = self.pairs.iter().peekable();
         let units = claims.contested().ones_from(self.start).take_while(|unit| *unit < self.end);
-        units.map(move |unit| {
-            let mut owners = Vec::new();
+        let mut owners = Vec::new();
+        for unit in units {
+            owners.clear();
             if fs.metadata.any(unit * unit_blocks, unit_blocks) {
                 owners.push(Owner::Metadata);
             }
@@ -235,8 +234,8 @@ impl Contest {
             while let Some((_, owner)) = pairs.next_if(|(other, _)| *other == unit) {
                 owners.push(*owner);
             }
-            (unit, owners)
-        })
+            visit(unit, &mut owners);
+        }
     }
 }
 

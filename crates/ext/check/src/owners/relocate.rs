@@ -9,6 +9,7 @@ use fsmend_ext_format::checksum;
 
 use super::borne_out;
 use super::keepers::{Keeper, Places, attribute_block};
+use super::means::Means;
 use super::problems::{COPY_UNREADABLE, GIVEN_UP, NO_ROOM};
 use crate::inode::{Inspection, MapRun};
 use crate::repair::map::FileMap;
@@ -20,42 +21,6 @@ const CONTESTED_PART: u64 = 8;
 
 /// So many bytes are copied in one go, at most, or a block.
 const COPIED_AT_ONCE: u64 = 256 << 10;
-
-/// What all that move share.
-pub(super) struct Means {
-    /// New places of attribute blocks; 0 for those that are gone.
-    pub attributes: BTreeMap<u64, u64>,
-    /// Units that copies may still take.
-    pub room: u64,
-    /// Free units that no copy takes: a repair cannot do without.
-    pub reserve: u64,
-    /// Whether there will be no room for copies of all that is contested.
-    pub is_short: bool,
-}
-
-/// With less room than this, what the maps of copies have taken is counted, too.
-const SCANT_UNITS: u64 = 1 << 14;
-
-impl Means {
-    /// Room for copies on a file system with so many units to keep free.
-    pub fn new(mender: &Mender<'_>, reserve: u64) -> Self {
-        let room = mender.free_units().saturating_sub(reserve);
-        Means { attributes: BTreeMap::new(), room, reserve, is_short: false }
-    }
-
-    /// Weighs the room against copies of all that is contested, if it takes so many `copies` for the first `units` of those units.
-    pub fn expect(&mut self, copies: u64, (units, of_units): (u64, u64)) {
-        let in_all = u128::from(copies) * u128::from(of_units) / u128::from(units.max(1));
-        self.is_short |= in_all > u128::from(self.room);
-    }
-
-    /// Looks how much is really free, when that begins to matter.
-    fn count_again(&mut self, mender: &Mender<'_>) {
-        if (1..SCANT_UNITS).contains(&self.room) {
-            self.room = self.room.min(mender.free_units().saturating_sub(self.reserve));
-        }
-    }
-}
 
 /// An inode on its way out of contested units.
 pub(super) struct Relocation<'r, 'm> {
@@ -93,16 +58,16 @@ struct Stretch {
 }
 
 /// Gives `inode` places of its own for everything that it claims and does not keep. Returns `false` when something was lost for want
-/// of room.
+/// of room. What an inspection has found of it, if there was one already, is `found`.
 pub(super) fn relocate(
     mender: &mut Mender<'_>,
     places: &mut Places,
     inode: InodeNo,
+    found: Option<Inspection>,
     means: &mut Means,
 ) -> bool {
-    let Some(mut found) = mender.inspect_inode(inode).filter(|found| found.kind != Kind::Unused) else {
-        return true;
-    };
+    let found = found.or_else(|| mender.inspect_inode(inode));
+    let Some(mut found) = found.filter(|found| found.kind != Kind::Unused) else { return true };
     let is_directory = found.kind == Kind::Directory;
     let (kept, lost) = (BTreeMap::new(), BTreeSet::new());
     let (attributes_lost, translator_lost) = (false, false);
@@ -286,6 +251,11 @@ impl Relocation<'_, '_> {
         let source = self.source(first);
         let behind = (1..count.min(COPIED_AT_ONCE / size as u64)).map(|step| BlockNo(first.0 + step));
         let blocks = 1 + behind.take_while(|block| self.source(*block) == source).count();
+        if source == Source::Before
+            && let Some(bytes) = self.bytes_before(first, blocks * size)
+        {
+            return bytes;
+        }
         let mut bytes = vec![0; blocks * size];
         if source == Source::Nothing || self.read(source, first, &mut bytes) {
             return bytes;
@@ -297,6 +267,14 @@ impl Relocation<'_, '_> {
             }
         }
         bytes
+    }
+
+    /// The bytes of blocks from `first` on as they were before the repair. Where free space is scattered, what lies in one piece is asked for
+    /// block by block; it is read in one piece all the same.
+    fn bytes_before(&mut self, first: BlockNo, len: usize) -> Option<Vec<u8>> {
+        let fs = &self.mender.fs;
+        let is_contested = |block: u64| self.places.get(fs.geometry.cluster_of(block)).is_some();
+        self.means.ahead.bytes(self.mender, first, len, is_contested).map(<[u8]>::to_vec)
     }
 
     /// Which contents of a block are meant for this inode. What is contested may have been mended for somebody else; only a directory that

@@ -7,22 +7,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
-use fsmend_engine::pool::Crew;
+use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::{incompat, ro_compat};
 
 use super::keepers::{Keeper, Place, Places, attribute_block};
-use super::relocate::{Means, relocate};
+use super::means::Means;
+use super::relocate::relocate;
 use super::{Contest, Owner, Search, names};
 use crate::directory::lost_found::LostFound;
-use crate::links;
+use crate::inode::{self, Inspection};
 use crate::repair::{Duplicates, Mender};
+use crate::{Fs, links};
 
 /// Bytes of a name in lost+found, a hash sign and a number.
 const NAME_BYTES: u64 = 24;
 /// So many blocks of a directory need one of a map, at most; and a repair has a use for so many besides (lost+found may have to be made).
 const MAP_PART: u64 = 64;
 const SPARE_UNITS: u64 = 4;
+/// The work, as traces call it.
+const MOVES: [Stage; 1] = [Stage { name: "moves", pass: 1 }];
+/// Inodes that are inspected before the first of them moves, and the longest map, in runs and nodes, that is kept meanwhile.
+const MOVED_AT_ONCE: usize = 512;
+const RUNS_MAX: usize = 1024;
 
 /// Deals with everything that is contested. `false` when that cannot be done, and nothing may be written.
 pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
@@ -76,7 +84,7 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
         inodes: &mender.inodes,
         claims: &mender.claims,
         extra: &last.extra,
-        crew: Crew::of(mender.workers),
+        crew: mender.crew,
         room: last.room,
         cancel: &AtomicBool::new(false),
     };
@@ -87,12 +95,18 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
 fn deal(mender: &mut Mender<'_>, contest: &Contest, means: &mut Means) -> bool {
     let mut places = Places::decide(mender, contest);
     let units = places.iter().count() as u64;
-    let owners = contest.pairs.iter().filter(|(unit, _)| places.get(*unit).is_some()).count() as u64;
+    let owners = places.with_pairs(&contest.pairs).count() as u64;
     let in_all = mender.claims.contested().ones_from(contest.start).count() as u64;
     means.expect(owners.saturating_sub(units), (units, in_all));
     let mut has_room = true;
-    for inode in std::mem::take(&mut places.inodes) {
-        has_room &= relocate(mender, &mut places, inode, means);
+    // What is contested behind this window may hold nodes of two maps: whoever moves first may write there what the other one reads.
+    let may_look_ahead = in_all == units;
+    for part in std::mem::take(&mut places.inodes).chunks(MOVED_AT_ONCE) {
+        let ahead = if may_look_ahead { look_ahead(mender, part) } else { Vec::new() };
+        let ahead = ahead.into_iter().chain(std::iter::repeat_with(|| None));
+        for (inode, found) in part.iter().zip(ahead) {
+            has_room &= relocate(mender, &mut places, *inode, found, means);
+        }
     }
     for place in places.iter() {
         give_back(mender, place);
@@ -100,6 +114,17 @@ fn deal(mender: &mut Mender<'_>, contest: &Contest, means: &mut Means) -> bool {
         mender.claims.resolve(place.unit);
     }
     has_room
+}
+
+/// Inspects inodes that may have to move, side by side. None of them reads what the others write when they do: each has its own nodes, and
+/// nobody those that are contested. What is large is left to its turn.
+fn look_ahead(mender: &Mender<'_>, inodes: &[InodeNo]) -> Vec<Option<Inspection>> {
+    let inspect = |fs: &Fs<'_>, inode: &InodeNo| {
+        let record = fs.read_inode(*inode)?.ok()?;
+        let found = inode::inspect(fs, *inode, &record, &mut Findings::new());
+        (found.runs.len() + found.map_blocks.len() <= RUNS_MAX).then_some(found)
+    };
+    mender.side_by_side(&MOVES, inodes, |inode| *inode, inspect)
 }
 
 /// Puts back what a unit held, where a directory or a map that had a part in it may have changed that.
@@ -150,7 +175,7 @@ fn unwanted(mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
     if matches!(mender.wishes.duplicates, Duplicates::Clone | Duplicates::Zero) {
         return found;
     }
-    for (_, mut owners) in contest.owners(&mender.fs, &mender.claims) {
+    contest.visit_owners(&mender.fs, &mender.claims, |_, owners| {
         owners.dedup();
         if owners.len() > 1 {
             found.extend(owners.iter().filter_map(|owner| match owner {
@@ -158,7 +183,7 @@ fn unwanted(mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
                 Owner::Metadata => None,
             }));
         }
-    }
+    });
     found.retain(|inode| {
         mender.inodes.fact(*inode).is_some_and(|fact| {
             let is_file = fact.kind() != Kind::Unused && fact.kind() != Kind::Directory;

@@ -19,6 +19,8 @@ type Owners = Rc<[Owner]>;
 pub(super) struct Reporter<'a> {
     fs: &'a Fs<'a>,
     last: Owners,
+    /// The units with these owners that have come, and are not counted yet: the first, and how many in a row.
+    waiting: (u64, u64),
     /// The run of each inode that may still grow: first unit, length, owners.
     runs: BTreeMap<InodeNo, (u64, u64, Owners)>,
     by_inode: BTreeMap<InodeNo, Sharing>,
@@ -37,24 +39,39 @@ struct Sharing {
 
 impl<'a> Reporter<'a> {
     pub fn new(fs: &'a Fs<'a>) -> Self {
-        Reporter { fs, last: Rc::new([]), runs: BTreeMap::new(), by_inode: BTreeMap::new() }
+        Reporter { fs, last: Rc::new([]), waiting: (0, 0), runs: BTreeMap::new(), by_inode: BTreeMap::new() }
     }
 
-    pub fn add(&mut self, unit: u64, mut owners: Vec<Owner>, findings: &mut Findings) {
+    pub fn add(&mut self, unit: u64, owners: &mut Vec<Owner>, findings: &mut Findings) {
         owners.dedup();
-        if *self.last != *owners {
-            self.last = Rc::from(owners);
+        let (first, count) = self.waiting;
+        if *self.last == **owners && first + count == unit {
+            self.waiting.1 += 1;
+            return;
+        }
+        self.count_waiting(findings);
+        self.waiting = (unit, 1);
+        if *self.last != **owners {
+            self.last = Rc::from(owners.as_slice());
+        }
+    }
+
+    /// Counts the units that wait, for each of their owners.
+    fn count_waiting(&mut self, findings: &mut Findings) {
+        let (first, more) = std::mem::take(&mut self.waiting);
+        if more == 0 {
+            return;
         }
         let owners = Rc::clone(&self.last);
         for owner in owners.iter() {
             let Owner::Inode(inode) = owner else { continue };
-            self.by_inode.entry(*inode).or_default().add(*owner, &owners);
+            self.by_inode.entry(*inode).or_default().add(*owner, more, &owners);
             match self.runs.get_mut(inode) {
-                Some((start, count, with)) if *start + *count == unit && Rc::ptr_eq(with, &owners) => {
-                    *count += 1
+                Some((start, count, with)) if *start + *count == first && Rc::ptr_eq(with, &owners) => {
+                    *count += more
                 }
                 _ => {
-                    if let Some(run) = self.runs.insert(*inode, (unit, 1, Rc::clone(&owners))) {
+                    if let Some(run) = self.runs.insert(*inode, (first, more, Rc::clone(&owners))) {
                         raise_run(self.fs, *inode, run, findings);
                     }
                 }
@@ -62,7 +79,8 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    pub fn finish(self, findings: &mut Findings) {
+    pub fn finish(mut self, findings: &mut Findings) {
+        self.count_waiting(findings);
         for (inode, run) in self.runs {
             raise_run(self.fs, inode, run, findings);
         }
@@ -83,8 +101,8 @@ impl<'a> Reporter<'a> {
 }
 
 impl Sharing {
-    fn add(&mut self, own: Owner, owners: &Owners) {
-        self.units += 1;
+    fn add(&mut self, own: Owner, units: u64, owners: &Owners) {
+        self.units += units;
         if Rc::ptr_eq(&self.last, owners) {
             return;
         }

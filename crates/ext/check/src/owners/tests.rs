@@ -99,7 +99,7 @@ fn mend_nameless(
     let contest = search.report(|| false, &mut findings);
     let remains = Remains { contest, ..Remains::default() };
     let mut mender =
-        Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers: 1, backups_lag: false };
+        Mender { fs, draft: &draft, inodes, claims, remains, wishes, crew: Crew::of(1), backups_lag: false };
     let done = repair::mend(&mut mender);
     look(&mut mender, done);
     if done {

@@ -74,8 +74,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// What has been written and differs from what lay there, in ascending order. So many `workers` compare.
-    pub fn into_changes(self, workers: usize) -> Vec<(u64, Vec<u8>)> {
+    /// What has been written and differs from what lay there, in ascending order. The `crew` compares.
+    pub fn into_changes(self, crew: Crew<'_>) -> Vec<(u64, Vec<u8>)> {
         let overlay = self.overlay.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut runs: Vec<(u64, Vec<u8>)> = overlay.into_runs().collect();
         let numbers: Vec<usize> = (0..runs.len()).collect();
@@ -83,7 +83,7 @@ impl<'d> Draft<'d> {
             let part = part.iter().filter_map(|number| Some((*number, runs.get(*number)?)));
             note_equal(self.below, &part.collect::<Vec<_>>(), equal);
         };
-        let (crew, cancel) = (Crew::of(workers), AtomicBool::new(false));
+        let cancel = AtomicBool::new(false);
         let equal =
             pool::run_slices(crew, COMPARISON, &numbers, RUNS_PER_SLICE, &cancel, |_| Vec::new(), compare);
         let equal: HashSet<usize> = equal.into_iter().flatten().collect();
@@ -168,7 +168,7 @@ mod tests {
         assert!(draft.read_before(9, &mut buf).is_ok());
         assert_eq!(buf, [7; 4]);
         assert!(draft.bytes_written() >= 5);
-        assert_eq!(draft.into_changes(1), [(10, vec![1, 2])]);
+        assert_eq!(draft.into_changes(Crew::of(1)), [(10, vec![1, 2])]);
     }
 
     /// A device of which 64 bytes cannot be read.
@@ -203,7 +203,7 @@ mod tests {
             for number in (0..4000).filter(|number| number % 97 != 5) {
                 draft.put(number * 64, if number.is_multiple_of(3) { vec![255; 64] } else { block(number) });
             }
-            draft.into_changes(workers)
+            draft.into_changes(Crew::of(workers))
         };
         let found = changes(1);
         // Block 100 cannot be read: what it holds is not known to be the same.

@@ -1,4 +1,4 @@
-//! The serial part of a repair: what takes the facts of the whole file system, in one fixed order.
+//! What takes the facts of the whole file system to be mended, in one fixed order.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +6,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::ReadError;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::pool::Crew;
 use fsmend_engine::{Edit, Findings, Layer};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::Features;
@@ -74,7 +75,7 @@ pub struct Mender<'a> {
     /// How the user wants things.
     pub wishes: Wishes,
     /// Workers that may be used.
-    pub workers: usize,
+    pub crew: Crew<'a>,
     /// Whether the backups of superblock and descriptors have to be written anew.
     pub backups_lag: bool,
 }
@@ -89,19 +90,18 @@ pub fn mend(
     (inodes, claims): (InodeTable, Claims),
     mut remains: Remains,
     wishes: Wishes,
-    workers: usize,
+    crew: Crew<'_>,
 ) -> Option<Mended> {
     let draft = Draft::new(fs.device);
     leave_contested(&fs, &claims, &mut remains);
     draft.lay(std::mem::take(&mut remains.edits));
     let fs = fs.over(&draft);
-    let mut mender =
-        Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers, backups_lag: false };
+    let mut mender = Mender { fs, draft: &draft, inodes, claims, remains, wishes, crew, backups_lag: false };
     let is_done = mender.run();
     let lost = std::mem::take(&mut mender.remains.lost);
     let is_full = mender.is_full();
     drop(mender);
-    (!is_full).then(|| (if is_done { draft.into_changes(workers) } else { Vec::new() }, lost))
+    (!is_full).then(|| (if is_done { draft.into_changes(crew) } else { Vec::new() }, lost))
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
@@ -183,6 +183,13 @@ impl Mender<'_> {
         seal_inode(&self.fs, inode, record);
         if let Some(offset) = self.fs.inode_offset(inode) {
             self.draft.write(offset, record);
+        }
+    }
+
+    /// Puts a record, which has its checksum, in its place.
+    pub fn put_inode(&self, inode: InodeNo, record: Vec<u8>) {
+        if let Some(offset) = self.fs.inode_offset(inode) {
+            self.draft.put(offset, record);
         }
     }
 

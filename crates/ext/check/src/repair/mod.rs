@@ -1,10 +1,11 @@
 //! Repair: worked out on a draft, looked at again by the same check, round by round, until nothing is wrong any more.
 //!
 //! What inspections mend goes down as edits ([`fsmend_engine::Edits`]); what takes the facts of the whole file system (blocks owned
-//! twice, the tree, link counts, bitmaps) is mended by the [`Mender`] afterwards, serially, in one fixed order. Nothing here writes
-//! to the device.
+//! twice, the tree, link counts, bitmaps) is mended by the [`Mender`] afterwards, in one fixed order; what stays inside one inode
+//! group is worked out side by side. Nothing here writes to the device.
 
 mod allocator;
+mod apart;
 mod draft;
 pub(crate) mod hidden;
 mod improve;
@@ -24,11 +25,13 @@ use crate::Refusal;
 use crate::bad_blocks;
 use crate::glance::glance;
 use crate::journal::problems::NOT_REPLAYED;
-use crate::run::{CheckOptions, CheckReport, Refused, check};
+use crate::paths::Naming;
+use crate::run::{CheckOptions, CheckReport, Refused, look};
 use crate::superblock::SuperblockOptions;
 
 use partial::{Key, key};
 
+pub use apart::{Laid, Writes};
 pub use draft::{Draft, Sketch};
 pub use marker::{last, marker};
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
@@ -153,7 +156,8 @@ pub fn plan(
     for rounds in 1.. {
         let shared = Arc::new(changes);
         let below: Arc<dyn Device> = shared.clone();
-        let mut report = check(&below, &mending, progress, cancel)?;
+        let naming = if first.is_none() { Naming::All } else { Naming::Losses };
+        let mut report = look(&below, &mending, naming, progress, cancel)?;
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
         let new = std::mem::take(&mut report.changes);
@@ -189,8 +193,15 @@ pub fn plan(
         };
         if changes_nothing || rounds == ROUNDS_MAX {
             // What this look would have changed is left out: nobody has looked at that again.
-            let (changes, later) = (changes.into_runs().collect(), later.findings);
-            return Ok(Repair { found, left: report, rounds, changes, later, journal_changes });
+            let shared: Arc<Overlay<_>> = Arc::new(changes);
+            let left = if report.findings.is_damaged() {
+                let below: Arc<dyn Device> = shared.clone();
+                look(&below, &mending, Naming::All, progress, cancel)?
+            } else {
+                report
+            };
+            let changes = Arc::into_inner(shared).ok_or_else(still_in_use)?.into_runs().collect();
+            return Ok(Repair { found, left, rounds, changes, later: later.findings, journal_changes });
         }
         later.note(&found.findings, &report.findings);
         lay(&mut changes, new);

@@ -5,10 +5,11 @@ use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE, has_leaf_tail};
 use fsmend_ext_format::directory::{ENTRY_LEN_MIN, Entry, EntryHeader, entries_len, file_type};
 use fsmend_ext_format::htree::RootInfo;
 
+use crate::Fs;
 use crate::directory::nature::Nature;
 use crate::directory::{Directory, inline, leaf};
 use crate::inline_data::{I_BLOCK_RANGE, settle_hash};
-use crate::repair::Mender;
+use crate::repair::{Mender, Writes, seal_inode};
 
 /// Calls `change` for the records of each block (or each part of the inode) of `directory`, with whether they begin with `.` and
 /// `..`; it says whether it changed any. Where it did, they are written.
@@ -18,39 +19,62 @@ pub(super) fn change(
     nature: &Nature,
     change: &mut dyn FnMut(&mut [u8], bool) -> bool,
 ) {
+    for (place, bytes) in changed(&mender.fs, directory, nature, change) {
+        mender.draft.put(place, bytes);
+    }
+}
+
+/// The same; what has to be written is returned.
+pub(super) fn changed(
+    fs: &Fs<'_>,
+    directory: &Directory,
+    nature: &Nature,
+    change: &mut dyn FnMut(&mut [u8], bool) -> bool,
+) -> Writes {
+    let mut writes = Writes::new();
     if directory.inline {
         let mut record = directory.record.clone();
-        let Some(data) = inline::gather(&record) else { return };
+        let Some(data) = inline::gather(&record) else { return writes };
         let mut changed = false;
         for (_, area) in data.filled() {
             changed |= record.get_mut(area).is_some_and(|bytes| change(bytes, false));
         }
         if changed {
             settle_hash(&mut record);
-            mender.write_inode(directory.inode, &mut record);
+            put_record(fs, directory.inode, record, &mut writes);
         }
-        return;
+        return writes;
     }
     for run in &directory.runs {
         for within in 0..u64::from(run.count) {
             let block = BlockNo(run.physical.saturating_add(within));
-            change_block(mender, nature, block, run.logical + within == 0, change);
+            change_block(fs, nature, (block, run.logical + within == 0), change, &mut writes);
         }
     }
+    writes
+}
+
+/// Puts the right checksum into a record that was changed, which is to be written.
+fn put_record(fs: &Fs<'_>, inode: InodeNo, mut record: Vec<u8>, writes: &mut Writes) {
+    seal_inode(fs, inode, &mut record);
+    writes.extend(fs.inode_offset(inode).map(|place| (place, record)));
 }
 
 fn change_block(
-    mender: &Mender<'_>,
+    fs: &Fs<'_>,
     nature: &Nature,
-    block: BlockNo,
-    first: bool,
+    (block, first): (BlockNo, bool),
     change: &mut dyn FnMut(&mut [u8], bool) -> bool,
+    writes: &mut Writes,
 ) {
-    let Ok(mut bytes) = mender.read_block(block) else { return };
+    let place = fs.block_offset(block);
+    // A map that is wrong may lead to one block twice.
+    let changed_before = writes.get(&place).cloned();
+    let Some(mut bytes) = changed_before.or_else(|| fs.read_block(block).ok()) else { return };
     let is_root = first && nature.index_flag;
     let has_tail = !is_root && nature.checksum_seed.is_some() && has_leaf_tail(&bytes);
     let end = match nature.tail_generation {
-        Some(_) if !is_root => entries_len(&bytes, mender.fs.geometry.features),
+        Some(_) if !is_root => entries_len(&bytes, fs.geometry.features),
         _ => bytes.len() - if has_tail { LEAF_TAIL_SIZE } else { 0 },
     };
     if !change(&mut bytes[..end], first) {
@@ -62,28 +86,29 @@ fn change_block(
             leaf::seal(&mut bytes, nature, first);
         }
     }
-    mender.write_block(block, &bytes);
+    writes.insert(place, bytes);
 }
 
-/// Makes `..` lead to `parent`.
-pub(super) fn set_parent(mender: &Mender<'_>, inode: InodeNo, parent: InodeNo) {
-    let Some(mut directory) = Directory::open(&mender.fs, inode) else { return };
+/// What has to be written to make `..` lead to `parent`.
+pub(super) fn with_parent(fs: &Fs<'_>, inode: InodeNo, parent: InodeNo) -> Writes {
+    let mut writes = Writes::new();
+    let Some(mut directory) = Directory::open(fs, inode) else { return writes };
     if directory.inline {
         directory.record[I_BLOCK_RANGE.start..I_BLOCK_RANGE.start + 4]
             .copy_from_slice(&parent.0.to_le_bytes());
-        mender.write_inode(inode, &mut directory.record);
-        return;
+        put_record(fs, inode, directory.record, &mut writes);
+        return writes;
     }
-    let nature = Nature::of(&mender.fs, &directory);
+    let nature = Nature::of(fs, &directory);
     let layout = nature.layout;
     directory.runs.truncate(1);
     directory.runs.iter_mut().for_each(|run| run.count = run.count.min(1));
-    change(mender, &directory, &nature, &mut |bytes, first| {
+    changed(fs, &directory, &nature, &mut |bytes, first| {
         let at = EntryHeader::at(bytes, 0, layout).map_or(ENTRY_LEN_MIN, |dot| dot.rec_len);
         let is_there = first && Entry::at(bytes, at, layout, true).is_ok_and(|entry| entry.name == b"..");
         let Some(header) = EntryHeader::at(bytes, at, layout).filter(|_| is_there) else { return false };
         let file_type = if nature.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
         EntryHeader { inode: parent.0, file_type, ..header }.store(bytes, at, layout);
         true
-    });
+    })
 }

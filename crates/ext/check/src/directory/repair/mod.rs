@@ -18,12 +18,20 @@ mod tree;
 use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, InodeNo};
+use fsmend_engine::pool::Stage;
 use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::features::incompat;
 
 use super::lost_found::LostFound;
 use super::{Directory, Mending};
-use crate::repair::Mender;
+use crate::Fs;
+use crate::repair::{Laid, Mender};
+
+/// The work, as traces call it.
+const NAMES: [Stage; 1] = [Stage { name: "names that go", pass: 1 }];
+const REWRITES: [Stage; 1] = [Stage { name: "directories written anew", pass: 1 }];
+/// Directories whose new contents are worked out before the first of them is written.
+const REWRITES_AT_ONCE: usize = 64;
 
 /// What the checks of directories and of the tree leave for the mender.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +84,39 @@ fn is_readable(mender: &Mender<'_>, directory: &Directory) -> bool {
     })
 }
 
+/// Removes names that go because another one stays: for each directory that holds one, who is named there.
+fn remove_elsewhere(mender: &Mender<'_>, elsewhere: BTreeMap<InodeNo, Vec<InodeNo>>) {
+    let mut elsewhere: Vec<(InodeNo, Vec<InodeNo>)> = elsewhere.into_iter().collect();
+    elsewhere.iter_mut().for_each(|(_, children)| children.sort_unstable());
+    let without = |fs: &Fs<'_>, (holder, children): &(InodeNo, Vec<InodeNo>)| {
+        remove::without(fs, *holder, &|inode, _| children.binary_search(&inode).is_ok())
+    };
+    for part in elsewhere.chunks(mender.blocks_at_once()) {
+        let writes = mender.side_by_side(&NAMES, part, |(holder, _)| *holder, without);
+        let mut laid = Laid::default();
+        for (item, writes) in part.iter().zip(writes) {
+            laid.lay_or(mender, writes, |fs| without(fs, item));
+        }
+    }
+}
+
+/// Writes `directories` anew, which ascend. What they will hold is worked out side by side where they are small, many at a time; blocks are
+/// taken and given back by one after the other.
+fn rewrite_all(mender: &mut Mender<'_>, directories: &[InodeNo]) {
+    for part in directories.chunks(REWRITES_AT_ONCE) {
+        let work_out = |fs: &Fs<'_>, inode: &InodeNo| rewrite::work_out_small(fs, *inode);
+        let worked_out = mender.side_by_side(&REWRITES, part, |inode| *inode, work_out);
+        let mut laid = Laid::default();
+        for (inode, rewrite) in part.iter().zip(worked_out) {
+            let fresh = rewrite.filter(|rewrite| !rewrite.rests_on(&mender.fs, &laid));
+            let rewrite = fresh.or_else(|| rewrite::work_out(&mender.fs, *inode, &[]));
+            if let Some(rewrite) = rewrite {
+                rewrite.carry_out(mender, &mut laid);
+            }
+        }
+    }
+}
+
 /// Mends directories and the tree.
 pub(crate) fn mend(mender: &mut Mender<'_>) {
     let names = std::mem::take(&mut mender.remains.names);
@@ -88,13 +129,8 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
     for (holder, child) in names.names_elsewhere {
         elsewhere.entry(holder).or_default().push(child);
     }
-    for (holder, mut children) in elsewhere {
-        children.sort_unstable();
-        remove::names(mender, holder, &|inode, _| children.binary_search(&inode).is_ok());
-    }
+    remove_elsewhere(mender, elsewhere);
     make::root(mender);
-    for directory in names.rewrites {
-        rewrite::rewrite(mender, directory, &[]);
-    }
+    rewrite_all(mender, &names.rewrites);
     tree::connect(mender, names.tree, names.parent_entries, names.lost_found);
 }

@@ -4,17 +4,24 @@ use fsmend_base::InodeNo;
 use fsmend_ext_format::directory::{Entry, EntryHeader};
 
 use super::chains;
+use crate::Fs;
 use crate::directory::Directory;
 use crate::directory::nature::Nature;
-use crate::repair::Mender;
+use crate::repair::{Mender, Writes};
 
-/// Removes the names from directory `holder` that `goes` picks out (never `.` and `..`); returns how many.
-pub(super) fn names(mender: &Mender<'_>, holder: InodeNo, goes: &dyn Fn(InodeNo, &[u8]) -> bool) -> usize {
-    let Some(directory) = Directory::open(&mender.fs, holder) else { return 0 };
-    let nature = Nature::of(&mender.fs, &directory);
-    let mut removed = 0;
-    chains::change(mender, &directory, &nature, &mut |bytes, first| {
-        let before = removed;
+/// Removes the names from directory `holder` that `goes` picks out (never `.` and `..`).
+pub(super) fn names(mender: &Mender<'_>, holder: InodeNo, goes: &dyn Fn(InodeNo, &[u8]) -> bool) {
+    for (place, bytes) in without(&mender.fs, holder, goes) {
+        mender.draft.put(place, bytes);
+    }
+}
+
+/// What has to be written for that.
+pub(super) fn without(fs: &Fs<'_>, holder: InodeNo, goes: &dyn Fn(InodeNo, &[u8]) -> bool) -> Writes {
+    let Some(directory) = Directory::open(fs, holder) else { return Writes::new() };
+    let nature = Nature::of(fs, &directory);
+    chains::changed(fs, &directory, &nature, &mut |bytes, first| {
+        let mut is_changed = false;
         let (mut at, mut index) = (0, 0);
         while let Ok(entry) = Entry::at(bytes, at, nature.layout, first && index < 2) {
             let (header, here) = (entry.header, at);
@@ -23,10 +30,9 @@ pub(super) fn names(mender: &Mender<'_>, holder: InodeNo, goes: &dyn Fn(InodeNo,
             (at, index) = (at + header.rec_len, index + 1);
             if gone {
                 EntryHeader { inode: 0, ..header }.store(bytes, here, nature.layout);
-                removed += 1;
+                is_changed = true;
             }
         }
-        removed > before
-    });
-    removed
+        is_changed
+    })
 }

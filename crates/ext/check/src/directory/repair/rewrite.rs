@@ -1,27 +1,54 @@
 //! Directories written anew: sorted into an index where they are long enough for one, else one name behind the other.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::flags;
 
 use super::contents::{Contents, NameRef, NewName};
 use super::outline::outlined;
 use super::{htree, linear};
+use crate::Fs;
 use crate::directory::Directory;
 use crate::directory::nature::Nature;
 use crate::inode::MapRun;
-use crate::repair::Mender;
 use crate::repair::map::{FileMap, Runs};
+use crate::repair::{Laid, Mender};
 
 /// A directory of fewer blocks has no use for an index.
 const INDEXED_BLOCKS_MIN: usize = 3;
+/// A directory of more bytes is worked out when it is its turn to be written.
+const SMALL_BYTES: u64 = 64 << 10;
 
 /// Writes directory `inode` anew, with `more` names. Holes and blocks that it no longer needs go, names that stand twice are sorted
 /// out. `false`, and nothing is changed, when there is no room for it.
 pub(super) fn rewrite(mender: &mut Mender<'_>, inode: InodeNo, more: &[NewName]) -> bool {
-    let Some(directory) = Directory::open(&mender.fs, inode) else { return false };
-    let nature = Nature::of(&mender.fs, &directory);
-    let mut contents = Contents::gather(&mender.fs, &directory);
+    let rewrite = work_out(&mender.fs, inode, more);
+    rewrite.is_some_and(|rewrite| rewrite.carry_out(mender, &mut Laid::default()))
+}
+
+/// A directory as it may be written anew.
+pub(super) struct Rewrite {
+    directory: Directory,
+    /// Its blocks, and whether they have an index: the best first.
+    choices: Vec<(Vec<Vec<u8>>, bool)>,
+}
+
+/// Works out what directory `inode` will hold, if it is small enough to wait until it is its turn to be written.
+pub(super) fn work_out_small(fs: &Fs<'_>, inode: InodeNo) -> Option<Rewrite> {
+    let directory = Directory::open(fs, inode)?;
+    let blocks = directory.runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
+    let is_small = blocks.saturating_mul(u64::from(fs.geometry.block_size)) <= SMALL_BYTES;
+    is_small.then(|| worked_out(fs, directory, &[]))
+}
+
+/// Works out what directory `inode` will hold, with `more` names.
+pub(super) fn work_out(fs: &Fs<'_>, inode: InodeNo, more: &[NewName]) -> Option<Rewrite> {
+    Some(worked_out(fs, Directory::open(fs, inode)?, more))
+}
+
+fn worked_out(fs: &Fs<'_>, directory: Directory, more: &[NewName]) -> Rewrite {
+    let nature = Nature::of(fs, &directory);
+    let mut contents = Contents::gather(fs, &directory);
     for NewName { inode, file_type, name } in more {
         contents.push(NameRef { inode: inode.0, file_type: *file_type, hash: None, name });
     }
@@ -31,23 +58,45 @@ pub(super) fn rewrite(mender: &mut Mender<'_>, inode: InodeNo, more: &[NewName])
     let held = directory.runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
     let held = usize::try_from(held).unwrap_or(usize::MAX);
     let flat = linear::blocks(&nature, &contents);
+    let mut choices = Vec::new();
     if flat.len() >= INDEXED_BLOCKS_MIN && nature.index_feature {
-        let indexed = |spare| htree::blocks(&mender.fs, &nature, &contents, spare);
+        let indexed = |spare| htree::blocks(fs, &nature, &contents, spare);
         let (roomy, dense) = (indexed(true), indexed(false));
         let dense_is_better = roomy.as_ref().is_some_and(|blocks| blocks.len() > held)
             && dense.as_ref().is_some_and(|blocks| blocks.len() <= held);
         let (one, other) = if dense_is_better { (dense, roomy) } else { (roomy, dense) };
-        for blocks in [one, other].into_iter().flatten() {
-            if put(mender, &directory, &blocks, true) {
-                return true;
-            }
-        }
+        choices.extend([one, other].into_iter().flatten().map(|blocks| (blocks, true)));
     }
-    put(mender, &directory, &flat, false)
+    choices.push((flat, false));
+    Rewrite { directory, choices }
+}
+
+impl Rewrite {
+    /// Whether a block of the directory is among those that were written since.
+    pub fn rests_on(&self, fs: &Fs<'_>, laid: &Laid) -> bool {
+        let mut blocks = self
+            .directory
+            .runs
+            .iter()
+            .flat_map(|run| (0..u64::from(run.count)).map(|within| run.physical.saturating_add(within)));
+        blocks.any(|block| laid.has(fs.block_offset(BlockNo(block))))
+    }
+
+    /// Writes it. `false`, and nothing is changed, when there is no room for it.
+    pub fn carry_out(self, mender: &mut Mender<'_>, laid: &mut Laid) -> bool {
+        let Rewrite { directory, choices } = self;
+        choices.into_iter().any(|(blocks, indexed)| put(mender, &directory, blocks, indexed, laid))
+    }
 }
 
 /// Gives the directory these blocks.
-fn put(mender: &mut Mender<'_>, directory: &Directory, blocks: &[Vec<u8>], indexed: bool) -> bool {
+fn put(
+    mender: &mut Mender<'_>,
+    directory: &Directory,
+    blocks: Vec<Vec<u8>>,
+    indexed: bool,
+    laid: &mut Laid,
+) -> bool {
     let Some(mut map) = open(mender, directory) else { return false };
     let count = blocks.len() as u64;
     let mut taken = Vec::new();
@@ -80,7 +129,7 @@ fn put(mender: &mut Mender<'_>, directory: &Directory, blocks: &[Vec<u8>], index
     }
     mender.remove_blocks(&mut map, count, u64::MAX);
     for (place, bytes) in places.into_iter().zip(blocks) {
-        mender.write_block(place, bytes);
+        laid.put(mender, mender.fs.block_offset(place), bytes);
     }
     true
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
+use fsmend_engine::pool::Stage;
 use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::inode::{RawInode, special};
 
@@ -13,10 +14,13 @@ use super::{chains, insert, lost_found, remove};
 use crate::directory::Directory;
 use crate::directory::lost_found::{LostFound, NAME};
 use crate::directory::paths::entries_of;
-use crate::links;
-use crate::repair::Mender;
+use crate::repair::{Laid, Mender};
+use crate::{Fs, links};
 
 const ROOT: InodeNo = InodeNo(special::ROOT);
+/// The work, as traces call it.
+const NAMELESS: [Stage; 1] = [Stage { name: "nameless inodes", pass: 1 }];
+const PARENTS: [Stage; 1] = [Stage { name: "parent entries", pass: 1 }];
 
 /// Mends what `findings` say, gives names in `lost+found` to what has none, and makes `..` right: of the directories in
 /// `parent_entries`, of those whose names moved.
@@ -56,9 +60,7 @@ pub(super) fn connect(
         let home = lost_found::open_or_make(mender);
         shelter(mender, home, homeless.into_iter().collect());
     }
-    for inode in parents {
-        settle_parent(mender, inode);
-    }
+    settle_parents(mender, &parents);
 }
 
 /// Takes the name of a directory away that stands below itself.
@@ -81,14 +83,16 @@ fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
                 nameless.push(inode);
             }
         });
-        // What only the repair has emptied stays: its owner and its times are left, and the name that it may have had.
-        nameless.retain(|inode| {
-            let now = mender.read_inode(*inode).map(|record| RawInode::from_record(&record));
-            let records = [now, mender.inode_before(*inode)];
-            records.iter().flatten().any(|raw| !links::is_empty(raw))
-        });
-        found.extend(nameless);
+        found.append(&mut nameless);
     }
+    // What only the repair has emptied stays: its owner and its times are left, and the name that it may have had.
+    let has_contents = |fs: &Fs<'_>, inode: &InodeNo| {
+        let now = fs.read_inode(*inode).and_then(Result::ok);
+        let records = [now.map(|record| RawInode::from_record(&record)), mender.inode_before(*inode)];
+        records.iter().flatten().any(|raw| !links::is_empty(raw))
+    };
+    let mut kept = mender.side_by_side(&NAMELESS, &found, |inode| *inode, has_contents).into_iter();
+    found.retain(|_| kept.next() == Some(true));
     found
 }
 
@@ -131,14 +135,28 @@ fn names_for(mender: &Mender<'_>, home: InodeNo, inodes: &[InodeNo]) -> Vec<NewN
     inodes.iter().map(name_of).collect()
 }
 
-/// Makes `..` of a directory lead to where its name stands, and counts that.
-fn settle_parent(mender: &Mender<'_>, inode: InodeNo) {
-    let Some(fact) = mender.inodes.directory(inode) else { return };
-    let parent = if inode == ROOT { ROOT } else { InodeNo(fact.parent.load(Relaxed)) };
-    if parent.0 == 0 || mender.inodes.kind(inode) != Kind::Directory {
-        return;
+/// Makes `..` of directories lead to where their names stand, and counts that.
+fn settle_parents(mender: &Mender<'_>, directories: &BTreeSet<InodeNo>) {
+    let home_of = |inode: &InodeNo| {
+        let fact = mender.inodes.directory(*inode)?;
+        let parent = if *inode == ROOT { ROOT } else { InodeNo(fact.parent.load(Relaxed)) };
+        (parent.0 != 0 && mender.inodes.kind(*inode) == Kind::Directory).then_some((*inode, parent))
+    };
+    let homes: Vec<(InodeNo, InodeNo)> = directories.iter().filter_map(home_of).collect();
+    for homes in homes.chunks(mender.blocks_at_once()) {
+        let write = |fs: &Fs<'_>, home: &(InodeNo, InodeNo)| chains::with_parent(fs, home.0, home.1);
+        let writes = mender.side_by_side(&PARENTS, homes, |(inode, _)| *inode, write);
+        let mut laid = Laid::default();
+        for ((inode, parent), writes) in homes.iter().zip(writes) {
+            laid.lay_or(mender, writes, |fs| chains::with_parent(fs, *inode, *parent));
+            count_parent(mender, *inode, *parent);
+        }
     }
-    chains::set_parent(mender, inode, parent);
+}
+
+/// Counts where `..` leads now.
+fn count_parent(mender: &Mender<'_>, inode: InodeNo, parent: InodeNo) {
+    let Some(fact) = mender.inodes.directory(inode) else { return };
     let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
     if before != parent {
         if before.0 != 0 {

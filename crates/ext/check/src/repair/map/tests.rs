@@ -3,6 +3,7 @@
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, InodeTable};
 use fsmend_engine::origins::Origin;
+use fsmend_engine::pool::Crew;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::mode;
@@ -29,7 +30,7 @@ fn mend(bench: &mut Bench, raw: &RawInode, change: impl FnOnce(&mut Mender<'_>))
     let remains = Remains::default();
     let wishes = Wishes::default();
     let mut mender =
-        Mender { fs, draft: &draft, inodes, claims, remains, wishes, workers: 1, backups_lag: false };
+        Mender { fs, draft: &draft, inodes, claims, remains, wishes, crew: Crew::of(1), backups_lag: false };
     change(&mut mender);
     let record = mender.read_inode(INODE).unwrap();
     let mut findings = Findings::new();
