@@ -502,16 +502,21 @@ fn told(recovered: &Recovered) -> Option<String> {
 
 /// Folders for logs that cannot lie beside their target, the best first.
 pub fn state_folders() -> Vec<PathBuf> {
-    if let Some(folder) = std::env::var_os("FSMEND_STATE_DIR") {
-        return vec![PathBuf::from(folder)];
+    state_folders_of(rustix::process::geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn state_folders_of(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    if let Some(folder) = variable("FSMEND_STATE_DIR") {
+        return vec![folder];
     }
-    if rustix::process::geteuid().is_root() {
+    if is_root {
         // Early at boot only /run can be written. What lies there does not survive a power cut; the marked superblock does.
         return vec![PathBuf::from("/var/lib/fsmend"), PathBuf::from("/run/fsmend")];
     }
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or(home);
-    vec![state.unwrap_or_else(std::env::temp_dir).join("fsmend")]
+    // Not in /tmp: there, anybody could lay a log for us to finish.
+    let home = || variable("HOME").map(|home| home.join(".local/state"));
+    let state = variable("XDG_STATE_HOME").or_else(home);
+    state.map(|state| state.join("fsmend")).into_iter().collect()
 }
 
 /// Whether an undo file may be put into `place`.
@@ -520,7 +525,7 @@ pub fn may_hold_undo(place: &Path) -> Result<(), Failure> {
 }
 
 fn new_log(path: &Path) -> io::Result<LogOnDisk> {
-    let mut last = io::Error::other("there is no folder for it");
+    let mut last = io::Error::other("there is no folder for it (FSMEND_STATE_DIR can name one)");
     for folder in state_folders() {
         match create_log(path, &folder) {
             Ok(log) => return Ok(log),
@@ -545,5 +550,24 @@ fn move_file(from: &Path, to: &Path) -> io::Result<()> {
             std::fs::remove_file(from)
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_lie_where_nobody_else_can_put_one() {
+        let of = |is_root, known: &[(&str, &str)]| {
+            state_folders_of(is_root, |name| {
+                known.iter().find(|(known, _)| *known == name).map(|(_, folder)| PathBuf::from(folder))
+            })
+        };
+        assert_eq!(of(false, &[("HOME", "/h")]), [Path::new("/h/.local/state/fsmend")]);
+        assert_eq!(of(false, &[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]), [Path::new("/s/fsmend")]);
+        assert_eq!(of(true, &[("HOME", "/h"), ("FSMEND_STATE_DIR", "/d")]), [Path::new("/d")]);
+        assert_eq!(of(true, &[])[0], Path::new("/var/lib/fsmend"));
+        assert!(of(false, &[]).is_empty(), "and not in a folder of everybody");
     }
 }
