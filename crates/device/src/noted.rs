@@ -28,7 +28,7 @@ impl<D: Device> Noted<D> {
         Noted { inner, failed: Mutex::default() }
     }
 
-    /// The sectors (of [`SECTOR_BYTES`]) that could not be read, counted from the beginning of the file or block device if that is known,
+    /// The sectors (of 512 bytes) that could not be read, counted from the beginning of the file or block device if that is known,
     /// else of this device. In order, neighbours joined. All of a small read that fails counts, for the kernel reads no less than a page.
     pub fn sectors(&self) -> Vec<Range<u64>> {
         let shift = self.inner.direct().map_or(0, |direct| direct.shift);
