@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::{Device, Direct, ReadError, ReadErrorKind};
 
 /// Sectors are counted in these, as the kernel and most tools do.
-pub const SECTOR_BYTES: u64 = 512;
+const SECTOR_BYTES: u64 = 512;
 /// A failed read of at most so many bytes tells where the bad place is (what reads around bad places asks for no less); a larger one only that
 /// there is one in it.
 const EXACT_BYTES_MAX: u64 = 4096;
