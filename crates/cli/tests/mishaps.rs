@@ -31,7 +31,8 @@ fn on(image: &Path, arguments: &[&str]) -> Output {
 
 /// Runs the program on a terminal of its own, and types Ctrl-C once it has asked. The keyboard stays open. What was said, and the code.
 fn interrupted_at_question(arguments: &str, image: &Path, question: &str) -> (String, i32) {
-    let line = format!("{} {arguments} {}", env!("CARGO_BIN_EXE_fsmend"), image.display());
+    // In place of the shell: some shells die of the interrupt themselves, and theirs would be the code.
+    let line = format!("exec {} {arguments} {}", env!("CARGO_BIN_EXE_fsmend"), image.display());
     let mut command = prepared("script");
     command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
