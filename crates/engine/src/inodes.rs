@@ -72,6 +72,9 @@ pub mod mark {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InodeFact(pub u8);
 
+/// Where a fact has its kind; 0 for inodes that are not in use.
+const KIND: u8 = 0x0F;
+
 impl InodeFact {
     /// The fact for `kind` with `marks`.
     pub fn new(kind: Kind, marks: u8) -> Self {
@@ -80,7 +83,7 @@ impl InodeFact {
 
     /// The kind.
     pub fn kind(self) -> Kind {
-        Kind::from_number(self.0 & 0x0F)
+        Kind::from_number(self.0 & KIND)
     }
 
     /// Whether all of `marks` are set.
@@ -323,6 +326,14 @@ impl InodeTable {
         Some((chunk, (index % self.per_chunk) as usize))
     }
 
+    /// The chunk of `inode`, once it has been published: for whoever asks for several inodes that are likely to lie near each other.
+    #[inline]
+    pub fn published(&self, inode: InodeNo) -> Option<Published<'_>> {
+        let chunk = inode.0.checked_sub(1)? / self.per_chunk;
+        let facts = self.chunks.get(chunk as usize)?.get()?;
+        Some(Published { table: self, facts, first: chunk * self.per_chunk + 1, chunk })
+    }
+
     /// What `inode` is: `None` while its chunk has not been scanned; unused for numbers that no inode has.
     #[inline]
     pub fn fact(&self, inode: InodeNo) -> Option<InodeFact> {
@@ -508,9 +519,77 @@ impl InodeTable {
         }
     }
 
+    /// Calls `visit` as [`visit_chunk`](Self::visit_chunk) does, but passes over inodes whose stored and observed links are equal: nearly all.
+    pub fn visit_unequal(&self, chunk: u32, mut visit: impl FnMut(InodeNo, InodeFact, u16, u32)) {
+        const AT_ONCE: usize = 16;
+        let Some(facts) = self.chunks.get(chunk as usize).and_then(OnceLock::get) else { return };
+        let columns = facts.stored_links.chunks(AT_ONCE).zip(facts.observed_links.chunks(AT_ONCE));
+        let differ = |(stored, observed): (&[AtomicU16], &[AtomicU16])| {
+            let pairs = stored.iter().zip(observed);
+            pairs.fold(0, |bits, (stored, observed)| bits | (stored.load(Relaxed) ^ observed.load(Relaxed)))
+                != 0
+        };
+        if !self.carries.exist.load(Relaxed) && !columns.into_iter().any(differ) {
+            return;
+        }
+        self.visit_chunk(chunk, |inode, fact, stored, observed| {
+            if u32::from(stored) != observed {
+                visit(inode, fact, stored, observed);
+            }
+        });
+    }
+
+    /// For each 64 inodes of the scanned part of `chunk`, in ascending order: which of them are in use or reserved, and which are directories.
+    pub fn used_in_chunk(&self, chunk: u32) -> impl Iterator<Item = (u64, u64)> {
+        let facts = self.chunks.get(chunk as usize).and_then(OnceLock::get);
+        facts.into_iter().flat_map(|chunk| chunk.facts.chunks(64)).map(|facts| {
+            facts.iter().rev().fold((0, 0), |(used, directories), fact| {
+                let fact = fact.load(Relaxed);
+                let is_used = fact & (KIND | mark::RESERVED) != 0;
+                let is_directory = fact & KIND == Kind::Directory as u8;
+                (used << 1 | u64::from(is_used), directories << 1 | u64::from(is_directory))
+            })
+        })
+    }
+
     /// Number of chunks.
     pub fn chunk_count(&self) -> u32 {
         self.chunks.len() as u32
+    }
+}
+
+/// The facts of one chunk that has been published.
+#[derive(Clone, Copy, Debug)]
+pub struct Published<'a> {
+    table: &'a InodeTable,
+    facts: &'a ChunkFacts,
+    chunk: u32,
+    first: u32,
+}
+
+impl Published<'_> {
+    /// What `inode` is; `None` if it lies outside of the scanned part of this chunk.
+    #[inline]
+    pub fn fact(&self, inode: InodeNo) -> Option<InodeFact> {
+        let fact = self.facts.facts.get(inode.0.wrapping_sub(self.first) as usize)?;
+        Some(InodeFact(fact.load(Relaxed)))
+    }
+
+    /// [`InodeTable::observe_link`] for an inode of this chunk; others are ignored.
+    #[inline]
+    pub fn observe_link(&self, inode: InodeNo) {
+        if let Some(links) = self.facts.observed_links.get(inode.0.wrapping_sub(self.first) as usize)
+            && links.fetch_add(1, Relaxed) == u16::MAX
+        {
+            self.table.carries.carry(inode.0, 1);
+        }
+    }
+
+    /// [`InodeTable::set_parent`] for a child in this chunk.
+    #[inline]
+    pub fn set_parent(&self, child: InodeNo, parent: InodeNo) {
+        let place = Place { chunk: self.chunk, index: child.0.wrapping_sub(self.first) };
+        self.table.set_parent_at(place, child, parent);
     }
 }
 
@@ -523,84 +602,4 @@ impl Drop for InodeTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unscanned_is_not_unused() {
-        let table = InodeTable::new(20, 10);
-        assert_eq!(table.fact(InodeNo(5)), None);
-        let mut facts = ChunkFacts::new(6);
-        facts.record(4, InodeNo(5), InodeFact::new(Kind::Directory, 0), 2);
-        table.publish(0, facts);
-        assert_eq!(table.kind(InodeNo(5)), Kind::Directory);
-        assert_eq!(table.fact(InodeNo(9)), Some(InodeFact::default()), "behind the high-water mark");
-        assert!(!table.is_scanned(InodeNo(9)) && table.is_scanned(InodeNo(6)));
-        assert_eq!(table.fact(InodeNo(11)), None);
-        assert_eq!(table.fact(InodeNo(21)), Some(InodeFact::default()));
-    }
-
-    #[test]
-    fn a_second_name_makes_a_directory_contested() {
-        let table = InodeTable::new(10, 10);
-        let mut facts = ChunkFacts::new(10);
-        facts.record(4, InodeNo(5), InodeFact::new(Kind::Directory, 0), 2);
-        table.publish(0, facts);
-        table.set_parent(InodeNo(5), InodeNo(2));
-        assert!(table.contested().is_empty());
-        table.set_parent(InodeNo(5), InodeNo(3));
-        assert_eq!(table.contested(), [InodeNo(5)]);
-        let mut table = table;
-        table.revise(InodeNo(7), InodeFact::new(Kind::Directory, 0), 1);
-        table.add_directory(InodeNo(7));
-        assert_eq!(table.directories().iter().map(|d| d.inode).collect::<Vec<_>>(), [5, 7]);
-    }
-
-    #[test]
-    fn more_names_than_16_bits_hold_are_counted_by_many_at_once() {
-        let table = InodeTable::new(20, 10);
-        table.publish(0, ChunkFacts::new(10));
-        table.publish(1, ChunkFacts::new(10));
-        let (many, few) = (InodeNo(15), InodeNo(4));
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    let (_, place) = table.look(many);
-                    for _ in 0..50_000 {
-                        table.observe_link(many);
-                        place.into_iter().for_each(|place| table.observe_link_at(place));
-                    }
-                    table.observe_link(few);
-                });
-            }
-        });
-        assert_eq!((table.links(many), table.links(few)), ((0, 300_000), (0, 3)));
-        // A multiple of 65 536 is not none.
-        (0..300_000 - 4 * 65_536).for_each(|_| table.withdraw_link(many));
-        let mut seen = Vec::new();
-        table.visit_chunk(1, |inode, _, _, observed| seen.push((inode, observed)));
-        assert_eq!(seen, [(many, 4 * 65_536)]);
-        (0..4 * 65_536).for_each(|_| table.withdraw_link(many));
-        assert_eq!(table.links(many), (0, 0));
-    }
-
-    #[test]
-    fn every_directory_is_found_whenever_it_was_added() {
-        let mut table = InodeTable::new(2000, 1000);
-        let (early, late): (Vec<u32>, Vec<u32>) =
-            (1001..=2000).filter(|inode| inode % 7 < 2).partition(|inode| inode % 7 == 0);
-        let mut facts = ChunkFacts::new(700);
-        for inode in early.iter().rev().filter(|inode| **inode <= 1700) {
-            facts.record((inode - 1001) as usize, InodeNo(*inode), InodeFact::new(Kind::Directory, 0), 2);
-        }
-        table.publish(1, facts);
-        let later = early.iter().filter(|inode| **inode > 1700).chain(&late).rev();
-        later.for_each(|inode| table.add_directory(InodeNo(*inode)));
-        for inode in 1..=2000 {
-            let found = table.directory(InodeNo(inode)).map(|directory| directory.inode);
-            let expected = (early.contains(&inode) || late.contains(&inode)).then_some(inode);
-            assert_eq!(found, expected, "inode {inode}");
-        }
-        assert_eq!(table.directory_count(), (early.len() + late.len()) as u64);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::claims::Claims;
-use fsmend_engine::inodes::{InodeTable, Kind, mark};
+use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
@@ -192,12 +192,12 @@ impl Comparison<'_> {
         for reserved in first..geometry.first_inode.min(first.saturating_add(geometry.inodes_per_group)) {
             used.set(u64::from(reserved - first));
         }
-        self.inodes.visit_chunk(self.group.0, |inode, fact, _, _| {
-            if fact.kind() != Kind::Unused || fact.has(mark::RESERVED) {
-                used.set(u64::from(inode.0 - first));
-                directories += u64::from(fact.kind() == Kind::Directory);
-            }
-        });
+        for (word, (of_chunk, are_directories)) in
+            used.words.iter_mut().zip(self.inodes.used_in_chunk(self.group.0))
+        {
+            *word |= of_chunk;
+            directories += u64::from(are_directories.count_ones());
+        }
         (used, directories)
     }
 

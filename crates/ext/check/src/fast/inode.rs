@@ -1,6 +1,6 @@
 //! The proof for one inode record.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use fsmend_base::InodeNo;
 use fsmend_engine::claims::SharedBitmap;
@@ -57,10 +57,14 @@ pub struct Proof {
     pub needs_walk: bool,
     /// The map, when it lies in the inode.
     pub runs: Vec<MapRun>,
-    /// Blocks that files may own, found when the last inodes were proved: most blocks lie near each other. Those near directories, and those
-    /// near everything else, which an allocator keeps apart.
-    pub(super) free_for_files: [Range<u64>; 2],
+    /// Blocks that files may own, found when the last inodes were proved.
+    pub nearby: Nearby,
 }
+
+/// Blocks that files may own, found when the last inodes were proved: most blocks lie near each other. Those near directories, and those
+/// near everything else, which an allocator keeps apart.
+#[derive(Clone, Default, Debug)]
+pub struct Nearby([Range<u64>; 2]);
 
 impl Default for Proof {
     fn default() -> Self {
@@ -74,16 +78,16 @@ impl Default for Proof {
             xattr_block: 0,
             needs_walk: false,
             runs: Vec::with_capacity(12),
-            free_for_files: [0..0, 0..0],
+            nearby: Nearby::default(),
         }
     }
 }
 
-impl Proof {
+impl Nearby {
     /// The blocks that are known to be free for files, where those of such an inode are likely to lie.
     #[inline]
-    pub(super) fn nearby(&mut self, kind: Kind) -> &mut Range<u64> {
-        let [directories, others] = &mut self.free_for_files;
+    pub(super) fn of(&mut self, kind: Kind) -> &mut Range<u64> {
+        let [directories, others] = &mut self.0;
         if kind == Kind::Directory { directories } else { others }
     }
 }
@@ -99,7 +103,7 @@ pub struct InodeProver<'f> {
     /// Inodes that the file system keeps for itself beside the reserved ones: quota files, the orphan file.
     hidden: [u32; 4],
     pub(super) sectors_per_block: u64,
-    /// Whether plain records can be innocent at a glance.
+    /// Whether plain records can be proved at a glance.
     glances: bool,
     extents: bool,
     huge_file: bool,
@@ -153,6 +157,14 @@ impl<'f> InodeProver<'f> {
         }
     }
 
+    /// Whether none of `inodes` is somebody's special one, and plain records among them can be proved at a glance, where their checksums
+    /// are right ([`prove_plain`](Self::prove_plain)).
+    pub fn may_be_plain(&self, inodes: RangeInclusive<u32>) -> bool {
+        self.glances
+            && *inodes.start() >= self.geometry.first_inode
+            && !self.hidden.iter().any(|hidden| inodes.contains(hidden))
+    }
+
     /// [`prove`](Self::prove), with the checksum judged beforehand.
     pub fn prove_with(
         &self,
@@ -161,10 +173,6 @@ impl<'f> InodeProver<'f> {
         checksum_is_right: bool,
         proof: &mut Proof,
     ) -> Verdict {
-        let may_be_plain = checksum_is_right && self.glances && inode.0 >= self.geometry.first_inode;
-        if may_be_plain && !self.hidden.contains(&inode.0) && self.prove_plain(record, proof) {
-            return Verdict::Innocent;
-        }
         if is_zero(record) && inode.0 >= self.geometry.first_inode {
             return Verdict::Free;
         }
@@ -333,7 +341,8 @@ impl<'f> InodeProver<'f> {
         let mut next_logical = 0u64;
         for entry in root[12..12 + usize::from(entries) * 12].chunks_exact(12) {
             let run = extent_of(entry)?;
-            let is_free = self.is_free_nearby(proof.nearby(proof.kind), run.physical, u64::from(run.count));
+            let is_free =
+                self.is_free_nearby(proof.nearby.of(proof.kind), run.physical, u64::from(run.count));
             if run.logical < next_logical || !is_free {
                 return None;
             }
@@ -353,7 +362,7 @@ impl<'f> InodeProver<'f> {
             if block == 0 {
                 continue;
             }
-            if !self.is_free_nearby(proof.nearby(proof.kind), block, 1) {
+            if !self.is_free_nearby(proof.nearby.of(proof.kind), block, 1) {
                 return None;
             }
             push_block(&mut proof.runs, index as u64, block);

@@ -8,4 +8,4 @@ pub mod htree;
 pub mod inode;
 pub mod ledger;
 pub mod map;
-mod plain;
+pub mod plain;

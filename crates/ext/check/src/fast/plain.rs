@@ -6,7 +6,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{flags, mode};
 use fsmend_ext_format::xattr::XATTR_MAGIC;
 
-use super::inode::{BENIGN_FLAGS, EXTENT_MAGIC, EXTENT_WRITTEN_MAX, InodeProver, Proof};
+use super::inode::{BENIGN_FLAGS, EXTENT_MAGIC, EXTENT_WRITTEN_MAX, InodeProver, Nearby};
 use crate::inode::MapRun;
 
 /// Words of a record that are looked at: those that the format names, and the one behind the extra fields of today's kernels.
@@ -21,12 +21,37 @@ const ONE_ENTRY: u64 = 1 << 16;
 /// Flags of plain records.
 const PLAIN_FLAGS: u32 = BENIGN_FLAGS | flags::IMMUTABLE | flags::APPEND;
 
+/// The facts of a plain inode, few enough to stay in registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plain {
+    /// A file or a directory.
+    pub kind: Kind,
+    /// Stored link count.
+    pub links: u16,
+    /// Generation, which seeds the checksums of its blocks.
+    pub generation: u32,
+    /// `i_flags`.
+    pub flags: u32,
+    /// Its first block; they follow one another.
+    pub start: u64,
+    /// Its blocks, of which there may be none.
+    pub count: u32,
+}
+
+impl Plain {
+    /// The map, if it has blocks.
+    pub fn run(&self) -> Option<MapRun> {
+        let Plain { start, count, .. } = *self;
+        (count > 0).then_some(MapRun { logical: 0, physical: start, count, unwritten: false })
+    }
+}
+
 impl InodeProver<'_> {
-    /// Proves `record` if it is as plain as can be, and fills `proof`. The checksum, and that the inode is nobody's special one, are
-    /// the caller's to know.
+    /// Proves `record` if it is as plain as can be. The checksum, and that the inode is nobody's special one
+    /// ([`may_be_plain`](Self::may_be_plain)), are the caller's to know.
     #[inline]
-    pub(super) fn prove_plain(&self, record: &[u8], proof: &mut Proof) -> bool {
-        let Some(words) = record.as_chunks::<8>().0.first_chunk::<WORDS>() else { return false };
+    pub fn prove_plain(&self, record: &[u8], nearby: &mut Nearby) -> Option<Plain> {
+        let words = record.as_chunks::<8>().0.first_chunk::<WORDS>()?;
         let word = |offset: usize| u64::from_le_bytes(words[offset / 8]);
         let flags_word = word(0x20) as u32;
         let root = word(0x28);
@@ -43,40 +68,31 @@ impl InodeProver<'_> {
         let kind = match word(0) as u16 & mode::TYPE_MASK {
             mode::REGULAR => Kind::Regular,
             mode::DIRECTORY => Kind::Directory,
-            _ => return false,
+            _ => return None,
         };
         if odd != 0 || links == 0 || word(0xA0) as u32 == XATTR_MAGIC {
-            return false;
+            return None;
         }
         let sectors = word(0x18) >> 32;
         let size = word(0) >> 32 | word(0x68) >> 32 << 32;
-        let mut mapped = 0;
-        proof.runs.clear();
+        let (mut start, mut count) = (0, 0);
         if root & ONE_ENTRY != 0 {
             let (logical, extent) = (word(0x30) >> 32, word(0x38));
-            let (count, physical) = (extent as u16, extent >> 32 | (extent >> 16 & 0xFFFF) << 32);
-            mapped = u64::from(count);
+            (start, count) = (extent >> 32 | (extent >> 16 & 0xFFFF) << 32, extent as u16);
             if logical != 0
                 || count == 0
                 || count > EXTENT_WRITTEN_MAX
-                || !self.is_free_nearby(proof.nearby(kind), physical, mapped)
+                || !self.is_free_nearby(nearby.of(kind), start, count.into())
             {
-                return false;
+                return None;
             }
-            proof.runs.push(MapRun { logical, physical, count: count.into(), unwritten: false });
         }
+        let mapped = u64::from(count);
         if sectors != mapped * self.sectors_per_block || !self.size_fits(kind, size, mapped, mapped, true) {
-            return false;
+            return None;
         }
-        proof.kind = kind;
-        proof.links = links;
-        proof.generation = (word(0x60) >> 32) as u32;
-        proof.flags = flags_word;
-        proof.size = size;
-        proof.charged_blocks = mapped;
-        proof.xattr_block = 0;
-        proof.needs_walk = false;
-        true
+        let generation = (word(0x60) >> 32) as u32;
+        Some(Plain { kind, links, generation, flags: flags_word, start, count: count.into() })
     }
 }
 
@@ -86,6 +102,7 @@ mod tests {
     use fsmend_ext_format::inode::RawInode;
 
     use super::*;
+    use crate::fast::inode::Proof;
     use crate::inode::testing::{Bench, FILE, FIRST_FREE};
 
     /// A file and a directory of one extent, and a file without blocks.
@@ -106,25 +123,20 @@ mod tests {
         [record(mode::REGULAR | 0o644, 3), record(mode::DIRECTORY | 0o755, 1), record(mode::REGULAR, 0)]
     }
 
-    fn facts(proof: &Proof) -> impl PartialEq + std::fmt::Debug + use<> {
-        let Proof {
-            kind, links, generation, flags, size, charged_blocks, xattr_block, needs_walk, runs, ..
-        } = proof.clone();
-        (kind, links, generation, flags, size, (charged_blocks, xattr_block, needs_walk), runs)
-    }
-
     /// Proves `record` both ways; returns whether it is plain.
     fn compare(prover: &InodeProver<'_>, record: &[u8]) -> bool {
-        let (mut fast, mut full) = (Proof::default(), Proof::default());
-        let is_plain = prover.prove_plain(record, &mut fast);
-        if is_plain {
-            let raw = RawInode::from_record(record);
-            assert_eq!(raw.i_dtime.get(), 0);
-            assert_ne!(raw.i_links_count.get(), 0);
-            assert_eq!(prover.prove_in_use(&raw, record, &mut full), Some(()), "{raw:?}");
-            assert_eq!(facts(&fast), facts(&full));
-        }
-        is_plain
+        let Some(plain) = prover.prove_plain(record, &mut Nearby::default()) else { return false };
+        let raw = RawInode::from_record(record);
+        assert_eq!(raw.i_dtime.get(), 0);
+        assert_ne!(raw.i_links_count.get(), 0);
+        let mut full = Proof::default();
+        assert_eq!(prover.prove_in_use(&raw, record, &mut full), Some(()), "{raw:?}");
+        let Plain { kind, links, generation, flags, count, .. } = plain;
+        assert_eq!((full.kind, full.links, full.generation), (kind, links, generation));
+        assert_eq!((full.flags, full.charged_blocks, full.xattr_block), (flags, count.into(), 0));
+        assert!(!full.needs_walk);
+        assert_eq!(full.runs, plain.run().as_slice());
+        true
     }
 
     #[test]

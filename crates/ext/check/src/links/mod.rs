@@ -40,14 +40,17 @@ pub fn check(
 ) -> u64 {
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
     let compare_chunk = |wrong: &mut Vec<Wrong>, chunk: u32| {
-        inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
-            let change =
-                if adjustments.is_empty() { 0 } else { adjustments.get(&inode).copied().unwrap_or(0) };
+        let compare_one = |inode, fact: InodeFact, stored: u16, observed: u32| {
+            let change = adjustments.get(&inode).copied().unwrap_or(0);
             let observed = (i64::from(observed) + change).max(0) as u64;
             if fact.kind() != Kind::Unused && u64::from(stored) != observed && has_names(fs, inode, fact) {
                 wrong.push((inode, fact, stored, observed));
             }
-        });
+        };
+        match adjustments.is_empty() {
+            true => inodes.visit_unequal(chunk, compare_one),
+            false => inodes.visit_chunk(chunk, compare_one),
+        }
     };
     let scanned: u64 = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).sum();
     let lists = pool::run_slices(

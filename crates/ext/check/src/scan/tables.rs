@@ -6,7 +6,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{ReadErrorKind, Request, salvage};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, Kind};
-use fsmend_engine::origins::Origin;
+use fsmend_engine::origins::{Noted, Origin};
 use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
@@ -16,6 +16,7 @@ use crate::Fs;
 use crate::fast::inode::{Proof, Verdict};
 use crate::fast::ledger::DirectoryJob;
 use crate::fast::map::WalkItem;
+use crate::fast::plain::Plain;
 use crate::inode;
 use crate::quota::QuotaUsage;
 
@@ -51,11 +52,20 @@ impl<'a> Scan<'a> {
                     let before = part * RECORDS_AT_ONCE;
                     let first_inode = InodeNo(first_inode.0 + before as u32);
                     self.inode_prover.checksums(first_inode, records, checksums);
+                    let numbers = first_inode.0..=first_inode.0.saturating_add(RECORDS_AT_ONCE as u32 - 1);
+                    let may_be_plain = self.inode_prover.may_be_plain(numbers);
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
-                        let inode = InodeNo(first_inode.0 + at as u32);
-                        let verdict = self.inode_prover.prove_with(inode, record, checksums[at], proof);
-                        let place = (inode, first + before + at);
-                        self.take_inode(verdict, place, record, proof, &mut work, &mut outcome.quota);
+                        let place = (InodeNo(first_inode.0 + at as u32), first + before + at);
+                        let quota = &mut outcome.quota;
+                        if may_be_plain
+                            && checksums[at]
+                            && let Some(plain) = self.inode_prover.prove_plain(record, &mut proof.nearby)
+                        {
+                            self.take_plain(plain, place, record, &mut work, quota);
+                            continue;
+                        }
+                        let verdict = self.inode_prover.prove_with(place.0, record, checksums[at], proof);
+                        self.take_inode(verdict, place, record, proof, &mut work, quota);
                     }
                 }
                 if work.suspects.len() > SUSPECTS_MAX {
@@ -69,7 +79,7 @@ impl<'a> Scan<'a> {
             self.unreadable_table(group, (index, requests[index]), proof, &mut work, outcome);
         }
         self.inspect_suspects(outcome, &mut work);
-        work.claim(self.claims, 0, 0, Origin::KNOWN);
+        work.unclaimed.iter_mut().for_each(|word| word.claim(self.claims));
         outcome.xattr_references.append(&mut work.xattr_references);
         let ChunkWork { facts, walks, mut directories, .. } = work;
         self.inodes.publish(group.0, facts);
@@ -123,6 +133,27 @@ impl<'a> Scan<'a> {
     }
 
     #[inline]
+    fn take_plain(
+        &self,
+        plain: Plain,
+        (inode, index): (InodeNo, usize),
+        record: &[u8],
+        work: &mut ChunkWork,
+        quota: &mut QuotaUsage,
+    ) {
+        work.facts.record(index, inode, InodeFact::new(plain.kind, 0), plain.links);
+        if self.fs.counts_quota() {
+            let bytes = u64::from(plain.count) * u64::from(self.fs.geometry.block_size);
+            charge(quota, self.fs, inode, &RawInode::from_record(record), (bytes, 1));
+        }
+        work.claim(self.claims, plain.kind, (plain.start, plain.count.into()), inode);
+        if plain.kind == Kind::Directory {
+            let job = DirectoryJob::new(inode, plain.generation, plain.flags, plain.run().as_slice());
+            work.directories.push(job);
+        }
+    }
+
+    #[inline]
     pub(super) fn take_inode(
         &self,
         verdict: Verdict,
@@ -152,9 +183,8 @@ impl<'a> Scan<'a> {
             let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
             charge(quota, self.fs, inode, &RawInode::from_record(record), (bytes, 1));
         }
-        let origin = self.claims.origin(inode.0);
         for run in &proof.runs {
-            work.claim(self.claims, run.physical, u64::from(run.count), origin);
+            work.claim(self.claims, proof.kind, (run.physical, run.count.into()), inode);
         }
         if proof.runs.len() > 1 {
             let counts = is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]);
@@ -206,24 +236,54 @@ pub(super) struct ChunkWork {
     directories: Vec<DirectoryJob>,
     xattr_references: Vec<(u64, InodeNo)>,
     non_contiguous: u64,
-    /// Blocks that are not claimed yet, first and number: files often follow each other, and a claim costs as much for one block
-    /// as for 64.
-    unclaimed: (u64, u64),
-    /// Whose those are.
+    /// What is not claimed yet of the blocks of directories and of others, which an allocator keeps apart: files often lie near each other, and a
+    /// claim costs as much for one block as for 64.
+    unclaimed: [WaitingClaims; 2],
+}
+
+/// Claims in one word of 64 blocks that wait to be made together.
+#[derive(Clone, Copy)]
+struct WaitingClaims {
+    word: u64,
+    mask: u64,
+    /// Whose they are.
     origin: Origin,
+    /// Where that was noted last.
+    noted: Noted,
+}
+
+impl WaitingClaims {
+    fn claim(&mut self, claims: &Claims) {
+        if self.mask != 0 {
+            claims.claim_word(self.word, self.mask, self.origin, &mut self.noted);
+            self.mask = 0;
+        }
+    }
 }
 
 impl ChunkWork {
-    /// Claims blocks, sooner or later: at the latest when others are claimed that do not follow them, or are of somebody else.
+    /// Claims blocks that are known to exist, sooner or later: at the latest when others are claimed in another word, or for another origin.
     #[inline]
-    fn claim(&mut self, claims: &Claims, start: u64, count: u64, origin: Origin) {
-        let (first, waiting) = self.unclaimed;
-        if first + waiting == start && count > 0 && origin == self.origin {
-            self.unclaimed.1 += count;
-        } else {
-            claims.claim(first, waiting, self.origin);
-            (self.unclaimed, self.origin) = ((start, count), origin);
+    fn claim(&mut self, claims: &Claims, kind: Kind, (start, count): (u64, u64), inode: InodeNo) {
+        let origin = claims.origin(inode.0);
+        let (word, shift) = (start / 64, start % 64);
+        if count.wrapping_sub(1) >= 64 - shift {
+            // None, or more than a word holds.
+            claims.claim(start, count, origin);
+            return;
         }
+        let [directories, others] = &mut self.unclaimed;
+        let waiting = if kind == Kind::Directory { directories } else { others };
+        let mask = u64::MAX >> (64 - count) << shift;
+        // What is claimed twice has to meet what was claimed before.
+        if waiting.word != word || waiting.mask & mask != 0 || waiting.origin != origin {
+            waiting.claim(claims);
+            if waiting.origin != origin {
+                waiting.noted = Noted::default();
+            }
+            (waiting.word, waiting.origin) = (word, origin);
+        }
+        waiting.mask |= mask;
     }
 
     /// Nothing yet, with an empty list for directories.
@@ -235,8 +295,8 @@ impl ChunkWork {
             directories,
             xattr_references: Vec::new(),
             non_contiguous: 0,
-            unclaimed: (0, 0),
-            origin: Origin::KNOWN,
+            unclaimed: [WaitingClaims { word: 0, mask: 0, origin: Origin::KNOWN, noted: Noted::default() };
+                2],
         }
     }
 }
