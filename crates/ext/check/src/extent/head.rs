@@ -2,9 +2,7 @@
 //! the inode would cost the whole file.
 
 use fsmend_base::BlockNo;
-use fsmend_ext_format::extent::{
-    EXTENT_MAGIC, ExtentHeader, MAX_DEPTH, RawExtentHeader, extents, indexes,
-};
+use fsmend_ext_format::extent::{EXTENT_MAGIC, ExtentHeader, MAX_DEPTH, RawExtentHeader, extents, indexes};
 use fsmend_ext_format::inode::I_BLOCK_LEN;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -60,7 +58,8 @@ fn leads_to_data(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) 
     let (mut end, mut count) = (0, 0);
     for extent in extents(root, header) {
         let last = extent.physical.checked_add(u64::from(extent.count).checked_sub(1)?)?;
-        let can_be = |block: u64| subject.fs.is_valid_block(BlockNo(block)) && !subject.fs.metadata.get(block);
+        let can_be =
+            |block: u64| subject.fs.is_valid_block(BlockNo(block)) && !subject.fs.metadata.get(block);
         if u64::from(extent.logical) < end || !can_be(extent.physical) || !can_be(last) {
             return None;
         }
@@ -72,8 +71,7 @@ fn leads_to_data(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) 
 /// Whether each entry leads to a node one level below.
 fn leads_to_nodes(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> bool {
     indexes(root, header).all(|index| {
-        let can_be =
-            subject.fs.is_valid_block(BlockNo(index.child)) && !subject.fs.metadata.get(index.child);
+        let can_be = subject.fs.is_valid_block(BlockNo(index.child)) && !subject.fs.metadata.get(index.child);
         let node = if can_be { subject.fs.read_block(BlockNo(index.child)).ok() } else { None };
         node.and_then(|node| ExtentHeader::parse(&node)).is_some_and(|node| node.depth + 1 == header.depth)
     })

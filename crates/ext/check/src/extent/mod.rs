@@ -387,7 +387,9 @@ impl Walk<'_, '_, '_> {
         if extent.physical_end() > fs.geometry.blocks_count {
             return Some(problem(&END_OUTSIDE).stored(extent.physical));
         }
-        if self.subject.is_directory() && extent.logical_end() > self.subject.directory_blocks_max() {
+        let is_too_far =
+            self.subject.is_directory() && extent.logical_end() > self.subject.directory_blocks_max();
+        if is_too_far && !self.has_place_in_front(extent) {
             return Some(problem(&DIRECTORY_TOO_BIG));
         }
         self.map.overlaps(logical, count).then(|| problem(&OVERLAP))
@@ -423,6 +425,13 @@ impl Walk<'_, '_, '_> {
             place = (place.saturating_add(mask) & !mask) | extent.physical & mask;
         }
         u32::try_from(place).ok().filter(|place| *place < extent.logical)
+    }
+
+    /// Whether an extent of a directory fits right behind the others by the directory's size.
+    fn has_place_in_front(&self, extent: &Extent) -> bool {
+        let blocks = self.subject.raw.size().div_ceil(self.subject.block_size());
+        let end = |place: u32| u64::from(place) + u64::from(extent.count);
+        self.place_without_gap(extent).is_some_and(|place| end(place) <= blocks)
     }
 
     fn place(&self, row: &'static fsmend_engine::Row, logical: u32, length: u32) -> Problem {

@@ -282,6 +282,10 @@ fn directories_are_dense_and_written() {
     bench.expect(FILE, &raw, &[&DIRECTORY_UNWRITTEN]);
     let raw = tree(mode::DIRECTORY, 0, &[extent(1 << 21, 1, 100)], 0, 0);
     bench.expect(FILE, &raw, &[&DIRECTORY_TOO_BIG, &EMPTY_DIRECTORY]);
+    // By the size there is room for it where the others end.
+    let raw = tree(mode::DIRECTORY, 0, &[extent(0, 1, 100), extent(0x0400_0000, 1, 101)], 2, 0);
+    let inspection = bench.expect(FILE, &raw, &[&DIRECTORY_HOLE]);
+    assert_eq!((inspection.runs.len(), inspection.runs[0].count), (1, 2));
 }
 
 #[test]
