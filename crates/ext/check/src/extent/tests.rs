@@ -169,7 +169,7 @@ fn one_wrong_word_in_the_head_of_the_root_costs_nothing() {
     // The magic number, the room; the number of entries of a tree whose extents tell how many they are.
     for (at, wrong) in [(0, 0xF302_u16), (0, 0x1234), (4, 0), (4, 7), (4, 0x8004), (2, 7), (2, 0x8002)] {
         let damaged = |raw: &RawInode| {
-            let mut raw = raw.clone();
+            let mut raw = *raw;
             raw.i_block[at..at + 2].copy_from_slice(&wrong.to_le_bytes());
             raw
         };
@@ -183,14 +183,14 @@ fn one_wrong_word_in_the_head_of_the_root_costs_nothing() {
         }
     }
     // Two wrong words, extents that cannot be, a number of entries that nothing tells.
-    let mut two = shallow.clone();
+    let mut two = shallow;
     two.i_block[0] = 2;
     two.i_block[4] = 9;
     let mut astray = tree(mode::REGULAR, 0, &[extent(0, 2, 60_000)], 2, 0);
     astray.i_block[0] = 2;
     let mut untold = tree(mode::REGULAR, 0, &extents, 6, 0);
     untold.i_block[2] = 9;
-    let mut filled = empty.clone();
+    let mut filled = empty;
     filled.i_block[0] = 2;
     filled.i_block[40] = 1;
     for raw in [two, astray, untold, filled] {
