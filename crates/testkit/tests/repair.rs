@@ -84,6 +84,10 @@ const MENDED: &[u64] = &[
     7696581411597,
     // A link that is too long for its inode, with a count of no blocks.
     14293703592192,
+    // Broken bytes: two wrong lengths in one directory block; a pointer of a file into a directory; a pipe with a flag of indexes.
+    75437492781711369,
+    75718967758422022,
+    75720067270049798,
     // What e2fsck spoils, renames, renumbers or makes longer.
     75718967758422016,
     73748642921447424,

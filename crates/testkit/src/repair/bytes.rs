@@ -126,6 +126,11 @@ impl<'i> Reader<'i> {
             .then_some(reader)
     }
 
+    /// The highest number that an inode can have.
+    pub fn inodes_count(&self) -> u32 {
+        self.inodes_count
+    }
+
     /// The record of an inode.
     pub fn inode(&self, number: u32) -> Option<Record<'i>> {
         let index = number.checked_sub(1).filter(|_| number <= self.inodes_count)?;

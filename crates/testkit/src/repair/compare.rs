@@ -43,6 +43,9 @@ impl Trees<'_> {
         if is_made_up(path) && before.is_some_and(|before| theirs.is_nothing_of(before)) {
             return None;
         }
+        if is_made_up(path) && before.is_none() && self.was_none(theirs) {
+            return None;
+        }
         let Some(what) = what.flatten() else { return Some(format!("{} lost", theirs.word())) };
         // What neither repair could know, both may choose: but a type, a length or content that was intact stays.
         let kept =
@@ -73,6 +76,12 @@ impl Trees<'_> {
     fn before(&self, theirs: &Node) -> Option<&Node> {
         let number = self.sound.records.get(&theirs.at).copied().unwrap_or(theirs.inode);
         self.sound.by_inode(number).map(|(before, _)| before)
+    }
+
+    /// Whether the reference took for an inode what was none before the damage: its number is one that the file system did not have. (Too many
+    /// inodes in a group, say, and copies of records in the journal behind the table.)
+    fn was_none(&self, theirs: &Node) -> bool {
+        self.sound.inodes_count != 0 && theirs.inode > self.sound.inodes_count
     }
 
     /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
@@ -365,6 +374,19 @@ mod tests {
         let empty = [("a", of(&[], 0, FILE))];
         let nameless = [("lost+found/#12", of(&[], 0, FILE))];
         assert_eq!(losses(&empty, &nameless, &[]), ["file lost"], "it was empty before");
+    }
+
+    #[test]
+    fn an_inode_that_there_never_was_is_no_loss() {
+        let before = Tree { inodes_count: 16, ..tree(&[("a", node(12, 1))]) };
+        let lost = |name, inode| {
+            let (theirs, ours) = (tree(&[(name, node(inode, 7))]), tree(&[("a", node(12, 1))]));
+            let trees = Trees { sound: &before, theirs: &theirs, ours: &ours, spoiled: &Spoiled::default() };
+            trees.losses().len()
+        };
+        assert_eq!(lost("lost+found/#17", 17), 0);
+        assert_eq!(lost("lost+found/#16", 16), 1, "its number was there");
+        assert_eq!(lost("b", 17), 1, "it has a name");
     }
 
     #[test]

@@ -107,6 +107,8 @@ pub struct Tree {
     pub paths: BTreeMap<u32, Vec<Vec<u8>>>,
     /// Which inode's record stands where.
     pub records: BTreeMap<u64, u32>,
+    /// The highest number that an inode can have.
+    pub inodes_count: u32,
 }
 
 impl Tree {
@@ -114,7 +116,7 @@ impl Tree {
     pub fn of(image: &[u8]) -> Option<Tree> {
         let reader = Reader::new(image)?;
         let root = reader.inode(ROOT).filter(|root| root.kind() == DIRECTORY)?;
-        let mut tree = Tree::default();
+        let mut tree = Tree { inodes_count: reader.inodes_count(), ..Tree::default() };
         tree.add(Vec::new(), node(&reader, ROOT, root));
         let mut ahead = vec![(Vec::new(), root)];
         let mut seen = BTreeSet::from([ROOT]);

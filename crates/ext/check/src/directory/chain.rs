@@ -168,6 +168,8 @@ fn astray(
 #[derive(Default)]
 struct SoundPlaces(OnceCell<Vec<u32>>);
 
+/// The highest number of a type of file.
+const TYPE_MAX: u8 = 7;
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
@@ -179,7 +181,8 @@ impl SoundPlaces {
     }
 }
 
-/// For every fourth byte: the first place there or behind from which sound records lead to the end.
+/// For every fourth byte: the first place there or behind from which sound records lead to the end. A record is sound for that, too, if nothing but
+/// its length cannot be, and others go on behind its name: it will be cut there. (Where two lengths are wrong, the names between them stay.)
 fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
     let mut nearest = vec![NOWHERE; bytes.len() / 4];
     let mut next = NOWHERE;
@@ -187,15 +190,30 @@ fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
     for place in (0..nearest.len()).rev() {
         let at = 4 * place;
         let Some(header) = EntryHeader::at(bytes, at, rules.layout) else { continue };
-        let end = at + header.rec_len;
+        let is_sound = |end: usize| end == bytes.len() || nearest.get(end / 4) == Some(&(end as u32));
         // Nearly all places lead nowhere, so that this is asked first.
-        let leads_on = end == bytes.len() || nearest.get(end / 4) == Some(&(end as u32));
-        if leads_on && is_plausible(bytes, rules, at) {
+        let leads_on = is_sound(at + header.rec_len) && is_plausible(bytes, rules, at);
+        if leads_on || cut_end(bytes, rules, at, header).is_some_and(is_sound) {
             next = at as u32;
         }
         nearest[place] = next;
     }
     nearest
+}
+
+/// The end of a record that is cut to its name, where its length cannot be and all else can.
+fn cut_end(bytes: &[u8], rules: ChainRules, at: usize, header: EntryHeader) -> Option<usize> {
+    let room = bytes.len() - at;
+    let is_dot_dot = rules.first && at == ENTRY_LEN_MIN;
+    let name_len = usize::from(header.name_len);
+    let needed = rules.layout.needed_len(name_len, is_dot_dot);
+    let can_be = header.rec_len.is_multiple_of(4) && (needed..=room).contains(&header.rec_len);
+    let is_named = header.inode != 0 && header.inode <= rules.inodes_count && header.file_type <= TYPE_MAX;
+    if can_be || !is_named || name_len == 0 || needed > room {
+        return None;
+    }
+    let name = bytes.get(at + ENTRY_HEADER_LEN..at + ENTRY_HEADER_LEN + name_len)?;
+    (!name.contains(&0)).then_some(at + needed)
 }
 
 /// Whether a sound record is at `at`, free or with a name that can be.
@@ -301,6 +319,34 @@ mod tests {
             let found = mended(&[record(12, 12, b"a", 12), record(1300, len, b"b", 12), rest()]);
             assert_eq!(found, (1, names(&[(12, "a"), (14, "c"), (15, "d")])), "{len}");
         }
+    }
+
+    #[test]
+    fn names_between_two_wrong_lengths_stay() {
+        for (first, second) in [(0, 0), (9000, 1040), (10, 6), (2000, 13)] {
+            let records = [
+                record(12, first, b"a", 12),
+                record(13, 16, b"bbbb", 16),
+                record(14, 16, b"ccccc", 16),
+                record(15, second, b"dddd", 12),
+                record(16, 12, b"e", 12),
+                record(17, second, b"ff", 12),
+                record(18, 40, b"g", 40),
+            ];
+            let all =
+                [(12, "a"), (13, "bbbb"), (14, "ccccc"), (15, "dddd"), (16, "e"), (17, "ff"), (18, "g")];
+            assert_eq!(mended(&records), (3, names(&all)), "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_does_not_bring_back_what_was_free() {
+        // What was removed lies in the room behind a name, with zeroes around it.
+        let free = [vec![0; 24], record(30, 12, b"old", 12), vec![0; 12]].concat();
+        let behind = [record(13, 9, b"b", 12), record(14, 40, b"c", 40)].concat();
+        let whole = record(12, 60, b"a", 12);
+        let found = mended(&[record(11, 6, b"z", 12), whole, free, behind]);
+        assert_eq!(found, (2, names(&[(11, "z"), (12, "a"), (13, "b"), (14, "c")])));
     }
 
     #[test]

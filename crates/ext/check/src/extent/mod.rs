@@ -5,6 +5,7 @@
 //! is entered twice, so that the work is bounded by the nodes that are really there.
 
 mod depth;
+mod head;
 mod order;
 pub mod problems;
 pub(crate) mod repair;
@@ -27,7 +28,7 @@ use problems::{
     BEYOND_PARENT, BEYOND_SIZE, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE,
     HEADER_INVALID, INDEX_START, LENGTH_ZERO, MISPLACED, NODE_CHECKSUM, NODE_DEPTH, NODE_IN_METADATA,
     NODE_REPEATED, NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG,
-    TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
+    TREE_HEAD_DAMAGED, TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
 };
 
 /// A greater depth is no depth: five levels map every file.
@@ -39,12 +40,15 @@ pub(crate) const LAST_BLOCK: u64 = u32::MAX as u64 - 1;
 /// Walks the extent tree in `i_block` and mends it: the root in the subject, nodes by edits.
 /// `may_be_unwritten` says whether unwritten extents are allowed. `None` when there is no tree, and the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Option<Map> {
-    let mut root = subject.raw.i_block;
-    let Some(mut header) = ExtentHeader::parse(&root) else {
-        let problem = subject.problem(&TREE_ROOT_INVALID);
+    if ExtentHeader::parse(&subject.raw.i_block).is_none() {
+        let mended = head::mended(subject);
+        let row = if mended.is_some() { &TREE_HEAD_DAMAGED } else { &TREE_ROOT_INVALID };
+        let problem = subject.problem(row);
         subject.raise(problem);
-        return None;
-    };
+        subject.raw.i_block = mended?;
+    }
+    let mut root = subject.raw.i_block;
+    let mut header = ExtentHeader::parse(&root)?;
     let depth_needed = deepest_useful(subject.fs.geometry.block_size);
     // A tree of nothing has no levels: the kernel refuses a file whose root says otherwise.
     let depth_possible = if header.entries == 0 { 0 } else { depth_needed };
@@ -383,7 +387,9 @@ impl Walk<'_, '_, '_> {
         if extent.physical_end() > fs.geometry.blocks_count {
             return Some(problem(&END_OUTSIDE).stored(extent.physical));
         }
-        if self.subject.is_directory() && extent.logical_end() > self.subject.directory_blocks_max() {
+        let is_too_far =
+            self.subject.is_directory() && extent.logical_end() > self.subject.directory_blocks_max();
+        if is_too_far && !self.has_place_in_front(extent) {
             return Some(problem(&DIRECTORY_TOO_BIG));
         }
         self.map.overlaps(logical, count).then(|| problem(&OVERLAP))
@@ -419,6 +425,13 @@ impl Walk<'_, '_, '_> {
             place = (place.saturating_add(mask) & !mask) | extent.physical & mask;
         }
         u32::try_from(place).ok().filter(|place| *place < extent.logical)
+    }
+
+    /// Whether an extent of a directory fits right behind the others by the directory's size.
+    fn has_place_in_front(&self, extent: &Extent) -> bool {
+        let blocks = self.subject.raw.size().div_ceil(self.subject.block_size());
+        let end = |place: u32| u64::from(place) + u64::from(extent.count);
+        self.place_without_gap(extent).is_some_and(|place| end(place) <= blocks)
     }
 
     fn place(&self, row: &'static fsmend_engine::Row, logical: u32, length: u32) -> Problem {

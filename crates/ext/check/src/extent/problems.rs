@@ -13,6 +13,16 @@ problem_rows! {
         peers: [0x010081],
     }
 
+    /// One word of the root's header wrong: the others, and the entries, prove that it is one.
+    TREE_HEAD_DAMAGED = "ext.extent.root-damaged" {
+        severity: Major, evidence: Local, preen: false,
+        message: "a word at the start of the extent tree of {inode} is wrong; all others, and what it leads to, make sense",
+        meaning: "A tree begins with a mark, how many extents it holds and how many it has room for. One of these was overwritten; without it the whole file would be lost.",
+        repair: "The word is set right.",
+        loss: "Nothing.",
+        peers: [],
+    }
+
     /// Header invalid: the header of the node is damaged, or its pointer leads elsewhere.
     HEADER_INVALID = "ext.extent.header-invalid" {
         severity: Major, evidence: Local, preen: false,

@@ -159,6 +159,46 @@ fn nodes_that_are_none() {
 }
 
 #[test]
+fn one_wrong_word_in_the_head_of_the_root_costs_nothing() {
+    let mut bench = Bench::new();
+    let extents = [extent(0, 2, 60), extent(4, 3, 70)];
+    let mut shallow = tree(mode::REGULAR, 0, &extents, 5, 0);
+    shallow.set_size(7 * BLOCK_SIZE as u64);
+    let deep = two_leaves(&mut bench);
+    let empty = tree(mode::REGULAR, 0, &[], 0, 0);
+    // The magic number, the room; the number of entries of a tree whose extents tell how many they are.
+    for (at, wrong) in [(0, 0xF302_u16), (0, 0x1234), (4, 0), (4, 7), (4, 0x8004), (2, 7), (2, 0x8002)] {
+        let damaged = |raw: &RawInode| {
+            let mut raw = *raw;
+            raw.i_block[at..at + 2].copy_from_slice(&wrong.to_le_bytes());
+            raw
+        };
+        let inspection = bench.expect(FILE, &damaged(&shallow), &[&TREE_HEAD_DAMAGED]);
+        assert_eq!(inspection.raw().i_block, shallow.i_block, "{at} {wrong:#x}");
+        if at != 2 {
+            for raw in [&deep, &empty] {
+                let inspection = bench.expect(FILE, &damaged(raw), &[&TREE_HEAD_DAMAGED]);
+                assert_eq!(inspection.raw().i_block, raw.i_block, "{at} {wrong:#x}");
+            }
+        }
+    }
+    // Two wrong words, extents that cannot be, a number of entries that nothing tells.
+    let mut two = shallow;
+    two.i_block[0] = 2;
+    two.i_block[4] = 9;
+    let mut astray = tree(mode::REGULAR, 0, &[extent(0, 2, 60_000)], 2, 0);
+    astray.i_block[0] = 2;
+    let mut untold = tree(mode::REGULAR, 0, &extents, 6, 0);
+    untold.i_block[2] = 9;
+    let mut filled = empty;
+    filled.i_block[0] = 2;
+    filled.i_block[40] = 1;
+    for raw in [two, astray, untold, filled] {
+        assert!(bench.expect(FILE, &raw, &[&TREE_ROOT_INVALID]).cleared);
+    }
+}
+
+#[test]
 fn a_node_that_cannot_be_read() {
     let mut bench = Bench::new();
     let raw = two_leaves(&mut bench);
@@ -242,6 +282,10 @@ fn directories_are_dense_and_written() {
     bench.expect(FILE, &raw, &[&DIRECTORY_UNWRITTEN]);
     let raw = tree(mode::DIRECTORY, 0, &[extent(1 << 21, 1, 100)], 0, 0);
     bench.expect(FILE, &raw, &[&DIRECTORY_TOO_BIG, &EMPTY_DIRECTORY]);
+    // By the size there is room for it where the others end.
+    let raw = tree(mode::DIRECTORY, 0, &[extent(0, 1, 100), extent(0x0400_0000, 1, 101)], 2, 0);
+    let inspection = bench.expect(FILE, &raw, &[&DIRECTORY_HOLE]);
+    assert_eq!((inspection.runs.len(), inspection.runs[0].count), (1, 2));
 }
 
 #[test]

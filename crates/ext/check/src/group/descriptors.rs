@@ -85,7 +85,13 @@ pub(super) fn copy_of_block(
     Some((first..).zip(slots))
 }
 
-fn read_blocks(device: &dyn Device, geometry: &Geometry, block: BlockNo, count: u32) -> Option<Vec<u8>> {
+/// The bytes of `count` blocks; `None` where they cannot be read.
+pub(super) fn read_blocks(
+    device: &dyn Device,
+    geometry: &Geometry,
+    block: BlockNo,
+    count: u32,
+) -> Option<Vec<u8>> {
     let block_size = u64::from(geometry.block_size);
     let offset = block.0.checked_mul(block_size)?;
     let len = u64::from(count) * block_size;

@@ -9,6 +9,7 @@ mod descriptors;
 mod lost_table;
 mod mark;
 mod moved;
+mod padding;
 mod places;
 pub mod problems;
 pub(crate) mod repair;
@@ -32,6 +33,7 @@ use crate::{Group, Refusal};
 use self::ahead::scan_inodes;
 pub use self::ahead::{Window, bitmaps_stand_before, first_table, table_stretch};
 pub use self::mark::mark_metadata;
+pub use self::padding::told_inodes_per_group;
 
 /// How many blocks behind the descriptors can be reserved for more of them, where the superblock says too many: then bitmaps or the inode table of
 /// group 0 stand among these. That the table is what stands there, the root directory in it proves; to believe the superblock would cost all

@@ -3,6 +3,7 @@
 use fsmend_base::BlockNo;
 use fsmend_engine::Value;
 use fsmend_ext_format::extent::{Extent, ExtentHeader, extents, indexes};
+use fsmend_ext_format::features::compat;
 use fsmend_ext_format::inode::{flags, mode};
 
 use super::problems::{
@@ -51,10 +52,13 @@ pub(crate) fn immutable(subject: &mut Subject<'_, '_>) {
 }
 
 /// Some implementations leave junk behind the device number, so that alone proves nothing, and flags that no device can have may be all
-/// that is wrong with it. Both together prove that it was never one; so does the root of an extent tree.
+/// that is wrong with it. Both together prove that it was never one; so does the root of an extent tree. (Where no directory has an index, its flag
+/// was never that of anything else, and proves nothing.)
 fn is_plausible(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
-    let impossible = flags::INDEX | flags::EXTENTS | flags::IMMUTABLE | flags::APPEND;
+    let has_indexes = subject.fs.geometry.features.has_compat(compat::DIR_INDEX);
+    let index = if has_indexes { flags::INDEX } else { 0 };
+    let impossible = index | flags::EXTENTS | flags::IMMUTABLE | flags::APPEND;
     let junk = (4..15).any(|index| raw.block_word(index) != 0) || extent::is_root(subject);
     raw.i_flags.get() & impossible == 0 || !junk
 }

@@ -159,6 +159,14 @@ fn special_files() {
         let empty = tree(kind, 0, &[], 0, 0);
         assert!(Bench::new().expect(FILE, &empty, &[row]).cleared, "the tree of an empty file");
     }
+    let mut raw = inode(mode::FIFO);
+    raw.set_flag(flags::INDEX);
+    raw.set_block_word(5, 230);
+    assert!(Bench::new().expect(FILE, &raw, &[&FIFO_WRONG]).cleared);
+    let mut bench = Bench::new();
+    bench.features().compat &= !compat::DIR_INDEX;
+    let stays = bench.expect(FILE, &raw, &[&INDEX_NOT_DIRECTORY]);
+    assert!(!stays.cleared, "a flag of nothing that this file system has");
     let mut bench = Bench::new();
     bench.features().incompat |= incompat::INLINE_DATA;
     let mut raw = device();

@@ -87,6 +87,8 @@ pub(super) struct Place {
     pub has_node: bool,
     /// Whether the keeper is a directory.
     pub keeper_is_directory: bool,
+    /// Whether the keeper's run of blocks reaches beyond what is contested.
+    pub is_anchored: bool,
     /// Whether the claim of the keeper is one that nothing in the file itself speaks against.
     pub borne_out: bool,
     /// Whether anybody still lies there when all is done.
@@ -154,6 +156,7 @@ impl Places {
             directories: 0,
             has_node: false,
             keeper_is_directory: false,
+            is_anchored: false,
             borne_out: fixed,
             used: fixed,
         };
@@ -348,6 +351,7 @@ impl Places {
             *strongest = Some(strength);
             place.keeper = keeper;
             place.keeper_is_directory = is_directory;
+            place.is_anchored = strength.anchored > 0;
             place.borne_out = strength.borne_out;
             place.used |= keeper == Keeper::Fixed;
         }

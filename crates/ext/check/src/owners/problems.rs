@@ -16,7 +16,7 @@ problem_rows! {
     SHARES_BLOCKS = "ext.inode.shares-blocks" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} shares {count:block:blocks} with {others}",
-        meaning: "The file and other owners claim the same blocks. Whoever wrote last has the right contents there.",
+        meaning: "The file and other owners claim the same blocks. Whoever wrote last has the right contents there. A block in the midst of a directory that holds what directories hold is no file's: instead of a copy the file gets zeroes.",
         repair: "The file gets copies of the shared blocks. On request (`--duplicates`) it is moved to lost+found, zeroed or deleted instead.",
         loss: "The shared blocks may hold another file's data.",
         peers: [0x013006, 0x013007],

@@ -6,9 +6,10 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Problem;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::directory::{Entries, Entry, EntryLayout};
 
 use super::borne_out;
-use super::keepers::{Keeper, Places, attribute_block};
+use super::keepers::{Keeper, Place, Places, attribute_block};
 use super::means::Means;
 use super::problems::{COPY_UNREADABLE, GIVEN_UP, NO_ROOM};
 use crate::inode::{Inspection, MapRun};
@@ -278,15 +279,31 @@ impl Relocation<'_, '_> {
     }
 
     /// Which contents of a block are meant for this inode. What is contested may have been mended for somebody else; only a directory that
-    /// is the only one there is sure to be meant.
+    /// is the only one there is sure to be meant. What proves to be a directory's is no file's: a pointer of the file leads astray, perhaps one that was none.
     fn source(&self, block: BlockNo) -> Source {
         let place = self.places.get(self.mender.fs.geometry.cluster_of(block.0));
         let is_zeroed = self.mender.wishes.duplicates == Duplicates::Zero && !self.is_directory;
         match place {
             Some(_) if is_zeroed => Source::Nothing,
+            Some(place) if !self.is_directory && self.is_of_directory(place, block) => Source::Nothing,
             Some(place) if !self.is_directory || place.directories > 1 => Source::Before,
             _ => Source::Now,
         }
+    }
+
+    /// Whether a block is part of a longer run of a directory, which keeps it, and holds what directories hold.
+    fn is_of_directory(&self, place: &Place, block: BlockNo) -> bool {
+        if !place.keeper_is_directory || !place.is_anchored || place.directories != 1 {
+            return false;
+        }
+        let geometry = &self.mender.fs.geometry;
+        let mut bytes = vec![0; geometry.block_size as usize];
+        let layout = EntryLayout { block_size: geometry.block_size, hash_behind_name: false };
+        let is_sound = |entry: Result<Entry<'_>, _>| {
+            entry.is_ok_and(|entry| entry.header.inode <= geometry.inodes_count)
+        };
+        self.mender.draft.read_before(self.mender.fs.block_offset(block), &mut bytes).is_ok()
+            && Entries::new(&bytes, layout, false).all(is_sound)
     }
 
     /// Fills `bytes` from `first` on, or says that it cannot be done.

@@ -224,6 +224,24 @@ fn what_a_directory_changed_is_given_back_to_the_file() {
 }
 
 #[test]
+fn a_block_in_the_midst_of_a_directory_is_copied_for_no_file() {
+    let mut bench = bench();
+    // A directory of four blocks without names; a file of which one pointer leads there, and one to a block that holds no records.
+    let mut empty = [0; BLOCK_SIZE];
+    empty[4..6].copy_from_slice(&(BLOCK_SIZE as u16).to_le_bytes());
+    empty[8] = 77;
+    bench.put(101, &empty);
+    put(&mut bench, 12, &mapped(mode::DIRECTORY, &[100, 101, 102, 103]));
+    put(&mut bench, 13, &mapped(mode::REGULAR, &[60, 101, 102]));
+    mend(&bench, |mender, _| {
+        assert_eq!(blocks_of(mender, 12)[1].0, 101);
+        let second = BlockNo(blocks_of(mender, 13)[1].0);
+        assert!(second.0 != 101 && mender.read_block(second).unwrap().iter().all(|byte| *byte == 0));
+        assert_eq!(blocks_of(mender, 13)[2].1, 102, "it may be the file's: it is no block of a directory");
+    });
+}
+
+#[test]
 fn clusters_move_whole_and_to_their_own_place() {
     let mut bench = bench();
     bench.features().ro_compat |= ro_compat::BIGALLOC;

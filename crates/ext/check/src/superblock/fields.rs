@@ -23,11 +23,11 @@ const OS_LINUX: u32 = 0;
 /// The extra inode size that every implementation wants today.
 const USUAL_EXTRA_SIZE: u16 = 32;
 
-/// Raises what is wrong with the fields of `raw` and mends it. `geometry` is what `raw` gives before mending;
-/// `is_backup` says that counts and state are not to be expected in it.
+/// Raises what is wrong with the fields of `raw` and mends it. `geometry` is what `raw` gives before mending, and beside it stands what the
+/// inode bitmaps tell of the inodes per group where that is something else; `is_backup` says that counts and state are not to be expected.
 pub(super) fn mend(
     raw: &mut RawSuperblock,
-    geometry: &Geometry,
+    (geometry, told): (&Geometry, Option<u32>),
     now: u64,
     is_backup: bool,
     findings: &mut Findings,
@@ -41,7 +41,7 @@ pub(super) fn mend(
     identity(raw, findings);
     features(raw, is_doubtful, findings);
     descriptors(raw, geometry, findings);
-    counts(raw, geometry, findings);
+    counts(raw, (geometry, told), findings);
     extra_sizes(raw, geometry, findings);
     times(raw, now, findings);
     if is_backup {
@@ -131,7 +131,7 @@ fn descriptors(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
     }
 }
 
-fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {
+fn counts(raw: &mut RawSuperblock, (geometry, told): (&Geometry, Option<u32>), findings: &mut Findings) {
     let (block, fragment) = (raw.s_log_block_size, raw.s_log_cluster_size);
     if !geometry.bigalloc() && block != fragment {
         findings.raise(Problem::new(&problems::FRAGMENTS).stored(fragment.get()).observed(block.get()));
@@ -150,7 +150,7 @@ fn counts(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings)
     }
     let groups = claimed_groups(raw, geometry);
     let inodes = groups * u64::from(geometry.inodes_per_group);
-    if let Some(per_group) = better_inodes_per_group(raw, geometry, groups) {
+    if let Some(per_group) = told.or_else(|| better_inodes_per_group(raw, geometry, groups)) {
         let problem = Problem::new(&problems::INODES_PER_GROUP).stored(geometry.inodes_per_group);
         findings.raise(problem.observed(per_group));
         raw.s_inodes_per_group = per_group.into();

@@ -87,7 +87,10 @@ pub fn settle(
     };
     let is_backup = chosen.block > 1;
     let mut superblock = chosen.raw.clone();
-    fields::mend(&mut superblock, geometry, now, is_backup, findings);
+    let total = u64::from(superblock.s_inodes_count.get());
+    let groups = candidates::claimed_groups(&superblock, geometry);
+    let told = group::told_inodes_per_group(device, geometry, (total, groups));
+    fields::mend(&mut superblock, (geometry, told), now, is_backup, findings);
     let geometry = Geometry::from_superblock(&superblock, device.len())
         .map_err(|unsound| refusal::bad_superblock(device, &unsound.to_string()))?;
     if u128::from(superblock.blocks_count()) * u128::from(geometry.block_size) > u128::from(device.len()) {

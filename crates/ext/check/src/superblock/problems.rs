@@ -143,8 +143,8 @@ problem_rows! {
     /// Impossible number of inodes per group, and a total that says a better one.
     INODES_PER_GROUP = "ext.superblock.inodes-per-group" {
         severity: Critical, evidence: Local, preen: false,
-        message: "the superblock says that a group has {stored:inode:inodes}, which cannot be; its total of inodes makes {observed}",
-        meaning: "Each group has a multiple of eight inodes. The number is wrong, but the total beside it goes with the number of groups.",
+        message: "the superblock says that a group has {stored:inode:inodes}, which is wrong; its total of inodes makes {observed}",
+        meaning: "Each group has a multiple of eight inodes, and its bitmap has a bit for each and ones behind the last. The number does not go with that, but the total beside it does.",
         repair: "The number is set to what the total says.",
         loss: "Nothing.",
         peers: [0x00000B],

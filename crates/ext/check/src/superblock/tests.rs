@@ -167,6 +167,58 @@ fn an_odd_number_of_inodes_per_group_is_corrected_by_the_total() {
     assert!(settled.is_ok_and(|settled| settled.geometry.inodes_per_group == 32));
 }
 
+/// Four groups of 32 inodes without backups, whose bitmaps are filled up with ones from the 33rd bit on; a few inodes are in use.
+fn with_bitmaps() -> Image {
+    let mut image = Image::plain().without_backups();
+    for group in (0..4).map(GroupNo) {
+        let bitmap = BlockNo(image.desc(group).bg_inode_bitmap_lo.get().into());
+        let bytes = image.block(bitmap);
+        bytes[..2].fill(0xFF);
+        bytes[4..].fill(0xFF);
+    }
+    image
+}
+
+#[test]
+fn a_wrong_number_of_inodes_per_group_is_told_by_the_ones_behind_them() {
+    for wrong in [40, 64, 128, 24] {
+        let mut image = with_bitmaps();
+        image.change_superblock(|raw| raw.s_inodes_per_group = wrong.into());
+        let (settled, found) = image.settle();
+        assert!(found.contains(&problems::INODES_PER_GROUP.code), "{wrong}: {found:?}");
+        let settled = settled.unwrap_or_else(|refusal| panic!("{refusal}"));
+        assert_eq!(settled.geometry, image.geometry, "{wrong}");
+    }
+}
+
+#[test]
+fn a_wrong_total_of_inodes_is_not_believed_against_the_bitmaps() {
+    for wrong in [64, 96, 160, 256, 1024] {
+        let mut image = with_bitmaps();
+        image.change_superblock(|raw| raw.s_inodes_count = wrong.into());
+        let (settled, found) = image.settle();
+        assert!(found.contains(&problems::INODES_COUNT.code), "{wrong}: {found:?}");
+        assert!(settled.is_ok_and(|settled| settled.geometry == image.geometry), "{wrong}");
+    }
+    // All inodes that are in question are in use: the ones are no filling.
+    let mut image = with_bitmaps();
+    for group in (0..4).map(GroupNo) {
+        let desc = image.desc(group);
+        image.block(BlockNo(desc.bg_inode_bitmap_lo.get().into())).fill(0xFF);
+        for block in 0..4 {
+            let table = image.block(BlockNo(u64::from(desc.bg_inode_table_lo.get()) + block));
+            for record in table.chunks_exact_mut(128) {
+                record[..2].copy_from_slice(&0o100_644_u16.to_le_bytes());
+                record[26] = 1;
+            }
+        }
+    }
+    image.change_superblock(|raw| raw.s_inodes_count = 64.into());
+    let (settled, found) = image.settle();
+    assert!(found.contains(&problems::INODES_COUNT.code), "{found:?}");
+    assert!(settled.is_ok_and(|settled| settled.geometry == image.geometry));
+}
+
 #[test]
 fn unknown_features() {
     raises(|raw| raw.s_feature_ro_compat += 0x0100_0000, &["unknown-feature"]);
