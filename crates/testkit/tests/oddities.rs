@@ -81,3 +81,17 @@ fn quota_number_of_a_file_without_quota() {
     expect("quota-number", "-t ext4 -O ^quota", "ssv usr_quota_inum 12", &["ext.quota.inode-number"]);
     expect("quota-number-unused", "-t ext4 -O ^quota", "ssv usr_quota_inum 99", &[]);
 }
+
+/// Files of the file system's own that stand among those of users have no names.
+#[test]
+fn names_of_system_files() {
+    let name = "link <12> name";
+    let is_named = &["ext.directory.entry-inode-invalid"];
+    expect("orphan-file-named", "-t ext4 -b 1024 -O orphan_file", name, is_named);
+    expect(
+        "project-quota-named",
+        "-t ext4 -b 1024 -I 256 -O quota,project -E quotatype=usrquota:grpquota:prjquota",
+        name,
+        is_named,
+    );
+}

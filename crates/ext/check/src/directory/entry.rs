@@ -109,6 +109,10 @@ impl Judge<'_> {
         if fact.kind() == Kind::Unused {
             return Some(&rows::ENTRY_INODE_UNUSED);
         }
+        // What is left among ordinary numbers: the files of project quota and of orphans.
+        if fact.has(mark::RESERVED) && inode.0 >= self.fs.geometry.first_inode {
+            return Some(&rows::ENTRY_INODE_INVALID);
+        }
         if fact.has(mark::VALUE_HOLDER) {
             return Some(&rows::ENTRY_TO_VALUE_INODE);
         }

@@ -217,6 +217,7 @@ fn damaged_entries() -> Vec<&'static str> {
         damage(&rows::ENTRY_TO_VALUE_INODE, World::plain(), |world| {
             world.marks = vec![(13, mark::VALUE_HOLDER)]
         }),
+        damage(&rows::ENTRY_INODE_INVALID, World::plain(), |world| world.marks = vec![(13, mark::RESERVED)]),
         damage(&rows::ENTRY_IN_UNUSED_TAIL, World::new(0, 0, ro_compat::GDT_CSUM), |world| {
             world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (40, "x")]);
         }),

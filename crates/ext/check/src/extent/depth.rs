@@ -1,18 +1,41 @@
 //! Nodes whose own word about their depth is wrong.
 
 use fsmend_base::BlockNo;
-use fsmend_ext_format::extent::{ExtentHeader, ExtentIndex, extents, indexes};
+use fsmend_ext_format::extent::{Extent, ExtentHeader, ExtentIndex, extents, indexes};
 
 use super::first_logical;
+use super::order::longest_ascending;
 use crate::Fs;
 
-/// The header of a node that is to have `depth`, where only its depth says otherwise: it begins where its parent says, and its entries make sense
-/// at that depth and not only at another one.
+/// Fewer entries than these prove nothing, where something else of the node is wrong as well.
+const WITNESSES_MIN: usize = 3;
+
+/// The header of a node that is to have `depth`, where its depth says otherwise: it begins where its parent says, and its entries make sense
+/// at that depth and not only at another one. Of a leaf in which more is wrong, most of the entries do.
 pub(super) fn told(fs: &Fs<'_>, node: &[u8], index: ExtentIndex, depth: u16) -> Option<ExtentHeader> {
     let stored = ExtentHeader::parse(node).filter(|header| header.entries > 0 && header.depth != depth)?;
     let told = ExtentHeader { depth, ..stored };
     let begins = first_logical(node, &told) == Some(index.logical);
-    (begins && if depth == 0 { is_leaf(fs, node, &told) } else { is_inner(fs, node, &told) }).then_some(told)
+    let is_told = if depth == 0 {
+        begins && is_leaf(fs, node, &told) || is_mostly_leaf(fs, node, &told)
+    } else {
+        begins && is_inner(fs, node, &told)
+    };
+    is_told.then_some(told)
+}
+
+/// Whether most entries are extents of blocks that files can have, in the order of the file.
+fn is_mostly_leaf(fs: &Fs<'_>, node: &[u8], header: &ExtentHeader) -> bool {
+    let starts: Vec<u32> =
+        extents(node, header).filter(|extent| could_be(fs, extent)).map(|extent| extent.logical).collect();
+    let witnesses = longest_ascending(&starts).len();
+    witnesses >= WITNESSES_MIN && 2 * witnesses > usize::from(header.entries)
+}
+
+/// Whether an entry maps blocks that files can have.
+fn could_be(fs: &Fs<'_>, extent: &Extent) -> bool {
+    let is_place = |block: u64| fs.is_valid_block(BlockNo(block)) && !fs.metadata.get(block);
+    extent.count > 0 && is_place(extent.physical) && is_place(extent.physical_end().saturating_sub(1))
 }
 
 /// Whether the entries are extents, one behind the other, of blocks that files can have.
@@ -21,11 +44,7 @@ fn is_leaf(fs: &Fs<'_>, node: &[u8], header: &ExtentHeader) -> bool {
     extents(node, header).all(|extent| {
         let follows = u64::from(extent.logical) >= end;
         end = extent.logical_end();
-        let is_place = |block: u64| fs.is_valid_block(BlockNo(block)) && !fs.metadata.get(block);
-        follows
-            && extent.count > 0
-            && is_place(extent.physical)
-            && is_place(extent.physical_end().saturating_sub(1))
+        follows && could_be(fs, &extent)
     })
 }
 

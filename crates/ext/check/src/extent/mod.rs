@@ -19,6 +19,7 @@ use fsmend_ext_format::extent::{
     Extent, ExtentHeader, ExtentIndex, RawEntry, extents, indexes, raw_entries, set_entries,
 };
 use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::inode::flags;
 
 use crate::inode::MapRun;
 use crate::inode::map::Map;
@@ -306,7 +307,7 @@ impl Walk<'_, '_, '_> {
         let mut floor = start;
         let mut listed: Vec<Extent> = extents(node, header).collect();
         let moved = self.bring_home(&mut listed, start, end);
-        left.in_order = moved.is_none();
+        left.in_order = moved.is_empty();
         let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
         if let Some(blocks) = self.blocks {
             order::fit(&listed, &mut settled, blocks);
@@ -325,20 +326,25 @@ impl Walk<'_, '_, '_> {
             floor = fitting.logical_end() - 1;
             let kept = self.keep(fitting);
             left.in_order &= kept == extent;
-            left.kept.push(if kept == extent && moved != Some(at) { *raw } else { kept.to_bytes() });
+            left.kept.push(if kept == extent && !moved.contains(&at) { *raw } else { kept.to_bytes() });
         }
         left
     }
 
-    /// Puts the one entry that stands in the wrong place where it belongs, if that is known, and tells which it is.
-    fn bring_home(&mut self, listed: &mut [Extent], start: u64, end: u64) -> Option<usize> {
-        let file_end = self.subject.raw.size().div_ceil(self.subject.block_size());
-        let (at, home) = order::astray(listed, start, file_end.min(end.saturating_add(1)))?;
-        let extent = listed.get_mut(at)?;
-        let problem = self.place(&MISPLACED, extent.logical, extent.count).observed(home);
-        extent.logical = home;
-        self.subject.raise(problem);
-        Some(at)
+    /// Puts entries that stand in the wrong place where they belong, if that is known, and tells which these are.
+    fn bring_home(&mut self, listed: &mut [Extent], start: u64, end: u64) -> Vec<usize> {
+        let raw = &self.subject.raw;
+        // What shows that a file is genuine lies behind its end. And an extent of a directory moves up to the others.
+        let binds = !raw.has_flag(flags::VERITY) && !self.subject.is_directory();
+        let file_end = raw.size().div_ceil(self.subject.block_size());
+        let astray = order::astray(listed, start, file_end.min(end.saturating_add(1)), binds);
+        for (at, home) in &astray {
+            let Some(extent) = listed.get_mut(*at) else { continue };
+            let problem = self.place(&MISPLACED, extent.logical, extent.count).observed(*home);
+            extent.logical = *home;
+            self.subject.raise(problem);
+        }
+        astray.into_iter().map(|(at, _)| at).collect()
     }
 
     /// Whether an extent may be a witness for where the others stand.

@@ -35,32 +35,33 @@ pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Ve
     lengths
 }
 
-/// The one entry that stands in the wrong place, and the place that it belongs to: all others are in order, and what its neighbours leave
-/// free between `start` and `end` is as long as it is. None where all are in order, or where that could be said of two.
-pub(super) fn astray(entries: &[Extent], start: u64, end: u64) -> Option<(usize, u32)> {
+/// Entries that stand in the wrong place, and the places that they belong to: what their neighbours leave free between `start` and `end` is as
+/// long as they are, and these neighbours go with the ones behind them. Left out is where that could be said of two. Behind the end may only lie
+/// what is not written yet, if the end `binds`.
+pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> Vec<(usize, u32)> {
     let begins = |at: usize| entries.get(at).map_or(end, |entry| u64::from(entry.logical));
     let ends = |at: Option<usize>| at.and_then(|at| entries.get(at)).map_or(start, Extent::logical_end);
-    let wrong = (0..entries.len()).find(|at| begins(*at) < ends(at.checked_sub(1)))?;
+    let may_be =
+        |at: usize| at == entries.len() && entries.last().is_none_or(|last| last.unwritten || !binds);
+    let follows = |at: usize| begins(at) >= ends(at.checked_sub(1)) || may_be(at);
     let home = |at: usize| {
         let gap = begins(at + 1).checked_sub(ends(at.checked_sub(1)))?;
-        let (before, after) = (entries.get(..at)?, entries.get(at + 1..)?);
-        let is_only_one = is_ascending(before, start) && is_ascending(after, start);
+        let before = at.checked_sub(1).is_none_or(follows);
+        let after = at + 2 >= entries.len() || follows(at + 2);
         let fits = gap > 0 && gap == u64::from(entries.get(at)?.count);
         let home = u32::try_from(ends(at.checked_sub(1))).ok()?;
-        (is_only_one && fits).then_some((at, home))
+        (before && after && fits).then_some((at, home))
     };
-    let mut homes = [wrong.checked_sub(1), Some(wrong)].into_iter().flatten().filter_map(home);
-    homes.next().filter(|_| homes.next().is_none())
-}
-
-/// Whether each of the entries begins behind the one before, and the first not before `start`.
-fn is_ascending(entries: &[Extent], start: u64) -> bool {
-    let mut floor = start;
-    entries.iter().all(|entry| {
-        let begins = u64::from(entry.logical) >= floor;
-        floor = entry.logical_end();
-        begins
-    })
+    let mut found: Vec<(usize, u32)> = Vec::new();
+    for wrong in (0..=entries.len()).filter(|at| !follows(*at)) {
+        let mut homes = [wrong.checked_sub(1), Some(wrong)].into_iter().flatten().filter_map(home);
+        if let (Some(only), None) = (homes.next(), homes.next())
+            && found.last() != Some(&only)
+        {
+            found.push(only);
+        }
+    }
+    found
 }
 
 /// Where one entry alone was cut, and what the others leave of `blocks`, the space that all of them have together, is even less than its
@@ -97,7 +98,7 @@ fn room_on_disk(entry: &Extent, starts: &[u64]) -> Option<u32> {
 }
 
 /// Places of the longest strictly ascending subsequence; of several, the one that believes the earlier entries.
-fn longest_ascending(numbers: &[u32]) -> Vec<usize> {
+pub(super) fn longest_ascending(numbers: &[u32]) -> Vec<usize> {
     // `starts[len]` is the place of the largest number that begins a sequence of `len + 1`.
     let mut starts: Vec<usize> = Vec::new();
     let mut after = vec![None; numbers.len()];
@@ -140,21 +141,44 @@ mod tests {
 
     #[test]
     fn an_entry_that_fits_a_gap_belongs_there() {
-        let astray = |entries: &[(u32, u32)], end| {
-            let extent = |&(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
-            super::astray(&entries.iter().map(extent).collect::<Vec<_>>(), 0, end)
-        };
-        assert_eq!(astray(&[(32768, 3), (3, 5)], 8), Some((0, 0)), "the first");
-        assert_eq!(astray(&[(1, 3), (3, 5)], 8), Some((0, 0)), "a little");
-        assert_eq!(astray(&[(0, 4), (9000, 4), (8, 4), (12, 4)], 16), Some((1, 4)));
-        assert_eq!(astray(&[(0, 4), (4, 4), (1, 4), (12, 4)], 16), Some((2, 8)));
-        assert_eq!(astray(&[(0, 4), (4, 4), (2, 4)], 12), Some((2, 8)), "the last");
-        assert_eq!(astray(&[(0, 4), (4, 4), (2, 4)], 13), None, "a hole would stay");
-        assert_eq!(astray(&[(0, 4), (9000, 4), (9, 4)], 13), None, "a gap that is longer");
-        assert_eq!(astray(&[(0, 4), (9000, 4), (8, 4), (7, 2)], 14), None, "two are wrong");
-        assert_eq!(astray(&[(4, 4), (0, 4)], 8), None, "which?");
-        assert_eq!(astray(&[(0, 4), (4, 4)], 8), None);
-        assert_eq!(astray(&[], 8), None);
+        assert_eq!(found_astray(&[(32768, 3), (3, 5)], 8), [(0, 0)], "the first");
+        assert_eq!(found_astray(&[(1, 3), (3, 5)], 8), [(0, 0)], "a little");
+        assert_eq!(found_astray(&[(0, 4), (9000, 4), (8, 4), (12, 4)], 16), [(1, 4)]);
+        assert_eq!(found_astray(&[(0, 4), (4, 4), (1, 4), (12, 4)], 16), [(2, 8)]);
+        assert_eq!(found_astray(&[(0, 4), (4, 4), (2, 4)], 12), [(2, 8)], "the last");
+        assert_eq!(found_astray(&[(0, 4), (4, 4), (2, 4)], 13), [], "a hole would stay");
+        assert_eq!(found_astray(&[(0, 4), (9000, 4), (9, 4)], 13), [], "a gap that is longer");
+        assert_eq!(
+            found_astray(&[(0, 4), (9000, 4), (8, 4), (7, 2)], 14),
+            [],
+            "two beside each other are wrong"
+        );
+        assert_eq!(found_astray(&[(4, 4), (0, 4)], 8), [], "which?");
+        assert_eq!(found_astray(&[(0, 4), (4, 4)], 8), []);
+        assert_eq!(found_astray(&[], 8), []);
+    }
+
+    #[test]
+    fn several_entries_may_be_astray_each_with_a_gap_of_its_own() {
+        let two = [(0, 4), (9000, 4), (8, 4), (12, 4), (1, 2), (18, 2)];
+        assert_eq!(found_astray(&two, 20), [(1, 4), (4, 16)]);
+        // Either of the last two is out of order; only the first of them fits.
+        let near = [(0, 3), (13_500, 4), (7, 4), (11, 4), (66, 4), (19, 2)];
+        assert_eq!(found_astray(&near, 21), [(1, 3), (4, 15)]);
+    }
+
+    #[test]
+    fn an_entry_behind_the_end_belongs_before_it_if_it_fits_there() {
+        assert_eq!(found_astray(&[(0, 4), (4, 4), (9000, 2)], 10), [(2, 8)]);
+        assert_eq!(found_astray(&[(0, 4), (4, 4), (9000, 2)], 11), [], "the end may be wrong as well");
+        let later = Extent { logical: 9000, count: 2, physical: 100, unwritten: true };
+        let entries = [Extent { logical: 0, count: 4, unwritten: false, ..later }, later];
+        assert_eq!(astray(&entries, 0, 6, true), [], "space that was reserved");
+    }
+
+    fn found_astray(entries: &[(u32, u32)], end: u64) -> Vec<(usize, u32)> {
+        let extent = |&(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        astray(&entries.iter().map(extent).collect::<Vec<_>>(), 0, end, true)
     }
 
     #[test]

@@ -134,6 +134,13 @@ fn a_node_that_is_wrong_about_its_depth_keeps_what_it_maps() {
     bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
     bench.put(61, &node(BLOCK_SIZE, 1, &[extent(4, 4, 120), extent(8, 1, 600)]));
     bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
+    // More is wrong than the depth, and most of it is a leaf.
+    let most = [extent(9000, 1, 120), extent(5, 1, 122), extent(6, 1, 124), extent(7, 1, 126)];
+    bench.put(61, &node(BLOCK_SIZE, 2, &most));
+    let inspection = bench.expect(FILE, &raw, &[&INDEX_START, &NODE_DEPTH, &MISPLACED]);
+    assert_eq!((inspection.runs.len(), inspection.map_blocks), (6, vec![60, 61]));
+    bench.put(61, &node(BLOCK_SIZE, 2, &[extent(9000, 1, 120), extent(5, 1, 122), extent(6, 2, 600)]));
+    bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
     // An inner node, told by the leaf below it.
     bench.put(61, &node(BLOCK_SIZE, 0, &[extent(4, 4, 120)]));
     bench.put(62, &node(BLOCK_SIZE, 0, &[index(0, 60), index(4, 61)]));

@@ -2,7 +2,7 @@
 //!
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
 //! Pointers that make no sense are cleared one by one. Where they are many, and more than the others, the map is taken for something
-//! else altogether.
+//! else altogether, unless the others are all the blocks that the file has in use.
 
 pub mod problems;
 #[cfg(test)]
@@ -16,6 +16,7 @@ use fsmend_ext_format::rext3::{DirectoryTail, IndirectHeader};
 use crate::inode::MapRun;
 use crate::inode::map::Map;
 use crate::inode::problems::MAP_CROWDED;
+use crate::inode::size;
 use crate::inode::subject::Subject;
 use crate::region::problems as region;
 use crate::resize_inode;
@@ -44,12 +45,21 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
             return None;
         }
     }
-    if walk.wrong >= HOPELESS_AT && u64::from(walk.wrong) > walk.map.clusters {
+    let is_hopeless = walk.wrong >= HOPELESS_AT && u64::from(walk.wrong) > walk.map.clusters;
+    if is_hopeless && !holds_all(subject, &walk.map) {
         let problem = subject.problem(&HOPELESS).stored(walk.map.clusters).observed(walk.wrong);
         subject.raise(problem);
         return None;
     }
     Some(walk.map)
+}
+
+/// Whether the map has at least as many blocks as the file has in use, and not many more: then what is wrong in it stands where there were
+/// holes.
+fn holds_all(subject: &Subject<'_, '_>, map: &Map) -> bool {
+    let attributes = u64::from(subject.file_acl() != 0);
+    let in_use = size::told(subject.fs, &subject.raw).and_then(|blocks| blocks.checked_sub(attributes));
+    in_use.is_some_and(|blocks| (blocks..=blocks.saturating_mul(2)).contains(&map.clusters) && blocks > 0)
 }
 
 /// What an indirect block says about itself, against the pointer that led to it.

@@ -50,6 +50,30 @@ fn too_many_wrong_pointers_clear_the_inode() {
 }
 
 #[test]
+fn wrong_pointers_in_holes_leave_a_file_that_has_all_of_its_blocks() {
+    let mut bench = Bench::new();
+    for (block, at, data) in [(60, 200, 201), (62, 5, 300)] {
+        let mut words = [0; 256];
+        (0..8).for_each(|word| words[9 * word] = 0x40_0000 + word as u32);
+        words[at] = data;
+        bench.put_words(block, &words);
+    }
+    bench.put_words(61, &[62]);
+    let mut raw = mapped(mode::REGULAR, &[0; 12]);
+    raw.set_block_word(12, 60);
+    raw.set_block_word(13, 61);
+    raw.set_size((12 + 256 + 6) * BLOCK_SIZE as u64);
+    raw.i_blocks_lo.set(2 * (2 + 3));
+    let inspection = bench.expect(FILE, &raw, &[&POINTER_OUTSIDE]);
+    assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [201, 300]);
+    // One of its blocks is missing; or it has far more than it uses.
+    for in_use in [3 + 3, 2] {
+        raw.i_blocks_lo.set(2 * in_use);
+        assert!(bench.expect(FILE, &raw, &[&POINTER_OUTSIDE, &HOPELESS]).cleared);
+    }
+}
+
+#[test]
 fn an_indirect_block_in_the_metadata_is_followed_and_claimed() {
     let mut bench = Bench::new();
     let mut raw = three_levels(&mut bench);
