@@ -83,7 +83,9 @@ fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
 
 #[test]
 fn a_journal_that_cannot_be_read_is_not_called_clean() {
-    for recipe in matrix::all().into_iter().filter(|recipe| ["ext4-defaults", "ext3-1k"].contains(&recipe.name)) {
+    for recipe in
+        matrix::all().into_iter().filter(|recipe| ["ext4-defaults", "ext3-1k"].contains(&recipe.name))
+    {
         let Built::Image(image) = build(&recipe).unwrap() else {
             skip(&format!("unreadable journal of {}", recipe.name), "it cannot be made here");
             continue;

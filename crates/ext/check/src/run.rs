@@ -211,8 +211,7 @@ fn check_from(
         if journal.replayed {
             // What the journal brings up to date is judged as the journal leaves it.
             let lost = &superblock::problems::PRIMARY_REPLACED;
-            let corrected =
-                [&superblock::problems::FIELD_CORRECTED, &superblock::problems::IDENTITY_LOST];
+            let corrected = [&superblock::problems::FIELD_CORRECTED, &superblock::problems::IDENTITY_LOST];
             let kept = |row: &Row| {
                 let is_of_journal = row.code.starts_with("ext.journal.");
                 is_of_journal || (was_backup && row == lost) || corrected.contains(&row)

@@ -113,7 +113,8 @@ impl Victim {
 /// blocks: such a file may hold any bytes, also those of the head of an extent tree, and the kernel reads them as what they are.
 fn is_a_guess(image: &Image, said: &str) -> bool {
     let about_extents = |line: &str| {
-        let rest = line.strip_prefix("Inode ")?.strip_suffix(" missing EXTENT_FL, but is in extents format")?;
+        let rest =
+            line.strip_prefix("Inode ")?.strip_suffix(" missing EXTENT_FL, but is in extents format")?;
         rest.parse::<u32>().ok()
     };
     let is_inline = |bytes: &[u8], number: u32| {
@@ -144,12 +145,14 @@ mod tests {
         image[1024 + 88..][..2].copy_from_slice(&256_u16.to_le_bytes());
         image[2048 + 8..][..4].copy_from_slice(&5_u32.to_le_bytes());
         let flags = 5 * 1024 + 11 * 256 + 32;
-        let said = "Pass 1: Checking inodes\nInode 12 missing EXTENT_FL, but is in extents format\nFix? no\n\n";
+        let said =
+            "Pass 1: Checking inodes\nInode 12 missing EXTENT_FL, but is in extents format\nFix? no\n\n";
         let guess = |image: &[u8], said: &str| is_a_guess(&Image::sound(image.to_vec().leak()), said);
         assert!(!guess(&image, said), "a file with blocks");
         image[flags..flags + 4].copy_from_slice(&0x1000_0000_u32.to_le_bytes());
         assert!(guess(&image, said));
-        for more in ["Inode 12, i_size is 0, should be 1.  Fix? no\n", "Free blocks count wrong.\nFix? no\n"] {
+        for more in ["Inode 12, i_size is 0, should be 1.  Fix? no\n", "Free blocks count wrong.\nFix? no\n"]
+        {
             assert!(!guess(&image, &(said.to_owned() + more)), "{more}");
         }
         image[flags - 4] = 2;

@@ -183,10 +183,10 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
     }
     let geometry = primary.as_ref().and_then(|primary| primary.geometry.as_ref().ok());
     let backup = geometry.and_then(|geometry| candidates::first_backup(device, geometry));
-    if let Some((candidate, backup)) =
-        primary.as_ref().zip(backup.as_ref()).and_then(|(primary, backup)| {
-            Some((identity::taken_back(device, primary, backup)?, backup))
-        })
+    if let Some((candidate, backup)) = primary
+        .as_ref()
+        .zip(backup.as_ref())
+        .and_then(|(primary, backup)| Some((identity::taken_back(device, primary, backup)?, backup)))
     {
         findings.raise(Problem::new(&problems::IDENTITY_LOST).block(BlockNo(backup.block)));
         primary = Some(candidate);

@@ -384,8 +384,11 @@ fn a_length_in_a_block_is_set_right_as_well() {
 fn a_table_whose_end_was_overwritten_keeps_its_attributes() {
     // Two lists of rights, which leave no more room between them and the table than its end takes.
     let value: Vec<u8> = (1..29).collect();
-    let rights = [name_index::POSIX_ACL_DEFAULT, name_index::POSIX_ACL_ACCESS]
-        .map(|index| Attribute { index, name: b"", value: Stored::Here(&value) });
+    let rights = [name_index::POSIX_ACL_DEFAULT, name_index::POSIX_ACL_ACCESS].map(|index| Attribute {
+        index,
+        name: b"",
+        value: Stored::Here(&value),
+    });
     let sound = record_with(&rights);
     let end = AREA_AT + 4 + 2 * 16;
     for wrong in [[4, 0, 0, 0], [0x6B, 0, 0, 0], [0, 1, 0, 0], [0xFF; 4]] {
