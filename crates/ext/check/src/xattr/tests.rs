@@ -348,7 +348,7 @@ fn device_with_value(value: &[u8]) -> (MemoryDevice, u32) {
 
 #[test]
 fn a_value_in_an_inode_of_its_own_tells_its_length() {
-    let value: Vec<u8> = (0..2500_u32).map(|at| (at * at >> 3) as u8).collect();
+    let value: Vec<u8> = (0..2500_u32).map(|at| ((at * at) >> 3) as u8).collect();
     let (mut device, hash) = device_with_value(&value);
     let sound = record_with(&referring(HOLDER.0, hash, 2500));
     for wrong in [0, 2499, 9216, u32::MAX] {
