@@ -85,6 +85,8 @@ pub enum JournalUse {
     Replayed,
     /// It was dirty and was left alone; what was checked is what is on the disk.
     NotReplayed,
+    /// There is one that cannot be used, or of which nobody knows what it says.
+    Damaged,
 }
 
 impl JournalUse {
@@ -95,6 +97,7 @@ impl JournalUse {
             JournalUse::Clean => "clean",
             JournalUse::Replayed => "replayed",
             JournalUse::NotReplayed => "not replayed",
+            JournalUse::Damaged => "damaged",
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{Device, Draft, Plan};
 use fsmend_disksim::{Fault, FaultKind, Machine, SimDisk};
 use fsmend_engine::Progress;
+use fsmend_engine::report::JournalUse;
 use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::damage::Survey;
@@ -78,6 +79,31 @@ fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
     assert!(!report.findings.is_damaged(), "{}: {:?}", case.name, report.findings.counts());
     done.read_at(sector * 512, &mut [0; 512]).unwrap();
     true
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_is_not_called_clean() {
+    for recipe in
+        matrix::all().into_iter().filter(|recipe| ["ext4-defaults", "ext3-1k"].contains(&recipe.name))
+    {
+        let Built::Image(image) = build(&recipe).unwrap() else {
+            skip(&format!("unreadable journal of {}", recipe.name), "it cannot be made here");
+            continue;
+        };
+        let survey = Survey::of(&image).unwrap();
+        let head = survey.structures.iter().find(|structure| structure.kind == "journal superblock").unwrap();
+        let sector = head.record() / 512;
+        let uses = |fault: Option<Fault>| {
+            let disk = SimDisk::new("disk", &Machine::new(1), Arc::new(survey.image.clone()));
+            fault.into_iter().for_each(|fault| disk.plan_fault(fault));
+            let device: Arc<dyn Device> = Arc::new(disk);
+            let report = checked(&device, Manner::default()).unwrap();
+            (report.findings.counts().contains_key("ext.journal.unreadable"), report.summary.journal)
+        };
+        assert_eq!(uses(None), (false, JournalUse::Clean), "{}", recipe.name);
+        let fault = Fault::lasting(FaultKind::Read, sector..sector + 1);
+        assert_eq!(uses(Some(fault)), (true, JournalUse::Damaged), "{}", recipe.name);
+    }
 }
 
 fn repaired(device: &Arc<dyn Device>) -> Result<Repair, String> {

@@ -208,6 +208,21 @@ fn an_inode_table_without_a_place_starts_empty() {
 }
 
 #[test]
+fn a_uuid_that_no_checksum_knows_is_the_one_of_the_backup_again() {
+    const OLD: &str = "-t ext4 -b 1024 -g 4096 -N 768 -O ^flex_bg,^64bit,^metadata_csum,uninit_bg -J size=1";
+    for (name, options) in [("structures", CHECKSUMS), ("structures-uninit", OLD)] {
+        let Some(sound) = image(name, options) else { return };
+        let mut damaged = sound.clone();
+        damaged[BLOCK + 0x6B] ^= 0x10;
+        let made = repaired(&format!("{name} UUID"), damaged, "ext.superblock.identity-lost");
+        let differ = |block: &usize| made[block * BLOCK..][..BLOCK] != sound[block * BLOCK..][..BLOCK];
+        let blocks: Vec<usize> = (0..sound.len() / BLOCK).filter(differ).collect();
+        assert!(blocks.iter().all(|block| *block == 1), "{name}: no checksum was made anew, but {blocks:?}");
+        assert_eq!(superblock(&made).s_uuid, superblock(&sound).s_uuid, "{name}");
+    }
+}
+
+#[test]
 fn journals() {
     for options in [CHECKSUMS, PLAIN] {
         let name = if options == PLAIN { "structures-plain" } else { "structures" };

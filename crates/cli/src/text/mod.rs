@@ -232,6 +232,7 @@ fn summary(summary: &Summary) -> String {
     match summary.journal {
         JournalUse::None => {}
         JournalUse::Clean => text.push_str("; journal clean"),
+        JournalUse::Damaged => text.push_str("; journal damaged"),
         JournalUse::Replayed => text.push_str("; journal replayed in memory before the check"),
         JournalUse::NotReplayed => {
             text.push_str("; journal not replayed: what stands on the disk was checked")

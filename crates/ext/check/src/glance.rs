@@ -114,15 +114,15 @@ fn look(
     let fs = run::open(&overlay, settled.clone(), options.now, &mut again);
     let changes = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
     let journal_changes = journal.external_writes;
-    Ok(Glance { orphans, changes, journal_changes, ..seen(&fs, &settled, journal.replayed) })
+    Ok(Glance { orphans, changes, journal_changes, ..seen(&fs, &settled, journal.replayed, findings) })
 }
 
-fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Glance {
+fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Glance {
     let raw = &fs.superblock;
     Glance {
         superblock: raw.clone(),
         state: if settled.is_backup() { 0 } else { stored_state(fs.device) },
-        summary: summary::fill(counted(fs), fs, settled, replayed),
+        summary: summary::fill(counted(fs), (fs, settled), replayed, found),
         stored_files: u64::from(fs.geometry.inodes_count.saturating_sub(raw.s_free_inodes_count.get())),
         stored_blocks: fs.geometry.blocks_count.saturating_sub(raw.free_blocks_count()),
         findings: Findings::new(),

@@ -211,9 +211,10 @@ fn check_from(
         if journal.replayed {
             // What the journal brings up to date is judged as the journal leaves it.
             let lost = &superblock::problems::PRIMARY_REPLACED;
-            let corrected = &superblock::problems::FIELD_CORRECTED;
+            let corrected = [&superblock::problems::FIELD_CORRECTED, &superblock::problems::IDENTITY_LOST];
             let kept = |row: &Row| {
-                row.code.starts_with("ext.journal.") || (was_backup && row == lost) || row == corrected
+                let is_of_journal = row.code.starts_with("ext.journal.");
+                is_of_journal || (was_backup && row == lost) || corrected.contains(&row)
             };
             findings.retain(|problem| kept(problem.row));
             settled = superblock::settle(&overlay, choice, options.now, findings)?;
@@ -262,7 +263,7 @@ fn check_from(
         &mut laps,
     )?;
     report.journal_changes = journal.external_writes;
-    report.summary = summary::fill(report.summary, &fs, &settled, journal.replayed);
+    report.summary = summary::fill(report.summary, (&fs, &settled), journal.replayed, &report.findings);
     if let (Some(wishes), Some((facts, mut remains))) = (options.repair.clone(), remains) {
         remains.bad_blocks = bad.blocks;
         remains.journal_dropped = journal.dropped;

@@ -2,11 +2,13 @@
 
 use fsmend_engine::claims::Claims;
 use fsmend_engine::report::{JournalUse, Summary};
+use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::superblock::written_uuid;
 
 use crate::Fs;
 use crate::allocation::Totals;
+use crate::journal::problems::{INODE_BAD, SUPERBLOCK_BAD, SUPERBLOCK_MISSING, UNREADABLE};
 use crate::superblock::Settled;
 
 /// The counted half.
@@ -26,17 +28,27 @@ pub fn counts(fs: &Fs<'_>, claims: &Claims, totals: &Totals, non_contiguous: u64
     }
 }
 
-/// Adds what the superblock says.
-pub fn fill(summary: Summary, fs: &Fs<'_>, settled: &Settled, replayed: bool) -> Summary {
+/// What says of a journal that it cannot be used as it is, or that nobody knows what it holds.
+const JOURNAL_IS_DAMAGED: [&Row; 4] = [&INODE_BAD, &SUPERBLOCK_MISSING, &SUPERBLOCK_BAD, &UNREADABLE];
+
+/// Adds what the superblock says, and what was found about the journal.
+pub fn fill(
+    summary: Summary,
+    (fs, settled): (&Fs<'_>, &Settled),
+    replayed: bool,
+    findings: &Findings,
+) -> Summary {
     let features = fs.geometry.features;
     let name = &fs.superblock.s_volume_name;
     let uuid = &fs.superblock.s_uuid;
     let label = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
     let needs_recovery = settled.superblock.features().has_incompat(incompat::RECOVER);
+    let is_damaged = JOURNAL_IS_DAMAGED.iter().any(|row| findings.has(row));
     let journal = match (features.has_compat(compat::HAS_JOURNAL), replayed) {
         (false, _) => JournalUse::None,
         (true, true) => JournalUse::Replayed,
         (true, false) if needs_recovery => JournalUse::NotReplayed,
+        (true, false) if is_damaged => JournalUse::Damaged,
         (true, false) => JournalUse::Clean,
     };
     Summary {

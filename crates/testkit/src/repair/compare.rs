@@ -372,6 +372,10 @@ mod tests {
         assert_eq!(lost("a", of(&[(0, 7)], 4096, FILE)), ["file lost"], "its name");
         assert!(lost("lost+found/#12", of(&[], 0, 0o140_000)).is_empty(), "another type");
         let empty = [("a", of(&[], 0, FILE))];
+        let foreign = [("lost+found/#12", of(&[(3, 7)], 4096, FILE))];
+        assert!(losses(&empty, &foreign, &[]).is_empty(), "an empty one, with blocks of others");
+        let longer = [("lost+found/#12", of(&[], 4096, FILE))];
+        assert_eq!(losses(&empty, &longer, &[]), ["file lost"], "an empty one that is still nearly that");
         let nameless = [("lost+found/#12", of(&[], 0, FILE))];
         assert_eq!(losses(&empty, &nameless, &[]), ["file lost"], "it was empty before");
     }

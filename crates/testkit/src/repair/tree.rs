@@ -75,11 +75,16 @@ impl Node {
             && places.into_iter().filter(|place| **place < end).all(is_kept)
     }
 
-    /// Whether it is nothing of what it was `before`: of another type, or a regular file of another length of which no part is left.
+    /// Whether it is nothing of what it was `before`: of another type, or a regular file of another length of which no part is left. (Of an empty
+    /// one, blocks of others are nothing.)
     pub fn is_nothing_of(&self, before: &Node) -> bool {
         let has_part = |(place, sum): (&u64, &u64)| self.parts.get(place) == Some(sum);
         let is_other = self.kind == REGULAR && self.size != before.size;
-        self.kind != before.kind || is_other && !before.parts.is_empty() && !before.parts.iter().any(has_part)
+        let is_gone = match before.size {
+            0 => !self.parts.is_empty(),
+            _ => !before.parts.is_empty() && !before.parts.iter().any(has_part),
+        };
+        self.kind != before.kind || is_other && is_gone
     }
 
     /// The same, with the length and content of `other`.

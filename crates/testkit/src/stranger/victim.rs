@@ -10,8 +10,8 @@ use fsmend_engine::Severity;
 
 use super::{Mischief, mischief};
 use crate::oracle::{self, Verdict};
-use crate::repair::bytes::u32_at;
-use crate::repair::desk::with_file;
+use crate::repair::bytes::{Reader, u32_at};
+use crate::repair::desk::{with_bytes, with_file};
 use crate::repair::known::Known;
 use crate::repair::mount::mount_and_read;
 use crate::repair::{Depth, E2fsck, Failure, Fsmend, Image, Judge, Reference, Tree};
@@ -93,7 +93,7 @@ impl Victim {
         let waits = u32_at(&words, 0) & WAITS != 0;
         let knows = !said.contains("Get a newer version");
         Ok(match theirs {
-            Verdict::Damaged if ours.is_empty() && !waits && knows => {
+            Verdict::Damaged if ours.is_empty() && !waits && knows && !is_a_guess(image, &said) => {
                 let said = said.lines().filter(|line| {
                     !line.starts_with("Pass ") && !line.starts_with("e2fsck 1.") && !line.is_empty()
                 });
@@ -106,5 +106,56 @@ impl Victim {
             }
             _ => None,
         })
+    }
+}
+
+/// Whether e2fsck complains of nothing but extents that it believes to see in files whose contents lie in their inodes, and which have no
+/// blocks: such a file may hold any bytes, also those of the head of an extent tree, and the kernel reads them as what they are.
+fn is_a_guess(image: &Image, said: &str) -> bool {
+    let about_extents = |line: &str| {
+        let rest =
+            line.strip_prefix("Inode ")?.strip_suffix(" missing EXTENT_FL, but is in extents format")?;
+        rest.parse::<u32>().ok()
+    };
+    let is_inline = |bytes: &[u8], number: u32| {
+        let record = Reader::new(bytes).and_then(|reader| reader.inode(number));
+        record.is_some_and(|record| record.is_inline() && u32_at(record.bytes, 28) == 0)
+    };
+    let mut lines = said.lines().filter(|line| line.starts_with("Inode ")).peekable();
+    let questions = said.lines().filter(|line| line.ends_with("? no")).count();
+    let complaints = said.lines().filter(|line| line.starts_with("Inode ")).count();
+    lines.peek().is_some()
+        && questions == complaints
+        && with_bytes(image, |bytes| {
+            lines.all(|line| about_extents(line).is_some_and(|number| is_inline(bytes, number)))
+        })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_contents_of_inodes_are_guesses() {
+        let mut image = vec![0; 16 << 10];
+        for (at, value) in [(0, 16_u32), (20, 1), (32, 8192), (40, 16), (56, 0xEF53), (76, 1)] {
+            image[1024 + at..][..4].copy_from_slice(&value.to_le_bytes());
+        }
+        image[1024 + 88..][..2].copy_from_slice(&256_u16.to_le_bytes());
+        image[2048 + 8..][..4].copy_from_slice(&5_u32.to_le_bytes());
+        let flags = 5 * 1024 + 11 * 256 + 32;
+        let said =
+            "Pass 1: Checking inodes\nInode 12 missing EXTENT_FL, but is in extents format\nFix? no\n\n";
+        let guess = |image: &[u8], said: &str| is_a_guess(&Image::sound(image.to_vec().leak()), said);
+        assert!(!guess(&image, said), "a file with blocks");
+        image[flags..flags + 4].copy_from_slice(&0x1000_0000_u32.to_le_bytes());
+        assert!(guess(&image, said));
+        for more in ["Inode 12, i_size is 0, should be 1.  Fix? no\n", "Free blocks count wrong.\nFix? no\n"]
+        {
+            assert!(!guess(&image, &(said.to_owned() + more)), "{more}");
+        }
+        image[flags - 4] = 2;
+        assert!(!guess(&image, said), "it has blocks");
     }
 }

@@ -20,6 +20,7 @@ use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::checksum::Checked;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, GroupDesc};
 use fsmend_ext_format::inode::special;
@@ -51,6 +52,13 @@ pub fn told_reserve(device: &dyn Device, settled: &Settled) -> Option<u16> {
         && slot.is_credible()
         && Finder::new(device, settled).has_root(inode_table) == Some(true);
     u16::try_from(first.checked_sub(reserved.start.0)?).ok().filter(|_| is_told)
+}
+
+/// How many of the first descriptors have a right checksum in a copy of theirs, 0 being the primary one.
+pub fn right_checksums(device: &dyn Device, geometry: &Geometry, copy: usize) -> usize {
+    let slots = descriptors::copy_of_block(device, geometry, 0, copy);
+    let is_right = |slot: &Slot| slot.checked.is_some_and(Checked::is_right);
+    slots.map_or(0, |slots| slots.filter(|(_, slot)| is_right(slot)).count())
 }
 
 /// Whether `inode`, one of the first, is a directory that names itself: nothing that the file system keeps for itself is.

@@ -284,6 +284,7 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
         return resize_inode_space(subject);
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
+        special::remains(subject);
         // Nobody looks at the type of the boot loader's inode, but everybody at the rest.
         if subject.raw.i_mode.get() == 0 || subject.inode.0 == numbers::BOOT_LOADER {
             size::inspect_unused(subject);

@@ -33,6 +33,16 @@ problem_rows! {
         peers: [0x010003],
     }
 
+    /// What no reserved inode has: attributes, or a map by extents where there are none.
+    RESERVED_REMAINS = "ext.inode.reserved-remains" {
+        severity: Minor, evidence: Local, preen: true,
+        message: "reserved {inode}, which holds nothing, says that it has {what} ({stored})",
+        meaning: "Inodes below the first ordinary one belong to the file system itself, and this one is not in use. It was overwritten.",
+        repair: "The field is cleared.",
+        loss: "Nothing that belongs to a user.",
+        peers: [0x01005A, 0x01003A],
+    }
+
     /// Deletion time missing: the inode was freed, or never finished, when the system stopped; nothing links to it.
     DELETION_TIME_MISSING = "ext.inode.deletion-time-missing" {
         severity: Minor, evidence: Local, preen: true,

@@ -1,14 +1,16 @@
 //! Inodes with a role of their own: root, journal, quota files, orphan file, and the rest below the first ordinary one.
 
+use fsmend_base::BlockNo;
 use fsmend_engine::{Row, Value};
 use fsmend_ext_format::features::{compat, ro_compat};
-use fsmend_ext_format::inode::{mode, special};
+use fsmend_ext_format::inode::{flags, mode, special};
 
 use super::problems::{
     JOURNAL_MODE, JOURNAL_NOT_CLEAR, ORPHAN_FILE_MODE, ORPHAN_FILE_NOT_CLEAR, QUOTA_MODE, QUOTA_NOT_CLEAR,
-    QUOTA_NOT_HIDDEN, RESERVED_MODE, ROOT_DELETION_TIME, ROOT_NOT_DIRECTORY,
+    QUOTA_NOT_HIDDEN, RESERVED_MODE, RESERVED_REMAINS, ROOT_DELETION_TIME, ROOT_NOT_DIRECTORY,
 };
 use super::subject::Subject;
+use crate::extent;
 
 /// What an inode is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +106,30 @@ fn reserved(subject: &mut Subject<'_, '_>) -> Role {
         clear_mode(subject);
     }
     Role::Neutral
+}
+
+/// What a reserved inode that holds nothing cannot have either: an attribute block, whose references somebody would have to count, and the
+/// flag of a kind of maps that the file system does not know. (The journal's, and those of quota, are looked at with the files that they may hold.)
+pub(crate) fn remains(subject: &mut Subject<'_, '_>) {
+    let number = subject.inode.0;
+    let is_looked_after = matches!(number, special::JOURNAL | special::USER_QUOTA | special::GROUP_QUOTA);
+    if is_looked_after || number >= subject.fs.geometry.first_inode {
+        return;
+    }
+    let block = subject.file_acl();
+    let has_attributes = subject.fs.geometry.features.has_compat(compat::EXT_ATTR);
+    if has_attributes && subject.fs.is_valid_block(BlockNo(block)) {
+        let problem = subject.problem(&RESERVED_REMAINS).stored(block);
+        subject.raise(problem.detail("what", "an attribute block"));
+        subject.raw.i_file_acl_lo.set(0);
+        subject.raw.i_file_acl_high.set(0);
+    }
+    if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) {
+        let stored = Value::Hex(u64::from(subject.raw.i_flags.get()));
+        let problem = subject.problem(&RESERVED_REMAINS).stored(stored);
+        subject.raise(problem.detail("what", "a map by extents"));
+        subject.raw.clear_flag(flags::EXTENTS);
+    }
 }
 
 fn clear_mode(subject: &mut Subject<'_, '_>) {

@@ -326,6 +326,32 @@ fn reserved_inodes() {
 }
 
 #[test]
+fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents() {
+    let mut bench = Bench::new();
+    let empty = RawInode::from_record(&[]);
+    let (mut with_block, mut with_flag) = (empty, empty);
+    with_block.i_file_acl_lo.set(100);
+    with_flag.set_flag(flags::EXTENTS);
+    for number in [5, 6, 9, 10] {
+        assert_eq!(
+            bench.expect(number, &with_block, &[&RESERVED_REMAINS]).raw().i_file_acl_lo.get(),
+            0,
+            "{number}"
+        );
+        // Nobody follows a pointer that leads out of the file system, or the flag where there are extents.
+        let mut outside = empty;
+        outside.i_file_acl_lo.set(1 << 30);
+        bench.expect(number, &outside, &[]);
+        bench.expect(number, &with_flag, &[]);
+    }
+    bench.features().incompat &= !incompat::EXTENTS;
+    for number in [5, 6, 9, 10] {
+        let mended = bench.expect(number, &with_flag, &[&RESERVED_REMAINS]);
+        assert!(!mended.raw().has_flag(flags::EXTENTS), "{number}");
+    }
+}
+
+#[test]
 fn quota_and_orphan_files() {
     let mut bench = Bench::new();
     bench.features().ro_compat |= ro_compat::QUOTA;

@@ -35,7 +35,7 @@ pub(super) struct Candidate {
     pub(super) geometry: Result<Geometry, Unsound>,
     /// Whether it claims more than the device holds.
     pub(super) is_beyond_device: bool,
-    /// Whether a field of it was set right that its checksum told.
+    /// Whether a field of it was set right that its checksum, or a backup, told.
     pub(super) is_corrected: bool,
 }
 
@@ -46,6 +46,13 @@ impl Candidate {
         let is_beyond_device =
             geometry.as_ref().is_ok_and(|geometry| claimed(geometry) > u128::from(device_len));
         Candidate { raw, block, geometry, is_beyond_device, is_corrected: false }
+    }
+
+    /// This primary, with `raw` for what was set right in it.
+    pub(super) fn set_right(&self, raw: RawSuperblock, device_len: u64) -> Self {
+        let candidate = Candidate::new(raw, self.block, device_len);
+        let block = u64::from(candidate.geometry.as_ref().is_ok_and(|geometry| geometry.block_size == 1024));
+        Candidate { block, is_corrected: true, ..candidate }
     }
 
     /// Whether nothing is wrong with it by itself.
@@ -152,11 +159,7 @@ pub(super) fn corrected(device: &dyn Device, primary: &Candidate) -> Option<(Can
             && !candidate.is_beyond_device
     };
     let (raw, correction) = correction::find(&primary.raw, accepts)?;
-    let mut candidate = Candidate::new(raw, 0, device.len());
-    candidate.block =
-        u64::from(candidate.geometry.as_ref().is_ok_and(|geometry| geometry.block_size == 1024));
-    candidate.is_corrected = true;
-    Some((candidate, correction))
+    Some((primary.set_right(raw, device.len()), correction))
 }
 
 /// The group with the first backup, by the primary's own numbers.

@@ -11,6 +11,7 @@ mod correction;
 mod fields;
 mod flexible;
 mod foreign;
+mod identity;
 pub mod problems;
 mod refusal;
 pub(crate) mod repair;
@@ -51,7 +52,7 @@ pub struct Settled {
     pub geometry: Geometry,
     /// The block that it was read from: 0 or 1 for the primary.
     pub block: u64,
-    /// Whether it is the primary with a field set right that its checksum told.
+    /// Whether it is the primary with a field set right that its checksum told, or with the identity that the backup has.
     pub is_corrected: bool,
 }
 
@@ -183,6 +184,16 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         findings.raise(problem.stored(stored).observed(right));
         primary = Some(candidate);
     }
+    let geometry = primary.as_ref().and_then(|primary| primary.geometry.as_ref().ok());
+    let backup = geometry.and_then(|geometry| candidates::first_backup(device, geometry));
+    if let Some((candidate, backup)) = primary
+        .as_ref()
+        .zip(backup.as_ref())
+        .and_then(|(primary, backup)| Some((identity::taken_back(device, primary, backup)?, backup)))
+    {
+        findings.raise(Problem::new(&problems::IDENTITY_LOST).block(BlockNo(backup.block)));
+        primary = Some(candidate);
+    }
     if let Some(candidate) = &primary {
         let is_ext = candidate.raw.s_magic.get() == EXT_MAGIC;
         if is_ext
@@ -194,15 +205,11 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         if let (false, Some(what)) = (is_ext, foreign::identify(device)) {
             return Err(refusal::foreign(device, what));
         }
-        let is_contradicted = || {
-            let backup = candidate.geometry.as_ref().ok();
-            let backup = backup.and_then(|geometry| candidates::first_backup(device, geometry));
-            backup.is_some_and(|backup| {
-                candidates::is_contradicted(candidate, &backup)
-                    || flexible::is_forgotten(device, candidate, &backup)
-            })
-        };
-        if candidate.is_sound() && !is_contradicted() {
+        let is_contradicted = backup.is_some_and(|backup| {
+            candidates::is_contradicted(candidate, &backup)
+                || flexible::is_forgotten(device, candidate, &backup)
+        });
+        if candidate.is_sound() && !is_contradicted {
             return Ok(candidate.clone());
         }
     }

@@ -67,6 +67,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// The UUID, or seed, of the primary is not the one that checksums were made with.
+    IDENTITY_LOST = "ext.superblock.identity-lost" {
+        severity: Critical, evidence: Cross, preen: false,
+        message: "no checksum goes with the UUID, or the seed for checksums, of the superblock, and the one in {block} has other ones, with which they do",
+        meaning: "All checksums of a file system are made with its UUID, or a seed that the superblock keeps. Whatever changes these writes new checksums; here the UUID or the seed was overwritten.",
+        repair: "The UUID and the seed are taken from the backup.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// One damaged field, found with the help of the checksum.
     FIELD_CORRECTED = "ext.superblock.field-corrected" {
         severity: Major, evidence: Cross, preen: true,

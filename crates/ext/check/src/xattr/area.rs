@@ -76,6 +76,10 @@ pub(super) struct Verdict {
     bad: Vec<Range<usize>>,
     /// Where in the table the entries stand whose values lie beside them, whatever inode they name.
     astray: Vec<usize>,
+    /// Where in the table the entries stand whose values have another length, and that length.
+    resized: Vec<(usize, u32)>,
+    /// Whether a value that lies in an inode of its own was read: one for each area, whatever it claims.
+    has_read_value: bool,
     pub(super) value_inodes: Vec<ValueReference>,
     pub(super) newly_flagged: Vec<InodeNo>,
     pub(super) charged_bytes: u64,
@@ -89,14 +93,17 @@ impl Verdict {
 
     /// Whether entries have to be changed or taken out.
     pub(super) fn changes_entries(&self) -> bool {
-        self.has_bad_entries() || !self.astray.is_empty()
+        self.has_bad_entries() || !self.astray.is_empty() || !self.resized.is_empty()
     }
 
-    /// Leads entries to the values beside them, and takes the bad ones out of the table in `bytes`, the area's own. Their values become
+    /// Leads entries to the values beside them, sets their lengths right, and takes the bad ones out of the table in `bytes`, the area's own. Their values become
     /// free space.
     pub(super) fn mend_entries(&self, bytes: &mut [u8]) {
         for at in &self.astray {
             bytes[at + offset_of!(RawXattrEntry, e_value_inum)..][..4].fill(0);
+        }
+        for (at, size) in &self.resized {
+            bytes[at + offset_of!(RawXattrEntry, e_value_size)..][..4].copy_from_slice(&size.to_le_bytes());
         }
         let mut end = self.table_end;
         for range in self.bad.iter().rev() {
@@ -168,9 +175,10 @@ fn inspect_entry(
         }
     }
     if problem.is_none() && entry.value_inode != 0 {
-        match value_inode::inspect_reference(fs, owner, entry, findings) {
-            Reference::Good { newly_flagged, charged_bytes } => {
+        match value_inode::inspect_reference(fs, owner, entry, &mut verdict.has_read_value, findings) {
+            Reference::Good { newly_flagged, charged_bytes, size } => {
                 let inode = InodeNo(entry.value_inode);
+                verdict.resized.extend((size != entry.value_size).then_some((entry.at, size)));
                 verdict.value_inodes.push((inode, entry.hash));
                 verdict.newly_flagged.extend(newly_flagged.then_some(inode));
                 verdict.charged_bytes = verdict.charged_bytes.saturating_add(charged_bytes);

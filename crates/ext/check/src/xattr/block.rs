@@ -9,7 +9,7 @@ use fsmend_ext_format::features::compat;
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, block_hash, name_index};
 
 use super::area::{self, Owner};
-use super::{ValueReference, names, problems};
+use super::{ValueReference, names, problems, table_end};
 use crate::Fs;
 use crate::region::problems::ATTRIBUTES_INSIDE;
 
@@ -124,12 +124,13 @@ pub fn inspect_block(
     let owner = Owner { inode: ino, generation, block: Some(block) };
     let places = Area::of_block(bytes);
     let places = (places.entries_at, places.values_at);
+    let is_ended = table_end::mend(owner, bytes, places, findings);
     let is_renamed = names::mend(owner, bytes, places, findings);
     let verdict = area::inspect(fs, owner, Area::of_block(bytes), findings);
     if verdict.broken || (verdict.has_bad_entries() && verdict.kept == 0) {
         return BlockAttributes::default();
     }
-    if verdict.changes_entries() || is_renamed {
+    if verdict.changes_entries() || is_ended || is_renamed {
         verdict.mend_entries(bytes);
         store_hash(bytes);
         store_checksum(fs, block, bytes);

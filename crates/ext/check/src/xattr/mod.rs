@@ -13,6 +13,7 @@ mod names;
 pub mod problems;
 mod region;
 pub(crate) mod repair;
+mod table_end;
 mod value_inode;
 
 use fsmend_base::InodeNo;

@@ -39,6 +39,24 @@ problem_rows! {
         loss: "The value of this attribute.",
         peers: [0x010053],
     }
+    /// The length of a value is not that of the inode that holds it.
+    VALUE_SIZE_ASTRAY = "ext.xattr.value-size-astray" {
+        severity: Major, evidence: Cross, preen: true,
+        message: "extended attribute {name} of {inode} says that its value has {stored:byte:bytes}, but the inode that holds it has {observed}, and these are the value",
+        meaning: "A large value lies in an inode of its own, which keeps its length and hash. With that length the value has the hash that belongs to the attribute: the length in the entry was overwritten.",
+        repair: "The length is set to that of the value.",
+        loss: "Nothing.",
+        peers: [0x010053],
+    }
+    /// The end of a table is overwritten.
+    END_OVERWRITTEN = "ext.xattr.end-overwritten" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the list of extended attributes of {inode} does not end where it has to (byte {at} of the area): what stands there cannot be an attribute, and reaches into the values",
+        meaning: "Four bytes of zeroes end the list of attributes; values lie behind it. Something else stands there, which makes no sense as an attribute: the end was overwritten. Taken for an attribute it would cost all the others.",
+        repair: "The list ends there; all attributes before it stay.",
+        loss: "Nothing, unless it was an attribute once that nothing is left of.",
+        peers: [0x010050, 0x010069],
+    }
     /// The hash of an attribute does not match.
     HASH = "ext.xattr.hash" {
         severity: Major, evidence: Local, preen: true,

@@ -3,9 +3,10 @@
 use fsmend_base::{BlockNo, InodeNo, SeededRandom};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Row};
+use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::features::{Features, compat, incompat};
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
 use fsmend_ext_format::xattr::{Area, name_index};
 
 use super::repair::ValueMend;
@@ -13,6 +14,8 @@ use super::testing::{
     AREA_AT, Attribute, BLOCK_SIZE, Stored, all_features, block_with, codes, device, edit, file_record, fs,
     mutate, put_inode, raised, record_with, seal, user,
 };
+use crate::inode::testing::{extent, node};
+
 use super::{
     BlockAttributes, EncryptionState, InInodeAttributes, check_value_inodes, inspect_block,
     inspect_encryption, inspect_in_inode, inspect_pointer, policies_agree, policy_of, problems,
@@ -189,8 +192,8 @@ fn overlapping_attributes_clear_the_area() {
 
 #[test]
 fn a_table_without_room_for_its_end_clears_the_area() {
-    let mut record = record_with(&[user(&[b'n'; 70], b"")]);
-    record[AREA_AT + 4 + 88..].fill(1);
+    let mut record = record_with(&[user(&[b'n'; 76], b"")]);
+    assert_eq!(record.len(), AREA_AT + 4 + 92);
     expect_plain(&mut record, &[&problems::INODE_OVERLAP]);
 }
 
@@ -323,6 +326,96 @@ fn a_value_inode_that_cannot_be() {
         let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, wrong));
         expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_SIZE]);
     }
+}
+
+/// A device with a value of `value` in an inode of its own, and the hash of that.
+fn device_with_value(value: &[u8]) -> (MemoryDevice, u32) {
+    let hash = crc32c(77, value);
+    let mut record = holder_record(1);
+    edit(&mut record, |inode| {
+        inode.set_flag(flags::EXTENTS);
+        inode.i_atime.set(hash);
+        inode.i_size_lo.set(value.len() as u32);
+        let pieces = [extent(0, 1, 40), extent(1, 2, 45)];
+        inode.i_block.copy_from_slice(&node(I_BLOCK_LEN, 0, &pieces));
+    });
+    let mut device = device_with_holder(&record);
+    for (piece, block) in value.chunks(BLOCK_SIZE).zip([40, 45, 46]) {
+        device.bytes_mut()[block * BLOCK_SIZE..][..piece.len()].copy_from_slice(piece);
+    }
+    (device, hash)
+}
+
+#[test]
+fn a_value_in_an_inode_of_its_own_tells_its_length() {
+    let value: Vec<u8> = (0..2500_u32).map(|at| ((at * at) >> 3) as u8).collect();
+    let (mut device, hash) = device_with_value(&value);
+    let sound = record_with(&referring(HOLDER.0, hash, 2500));
+    for wrong in [0, 2499, 9216, u32::MAX] {
+        let mut record = record_with(&referring(HOLDER.0, hash, wrong));
+        let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_SIZE_ASTRAY]);
+        assert_eq!((found.entries, found.charged_bytes), (1, 3072), "{wrong}");
+        assert_eq!(record, sound, "{wrong}");
+    }
+    // With other bytes the inode may be wrong about the length as well as the entry.
+    device.bytes_mut()[40 * BLOCK_SIZE] ^= 1;
+    let mut record = record_with(&referring(HOLDER.0, hash, 9216));
+    assert_eq!(expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_SIZE]).entries, 0);
+    let mut record = sound;
+    assert_eq!(expect_in_inode(&device, all_features(), &mut record, &[]).entries, 1);
+}
+
+#[test]
+fn a_length_in_a_block_is_set_right_as_well() {
+    let (device, hash) = device_with_value(&[7; 1500]);
+    let fs = fs(&device, all_features());
+    let sound = block_with(BLOCK, &referring(HOLDER.0, hash, 1500));
+    let mut bytes = block_with(BLOCK, &referring(HOLDER.0, hash, 1501));
+    let mut findings = Findings::new();
+    let found = inspect_block(&fs, OWNER, BLOCK, &mut bytes, &mut findings);
+    assert_eq!(raised(&findings), codes(&[&problems::VALUE_SIZE_ASTRAY]));
+    assert_eq!((found.entries, found.charged_bytes), (1, 2048));
+    let size = 32 + 8..32 + 12;
+    assert_eq!(bytes[size.clone()], sound[size]);
+    assert!(inspect_block(&fs, OWNER, BLOCK, &mut bytes, &mut Findings::new()).plausible);
+}
+
+#[test]
+fn a_table_whose_end_was_overwritten_keeps_its_attributes() {
+    // Two lists of rights, which leave no more room between them and the table than its end takes.
+    let value: Vec<u8> = (1..29).collect();
+    let rights = [name_index::POSIX_ACL_DEFAULT, name_index::POSIX_ACL_ACCESS].map(|index| Attribute {
+        index,
+        name: b"",
+        value: Stored::Here(&value),
+    });
+    let sound = record_with(&rights);
+    let end = AREA_AT + 4 + 2 * 16;
+    for wrong in [[4, 0, 0, 0], [0x6B, 0, 0, 0], [0, 1, 0, 0], [0xFF; 4]] {
+        let mut record = sound.clone();
+        record[end..end + 4].copy_from_slice(&wrong);
+        assert_eq!(expect_plain(&mut record, &[&problems::END_OVERWRITTEN]).entries, 2, "{wrong:?}");
+        assert_eq!(record, sound, "{wrong:?}");
+    }
+    // What can be an attribute is not taken for the end: one of the others may be wrong.
+    let mut record = record_with(&two());
+    let second = AREA_AT + 4 + 20;
+    record[VALUE_OFFSET..VALUE_OFFSET + 2].copy_from_slice(&(second as u16 - 160).to_le_bytes());
+    assert!(names(&record).contains(&b"other".to_vec()));
+    let found = expect_plain(&mut record, &[&problems::HASH, &problems::INODE_OVERLAP]);
+    assert_eq!(found.entries, 0);
+}
+
+#[test]
+fn the_table_of_a_block_that_reaches_into_its_values_ends_before_them() {
+    // Values that fill all the room behind the table and its end.
+    let (one, other) = ([1; 512], [2; 1024 - 512 - 32 - 2 * 20 - 4]);
+    let sound = block_with(BLOCK, &[user(b"one", &one), user(b"two", &other)]);
+    let mut block = sound.clone();
+    block[72] = 9;
+    seal(BLOCK, &mut block);
+    assert_eq!(expect_block(&mut block, &[&problems::END_OVERWRITTEN]).entries, 2);
+    assert_eq!(block[32..], sound[32..]);
 }
 
 #[test]

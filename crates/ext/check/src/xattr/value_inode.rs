@@ -3,9 +3,11 @@
 //! Such an inode has the flag `EA_INODE`, no name, and stores hash and reference count of its value in fields that
 //! are times elsewhere. Lustre's older scheme stored its one parent instead and counted nothing.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Value};
+use fsmend_ext_format::checksum;
+use fsmend_ext_format::extent::{ExtentHeader, extents};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::xattr::{CharSign, Entry, VALUE_SIZE_MAX, ValueHolder};
@@ -15,6 +17,9 @@ use super::problems;
 use super::repair::ValueMend;
 use crate::Fs;
 
+/// Bytes of a value that are read at most to find out its length: all that Linux lets a value have.
+const READ_MAX: u32 = 1 << 16;
+
 /// What a reference to a value inode is worth.
 pub(super) enum Reference {
     /// It stays.
@@ -23,16 +28,19 @@ pub(super) enum Reference {
         newly_flagged: bool,
         /// Bytes that the owner's `i_blocks` counts for the value.
         charged_bytes: u64,
+        /// Length of the value, whatever the entry says.
+        size: u32,
     },
     /// The entry has to go.
     Bad(Box<Problem>),
 }
 
-/// Inspects the reference of `entry` to a value inode.
+/// Inspects the reference of `entry` to a value inode. `has_read` is whether the value of another entry of its area was read already.
 pub(super) fn inspect_reference(
     fs: &Fs<'_>,
     owner: Owner,
     entry: &Entry<'_>,
+    has_read: &mut bool,
     findings: &mut Findings,
 ) -> Reference {
     let number = entry.value_inode;
@@ -40,14 +48,18 @@ pub(super) fn inspect_reference(
     let Some(inode) = read_holder(fs, owner, number) else {
         return bad(owner.problem_with(&problems::VALUE_INODE, entry).stored(number));
     };
-    if entry.value_size == 0 || entry.value_size > VALUE_SIZE_MAX {
-        return bad(owner.problem_with(&problems::VALUE_SIZE, entry).stored(entry.value_size));
-    }
     let holder = ValueHolder::of(&inode);
     let flagged = inode.has_flag(flags::EA_INODE);
     let expected = entry.hash_with_value_hash(holder.hash, CharSign::Unsigned);
     let matches =
         entry.hash == expected || entry.hash == entry.hash_with_value_hash(holder.hash, CharSign::Signed);
+    let is_in_doubt = matches && inode.size() != u64::from(entry.value_size);
+    let may_read = is_in_doubt && !std::mem::replace(has_read, *has_read || is_in_doubt);
+    let right_size = if may_read { told_size(fs, &inode, holder.hash) } else { None };
+    let size = right_size.unwrap_or(entry.value_size);
+    if size == 0 || size > VALUE_SIZE_MAX {
+        return bad(owner.problem_with(&problems::VALUE_SIZE, entry).stored(entry.value_size));
+    }
     let old_scheme = holder.parent == owner.inode.0 && holder.parent_generation == owner.generation;
     if !matches && !old_scheme {
         return bad(if flagged {
@@ -58,13 +70,43 @@ pub(super) fn inspect_reference(
             owner.problem_with(&problems::VALUE_INODE_FOREIGN, entry).stored(number)
         });
     }
-    if matches && inode.size() != u64::from(entry.value_size) {
+    if matches && inode.size() != u64::from(size) {
         let problem = owner.problem_with(&problems::VALUE_SIZE, entry).stored(entry.value_size);
         return bad(problem.observed(inode.size()));
     }
+    if let Some(size) = right_size {
+        let problem = owner.problem_with(&problems::VALUE_SIZE_ASTRAY, entry).stored(entry.value_size);
+        findings.raise(problem.observed(size));
+    }
     raise_mendable(fs, owner, entry, flagged, findings);
-    let charged_bytes = if matches { in_clusters(fs, entry.value_size) } else { 0 };
-    Reference::Good { newly_flagged: !flagged, charged_bytes }
+    let charged_bytes = if matches { in_clusters(fs, size) } else { 0 };
+    Reference::Good { newly_flagged: !flagged, charged_bytes, size }
+}
+
+/// The length of the inode that holds a value, if so many bytes of it have the hash that it stores. Only an inode whose map has no blocks of
+/// its own is looked at: nearly all values have such a one.
+fn told_size(fs: &Fs<'_>, inode: &RawInode, hash: u32) -> Option<u32> {
+    let size = u32::try_from(inode.size()).ok().filter(|size| (1..=READ_MAX).contains(size))?;
+    if !inode.has_flag(flags::EXTENTS) {
+        return None;
+    }
+    let header = ExtentHeader::parse(&inode.i_block).filter(|header| header.depth == 0)?;
+    let (mut left, mut next, mut crc) = (size as usize, 0, fs.geometry.checksum_seed);
+    for extent in extents(&inode.i_block, &header) {
+        if u64::from(extent.logical) != next || extent.unwritten {
+            return None;
+        }
+        for block in (extent.physical..extent.physical_end()).map(BlockNo) {
+            if left == 0 {
+                break;
+            }
+            let bytes = fs.is_valid_block(block).then(|| fs.read_block(block).ok()).flatten()?;
+            let len = left.min(bytes.len());
+            crc = checksum::crc32c(crc, bytes.get(..len)?);
+            (left, next) = (left - len, next + 1);
+        }
+    }
+    (left == 0 && crc == hash).then_some(size)
 }
 
 /// Reads inode `number`; `None` when it cannot hold a value of `owner`, or nothing is known of it.
