@@ -6,6 +6,8 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Witness;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entries, EntryHeader, EntryLayout};
 
+use crate::directory::entry::has_invalid_character;
+
 /// A record that names an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mention<'b> {
@@ -76,7 +78,7 @@ fn read<'b>(
     let inode = InodeNo(header.inode);
     let start = at + ENTRY_HEADER_LEN;
     let name = bytes.get(start..start + usize::from(header.name_len))?;
-    let is_name = || !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'));
+    let is_name = || !matches!(name, b"" | b"." | b"..") && !has_invalid_character(name);
     (inode.0 != 0 && fits(inode, header.file_type) && is_name()).then_some(Mention {
         inode,
         name,
