@@ -71,7 +71,7 @@ impl NameTable {
 /// or does no harm where they differ.
 pub(super) fn number_of(name: &[u8]) -> u64 {
     let (words, rest) = name.as_chunks::<8>();
-    let mut number = name.len() as u64;
+    let mut number = mixed(name.len() as u64 ^ MIXER);
     for word in words {
         number = mixed(number ^ u64::from_le_bytes(*word));
     }

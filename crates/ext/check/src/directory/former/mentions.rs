@@ -76,15 +76,14 @@ fn read<'b>(
 ) -> Option<Mention<'b>> {
     let header = EntryHeader::at(bytes, at, layout)?;
     let inode = InodeNo(header.inode);
+    // Nearly all are somebody else.
+    if inode.0 == 0 || !fits(inode, header.file_type) {
+        return None;
+    }
     let start = at + ENTRY_HEADER_LEN;
     let name = bytes.get(start..start + usize::from(header.name_len))?;
-    let is_name = || !matches!(name, b"" | b"." | b"..") && !has_invalid_character(name);
-    (inode.0 != 0 && fits(inode, header.file_type) && is_name()).then_some(Mention {
-        inode,
-        name,
-        file_type: header.file_type,
-        witness: Witness::Entry,
-    })
+    let is_name = !matches!(name, b"" | b"." | b"..") && !has_invalid_character(name);
+    is_name.then_some(Mention { inode, name, file_type: header.file_type, witness: Witness::Entry })
 }
 
 #[cfg(test)]
