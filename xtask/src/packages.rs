@@ -20,6 +20,7 @@ const NEEDS: &[Need] = &[
     Need { program: "e2fsck", package: "e2fsprogs", without: "every comparison with e2fsck" },
     Need { program: "debugfs", package: "e2fsprogs", without: "images that the kernel cannot fill" },
     Need { program: "xfs_io", package: "xfsprogs", without: "encrypted directories and crash images" },
+    Need { program: "mkfs.btrfs", package: "btrfs-progs", without: "images that lie on btrfs" },
     Need { program: "mount", package: "mount", without: "images filled through the kernel" },
     Need { program: "losetup", package: "mount", without: "images filled through the kernel" },
 ];
