@@ -208,13 +208,26 @@ impl Judge<'_> {
 }
 
 /// Whether a name holds what no name can hold.
-pub(super) fn has_invalid_character(name: &[u8]) -> bool {
-    name.iter().any(|byte| matches!(byte, 0 | b'/'))
+#[inline]
+pub(in crate::directory) fn has_invalid_character(name: &[u8]) -> bool {
+    let (words, rest) = name.as_chunks::<8>();
+    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7) != 0;
+    words.iter().any(|word| {
+        let word = u64::from_le_bytes(*word);
+        has_zero(word) || has_zero(word ^ (ONES * u64::from(b'/')))
+    }) || rest.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
+
+/// A word whose bytes are all 1.
+const ONES: u64 = u64::MAX / 255;
 
 /// The name as it will be after repair, if that differs: what no name can hold becomes a dot.
 pub(super) fn mended_name(nature: &Nature, name: &[u8]) -> Option<Vec<u8>> {
     if nature.encrypted {
+        return None;
+    }
+    let stays = !has_invalid_character(name);
+    if stays && !(nature.casefold && nature.strict) {
         return None;
     }
     let mut mended: Vec<u8> =

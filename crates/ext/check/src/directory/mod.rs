@@ -20,6 +20,7 @@
 //! | `lost_found.rs` | `lost+found` |
 //! | `repair/` | what takes the facts of everything: directories written anew, the tree |
 //! | `paths.rs` | names and paths for reports |
+//! | `sieve.rs` | who is certainly not looked for |
 //! | `former/` | what something without a name was called before |
 
 mod chain;
@@ -38,6 +39,7 @@ mod nature;
 pub mod paths;
 pub mod problems;
 pub(crate) mod repair;
+mod sieve;
 pub(crate) mod suspects;
 mod testimony;
 pub mod tree;

@@ -16,6 +16,7 @@ use fsmend_ext_format::inode::special;
 use super::inline::InlineEntries;
 use super::inspect::mend_block;
 use super::nature::Nature;
+use super::sieve::Sieve;
 use super::{Directory, inline};
 use crate::Fs;
 
@@ -55,7 +56,7 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
 
 /// Whether a look at the bare records leaves it possible that `directory` holds a name of a wanted inode. (Nearly all
 /// directories do not, and need not be looked at with care.)
-fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: &BTreeSet<InodeNo>) -> bool {
+fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: Wanted<'_>) -> bool {
     let layout = Nature::of(fs, directory).layout;
     let mut blocks =
         directory.runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|at| run.physical + at));
@@ -63,7 +64,7 @@ fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: &BTreeSet<InodeNo>) -
         || blocks.any(|block| match fs.read_block(BlockNo(block)) {
             Ok(bytes) => {
                 let end = entries_len(&bytes, fs.geometry.features);
-                let mention = |inode| wanted.contains(&InodeNo(inode));
+                let mention = |inode| wanted.has(InodeNo(inode));
                 Entries::new(&bytes[..end], layout, false)
                     .any(|entry| entry.map_or(true, |entry| mention(entry.header.inode)))
             }
@@ -77,6 +78,20 @@ fn visit_block(bytes: &[u8], nature: &Nature, first: bool, visit: &mut dyn FnMut
         if entry.header.inode != 0 {
             visit(InodeNo(entry.header.inode), entry.name);
         }
+    }
+}
+
+/// Inodes whose names are looked for.
+#[derive(Clone, Copy)]
+struct Wanted<'w> {
+    inodes: &'w BTreeSet<InodeNo>,
+    /// Lets all of these through.
+    sieve: &'w Sieve,
+}
+
+impl Wanted<'_> {
+    fn has(self, inode: InodeNo) -> bool {
+        self.sieve.passes(inode) && self.inodes.contains(&inode)
     }
 }
 
@@ -107,8 +122,10 @@ impl Paths {
             wanted.iter().copied().filter(|inode| *inode != root).partition(is_directory);
         if !files.is_empty() {
             let holders: Vec<InodeNo> = inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+            let sieve = Sieve::of(files.iter().copied());
+            let wanted = Wanted { inodes: &files, sieve: &sieve };
             let search = |found: &mut Paths, part: &[InodeNo]| {
-                part.iter().for_each(|holder| found.add_names(fs, *holder, &files, limit));
+                part.iter().for_each(|holder| found.add_names(fs, *holder, wanted, limit));
             };
             let parts = pool::run_slices(
                 crew,
@@ -159,19 +176,20 @@ impl Paths {
                 by_parent.entry(InodeNo(parent)).or_default().insert(*child);
             }
         }
+        let sieve = Sieve::of(level.iter().copied());
         for (parent, children) in &by_parent {
-            self.add_names(fs, *parent, children, 1);
+            self.add_names(fs, *parent, Wanted { inodes: children, sieve: &sieve }, 1);
         }
         by_parent.into_keys().collect()
     }
 
-    fn add_names(&mut self, fs: &Fs<'_>, holder: InodeNo, wanted: &BTreeSet<InodeNo>, limit: usize) {
+    fn add_names(&mut self, fs: &Fs<'_>, holder: InodeNo, wanted: Wanted<'_>, limit: usize) {
         let Some(directory) = Directory::open(fs, holder) else { return };
         if !may_mention(fs, &directory, wanted) {
             return;
         }
         entries_of(fs, &directory, &mut |inode, name| {
-            if wanted.contains(&inode) && inode != holder {
+            if wanted.has(inode) && inode != holder {
                 let names = self.names.entry(inode).or_default();
                 if names.len() < limit {
                     names.push((holder, name.to_vec()));

@@ -92,10 +92,23 @@ fn load_words<const N: usize>(rest: &[u8], number: &impl Fn(u8) -> u32) -> [u32;
     let pad = len | len << 8;
     let pad = pad | pad << 16;
     let mut words = [pad; N];
-    for (word, bytes) in words.iter_mut().zip(rest.chunks(4)) {
-        *word = bytes.iter().fold(pad, |value, byte| number(*byte).wrapping_add(value << 8));
+    let (whole, end) = rest.as_chunks::<4>();
+    for (word, bytes) in words.iter_mut().zip(whole) {
+        let joined = u32::from_be_bytes(*bytes);
+        *word = if joined & NOT_ASCII == 0 { joined } else { add_up(0, bytes, number) };
+    }
+    if let Some(word) = words.get_mut(whole.len()).filter(|_| !end.is_empty()) {
+        *word = add_up(pad, end, number);
     }
     words
+}
+
+/// The bits that characters have which are negative, where characters have a sign.
+const NOT_ASCII: u32 = 0x8080_8080;
+
+#[inline(always)]
+fn add_up(start: u32, bytes: &[u8], number: &impl Fn(u8) -> u32) -> u32 {
+    bytes.iter().fold(start, |value, byte| number(*byte).wrapping_add(value << 8))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use fsmend_ext_format::inode::{RawInode, flags, mode};
 
 use super::layout;
 use crate::Fs;
+use crate::directory::entry::has_invalid_character;
 use crate::journal::copies::visit_copies;
 use crate::journal::draft::Draft;
 use crate::journal::map;
@@ -55,9 +56,7 @@ pub(super) fn opening(fs: &Fs<'_>, bytes: &[u8]) -> Option<Opening> {
     }
     let can_be = |entry: &Entry<'_>| {
         entry.header.inode == 0
-            || is_inode(entry.header.inode)
-                && !entry.name.is_empty()
-                && !entry.name.iter().any(|byte| matches!(byte, 0 | b'/'))
+            || is_inode(entry.header.inode) && !entry.name.is_empty() && !has_invalid_character(entry.name)
     };
     let mut names = 0;
     for entry in Entries::new(bytes.get(..end)?, layout, false) {

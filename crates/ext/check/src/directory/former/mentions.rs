@@ -6,6 +6,8 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Witness;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entries, EntryHeader, EntryLayout};
 
+use crate::directory::entry::has_invalid_character;
+
 /// A record that names an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mention<'b> {
@@ -74,15 +76,14 @@ fn read<'b>(
 ) -> Option<Mention<'b>> {
     let header = EntryHeader::at(bytes, at, layout)?;
     let inode = InodeNo(header.inode);
+    // Nearly all are somebody else.
+    if inode.0 == 0 || !fits(inode, header.file_type) {
+        return None;
+    }
     let start = at + ENTRY_HEADER_LEN;
     let name = bytes.get(start..start + usize::from(header.name_len))?;
-    let is_name = || !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'));
-    (inode.0 != 0 && fits(inode, header.file_type) && is_name()).then_some(Mention {
-        inode,
-        name,
-        file_type: header.file_type,
-        witness: Witness::Entry,
-    })
+    let is_name = !matches!(name, b"" | b"." | b"..") && !has_invalid_character(name);
+    is_name.then_some(Mention { inode, name, file_type: header.file_type, witness: Witness::Entry })
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use self::traces::{Trace, Traces};
 use super::inline::InlineEntries;
 use super::nature::Nature;
 use super::paths::Paths;
+use super::sieve::Sieve;
 use super::{Directory, inline};
 use crate::Fs;
 
@@ -46,7 +47,26 @@ const CHECKSUMS_MAX: usize = 1 << 16;
 const PARENTS_MAX: usize = 8;
 
 /// What is looked for: inodes, with the type byte that their entries have.
-type Wanted = BTreeMap<InodeNo, u8>;
+struct Wanted {
+    inodes: BTreeMap<InodeNo, u8>,
+    /// Lets all of these through.
+    sieve: Sieve,
+}
+
+impl Wanted {
+    fn of(inodes: BTreeMap<InodeNo, u8>) -> Self {
+        Wanted { sieve: Sieve::of(inodes.keys().copied()), inodes }
+    }
+
+    fn has(&self, inode: InodeNo) -> bool {
+        self.sieve.passes(inode) && self.inodes.contains_key(&inode)
+    }
+
+    /// Whether an entry with this type byte can be its name.
+    fn fits(&self, inode: InodeNo, byte: u8) -> bool {
+        self.sieve.passes(inode) && self.inodes.get(&inode) == Some(&byte)
+    }
+}
 
 /// Where former names are looked for.
 pub(crate) struct Search<'a> {
@@ -86,9 +106,11 @@ impl Search<'_> {
         let mut lost: BTreeSet<InodeNo> = copies.iter().filter_map(|copy| copy.own).collect();
         lost.extend(inodes.iter().filter_map(|inode| self.parent_entry(*inode)));
         lost.retain(|inode| self.inodes.kind(*inode) != Kind::Directory);
-        let mut wanted: Wanted = inodes.iter().map(|inode| (*inode, self.type_byte(*inode))).collect();
+        let mut wanted: BTreeMap<InodeNo, u8> =
+            inodes.iter().map(|inode| (*inode, self.type_byte(*inode))).collect();
         let directory = if has_file_types(self.fs.geometry.features) { file_type::DIRECTORY } else { 0 };
         wanted.extend(lost.iter().map(|inode| (*inode, directory)));
+        let wanted = Wanted::of(wanted);
         let standing = self.standing(&wanted, &copies);
         lost.extend(&standing.lost);
         let lost = lost.into_iter().take(LOST_MAX).collect();
@@ -190,11 +212,9 @@ impl Search<'_> {
         wanted: &Wanted,
         found: &mut Standing,
     ) {
-        let fits = |inode: InodeNo, byte: u8| {
-            wanted.get(&inode) == Some(&byte) || self.is_lost_directory(inode, byte)
-        };
+        let fits = |inode: InodeNo, byte: u8| wanted.fits(inode, byte) || self.is_lost_directory(inode, byte);
         mentions::visit(bytes, how, &fits, &mut |mention| {
-            if !wanted.contains_key(&mention.inode) {
+            if !wanted.has(mention.inode) {
                 if mention.witness != Witness::Entry {
                     return;
                 }
@@ -246,7 +266,7 @@ impl Search<'_> {
             .or_else(|| copies::owner_by_checksum(self.fs, &bytes, lost, checksums_left))
             .or_else(|| self.common_parent(entries, layout));
         let may_be_encrypted = self.fs.geometry.features.has_incompat(incompat::ENCRYPT);
-        let fits = |inode: InodeNo, byte: u8| wanted.get(&inode) == Some(&byte);
+        let fits = |inode: InodeNo, byte: u8| wanted.fits(inode, byte);
         mentions::visit(entries, (layout, first), &fits, &mut |mention| {
             if may_be_encrypted && std::str::from_utf8(mention.name).is_err() {
                 return;

@@ -1,6 +1,7 @@
 //! The names of a directory in memory, to be written anew.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
@@ -10,6 +11,7 @@ use fsmend_ext_format::inode::special;
 
 use crate::Fs;
 use crate::directory::inspect::mend_block;
+use crate::directory::names::{EntryPlace, NameTable, number_of};
 use crate::directory::nature::Nature;
 use crate::directory::{Directory, inline};
 
@@ -143,34 +145,61 @@ impl Contents {
     /// Sorts out names that stand twice as the inspection said: the second name of the same file goes, and so does one that cannot
     /// be changed, for it is encrypted; any other gets a suffix.
     pub fn make_unique(&mut self, nature: &Nature) {
-        let mut unique = Contents::new(self.parent);
-        let mut taken = Names { folds: nature.casefold && !nature.encrypted, ..Names::default() };
-        for name in self.iter().rev() {
-            taken.add(name.name, name.inode);
+        let folds = nature.casefold && !nature.encrypted;
+        let doubles = self.doubles(folds);
+        if doubles.is_empty() {
+            return;
         }
-        let mut seen = HashSet::new();
-        for name in self.iter() {
-            if seen.insert(taken.key(name.name)) {
-                unique.push(name);
-            } else if taken.inode_of(name.name) != Some(name.inode) && !nature.encrypted {
-                let other = taken.unique(name.name);
-                taken.add(&other, name.inode);
-                unique.push(NameRef { name: &other, ..name });
+        let mut unique = Contents::new(self.parent);
+        let mut taken: Option<Names> = None;
+        let mut doubles = doubles.into_iter().peekable();
+        for (index, name) in self.iter().enumerate() {
+            match doubles.next_if(|(double, _)| *double == index) {
+                None => unique.push(name),
+                Some((_, first)) if self.name(first).inode == name.inode || nature.encrypted => {}
+                Some(_) => {
+                    let taken = taken.get_or_insert_with(|| Names::all_of(self, folds));
+                    let other = taken.unique(name.name);
+                    taken.add(&other, name.inode);
+                    unique.push(NameRef { name: &other, ..name });
+                }
             }
         }
         *self = unique;
     }
 
-    /// Whether any two names are the same.
-    pub fn has_doubles(&self, nature: &Nature) -> bool {
-        let mut table = crate::directory::names::NameTable::default();
-        let folds = nature.casefold && !nature.encrypted;
+    /// Names that stand there before: the numbers of the later one and of the first, ascending.
+    fn doubles(&self, folds: bool) -> Vec<(usize, usize)> {
+        let mut table = NameTable::default();
         for (index, name) in self.iter().enumerate() {
-            let place = crate::directory::names::EntryPlace { logical: 0, offset: index as u32 };
-            table.add(name.name, folds, place);
+            table.add(name.name, folds, EntryPlace { logical: 0, offset: index as u32 });
         }
-        !table.suspects().is_empty()
+        let mut doubles = Vec::new();
+        for group in table.suspects() {
+            let mut seen: HashMap<Vec<u8>, usize> = HashMap::new();
+            for place in group {
+                let index = place.offset as usize;
+                match seen.entry(key_of(self.name(index).name, folds)) {
+                    Entry::Occupied(first) => doubles.push((index, *first.get())),
+                    Entry::Vacant(place) => {
+                        place.insert(index);
+                    }
+                }
+            }
+        }
+        doubles.sort_unstable();
+        doubles
     }
+}
+
+/// What of a name is compared.
+fn key_of(name: &[u8], folds: bool) -> Vec<u8> {
+    if !folds {
+        return name.to_vec();
+    }
+    let mut folded = Vec::new();
+    casefold::fold(name, &mut folded);
+    folded
 }
 
 /// Names that are taken.
@@ -179,18 +208,31 @@ pub(super) struct Names {
     /// Whether they compare without case.
     pub folds: bool,
     taken: HashMap<Vec<u8>, u32>,
+    /// Numbers of more names that are taken, ascending.
+    numbers: Vec<u64>,
     /// The next number to be tried for a name, so that thousands of the same name take no longer than as many others.
     next: HashMap<Vec<u8>, u32>,
 }
 
 impl Names {
+    /// All names of `contents` are taken.
+    fn all_of(contents: &Contents, folds: bool) -> Self {
+        let number = |name: NameRef<'_>| {
+            if folds { number_of(&key_of(name.name, folds)) } else { number_of(name.name) }
+        };
+        let mut numbers: Vec<u64> = contents.iter().map(number).collect();
+        numbers.sort_unstable();
+        Names { folds, numbers, ..Names::default() }
+    }
+
     fn key(&self, name: &[u8]) -> Vec<u8> {
-        if !self.folds {
-            return name.to_vec();
-        }
-        let mut folded = Vec::new();
-        casefold::fold(name, &mut folded);
-        folded
+        key_of(name, self.folds)
+    }
+
+    /// Whether the name is taken. One that only has the number of such a name is passed over as well: there are others.
+    fn has(&self, name: &[u8]) -> bool {
+        let key = self.key(name);
+        self.numbers.binary_search(&number_of(&key)).is_ok() || self.taken.contains_key(&key)
     }
 
     /// Where the name leads to, if it is taken.
@@ -209,7 +251,7 @@ impl Names {
         let key = self.key(name);
         let first = self.next.get(&key).copied().unwrap_or(0);
         let candidates = (first..).map(|number| (number, with_suffix(name, number)));
-        let free = |(_, candidate): &(u32, Vec<u8>)| self.inode_of(candidate).is_none();
+        let free = |(_, candidate): &(u32, Vec<u8>)| !self.has(candidate);
         // There are more numbers than names.
         let (number, found) = candidates.into_iter().find(free).unwrap_or((first, name.to_vec()));
         self.next.insert(key, number.saturating_add(1));
@@ -260,7 +302,8 @@ mod tests {
         let names = [(13, "a"), (14, "a"), (13, "a"), (15, "a~0"), (16, "b"), (17, "a")];
         let expected = owned(&[(13, "a"), (14, "a~1"), (15, "a~0"), (16, "b"), (17, "a~2")]);
         assert_eq!(unique(&names, &nature), expected);
-        assert!(contents(&names).has_doubles(&nature) && !contents(&names[3..5]).has_doubles(&nature));
+        assert_eq!(contents(&names).doubles(false), [(1, 0), (2, 0), (5, 0)]);
+        assert!(contents(&names[3..5]).doubles(false).is_empty());
         let encrypted = Nature { encrypted: true, ..nature };
         assert_eq!(unique(&[(13, "a"), (14, "a")], &encrypted), owned(&[(13, "a")]));
     }

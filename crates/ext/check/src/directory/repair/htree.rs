@@ -20,18 +20,25 @@ use crate::directory::nature::Nature;
 /// Part of a leaf that stays free, if there is room enough.
 const SPARE_PART: usize = 5;
 
-/// The blocks of a directory with index, with room in its leaves or without. `None` when there can be no index: no hashes, or too
-/// many names.
-pub(super) fn blocks(
-    fs: &Fs<'_>,
-    nature: &Nature,
-    contents: &Contents,
-    is_roomy: bool,
-) -> Option<Vec<Vec<u8>>> {
-    let version = version(fs, nature);
-    let sorted = sorted(fs, nature, contents, version)?;
-    let spare = if is_roomy { leaf::capacity(nature) / SPARE_PART } else { 0 };
-    build(nature, contents, &sorted, version, spare)
+/// The names of a directory, sorted for an index.
+pub(super) struct Sorted {
+    version: u8,
+    /// Hashes, major and minor in one word, with the numbers of the names that have them; ascending.
+    names: Vec<(u64, usize)>,
+}
+
+impl Sorted {
+    /// `None` when there can be no index: no hashes.
+    pub fn of(fs: &Fs<'_>, nature: &Nature, contents: &Contents) -> Option<Self> {
+        let version = version(fs, nature);
+        Some(Sorted { version, names: sorted(fs, nature, contents, version)? })
+    }
+
+    /// The blocks of the directory with its index, with room in its leaves or without. `None` when there are too many names.
+    pub fn blocks(&self, nature: &Nature, contents: &Contents, is_roomy: bool) -> Option<Vec<Vec<u8>>> {
+        let spare = if is_roomy { leaf::capacity(nature) / SPARE_PART } else { 0 };
+        build(nature, contents, self, spare)
+    }
 }
 
 /// The version that new indexes have.
@@ -43,8 +50,7 @@ fn version(fs: &Fs<'_>, nature: &Nature) -> u8 {
     }
 }
 
-/// Hashes, major and minor, with the numbers of the names that have them; ascending.
-fn sorted(fs: &Fs<'_>, nature: &Nature, contents: &Contents, version: u8) -> Option<Vec<(u32, u32, usize)>> {
+fn sorted(fs: &Fs<'_>, nature: &Nature, contents: &Contents, version: u8) -> Option<Vec<(u64, usize)>> {
     let mut hasher = NameHasher::new(fs, version);
     let mut sorted = Vec::with_capacity(contents.len());
     for (index, name) in contents.iter().enumerate() {
@@ -53,21 +59,15 @@ fn sorted(fs: &Fs<'_>, nature: &Nature, contents: &Contents, version: u8) -> Opt
             return None;
         }
         let (major, minor) = hasher.hash(nature, name.name, name.hash)?;
-        sorted.push((major & !1, minor, index));
+        sorted.push((u64::from(major & !1) << 32 | u64::from(minor), index));
     }
     sorted.sort_unstable();
     Some(sorted)
 }
 
-fn build(
-    nature: &Nature,
-    contents: &Contents,
-    sorted: &[(u32, u32, usize)],
-    version: u8,
-    spare: usize,
-) -> Option<Vec<Vec<u8>>> {
+fn build(nature: &Nature, contents: &Contents, sorted: &Sorted, spare: usize) -> Option<Vec<Vec<u8>>> {
     let mut blocks = vec![Vec::new()];
-    let mut entries = leaves(nature, contents, sorted, spare, &mut blocks);
+    let mut entries = leaves(nature, contents, &sorted.names, spare, &mut blocks);
     let block_size = nature.layout.block_size as usize;
     let root_offset = ROOT_INFO_OFFSET + usize::from(ROOT_INFO_LEN);
     let in_root = usize::from(expected_limit(block_size, root_offset, nature.index_tail));
@@ -87,7 +87,7 @@ fn build(
         }
         entries = above;
     }
-    blocks[0] = root(nature, contents, version, levels, &entries, (root_offset, in_root));
+    blocks[0] = root(nature, contents, sorted.version, levels, &entries, (root_offset, in_root));
     Some(blocks)
 }
 
@@ -95,26 +95,26 @@ fn build(
 fn leaves(
     nature: &Nature,
     contents: &Contents,
-    sorted: &[(u32, u32, usize)],
+    sorted: &[(u64, usize)],
     spare: usize,
     blocks: &mut Vec<Vec<u8>>,
 ) -> Vec<IndexEntry> {
     let mut entries = vec![IndexEntry { hash: 0, block: blocks.len() as u32 }];
     let mut writer = BlockWriter::new(nature);
     let mut previous = None;
-    for (hash, _, index) in sorted {
-        let name = contents.name(*index);
+    for (hashes, index) in sorted {
+        let (hash, name) = ((hashes >> 32) as u32, contents.name(*index));
         if !writer.push(name, spare) {
             if !writer.is_empty() {
                 blocks.push(std::mem::replace(&mut writer, BlockWriter::new(nature)).finish());
                 // Bit 0 says that names with this hash began in the block before.
-                let continued = u32::from(previous == Some(*hash));
+                let continued = u32::from(previous == Some(hash));
                 entries.push(IndexEntry { hash: hash | continued, block: blocks.len() as u32 });
             }
             // Any name fits into an empty block.
             writer.push(name, 0);
         }
-        previous = Some(*hash);
+        previous = Some(hash);
     }
     blocks.push(writer.finish());
     entries

@@ -90,3 +90,16 @@ pub(super) fn blocks(nature: &Nature, contents: &Contents) -> Vec<Vec<u8>> {
     blocks.push(writer.finish());
     blocks
 }
+
+/// How many blocks those are.
+pub(super) fn blocks_count(nature: &Nature, contents: &Contents) -> usize {
+    let (mut count, mut at) = (1, 2 * ENTRY_LEN_MIN);
+    for name in contents.iter() {
+        let rec_len = nature.layout.needed_len(name.name.len(), false);
+        if at + rec_len > leaf::capacity(nature) {
+            (count, at) = (count + 1, 0);
+        }
+        at += rec_len;
+    }
+    count
+}

@@ -5,8 +5,9 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::flags;
 
 use super::contents::{Contents, NameRef, NewName};
+use super::htree::Sorted;
+use super::linear;
 use super::outline::outlined;
-use super::{htree, linear};
 use crate::Fs;
 use crate::directory::Directory;
 use crate::directory::nature::Nature;
@@ -29,8 +30,30 @@ pub(super) fn rewrite(mender: &mut Mender<'_>, inode: InodeNo, more: &[NewName])
 /// A directory as it may be written anew.
 pub(super) struct Rewrite {
     directory: Directory,
-    /// Its blocks, and whether they have an index: the best first.
-    choices: Vec<(Vec<Vec<u8>>, bool)>,
+    nature: Nature,
+    contents: Contents,
+    /// What an index can be made of.
+    sorted: Option<Sorted>,
+    /// The best first. All but that are made when there was no room for the one before.
+    choices: Vec<Choice>,
+}
+
+/// How the names may be laid out.
+enum Choice {
+    /// As these blocks.
+    Made(Vec<Vec<u8>>, Form),
+    /// In blocks that have still to be made.
+    Unmade(Form),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// With an index, and room in its leaves.
+    Roomy,
+    /// With an index.
+    Dense,
+    /// One name behind the other.
+    Flat,
 }
 
 /// Works out what directory `inode` will hold, if it is small enough to wait until it is its turn to be written.
@@ -52,26 +75,42 @@ fn worked_out(fs: &Fs<'_>, directory: Directory, more: &[NewName]) -> Rewrite {
     for NewName { inode, file_type, name } in more {
         contents.push(NameRef { inode: inode.0, file_type: *file_type, hash: None, name });
     }
-    if contents.has_doubles(&nature) {
-        contents.make_unique(&nature);
-    }
-    let held = directory.runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
-    let held = usize::try_from(held).unwrap_or(usize::MAX);
-    let flat = linear::blocks(&nature, &contents);
-    let mut choices = Vec::new();
-    if flat.len() >= INDEXED_BLOCKS_MIN && nature.index_feature {
-        let indexed = |spare| htree::blocks(fs, &nature, &contents, spare);
-        let (roomy, dense) = (indexed(true), indexed(false));
-        let dense_is_better = roomy.as_ref().is_some_and(|blocks| blocks.len() > held)
-            && dense.as_ref().is_some_and(|blocks| blocks.len() <= held);
-        let (one, other) = if dense_is_better { (dense, roomy) } else { (roomy, dense) };
-        choices.extend([one, other].into_iter().flatten().map(|blocks| (blocks, true)));
-    }
-    choices.push((flat, false));
-    Rewrite { directory, choices }
+    contents.make_unique(&nature);
+    let is_long = linear::blocks_count(&nature, &contents) >= INDEXED_BLOCKS_MIN;
+    let sorted = if is_long && nature.index_feature { Sorted::of(fs, &nature, &contents) } else { None };
+    let mut rewrite = Rewrite { directory, nature, contents, sorted, choices: Vec::new() };
+    rewrite.choices = rewrite.choices();
+    rewrite
 }
 
 impl Rewrite {
+    /// How it may be laid out. With room in the leaves of an index, unless that takes blocks which it can do without.
+    fn choices(&self) -> Vec<Choice> {
+        let held = self.directory.runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
+        let held = usize::try_from(held).unwrap_or(usize::MAX);
+        let made = |form| self.blocks(form).map_or(Choice::Unmade(form), |blocks| Choice::Made(blocks, form));
+        let flat = Choice::Unmade(Form::Flat);
+        if self.sorted.is_none() {
+            return vec![made(Form::Flat)];
+        }
+        let roomy = made(Form::Roomy);
+        if !matches!(&roomy, Choice::Made(blocks, _) if blocks.len() > held) {
+            return vec![roomy, Choice::Unmade(Form::Dense), flat];
+        }
+        let dense = made(Form::Dense);
+        let is_better = matches!(&dense, Choice::Made(blocks, _) if blocks.len() <= held);
+        if is_better { vec![dense, roomy, flat] } else { vec![roomy, dense, flat] }
+    }
+
+    /// Its blocks; `None` where they cannot be made.
+    fn blocks(&self, form: Form) -> Option<Vec<Vec<u8>>> {
+        let Rewrite { nature, contents, sorted, .. } = self;
+        match form {
+            Form::Flat => Some(linear::blocks(nature, contents)),
+            Form::Roomy | Form::Dense => sorted.as_ref()?.blocks(nature, contents, form == Form::Roomy),
+        }
+    }
+
     /// Whether a block of the directory is among those that were written since.
     pub fn rests_on(&self, fs: &Fs<'_>, laid: &Laid) -> bool {
         let mut blocks = self
@@ -83,9 +122,14 @@ impl Rewrite {
     }
 
     /// Writes it. `false`, and nothing is changed, when there is no room for it.
-    pub fn carry_out(self, mender: &mut Mender<'_>, laid: &mut Laid) -> bool {
-        let Rewrite { directory, choices } = self;
-        choices.into_iter().any(|(blocks, indexed)| put(mender, &directory, blocks, indexed, laid))
+    pub fn carry_out(mut self, mender: &mut Mender<'_>, laid: &mut Laid) -> bool {
+        std::mem::take(&mut self.choices).into_iter().any(|choice| {
+            let (blocks, form) = match choice {
+                Choice::Made(blocks, form) => (Some(blocks), form),
+                Choice::Unmade(form) => (self.blocks(form), form),
+            };
+            blocks.is_some_and(|blocks| put(mender, &self.directory, blocks, form != Form::Flat, laid))
+        })
     }
 }
 
