@@ -3,13 +3,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::oracle::Verdict;
 use fsmend_testkit::{fsmend, oracle, target_folder};
 
-/// An image with a file `f`; `commands` for debugfs are carried out on it.
+/// An image with a file `f`; `commands` for debugfs are carried out on it, in which `CONTENTS` stands for a file outside with what `f` has.
 fn image(name: &str, mke2fs: &str, commands: &str) -> Option<PathBuf> {
     if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
         skip(name, "needs mke2fs and debugfs");
@@ -21,6 +22,7 @@ fn image(name: &str, mke2fs: &str, commands: &str) -> Option<PathBuf> {
     run("mke2fs", ["-q", "-F"].into_iter().chain(mke2fs.split_whitespace()).chain([target])).unwrap();
     let (script, contents) = (path.with_extension("commands"), path.with_extension("contents"));
     fs::write(&contents, [7; 9000]).unwrap();
+    let commands = commands.replace("CONTENTS", contents.to_str().unwrap());
     fs::write(&script, format!("write {} f\n{commands}\n", contents.display())).unwrap();
     run("debugfs", ["-w", "-f", script.to_str().unwrap(), target]).unwrap();
     fs::remove_file(&script).unwrap();
@@ -94,4 +96,32 @@ fn names_of_system_files() {
         name,
         is_named,
     );
+}
+
+/// What holds an attribute's value is a regular file. Where it says that it is something else, its contents tell; if they do not either, the
+/// attribute goes, and nothing else.
+#[test]
+fn the_type_of_what_holds_a_value() {
+    for (spoil, found, kept) in [
+        ("", "ext.inode.value-holder-type", true),
+        ("zap_block -f <13> -p 170 0", "ext.xattr.value-inode", false),
+    ] {
+        for mode in ["040600", "020600", "0600"] {
+            let commands = format!("ea_set -f CONTENTS f user.big\n{spoil}\nsif <13> mode {mode}");
+            let Some(image) = image("value-type", "-t ext4 -b 1024 -O ea_inode", &commands) else { return };
+            let report = fsmend::check(&image, &[]).unwrap();
+            assert!(report.codes().iter().any(|code| code == found), "{mode} {spoil}: {}", report.summary());
+            let target = image.to_str().unwrap();
+            let mut repair = Command::new(fsmend::binary().unwrap());
+            let repaired = repair.args(["repair", "-y", "--no-undo", target]).output().unwrap();
+            let said = String::from_utf8_lossy(&repaired.stdout);
+            assert_eq!(repaired.status.code(), Some(1), "{mode} {spoil}: {said}");
+            let attributes = run("debugfs", ["-R", "ea_list f", target]).unwrap();
+            let attributes = String::from_utf8_lossy(&attributes.stdout);
+            assert_eq!(attributes.contains("user.big ("), kept, "{mode} {spoil}: {attributes}");
+            let contents = run("debugfs", ["-R", "cat f", target]).unwrap();
+            assert_eq!(contents.stdout, [7; 9000], "{mode} {spoil}");
+            assert_eq!(judged(&image), [""; 0], "{mode} {spoil}");
+        }
+    }
 }
