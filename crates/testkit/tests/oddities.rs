@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -42,6 +43,15 @@ fn judged(image: &Path) -> Vec<String> {
     assert_eq!(ours, theirs, "e2fsck: {said}\nfsmend: {}", report.summary());
     fs::remove_file(image).unwrap();
     report.codes()
+}
+
+/// Repairs `image`, in one run.
+#[track_caller]
+fn repair(image: &Path) {
+    let mut command = Command::new(fsmend::binary().unwrap());
+    let repaired = command.args(["repair", "-y", "--no-undo"]).arg(image).output().unwrap();
+    let said = String::from_utf8_lossy(&repaired.stdout);
+    assert_eq!(repaired.status.code(), Some(1), "{}: {said}", image.display());
 }
 
 /// What stands in `codes` for image `name` made so.
@@ -111,11 +121,8 @@ fn the_type_of_what_holds_a_value() {
             let Some(image) = image("value-type", "-t ext4 -b 1024 -O ea_inode", &commands) else { return };
             let report = fsmend::check(&image, &[]).unwrap();
             assert!(report.codes().iter().any(|code| code == found), "{mode} {spoil}: {}", report.summary());
+            repair(&image);
             let target = image.to_str().unwrap();
-            let mut repair = Command::new(fsmend::binary().unwrap());
-            let repaired = repair.args(["repair", "-y", "--no-undo", target]).output().unwrap();
-            let said = String::from_utf8_lossy(&repaired.stdout);
-            assert_eq!(repaired.status.code(), Some(1), "{mode} {spoil}: {said}");
             let attributes = run("debugfs", ["-R", "ea_list f", target]).unwrap();
             let attributes = String::from_utf8_lossy(&attributes.stdout);
             assert_eq!(attributes.contains("user.big ("), kept, "{mode} {spoil}: {attributes}");
@@ -123,5 +130,21 @@ fn the_type_of_what_holds_a_value() {
             assert_eq!(contents.stdout, [7; 9000], "{mode} {spoil}");
             assert_eq!(judged(&image), [""; 0], "{mode} {spoil}");
         }
+    }
+}
+
+/// A file system of one group has no backup that tells how large its descriptors are.
+#[test]
+fn a_size_of_descriptors_that_nobody_else_knows() {
+    for (features, size) in [("64bit,^metadata_csum", 32_u16), ("64bit,^metadata_csum,^uninit_bg", 65)] {
+        let Some(image) = image("desc-size", &format!("-t ext4 -b 4096 -O {features}"), "") else { return };
+        let file = File::options().write(true).open(&image).unwrap();
+        file.write_all_at(&size.to_le_bytes(), 1024 + 0xFE).unwrap();
+        let report = fsmend::check(&image, &[]).unwrap();
+        assert_eq!(report.codes().first().map(String::as_str), Some("ext.superblock.descriptor-size"));
+        repair(&image);
+        let contents = run("debugfs", ["-R", "cat f", image.to_str().unwrap()]).unwrap();
+        assert_eq!(contents.stdout, [7; 9000], "{features}");
+        assert_eq!(judged(&image), [""; 0], "{features}");
     }
 }
