@@ -195,7 +195,8 @@ fn names_behind_damage_in_a_block() {
         while at < BLOCK - 12 {
             let len = usize::from(u16::from_le_bytes([records[at + 4], records[at + 5]]));
             if number == 3 || number == 7 {
-                records[at + 4..at + 6].copy_from_slice(&[0xF7, 0xFF]);
+                // Neither its length can be nor its inode: one that only has a wrong length is cut, and the names behind it stay.
+                records[at..at + 6].copy_from_slice(&[0xFF, 0xFF, 0xFF, 0xFF, 0xF7, 0xFF]);
             }
             (at, number) = (at + len, number + 1);
         }

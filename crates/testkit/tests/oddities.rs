@@ -2,14 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::oracle::Verdict;
 use fsmend_testkit::{fsmend, oracle, target_folder};
 
-/// An image with a file `f`; `commands` for debugfs are carried out on it.
+/// An image with a file `f`; `commands` for debugfs are carried out on it, in which `CONTENTS` stands for a file outside with what `f` has.
 fn image(name: &str, mke2fs: &str, commands: &str) -> Option<PathBuf> {
     if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
         skip(name, "needs mke2fs and debugfs");
@@ -21,6 +23,7 @@ fn image(name: &str, mke2fs: &str, commands: &str) -> Option<PathBuf> {
     run("mke2fs", ["-q", "-F"].into_iter().chain(mke2fs.split_whitespace()).chain([target])).unwrap();
     let (script, contents) = (path.with_extension("commands"), path.with_extension("contents"));
     fs::write(&contents, [7; 9000]).unwrap();
+    let commands = commands.replace("CONTENTS", contents.to_str().unwrap());
     fs::write(&script, format!("write {} f\n{commands}\n", contents.display())).unwrap();
     run("debugfs", ["-w", "-f", script.to_str().unwrap(), target]).unwrap();
     fs::remove_file(&script).unwrap();
@@ -40,6 +43,15 @@ fn judged(image: &Path) -> Vec<String> {
     assert_eq!(ours, theirs, "e2fsck: {said}\nfsmend: {}", report.summary());
     fs::remove_file(image).unwrap();
     report.codes()
+}
+
+/// Repairs `image`, in one run.
+#[track_caller]
+fn repair(image: &Path) {
+    let mut command = Command::new(fsmend::binary().unwrap());
+    let repaired = command.args(["repair", "-y", "--no-undo"]).arg(image).output().unwrap();
+    let said = String::from_utf8_lossy(&repaired.stdout);
+    assert_eq!(repaired.status.code(), Some(1), "{}: {said}", image.display());
 }
 
 /// What stands in `codes` for image `name` made so.
@@ -94,4 +106,45 @@ fn names_of_system_files() {
         name,
         is_named,
     );
+}
+
+/// What holds an attribute's value is a regular file. Where it says that it is something else, its contents tell; if they do not either, the
+/// attribute goes, and nothing else.
+#[test]
+fn the_type_of_what_holds_a_value() {
+    for (spoil, found, kept) in [
+        ("", "ext.inode.value-holder-type", true),
+        ("zap_block -f <13> -p 170 0", "ext.xattr.value-inode", false),
+    ] {
+        for mode in ["040600", "020600", "0600"] {
+            let commands = format!("ea_set -f CONTENTS f user.big\n{spoil}\nsif <13> mode {mode}");
+            let Some(image) = image("value-type", "-t ext4 -b 1024 -O ea_inode", &commands) else { return };
+            let report = fsmend::check(&image, &[]).unwrap();
+            assert!(report.codes().iter().any(|code| code == found), "{mode} {spoil}: {}", report.summary());
+            repair(&image);
+            let target = image.to_str().unwrap();
+            let attributes = run("debugfs", ["-R", "ea_list f", target]).unwrap();
+            let attributes = String::from_utf8_lossy(&attributes.stdout);
+            assert_eq!(attributes.contains("user.big ("), kept, "{mode} {spoil}: {attributes}");
+            let contents = run("debugfs", ["-R", "cat f", target]).unwrap();
+            assert_eq!(contents.stdout, [7; 9000], "{mode} {spoil}");
+            assert_eq!(judged(&image), [""; 0], "{mode} {spoil}");
+        }
+    }
+}
+
+/// A file system of one group has no backup that tells how large its descriptors are.
+#[test]
+fn a_size_of_descriptors_that_nobody_else_knows() {
+    for (features, size) in [("64bit,^metadata_csum", 32_u16), ("64bit,^metadata_csum,^uninit_bg", 65)] {
+        let Some(image) = image("desc-size", &format!("-t ext4 -b 4096 -O {features}"), "") else { return };
+        let file = File::options().write(true).open(&image).unwrap();
+        file.write_all_at(&size.to_le_bytes(), 1024 + 0xFE).unwrap();
+        let report = fsmend::check(&image, &[]).unwrap();
+        assert_eq!(report.codes().first().map(String::as_str), Some("ext.superblock.descriptor-size"));
+        repair(&image);
+        let contents = run("debugfs", ["-R", "cat f", image.to_str().unwrap()]).unwrap();
+        assert_eq!(contents.stdout, [7; 9000], "{features}");
+        assert_eq!(judged(&image), [""; 0], "{features}");
+    }
 }

@@ -211,7 +211,8 @@ fn check_from(
         if journal.replayed {
             // What the journal brings up to date is judged as the journal leaves it.
             let lost = &superblock::problems::PRIMARY_REPLACED;
-            let corrected = [&superblock::problems::FIELD_CORRECTED, &superblock::problems::IDENTITY_LOST];
+            use superblock::problems::{DESC_SIZE, FIELD_CORRECTED, IDENTITY_LOST};
+            let corrected = [&DESC_SIZE, &FIELD_CORRECTED, &IDENTITY_LOST];
             let kept = |row: &Row| {
                 let is_of_journal = row.code.starts_with("ext.journal.");
                 is_of_journal || (was_backup && row == lost) || corrected.contains(&row)

@@ -40,6 +40,9 @@ impl Trees<'_> {
         if what == Some(None) || self.is_elsewhere(path, theirs) {
             return None;
         }
+        if path.is_empty() && here.is_some() && self.is_new_root() {
+            return None;
+        }
         if is_made_up(path) && before.is_some_and(|before| theirs.is_nothing_of(before)) {
             return None;
         }
@@ -76,6 +79,13 @@ impl Trees<'_> {
     fn before(&self, theirs: &Node) -> Option<&Node> {
         let number = self.sound.records.get(&theirs.at).copied().unwrap_or(theirs.inode);
         self.sound.by_inode(number).map(|(before, _)| before)
+    }
+
+    /// Whether the reference made a new root, with the owner and the permissions that every new one has, so that they are nothing that it kept:
+    /// none of the names stands in it that did before, but for what it makes itself.
+    fn is_new_root(&self) -> bool {
+        let mut names = self.sound.nodes.keys().filter(|path| !path.is_empty() && !path.contains(&b'/'));
+        names.all(|name| name == b"lost+found" || !self.theirs.nodes.contains_key(name))
     }
 
     /// Whether the reference took for an inode what was none before the damage: its number is one that the file system did not have. (Too many
@@ -242,6 +252,23 @@ mod tests {
         let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
         assert!(losses(&before, &after, &before).is_empty());
         assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn the_owner_of_a_root_counts_where_the_reference_kept_it() {
+        let root = |group: u32| ("", Node { kind: 0o040_000, owner: (0, group), ..node(2, 0) });
+        let (file, ours) = (("a", node(12, 1)), [root(2048), ("a", node(12, 1))]);
+        let before = [root(0), file.clone()];
+        assert!(
+            losses(
+                &before,
+                &[root(0), ("lost+found", node(11, 1))],
+                &[root(2048), ("lost+found", node(11, 1))]
+            )
+            .is_empty()
+        );
+        assert_eq!(losses(&before, &before, &ours), ["owner of intact directory differs"]);
+        assert_eq!(losses(&before, &[root(0)], &[]), ["directory lost"]);
     }
 
     #[test]

@@ -134,15 +134,10 @@ fn an_inode_table_that_no_descriptor_knows_is_found_by_its_inodes() {
 fn a_table_that_moved_without_a_checksum_is_taken_back_where_its_directories_are() {
     let moved = |other_is_damaged: bool, is_proven: bool| {
         let mut image = Image::plain();
-        // A directory whose first block names it.
-        let (root, block) = (InodeNo(2), BlockNo(505));
-        let record = image.inode(root);
-        record[..2].copy_from_slice(&0o040755u16.to_le_bytes());
-        record[26] = 2;
-        record[0x28..0x2C].copy_from_slice(&(block.0 as u32).to_le_bytes());
-        let dot = [&root.0.to_le_bytes()[..], &[12, 0, 1, 2], b".\0\0\0"].concat();
-        if is_proven {
-            image.block(block)[..12].copy_from_slice(&dot);
+        let block = BlockNo(505);
+        image.put_directory(InodeNo(2), block);
+        if !is_proven {
+            image.block(block)[..12].fill(0);
         }
         let mut desc = image.desc(GroupNo(0));
         let place = desc.bg_inode_table_lo.get();

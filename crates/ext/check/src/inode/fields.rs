@@ -2,16 +2,17 @@
 
 use fsmend_engine::{Row, Value};
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::inode::{BASE_INODE_SIZE, flags};
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, flags, mode};
 use fsmend_ext_format::xattr::{INODE_HEADER_SIZE, XATTR_MAGIC};
 
 use super::problems::{
     ATTRIBUTE_POINTER_HIGH, CASEFOLD_NOT_DIRECTORY, CASEFOLD_WITHOUT_FEATURE, DELETION_TIME_IN_USE,
     DELETION_TIME_MISSING, DIRECTORY_SIZE_HIGH, EXTRA_SIZE_WRONG, FRAGMENT_ADDRESS, FRAGMENT_NUMBER,
     FRAGMENT_SIZE, IMAGIC_WITHOUT_FEATURE, INDEX_NOT_DIRECTORY, ORPHAN_REMAINS, SECTORS_HIGH, TIMESTAMP_ERA,
-    VALUE_HOLDER_NOT_REGULAR, VERITY_WITHOUT_FEATURE,
+    VALUE_HOLDER_NOT_REGULAR, VALUE_HOLDER_TYPE, VERITY_WITHOUT_FEATURE,
 };
 use super::subject::Subject;
+use crate::xattr::holds_value;
 
 /// Fields from `i_extra_isize` to `i_checksum_hi`: less makes no sense.
 const EXTRA_SIZE_MIN: u16 = 4;
@@ -110,6 +111,17 @@ pub(crate) fn timestamps(subject: &mut Subject<'_, '_>) {
     if wrong {
         let problem = subject.problem(&TIMESTAMP_ERA);
         subject.raise(problem);
+    }
+}
+
+/// A type that the holder of an attribute's value cannot have, where the hash of what it holds proves that it is one.
+pub(crate) fn value_holder_type(subject: &mut Subject<'_, '_>) {
+    if subject.raw.has_flag(flags::EA_INODE) && !subject.is_regular() && holds_value(subject.fs, &subject.raw)
+    {
+        let stored = subject.raw.i_mode.get();
+        let problem = subject.problem(&VALUE_HOLDER_TYPE).stored(Value::Text(format!("{stored:#o}")));
+        subject.raise(problem);
+        subject.raw.i_mode.set(stored & !mode::TYPE_MASK | mode::REGULAR);
     }
 }
 

@@ -172,6 +172,7 @@ fn examine_fields(subject: &mut Subject<'_, '_>) -> Inspection {
 
 /// An inode in use; `None` when it has to be cleared.
 fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
+    fields::value_holder_type(subject);
     fields::impossible_flags(subject);
     fields::extra_size(subject);
     fields::timestamps(subject);

@@ -354,6 +354,16 @@ problem_rows! {
         peers: [0x010091],
     }
 
+    /// A holder of an attribute's value whose type was overwritten.
+    VALUE_HOLDER_TYPE = "ext.inode.value-holder-type" {
+        severity: Major, evidence: Cross, preen: true,
+        message: "{inode} is marked as holding an attribute value, and what it holds has the hash of one, but its mode ({stored}) does not say that it is a regular file",
+        meaning: "Attribute values lie in regular files only. The hash proves that this is one; its type was overwritten.",
+        repair: "It becomes a regular file again.",
+        loss: "Nothing.",
+        peers: [0x010091],
+    }
+
     /// Index flag not directory: only directories have an index.
     INDEX_NOT_DIRECTORY = "ext.inode.index-flag-not-directory" {
         severity: Minor, evidence: Local, preen: true,

@@ -8,6 +8,7 @@ mod ahead;
 mod backups;
 mod candidates;
 mod correction;
+mod desc_size;
 mod fields;
 mod flexible;
 mod foreign;
@@ -52,7 +53,7 @@ pub struct Settled {
     pub geometry: Geometry,
     /// The block that it was read from: 0 or 1 for the primary.
     pub block: u64,
-    /// Whether it is the primary with a field set right that its checksum told, or with the identity that the backup has.
+    /// Whether it is the primary with a field set right that its checksum told, with the identity that the backup has, or with the usual size of descriptors.
     pub is_corrected: bool,
 }
 
@@ -267,6 +268,11 @@ fn no_backup(device: &dyn Device, primary: Candidate, findings: &mut Findings) -
             Err(refusal::no_magic(device))
         }
         Err(unsound) => {
+            if let (Unsound::DescSize(stored), Some(right)) = (unsound, desc_size::settled(device, &primary))
+            {
+                findings.raise(Problem::new(&problems::DESC_SIZE).stored(stored));
+                return Ok(right);
+            }
             raise_unsound(unsound, findings);
             Err(refusal::bad_superblock(device, &unsound.to_string()))
         }

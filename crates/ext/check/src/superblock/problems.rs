@@ -85,6 +85,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// A size of descriptors that cannot be, where nothing but the usual one fits.
+    DESC_SIZE = "ext.superblock.descriptor-size" {
+        severity: Critical, evidence: Cross, preen: false,
+        message: "descriptors of {stored:byte:bytes} cannot be with the 64bit feature; with 64 bytes the first one leads to the root directory",
+        meaning: "With that feature a descriptor has 64 bytes; the superblock says otherwise, and there is no backup to ask. With 64 bytes the first descriptor leads to an inode table with the root directory in it.",
+        repair: "The size is set to 64 bytes.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// Wrong checksum of a superblock that is in use all the same.
     CHECKSUM = "ext.superblock.checksum" {
         severity: Minor, evidence: Local, preen: true,

@@ -151,6 +151,16 @@ impl Image {
         self.bytes[1024..2048].copy_from_slice(raw.as_bytes());
     }
 
+    /// Makes `inode` a directory whose one block, `block`, names it.
+    pub(crate) fn put_directory(&mut self, inode: InodeNo, block: BlockNo) {
+        let record = self.inode(inode);
+        record[..2].copy_from_slice(&0o040_755u16.to_le_bytes());
+        record[26] = 2;
+        record[0x28..0x2C].copy_from_slice(&(block.0 as u32).to_le_bytes());
+        let dot = [&inode.0.to_le_bytes()[..], &[12, 0, 1, 2], b".\0\0\0"].concat();
+        self.block(block)[..12].copy_from_slice(&dot);
+    }
+
     /// Wipes out all backups of the superblock.
     pub(crate) fn without_backups(mut self) -> Image {
         for number in 1..self.geometry.group_count {

@@ -23,6 +23,7 @@ pub use encryption::{EncryptionState, inspect_encryption, policies_agree, policy
 pub(crate) use in_inode::find_value;
 pub use in_inode::{InInodeAttributes, inspect_in_inode};
 pub use value_inode::check_value_inodes;
+pub(crate) use value_inode::holds_value;
 
 /// A reference to an inode that holds an attribute value, with the hash that the entry stores.
 pub type ValueReference = (InodeNo, u32);

@@ -6,7 +6,7 @@ use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::features::{Features, compat, incompat};
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_ext_format::xattr::{Area, name_index};
 
 use super::repair::ValueMend;
@@ -328,17 +328,22 @@ fn a_value_inode_that_cannot_be() {
     }
 }
 
+/// What holds `value` in the blocks of [`device_with_value`].
+fn holder_of(value: &[u8], hash: u32) -> RawInode {
+    let mut inode = RawInode::from_record(&holder_record(1));
+    inode.set_flag(flags::EXTENTS);
+    inode.i_atime.set(hash);
+    inode.i_size_lo.set(value.len() as u32);
+    let pieces = [extent(0, 1, 40), extent(1, 2, 45)];
+    inode.i_block.copy_from_slice(&node(I_BLOCK_LEN, 0, &pieces));
+    inode
+}
+
 /// A device with a value of `value` in an inode of its own, and the hash of that.
 fn device_with_value(value: &[u8]) -> (MemoryDevice, u32) {
     let hash = crc32c(77, value);
     let mut record = holder_record(1);
-    edit(&mut record, |inode| {
-        inode.set_flag(flags::EXTENTS);
-        inode.i_atime.set(hash);
-        inode.i_size_lo.set(value.len() as u32);
-        let pieces = [extent(0, 1, 40), extent(1, 2, 45)];
-        inode.i_block.copy_from_slice(&node(I_BLOCK_LEN, 0, &pieces));
-    });
+    edit(&mut record, |inode| *inode = holder_of(value, hash));
     let mut device = device_with_holder(&record);
     for (piece, block) in value.chunks(BLOCK_SIZE).zip([40, 45, 46]) {
         device.bytes_mut()[block * BLOCK_SIZE..][..piece.len()].copy_from_slice(piece);
@@ -363,6 +368,21 @@ fn a_value_in_an_inode_of_its_own_tells_its_length() {
     assert_eq!(expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_SIZE]).entries, 0);
     let mut record = sound;
     assert_eq!(expect_in_inode(&device, all_features(), &mut record, &[]).entries, 1);
+}
+
+#[test]
+fn a_value_lies_in_a_regular_file_or_in_what_was_one() {
+    let value = [9; 2000];
+    let (mut device, hash) = device_with_value(&value);
+    let mut holder = holder_record(1);
+    edit(&mut holder, |inode| *inode = holder_of(&value, hash));
+    edit(&mut holder, |inode| inode.i_mode.set(mode::DIRECTORY | 0o600));
+    put_inode(&mut device, HOLDER, &holder);
+    let mut record = record_with(&referring(HOLDER.0, hash, 2000));
+    // The inode itself will be mended.
+    assert_eq!(expect_in_inode(&device, all_features(), &mut record, &[]).entries, 1);
+    device.bytes_mut()[40 * BLOCK_SIZE] ^= 1;
+    assert_eq!(expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]).entries, 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use fsmend_engine::problem::{Problem, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{ExtentHeader, extents};
 use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{RawInode, flags, mode};
 use fsmend_ext_format::xattr::{CharSign, Entry, VALUE_SIZE_MAX, ValueHolder};
 
 use super::area::Owner;
@@ -49,6 +49,11 @@ pub(super) fn inspect_reference(
         return bad(owner.problem_with(&problems::VALUE_INODE, entry).stored(number));
     };
     let holder = ValueHolder::of(&inode);
+    // A value lies in a regular file, or in what will be one again.
+    let is_file = inode.i_mode.get() & mode::TYPE_MASK == mode::REGULAR;
+    if !is_file && (std::mem::replace(has_read, true) || !holds_value(fs, &inode)) {
+        return bad(owner.problem_with(&problems::VALUE_INODE, entry).stored(number));
+    }
     let flagged = inode.has_flag(flags::EA_INODE);
     let expected = entry.hash_with_value_hash(holder.hash, CharSign::Unsigned);
     let matches =
@@ -81,6 +86,12 @@ pub(super) fn inspect_reference(
     raise_mendable(fs, owner, entry, flagged, findings);
     let charged_bytes = if matches { in_clusters(fs, size) } else { 0 };
     Reference::Good { newly_flagged: !flagged, charged_bytes, size }
+}
+
+/// Whether what `inode` holds has the hash that it stores, so that it is the value of an attribute.
+pub(crate) fn holds_value(fs: &Fs<'_>, inode: &RawInode) -> bool {
+    let is_possible = fs.geometry.features.has_incompat(incompat::EA_INODE);
+    is_possible && told_size(fs, inode, ValueHolder::of(inode).hash).is_some()
 }
 
 /// The length of the inode that holds a value, if so many bytes of it have the hash that it stores. Only an inode whose map has no blocks of

@@ -1,0 +1,55 @@
+//! A size of descriptors that cannot be, in a primary without a backup: a file system of one group, say, has none.
+
+use fsmend_base::InodeNo;
+use fsmend_device::Device;
+use fsmend_ext_format::inode::special;
+
+use super::Settled;
+use super::candidates::Candidate;
+use crate::group;
+
+/// What everybody makes with the `64bit` feature, in bytes.
+const USUAL: u16 = 64;
+
+/// `primary` with the usual size, if that makes sense: its first descriptor leads to a table with the root directory.
+pub(super) fn settled(device: &dyn Device, primary: &Candidate) -> Option<Candidate> {
+    let mut superblock = primary.raw.clone();
+    superblock.s_desc_size.set(USUAL);
+    let candidate = primary.set_right(superblock.clone(), device.len());
+    let geometry = candidate.geometry.clone().ok().filter(|_| !candidate.is_beyond_device)?;
+    let settled = Settled { superblock, geometry, block: candidate.block, is_corrected: true };
+    group::has_directory(device, &settled, InodeNo(special::ROOT)).then_some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use fsmend_base::{BlockNo, InodeNo};
+    use fsmend_ext_format::features::incompat;
+
+    use crate::superblock::problems;
+    use crate::superblock::testing::Image;
+
+    #[test]
+    fn the_usual_size_is_taken_where_it_leads_to_the_root() {
+        for wrong in [0, 32, 63, 65, 4096] {
+            let mut image = Image::new(|raw| {
+                raw.s_feature_incompat += incompat::BIT64;
+                raw.s_desc_size = 64.into();
+            })
+            .without_backups();
+            let block = BlockNo(505);
+            image.put_directory(InodeNo(2), block);
+            image.change_superblock(|raw| raw.s_desc_size = wrong.into());
+            let (settled, codes) = image.settle();
+            let settled = settled.ok().unwrap();
+            assert_eq!((settled.geometry.desc_size, settled.is_corrected), (64, true), "{wrong}");
+            assert!(codes.contains(&problems::DESC_SIZE.code), "{wrong}: {codes:?}");
+            // Without the root nothing speaks for it.
+            image.block(block).fill(0);
+            let (refused, codes) = image.settle();
+            assert!(refused.is_err() && codes.contains(&problems::BAD_VALUE.code), "{wrong}: {codes:?}");
+        }
+    }
+}
