@@ -135,7 +135,8 @@ impl Trees<'_> {
     }
 
     /// Whether a path ends in the same name of the same directory as that of the reference, or the one before the damage, wherever that directory
-    /// hangs: what becomes of it is a question of its own.
+    /// hangs: what becomes of it is a question of its own. A name that is damaged itself, the same in both, may stand in the directory that the
+    /// inode had its name in before the damage, though the reference took the block for another directory's.
     fn hangs_the_same(&self, path: &[u8], ours: &[u8]) -> bool {
         let Some(parent) = self.ours.nodes.get(folder(ours)) else { return false };
         let is_same = |tree: &Tree, path: &[u8]| {
@@ -143,8 +144,12 @@ impl Trees<'_> {
                 && tree.nodes.get(folder(path)).is_some_and(|node| node.inode == parent.inode)
         };
         let before = self.ours.nodes.get(ours).and_then(|node| self.sound.paths.get(&node.inode));
+        let was_there = |path: &Vec<u8>| {
+            self.sound.nodes.get(folder(path)).is_some_and(|node| node.inode == parent.inode)
+        };
         is_same(self.theirs, path)
             || before.is_some_and(|paths| paths.iter().any(|path| is_same(self.sound, path)))
+            || last(path) == last(ours) && before.is_some_and(|paths| paths.iter().any(was_there))
     }
 
     /// Whether two things of one directory had come to the same name, and each repair let another one of them keep it.
@@ -252,6 +257,17 @@ mod tests {
         let (before, after) = ([("a", node(12, 1))], [("a", node(12, 2))]);
         assert!(losses(&before, &after, &before).is_empty());
         assert_eq!(losses(&before, &before, &after), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn a_damaged_name_may_stand_in_the_directory_that_it_was_in() {
+        let folder = |inode: u32| Node { kind: 0o040_000, ..node(inode, 0) };
+        let (root, a, b) = (("", folder(2)), ("a", folder(13)), ("b", folder(14)));
+        let with = |name| [root.clone(), a.clone(), b.clone(), (name, node(12, 1))];
+        let before = with("a/name");
+        assert!(losses(&before, &with("b/nXme"), &with("a/nXme")).is_empty());
+        assert_eq!(losses(&before, &with("a/nXme"), &with("b/nXme")), ["file lost"]);
+        assert_eq!(losses(&before, &with("b/nXme"), &with("a/nYme")), ["file lost"]);
     }
 
     #[test]
