@@ -506,6 +506,8 @@ pub fn state_folders() -> Vec<PathBuf> {
 }
 
 fn state_folders_of(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    // An empty one would be the folder that somebody happens to stand in, /tmp perhaps.
+    let variable = |name: &str| variable(name).filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = variable("FSMEND_STATE_DIR") {
         return vec![folder];
     }
@@ -568,6 +570,8 @@ mod tests {
         assert_eq!(of(false, &[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]), [Path::new("/s/fsmend")]);
         assert_eq!(of(true, &[("HOME", "/h"), ("FSMEND_STATE_DIR", "/d")]), [Path::new("/d")]);
         assert_eq!(of(true, &[])[0], Path::new("/var/lib/fsmend"));
+        assert_eq!(of(true, &[("FSMEND_STATE_DIR", "")])[0], Path::new("/var/lib/fsmend"));
+        assert!(of(false, &[("HOME", ""), ("XDG_STATE_HOME", "")]).is_empty(), "nor where somebody stands");
         assert!(of(false, &[]).is_empty(), "and not in a folder of everybody");
     }
 }

@@ -107,13 +107,17 @@ fn preening_stops_at_what_is_not_safe_with_exactly_4() {
         return;
     }
     let folder = Folder::new("face-unsafe");
-    let image = folder.image("unsafe.img", &[]);
-    debugfs(&image, "unlink a");
-    let before = std::fs::read(&image).unwrap();
-    let output = face("-f -p", &image);
-    assert_eq!(code(&output), 4);
-    assert!(stdout(&output).contains("UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY."), "{}", stdout(&output));
-    assert_eq!(std::fs::read(&image).unwrap(), before, "nothing was written");
+    for request in ["unlink a", "unlink a/one"] {
+        let image = folder.image("unsafe.img", &[]);
+        debugfs(&image, request);
+        let before = std::fs::read(&image).unwrap();
+        let output = face("-f -p", &image);
+        assert_eq!(code(&output), 4, "{request}");
+        let told = stdout(&output);
+        assert!(told.contains("UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY."), "{told}");
+        assert_eq!(std::fs::read(&image).unwrap(), before, "nothing was written");
+        assert_eq!(code(&e2fsck("-f -p", &image)), 4, "{request}");
+    }
 }
 
 #[test]
@@ -185,6 +189,43 @@ fn a_refusal_names_the_device_once() {
     let said = stderr(&face("-fn -b 99999", &image));
     assert!(said.contains("block 99999"), "{said}");
     assert_eq!(said.matches(image.to_str().unwrap()).count(), 1, "{said}");
+    let said = stderr(&face("-fn -j /no/such/journal", &image));
+    assert!(said.contains("/no/such/journal"), "{said}");
+    let disk = folder.path("disk.img");
+    let mut bytes = vec![0; 2 << 20];
+    bytes[450] = 0x83;
+    bytes[454..462].copy_from_slice(&[0, 8, 0, 0, 0, 8, 0, 0]);
+    bytes[510..512].copy_from_slice(&[0x55, 0xAA]);
+    std::fs::write(&disk, bytes).unwrap();
+    let said = stderr(&face("-fn", &disk));
+    assert!(said.contains("--partition (an option of fsmend"), "{said}");
+}
+
+#[test]
+fn what_has_features_that_nobody_knows_is_not_repaired() {
+    if !have("face: unknown features", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-unknown");
+    for feature in ["FEATURE_R25", "FEATURE_C25"] {
+        let image = folder.image("x.img", &[]);
+        debugfs(&image, &format!("feature {feature}"));
+        assert_eq!(code(&face("-fn", &image)), 0, "{feature}: it can be looked at");
+        let sound = std::fs::read(&image).unwrap();
+        assert_eq!(code(&face("-fy", &image)), 0, "{feature}");
+        assert!(std::fs::read(&image).unwrap() == sound, "{feature}: it was written");
+        debugfs(&image, "sif a/one links_count 7");
+        let before = std::fs::read(&image).unwrap();
+        assert_eq!(code(&face("-fn", &image)), 4, "{feature}");
+        for options in ["-fp", "-fy"] {
+            let output = face(options, &image);
+            assert_eq!(code(&output), 8, "{feature} {options}: {}", stdout(&output));
+            assert!(stderr(&output).contains("0x2000000"), "{}", stderr(&output));
+            assert!(std::fs::read(&image).unwrap() == before, "{feature} {options}: it was written");
+        }
+        assert_eq!(code(&images::fsmend(&["repair", "-y", image.to_str().unwrap()])), 8, "{feature}");
+        assert_eq!(code(&e2fsck("-fy", &image)), 8, "{feature}");
+    }
 }
 
 #[test]
@@ -473,11 +514,12 @@ fn directories_and_maps_are_made_better() {
     host::run("debugfs", ["-w", "-f", requests.to_str().unwrap(), path]).unwrap();
     host::run("tune2fs", ["-O", "extents", path]).unwrap();
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
-    let size = |image: &Path| {
-        let stat = asked(image, "stat a");
+    let size_of = |name: &str| {
+        let stat = asked(&image, &format!("stat {name}"));
         stat.split("Size: ").nth(1).and_then(|rest| rest.lines().next()?.trim().parse::<u64>().ok()).unwrap()
     };
-    let before = size(&image);
+    let (before, room) = (size_of("a"), size_of("lost+found"));
+    assert!(room > 1024, "there is something to lose");
     for options in
         ["-fyD", "-fy -E bmap2extent", "-fy -E optimize_extents", "-fyD -E bmap2extent,optimize_extents"]
     {
@@ -485,7 +527,8 @@ fn directories_and_maps_are_made_better() {
         assert!(code(&output) < 2, "{options}: {}{}", stdout(&output), stderr(&output));
         assert_eq!(code(&e2fsck("-fn", &image)), 0, "{options}");
     }
-    assert!(size(&image) < before, "{} {before}", size(&image));
+    assert!(size_of("a") < before, "{} {before}", size_of("a"));
+    assert_eq!(size_of("lost+found"), room, "it keeps its room, as with e2fsck");
     let listed = asked(&image, "ls -p a");
     assert_eq!(listed.matches("a_long_name").count(), 200);
     assert!(asked(&image, "stat big").contains("EXTENTS"));

@@ -210,10 +210,10 @@ fn what_goes_to_lost_found_is_told_with_the_name_that_it_had() {
     assert!(std::fs::read_to_string(names).unwrap().contains(&line));
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
     assert!(images::asked(&image, "ls lost+found").contains(&format!("#{number}")));
-    // As e2fsck, too; unattended.
-    let preened = images::face("-fp", &copy);
-    let text = stdout(&preened);
-    assert_eq!(code(&preened), 1, "{text}{}", stderr(&preened));
+    // As e2fsck, too.
+    let mended = images::face("-fy", &copy);
+    let text = stdout(&mended);
+    assert_eq!(code(&mended), 1, "{text}{}", stderr(&mended));
     assert!(text.contains(&line) && text.contains("it was probably /ann/letter"), "{text}");
     assert!(folder.path("y.img.fsmend-names.txt").exists());
     assert_eq!(code(&e2fsck("-fn", &copy)), 0);

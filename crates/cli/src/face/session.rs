@@ -243,8 +243,7 @@ impl Session {
     }
 
     pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
-        let external_journal =
-            self.options.journal.as_ref().map(|path| target::open_plain(path.as_ref())).transpose()?;
+        let external_journal = check::external_journal(self.options.journal.as_ref().map(Path::new), None)?;
         let superblock = self.options.superblock_options();
         Ok(CheckOptions { now: self.now, ..check::plain_options(superblock, external_journal) })
     }

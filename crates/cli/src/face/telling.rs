@@ -340,7 +340,13 @@ impl Session {
         let why = refused.refusal.to_string();
         // Some refusals already name the device.
         let why = why.strip_prefix(&format!("{}: ", self.name)).unwrap_or(&why);
-        text.push_str(&format!("{}: {}: {}\n", self.program, self.name, printable(why)));
+        // What helps may be an option that e2fsck does not have.
+        let whose = if why.contains(" --") || why.contains("(--") {
+            " (an option of fsmend check and fsmend repair)"
+        } else {
+            ""
+        };
+        text.push_str(&format!("{}: {}: {}{whose}\n", self.program, self.name, printable(why)));
         self.out.complain(&text);
         exit::OPERATIONAL
     }

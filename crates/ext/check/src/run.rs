@@ -271,6 +271,9 @@ fn check_from(
         if fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
             return shared(report);
         }
+        if let Some(why) = superblock::unknown_to_repairs(fs.geometry.features) {
+            return if report.findings.is_damaged() { Err(why) } else { Ok(report) };
+        }
         // What is written is held once more when it is handed on.
         remains.room = Some(budget.free() / 2);
         let Some((changes, lost)) = repair::mend(fs, facts, remains, wishes, options.menders()) else {

@@ -231,6 +231,15 @@ impl Features {
         self.ro_compat & mask == mask
     }
 
+    /// The bits that nobody here knows, but with which a file system can be looked at: those of the compatible and of the read-only compatible word.
+    pub fn unknown_but_readable(self) -> Features {
+        Features {
+            compat: self.compat & !compat::KNOWN,
+            incompat: 0,
+            ro_compat: self.ro_compat & !ro_compat::SUPPORTED,
+        }
+    }
+
     /// Whether all metadata carries CRC32C checksums.
     pub fn metadata_csum(self) -> bool {
         self.has_ro_compat(ro_compat::METADATA_CSUM)

@@ -14,7 +14,7 @@ problem_rows! {
     }
     /// No name leads to an inode with contents.
     UNATTACHED = "ext.inode.unattached" {
-        severity: Major, evidence: Cross, preen: true,
+        severity: Major, evidence: Cross, preen: false,
         message: "{inode} is in use, but no name leads to it{former_names?; it was probably }",
         meaning: "A file exists without a name: the directory entry was lost, or the file was being deleted when the system stopped.",
         repair: "The file gets a name in lost+found: a hash sign and its number. What still tells its former name is told.",

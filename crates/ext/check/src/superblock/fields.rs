@@ -99,11 +99,7 @@ fn features(raw: &mut RawSuperblock, is_doubtful: bool, findings: &mut Findings)
         note(&problems::SEED_WITHOUT_CHECKSUMS, findings);
         raw.s_feature_incompat -= incompat::CSUM_SEED;
     }
-    let unknown = feature_bits(Features {
-        compat: found.compat & !compat::KNOWN,
-        incompat: 0,
-        ro_compat: found.ro_compat & !ro_compat::SUPPORTED,
-    });
+    let unknown = feature_bits(found.unknown_but_readable());
     if !unknown.is_empty() && is_doubtful {
         findings.raise(Problem::new(&problems::DOUBTFUL_FEATURES).observed(unknown));
         raw.s_feature_compat = (found.compat & compat::KNOWN).into();

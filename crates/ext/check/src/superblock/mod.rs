@@ -33,6 +33,7 @@ use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock
 
 pub use self::ahead::announce_opening;
 use self::candidates::Candidate;
+pub(crate) use self::refusal::unknown_to_repairs;
 use crate::{Fs, Refusal, group};
 
 /// What the caller wants of the superblock search.

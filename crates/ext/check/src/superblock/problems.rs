@@ -370,7 +370,7 @@ problem_rows! {
         severity: Note, evidence: Local, preen: false,
         message: "the superblock has feature bits that are not known here ({observed}); what they stand for is not checked",
         meaning: "The file system was made by something newer than this program, or the bits are wrong.",
-        repair: "Nothing is changed.",
+        repair: "Nothing is changed. If something else is wrong, the file system is not repaired.",
         loss: "Nothing.",
         peers: [],
     }

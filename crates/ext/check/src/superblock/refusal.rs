@@ -43,6 +43,17 @@ pub(super) fn unknown_feature(device: &dyn Device, features: Features) -> Refusa
     }
 }
 
+/// Why a file system with `features` is not written, if it has some that do not keep it from being looked at, but are not known: what is correct by
+/// them may look wrong here.
+pub(crate) fn unknown_to_repairs(features: Features) -> Option<Refusal> {
+    let bits = feature_bits(features.unknown_but_readable());
+    (!bits.is_empty()).then(|| Refusal {
+        code: "unknown-feature",
+        message: format!("The file system is damaged, and has features that this program does not know: {bits}. What is right with them may look wrong without, so nothing is written"),
+        way_out: "Use a newer version, or, if these bits are damage, name a superblock without them (-b)".to_owned(),
+    })
+}
+
 pub(super) fn journal_device(device: &dyn Device) -> Refusal {
     Refusal {
         code: "journal-device",

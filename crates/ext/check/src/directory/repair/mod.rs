@@ -62,10 +62,13 @@ impl NameRemains {
 }
 
 /// Writes all directories that lie in blocks anew, as far as there is memory.
+///
+/// `lost+found` keeps its empty blocks: they are there so that a later repair needs no free ones.
 pub(crate) fn optimise(mender: &mut Mender<'_>) {
+    let kept = super::lost_found::find(&mender.fs);
     let directories: Vec<InodeNo> =
         mender.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
-    for inode in directories {
+    for inode in directories.into_iter().filter(|inode| kept != Some(*inode)) {
         if mender.is_half_full() {
             return;
         }
