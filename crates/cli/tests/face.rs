@@ -196,6 +196,7 @@ fn a_refusal_names_the_device_once() {
     bytes[450] = 0x83;
     bytes[454..462].copy_from_slice(&[0, 8, 0, 0, 0, 8, 0, 0]);
     bytes[510..512].copy_from_slice(&[0x55, 0xAA]);
+    bytes[512..520].copy_from_slice(b"EFI PART");
     std::fs::write(&disk, bytes).unwrap();
     let said = stderr(&face("-fn", &disk));
     assert!(said.contains("--partition (an option of fsmend"), "{said}");
@@ -214,7 +215,9 @@ fn what_has_features_that_nobody_knows_is_not_repaired() {
         let sound = std::fs::read(&image).unwrap();
         assert_eq!(code(&face("-fy", &image)), 0, "{feature}");
         assert!(std::fs::read(&image).unwrap() == sound, "{feature}: it was written");
+        let image = folder.image("x.img", &[]);
         debugfs(&image, "sif a/one links_count 7");
+        debugfs(&image, &format!("feature {feature}"));
         let before = std::fs::read(&image).unwrap();
         assert_eq!(code(&face("-fn", &image)), 4, "{feature}");
         for options in ["-fp", "-fy"] {
@@ -224,7 +227,7 @@ fn what_has_features_that_nobody_knows_is_not_repaired() {
             assert!(std::fs::read(&image).unwrap() == before, "{feature} {options}: it was written");
         }
         assert_eq!(code(&images::fsmend(&["repair", "-y", image.to_str().unwrap()])), 8, "{feature}");
-        assert_eq!(code(&e2fsck("-fy", &image)), 8, "{feature}");
+        assert_ne!(code(&e2fsck("-fy", &image)) & 8, 0, "{feature}: e2fsck does not either");
     }
 }
 
