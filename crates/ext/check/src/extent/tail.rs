@@ -9,6 +9,9 @@ use super::problems::{BEYOND_SIZE, DIRECTORY_BEYOND_SIZE};
 use crate::inode::size;
 use crate::inode::subject::Subject;
 
+/// So many blocks behind the end of a directory are asked whether they are its own.
+const WITNESSES: u64 = 16;
+
 /// Where a file ends whose last extent reaches further.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
@@ -19,8 +22,8 @@ pub(super) struct Cut {
 }
 
 /// Where the file ends by two witnesses, if its last extent reaches behind that. One is the size. The other is the number of blocks in use,
-/// which is right if the extent ends there and wrong if it does not; of a directory it is, where that number is wrong in both cases, the block
-/// that would come next: it cannot be one of this directory.
+/// which is right if the extent ends there and wrong if it does not; of a directory it is, where that number is wrong in both cases, what
+/// would come next: most of the next few blocks cannot be of this directory.
 pub(super) fn cut(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> Option<Cut> {
     if header.depth > 0 || subject.fs.geometry.cluster_blocks > 1 {
         return None;
@@ -40,8 +43,12 @@ pub(super) fn cut(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader)
         return Some(Cut { end, row: &BEYOND_SIZE });
     }
     let is_untold = subject.is_directory() && told != Some(before + count + attributes);
-    let next = last.physical.checked_add(room)?;
-    (is_untold && is_foreign(subject, next)).then_some(Cut { end, row: &DIRECTORY_BEYOND_SIZE })
+    if !is_untold {
+        return None;
+    }
+    let next = (room..count.min(room + WITNESSES)).map(|at| last.physical.saturating_add(at));
+    let (foreign, own): (Vec<u64>, Vec<u64>) = next.partition(|block| is_foreign(subject, *block));
+    (foreign.len() > own.len()).then_some(Cut { end, row: &DIRECTORY_BEYOND_SIZE })
 }
 
 /// Whether a block cannot be another one than the first of this directory: it holds no chain of names, or one that a directory begins with.

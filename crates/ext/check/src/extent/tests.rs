@@ -265,8 +265,13 @@ fn an_extent_of_a_directory_ends_where_no_names_follow() {
         file.i_mode.set(mode::REGULAR | 0o644);
         assert_eq!(bench.expect(FILE, &file, &[&SIZE_WRONG, &SECTORS_WRONG]).runs[0].count, 300);
     }
+    // Blocks of names, as all other blocks of a directory are; one of them alone may be another directory's, too.
     let mut bench = Bench::new();
     bench.put(101, &records(b"name", BLOCK_SIZE as u16));
+    assert_eq!(bench.expect(FILE, &lost, &[&DIRECTORY_BEYOND_SIZE, &SECTORS_WRONG]).runs[0].count, 1);
+    for block in 101..117 {
+        bench.put(block, &records(b"name", BLOCK_SIZE as u16));
+    }
     assert_eq!(bench.expect(FILE, &lost, &[&SIZE_WRONG, &SECTORS_WRONG]).runs[0].count, 300);
 }
 
