@@ -4,6 +4,7 @@ use fsmend_engine::{Findings, Problem, problem::Row, problem::Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::htree::hash_version;
 use fsmend_ext_format::settle::OS_HURD;
 use fsmend_ext_format::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock, state};
 
@@ -43,6 +44,7 @@ pub(super) fn mend(
     descriptors(raw, geometry, findings);
     counts(raw, (geometry, told), findings);
     extra_sizes(raw, geometry, findings);
+    default_hash(raw, findings);
     times(raw, now, findings);
     if is_backup {
         // Backups never have the flag, so whether the journal is dirty is for the journal itself to say.
@@ -200,6 +202,15 @@ fn extra_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
     if is_wrong(wanted) {
         findings.raise(Problem::new(&problems::WANT_EXTRA_SIZE).stored(wanted).observed(geometry.inode_size));
         raw.s_want_extra_isize = USUAL_EXTRA_SIZE.into();
+    }
+}
+
+/// The kernel refuses to mount with another one, with indexes or without.
+fn default_hash(raw: &mut RawSuperblock, findings: &mut Findings) {
+    let version = raw.s_def_hash_version;
+    if version > hash_version::TEA_UNSIGNED {
+        findings.raise(Problem::new(&problems::HASH_VERSION).stored(version));
+        raw.s_def_hash_version = hash_version::HALF_MD4;
     }
 }
 

@@ -140,6 +140,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x00000B],
     }
+    /// A hash for directories that no kernel knows.
+    HASH_VERSION = "ext.superblock.hash-version" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the hash for new directory indexes cannot be number {stored}",
+        meaning: "The number names the hash that directories get when an index is made for them. Those that have one keep its number themselves, but the kernel does not mount a file system with a number that it does not know here.",
+        repair: "The number is set to that of the usual hash, half MD4.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// A creator that does not go with the features.
     CREATOR = "ext.superblock.creator" {
         severity: Note, evidence: Cross, preen: true,
