@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(lost("lost+found/#12", of(&[(0, 7)], 2048, FILE)), ["file lost"], "its length");
         assert_eq!(lost("a", of(&[(0, 7)], 4096, FILE)), ["file lost"], "its name");
         assert!(lost("lost+found/#12", of(&[], 0, 0o140_000)).is_empty(), "another type");
-        let empty = [("a", of(&[], 0, FILE))];
+        let empty = [("a", Node { has_blocks: false, ..of(&[], 0, FILE) })];
         let foreign = [("lost+found/#12", of(&[(3, 7)], 4096, FILE))];
         assert!(losses(&empty, &foreign, &[]).is_empty(), "an empty one, with blocks of others");
         let hole = |has_blocks| [("lost+found/#12", Node { has_blocks, ..of(&[], 4096, FILE) })];
@@ -471,6 +471,12 @@ mod tests {
             "an empty one that is still nearly that"
         );
         assert!(losses(&empty, &hole(true), &[]).is_empty(), "an empty one, with blocks full of zeroes");
+        let with_attributes = [("a", of(&[], 0, FILE))];
+        assert_eq!(
+            losses(&with_attributes, &hole(true), &[]),
+            ["file lost"],
+            "its block is that of attributes"
+        );
         let nameless = [("lost+found/#12", of(&[], 0, FILE))];
         assert_eq!(losses(&empty, &nameless, &[]), ["file lost"], "it was empty before");
     }

@@ -83,7 +83,7 @@ impl Node {
         let has_part = |(place, sum): (&u64, &u64)| self.parts.get(place) == Some(sum);
         let is_other = self.kind == REGULAR && self.size != before.size;
         let is_gone = match before.size {
-            0 => !self.parts.is_empty() || self.has_blocks,
+            0 => !self.parts.is_empty() || self.has_blocks && !before.has_blocks,
             _ => !before.parts.is_empty() && !before.parts.iter().any(has_part),
         };
         self.kind != before.kind || is_other && is_gone
