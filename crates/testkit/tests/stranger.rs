@@ -229,6 +229,25 @@ fn a_file_without_a_name_that_only_the_repair_empties_is_kept() {
     assert_eq!((kept.inode, kept.size, kept.owner.0), (inode, 0, 77));
 }
 
+/// An empty file is freed with its name. One that is empty by its size and its space but has a pointer is damaged: it is kept, though there is
+/// nothing that the pointer could lead to.
+#[test]
+fn a_file_without_a_name_is_empty_only_without_pointers() {
+    let commands = [
+        "write /dev/null bare",
+        "write /dev/null torn",
+        "sif torn uid 77",
+        "sif torn block[IND] 4",
+        "unlink bare",
+        "unlink torn",
+    ];
+    let Some((sound, repaired)) = before_and_after("repair-ext2", "torn", &commands) else { return };
+    let added: Vec<_> = repaired.nodes.iter().filter(|(path, _)| !sound.nodes.contains_key(*path)).collect();
+    let [(path, kept)] = added[..] else { panic!("{added:?}") };
+    assert_eq!(path.escape_ascii().to_string(), format!("lost+found/#{}", kept.inode));
+    assert_eq!((kept.size, kept.owner.0, kept.has_blocks), (0, 77, false));
+}
+
 /// Reserved blocks list their copies; a file whose map leads there has a hole in that place, not what lies in those copies.
 #[test]
 fn a_reserved_descriptor_block_is_nobodys_map() {

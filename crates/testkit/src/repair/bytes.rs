@@ -75,6 +75,11 @@ impl<'i> Record<'i> {
         u64::from(u32_at(self.bytes, 4)) | u64::from(u32_at(self.bytes, 108)) << 32
     }
 
+    /// Whether `i_blocks` says that there are some.
+    pub fn has_blocks(self) -> bool {
+        u32_at(self.bytes, 28) != 0
+    }
+
     /// `i_flags`.
     pub fn flags(self) -> u32 {
         u32_at(self.bytes, 32)

@@ -49,6 +49,9 @@ impl Trees<'_> {
         if is_made_up(path) && before.is_none() && self.was_none(theirs) {
             return None;
         }
+        if what.is_none() && self.is_further_name(path, theirs) {
+            return None;
+        }
         let Some(what) = what.flatten() else { return Some(format!("{} lost", theirs.word())) };
         // What neither repair could know, both may choose: but a type, a length or content that was intact stays.
         let kept =
@@ -72,6 +75,25 @@ impl Trees<'_> {
         }
         is_made_up(path)
             && (self.is_value(theirs) || self.ours.nodes.values().any(|node| node.holds_the_same(theirs)))
+    }
+
+    /// Whether the reference made up a name in a directory that the thing never was in, besides those that it had, and all of those that it kept are in
+    /// ours. (A block of one directory that two claimed, say, whose names it lets stand in both.)
+    fn is_further_name(&self, path: &[u8], theirs: &Node) -> bool {
+        let Some(before) = self.before(theirs).and_then(|before| self.sound.paths.get(&before.inode)) else {
+            return false;
+        };
+        let Some(paths) = self.theirs.paths.get(&theirs.inode) else { return false };
+        let home = |tree: &Tree, path: &[u8]| tree.nodes.get(folder(path)).map(|folder| folder.inode);
+        let was_in = |path: &[u8]| {
+            let here = home(self.theirs, path);
+            here.is_none() || before.iter().any(|before| home(self.sound, before) == here)
+        };
+        let mut known = paths.iter().filter(|path| was_in(path)).peekable();
+        !was_in(path)
+            && paths.len() > before.len()
+            && known.peek().is_some()
+            && known.all(|known| self.loss_of(known, theirs).is_none())
     }
 
     /// What a thing that the reference keeps was before the damage: the inode whose record stands there, or else the one with its number. (With
@@ -226,6 +248,7 @@ mod tests {
             content,
             parts: Arc::new(BTreeMap::from([(0, content)])),
             attributes: BTreeMap::new(),
+            has_blocks: true,
         }
     }
 
@@ -384,6 +407,30 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_the_reference_adds_elsewhere_is_none_that_was_lost() {
+        let folder = |inode| Node { kind: 0o040_000, ..node(inode, 0) };
+        let with = |files: &[(&'static str, u32)]| {
+            let files = files.iter().map(|(path, inode)| (*path, node(*inode, u64::from(*inode))));
+            [("d", folder(12)), ("e", folder(13))].into_iter().chain(files).collect::<Vec<_>>()
+        };
+        // The name of 15 was damaged, so that there were two of one name, and each repair let another one keep it.
+        let before = with(&[("d/a", 14), ("d/b", 15)]);
+        let ours = with(&[("d/a", 15), ("d/a~0", 14)]);
+        let theirs =
+            |further: &[(&'static str, u32)]| with(&[&[("d/a", 14), ("d/a~0", 15)], further].concat());
+        assert!(losses(&before, &theirs(&[]), &ours).is_empty());
+        assert!(losses(&before, &theirs(&[("e/a", 14)]), &ours).is_empty());
+        assert_eq!(
+            losses(&before, &theirs(&[("d/c", 14)]), &ours),
+            ["file lost"],
+            "where it was, each counts"
+        );
+        let moved = with(&[("d/a", 15), ("e/a", 14)]);
+        assert_eq!(losses(&before, &moved, &ours), ["file lost"], "its only name");
+        assert_eq!(losses(&before, &theirs(&[("e/a", 14)]), &with(&[])).len(), 3, "nothing of it is left");
+    }
+
+    #[test]
     fn what_lies_in_a_directory_moves_with_it() {
         let folder = |inode| Node { kind: 0o040_000, ..node(inode, 0) };
         let before = [("d", folder(12)), ("e", folder(13)), ("d/f", folder(14)), ("d/f/a", node(15, 1))];
@@ -414,11 +461,22 @@ mod tests {
         assert_eq!(lost("lost+found/#12", of(&[(0, 7)], 2048, FILE)), ["file lost"], "its length");
         assert_eq!(lost("a", of(&[(0, 7)], 4096, FILE)), ["file lost"], "its name");
         assert!(lost("lost+found/#12", of(&[], 0, 0o140_000)).is_empty(), "another type");
-        let empty = [("a", of(&[], 0, FILE))];
+        let empty = [("a", Node { has_blocks: false, ..of(&[], 0, FILE) })];
         let foreign = [("lost+found/#12", of(&[(3, 7)], 4096, FILE))];
         assert!(losses(&empty, &foreign, &[]).is_empty(), "an empty one, with blocks of others");
-        let longer = [("lost+found/#12", of(&[], 4096, FILE))];
-        assert_eq!(losses(&empty, &longer, &[]), ["file lost"], "an empty one that is still nearly that");
+        let hole = |has_blocks| [("lost+found/#12", Node { has_blocks, ..of(&[], 4096, FILE) })];
+        assert_eq!(
+            losses(&empty, &hole(false), &[]),
+            ["file lost"],
+            "an empty one that is still nearly that"
+        );
+        assert!(losses(&empty, &hole(true), &[]).is_empty(), "an empty one, with blocks full of zeroes");
+        let with_attributes = [("a", of(&[], 0, FILE))];
+        assert_eq!(
+            losses(&with_attributes, &hole(true), &[]),
+            ["file lost"],
+            "its block is that of attributes"
+        );
         let nameless = [("lost+found/#12", of(&[], 0, FILE))];
         assert_eq!(losses(&empty, &nameless, &[]), ["file lost"], "it was empty before");
     }

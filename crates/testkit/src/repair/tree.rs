@@ -37,6 +37,8 @@ pub struct Node {
     pub parts: Arc<BTreeMap<u64, u64>>,
     /// Its attributes: what each holds, in one number.
     pub attributes: BTreeMap<Vec<u8>, u64>,
+    /// Whether it has blocks in use.
+    pub has_blocks: bool,
 }
 
 impl Node {
@@ -76,12 +78,12 @@ impl Node {
     }
 
     /// Whether it is nothing of what it was `before`: of another type, or a regular file of another length of which no part is left. (Of an empty
-    /// one, blocks of others are nothing.)
+    /// one, blocks of others are nothing, even where they hold only zeroes.)
     pub fn is_nothing_of(&self, before: &Node) -> bool {
         let has_part = |(place, sum): (&u64, &u64)| self.parts.get(place) == Some(sum);
         let is_other = self.kind == REGULAR && self.size != before.size;
         let is_gone = match before.size {
-            0 => !self.parts.is_empty(),
+            0 => !self.parts.is_empty() || self.has_blocks && !before.has_blocks,
             _ => !before.parts.is_empty() && !before.parts.iter().any(has_part),
         };
         self.kind != before.kind || is_other && is_gone
@@ -182,6 +184,7 @@ fn node(reader: &Reader<'_>, number: u32, inode: Record<'_>) -> Node {
         content,
         parts: Arc::new(parts),
         attributes,
+        has_blocks: inode.has_blocks(),
     }
 }
 

@@ -5,10 +5,11 @@
 //! is entered twice, so that the work is bounded by the nodes that are really there.
 
 mod depth;
-mod head;
+pub(crate) mod head;
 mod order;
 pub mod problems;
 pub(crate) mod repair;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +27,10 @@ use crate::inode::map::Map;
 use crate::inode::size;
 use crate::inode::subject::Subject;
 use problems::{
-    BEYOND_PARENT, BEYOND_SIZE, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE,
-    HEADER_INVALID, INDEX_START, LENGTH_ZERO, MISPLACED, NODE_CHECKSUM, NODE_DEPTH, NODE_IN_METADATA,
-    NODE_REPEATED, NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG,
-    TREE_HEAD_DAMAGED, TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
+    BEYOND_PARENT, DIRECTORY_HOLE, DIRECTORY_TOO_BIG, DIRECTORY_UNWRITTEN, END_OUTSIDE, HEADER_INVALID,
+    INDEX_START, LENGTH_ZERO, MISPLACED, NODE_CHECKSUM, NODE_DEPTH, NODE_IN_METADATA, NODE_REPEATED,
+    NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_HEAD_DAMAGED,
+    TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
 };
 
 /// A greater depth is no depth: five levels map every file.
@@ -64,7 +65,7 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let last = last_block(subject, &root, &header);
+    let last = tail::cut(subject, &root, &header);
     let blocks = blocks_of_only_leaf(subject, &header);
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, last, blocks };
     // An extent of a directory moves up to the others.
@@ -82,24 +83,6 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     }
     map.rebuild = depth > depth_needed || map.is_unordered();
     Some(map)
-}
-
-/// The block that ends the file by two witnesses, where the last extent reaches behind it: the size, and the number of blocks in use,
-/// which is right if the extent ends there and wrong if it does not.
-fn last_block(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> Option<u64> {
-    if header.depth > 0 || subject.fs.geometry.cluster_blocks > 1 {
-        return None;
-    }
-    let end = subject.raw.size().div_ceil(subject.block_size());
-    let listed: Vec<Extent> = extents(root, header).collect();
-    let (last, others) = listed.split_last()?;
-    let room =
-        end.checked_sub(u64::from(last.logical)).filter(|room| (1..u64::from(last.count)).contains(room))?;
-    let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
-    let attributes = u64::from(subject.file_acl() != 0);
-    let is_told = size::told(subject.fs, &subject.raw) == Some(before + room + attributes)
-        && others.iter().all(|extent| extent.logical_end() <= end);
-    is_told.then(|| end - 1)
 }
 
 /// How many blocks the extents of the tree have together, if the space in use is right. Only where one leaf holds all of them.
@@ -144,8 +127,8 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
-    /// The last block of the file, where its last extent is known to be too long.
-    last: Option<u64>,
+    /// Where the file ends, where its last extent is known to be too long.
+    last: Option<tail::Cut>,
     /// How many blocks the only leaf maps, as the space in use says.
     blocks: Option<u64>,
 }
@@ -364,11 +347,10 @@ impl Walk<'_, '_, '_> {
             let problem = self.place(&TOO_LONG, extent.logical, extent.count).observed(count);
             self.subject.raise(problem);
         }
-        let room = self.last.and_then(|last| (last + 1).checked_sub(u64::from(extent.logical)));
-        let Some(room) = room.filter(|room| (1..u64::from(count)).contains(room)) else {
-            return Some(Extent { count, ..extent });
-        };
-        let problem = self.place(&BEYOND_SIZE, extent.logical, count).observed(room);
+        let room = |cut: tail::Cut| Some((cut.end.checked_sub(u64::from(extent.logical))?, cut.row));
+        let room = self.last.and_then(room).filter(|(room, _)| (1..u64::from(count)).contains(room));
+        let Some((room, row)) = room else { return Some(Extent { count, ..extent }) };
+        let problem = self.place(row, extent.logical, count).observed(room);
         self.subject.raise(problem);
         Some(Extent { count: room as u32, ..extent })
     }

@@ -122,6 +122,15 @@ problem_rows! {
         loss: "Nothing that belongs to the file.",
         peers: [],
     }
+    /// Behind the end of a directory, where what lies there is not its own, and the space in use tells nothing.
+    DIRECTORY_BEYOND_SIZE = "ext.extent.directory-beyond-size" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the last extent of directory {inode} (file block {logical}, length {length}) reaches beyond its end, into blocks that are not its own; its size leaves it {observed:block:blocks}",
+        meaning: "The directory ends inside of the extent by its size. Most of the blocks that would come next hold no names, or are the first ones of other directories, and the number of blocks in use goes with neither length: the extent's was overwritten.",
+        repair: "The extent is cut where the directory ends.",
+        loss: "Nothing that belongs to the directory.",
+        peers: [],
+    }
     /// Too long: it covers several entries that are in order.
     TOO_LONG = "ext.extent.too-long" {
         severity: Major, evidence: Local, preen: false,

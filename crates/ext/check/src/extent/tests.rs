@@ -2,8 +2,8 @@
 
 use fsmend_base::InodeNo;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, mode};
+use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::inode::{RawInode, flags, mode};
 
 use super::problems::*;
 use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
@@ -161,7 +161,7 @@ fn nodes_that_are_none() {
     let outside = tree(mode::REGULAR, 1, &[index(0, 60), index(4, 600)], 4, 1);
     bench.expect(FILE, &outside, &[&START_OUTSIDE]);
     let mut none = inode(mode::REGULAR);
-    none.set_flag(fsmend_ext_format::inode::flags::EXTENTS);
+    none.set_flag(flags::EXTENTS);
     assert!(bench.expect(FILE, &none, &[&TREE_ROOT_INVALID]).cleared);
 }
 
@@ -203,6 +203,76 @@ fn one_wrong_word_in_the_head_of_the_root_costs_nothing() {
     for raw in [two, astray, untold, filled] {
         assert!(bench.expect(FILE, &raw, &[&TREE_ROOT_INVALID]).cleared);
     }
+}
+
+#[test]
+fn a_root_with_a_damaged_head_is_known_without_the_flag_of_extents() {
+    let mut bench = Bench::new();
+    let unmarked = |raw: &RawInode| {
+        let mut raw = *raw;
+        raw.clear_flag(flags::EXTENTS);
+        raw.i_block[..2].copy_from_slice(&0xF12A_u16.to_le_bytes());
+        raw
+    };
+    let shallow = tree(mode::REGULAR, 0, &[extent(0, 2, 60), extent(2, 3, 70)], 5, 0);
+    let (deep, empty) = (two_leaves(&mut bench), tree(mode::REGULAR, 0, &[], 0, 0));
+    for raw in [&shallow, &deep, &empty] {
+        let inspection = bench.expect(FILE, &unmarked(raw), &[&FLAG_MISSING, &TREE_HEAD_DAMAGED]);
+        assert_eq!(inspection.raw().i_block, raw.i_block);
+        assert!(inspection.raw().has_flag(flags::EXTENTS));
+    }
+    // Space that goes with no tree; and a map of blocks, of which each can be one.
+    let rows_of = |bench: &Bench, raw: &RawInode| {
+        bench.inspect(FILE, raw).1.iter().map(|problem| problem.row.code).collect::<Vec<_>>()
+    };
+    for mut raw in [unmarked(&shallow), unmarked(&empty)] {
+        raw.i_blocks_lo += 2;
+        assert!(!rows_of(&bench, &raw).contains(&FLAG_MISSING.code));
+    }
+    let mut mapped = unmarked(&empty);
+    mapped.i_block[..2].copy_from_slice(&300_u16.to_le_bytes());
+    assert!(rows_of(&bench, &mapped).contains(&FLAG_MISSING.code), "block 4 is no file's");
+    bench.geometry.features.incompat &= !incompat::EXTENTS;
+    assert!(!rows_of(&bench, &mapped).contains(&FLAG_MISSING.code));
+}
+
+#[test]
+fn an_extent_of_a_directory_ends_where_no_names_follow() {
+    const SPACE: u32 = 1 << 31 | 2;
+    let records = |first: &[u8], length: u16| {
+        let mut bytes = 13_u32.to_le_bytes().to_vec();
+        bytes.extend(length.to_le_bytes());
+        bytes.extend([first.len() as u8, 2]);
+        bytes.extend(first);
+        bytes.resize(usize::from(length).max(12), 0);
+        bytes
+    };
+    let mut raw = tree(mode::DIRECTORY, 0, &[extent(0, 300, 100)], 300, 0);
+    raw.set_size(BLOCK_SIZE as u64);
+    let mut lost = raw;
+    lost.i_blocks_lo.set(SPACE);
+    // The next block holds nothing, no records, or those of the first block of another directory.
+    for behind in [vec![0; 16], vec![b'x'; 16], records(b".", BLOCK_SIZE as u16)] {
+        let mut bench = Bench::new();
+        bench.put(101, &behind);
+        let inspection = bench.expect(FILE, &lost, &[&DIRECTORY_BEYOND_SIZE, &SECTORS_WRONG]);
+        assert_eq!((inspection.runs.len(), inspection.runs[0].count), (1, 1));
+        assert_eq!(inspection.raw().size(), BLOCK_SIZE as u64);
+        // The space goes with the extent: it is the size that is wrong.
+        assert_eq!(bench.expect(FILE, &raw, &[&SIZE_WRONG]).runs[0].count, 300);
+        // Of a file, nothing tells what belongs to it.
+        let mut file = lost;
+        file.i_mode.set(mode::REGULAR | 0o644);
+        assert_eq!(bench.expect(FILE, &file, &[&SIZE_WRONG, &SECTORS_WRONG]).runs[0].count, 300);
+    }
+    // Blocks of names, as all other blocks of a directory are; one of them alone may be another directory's, too.
+    let mut bench = Bench::new();
+    bench.put(101, &records(b"name", BLOCK_SIZE as u16));
+    assert_eq!(bench.expect(FILE, &lost, &[&DIRECTORY_BEYOND_SIZE, &SECTORS_WRONG]).runs[0].count, 1);
+    for block in 101..117 {
+        bench.put(block, &records(b"name", BLOCK_SIZE as u16));
+    }
+    assert_eq!(bench.expect(FILE, &lost, &[&SIZE_WRONG, &SECTORS_WRONG]).runs[0].count, 300);
 }
 
 #[test]

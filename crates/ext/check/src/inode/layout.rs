@@ -41,7 +41,10 @@ pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Option<()> {
         }
     }
     let has_map = subject.is_regular() || subject.is_directory();
-    if has_map && subject.raw.i_flags.get() & both == 0 && extent::is_root(subject) {
+    let is_tree = |subject: &Subject<'_, '_>| {
+        extent::is_root(subject) || extent::is_enabled(subject) && extent::head::is_unmarked_root(subject)
+    };
+    if has_map && subject.raw.i_flags.get() & both == 0 && is_tree(subject) {
         raise(subject, &FLAG_MISSING);
         subject.raw.set_flag(flags::EXTENTS);
     }

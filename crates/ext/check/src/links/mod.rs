@@ -10,6 +10,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::pool::{self, Crew, Stage};
 use fsmend_engine::{Findings, Problem};
+use fsmend_ext_format::extent::ExtentHeader;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 
@@ -113,14 +114,24 @@ fn compare(
     attach
 }
 
-/// Nothing that could be kept: a file without size, blocks, inline data. (Of a device, a pipe or a socket, what it is is all that it
-/// ever held.)
+/// Nothing that could be kept: a file without size, blocks, inline data, and without a pointer that would lead to any. (Of a device, a pipe or a
+/// socket, what it is is all that it ever held.)
 pub(crate) fn is_empty(raw: &RawInode) -> bool {
     raw.file_type() == mode::REGULAR
         && raw.size() == 0
         && raw.i_blocks_lo.get() == 0
         && raw.i_blocks_high.get() == 0
         && !raw.has_flag(flags::INLINE_DATA)
+        && leads_nowhere(raw)
+}
+
+/// Whether a map holds no entry. One that holds some, of a file that is empty by its size and its space, is damaged: what it was nobody knows, and it
+/// is not for a repair to throw it away.
+fn leads_nowhere(raw: &RawInode) -> bool {
+    if raw.has_flag(flags::EXTENTS) {
+        return ExtentHeader::parse(&raw.i_block).is_none_or(|root| root.entries == 0);
+    }
+    raw.i_block.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]
@@ -140,6 +151,22 @@ mod tests {
         for kept in [mode::CHAR_DEVICE, mode::BLOCK_DEVICE, mode::FIFO, mode::SOCKET] {
             assert!(!is_empty(&of(kept)));
         }
+    }
+
+    #[test]
+    fn what_leads_somewhere_is_not_empty() {
+        let of = |flags: u32, block: &[u8]| {
+            let mut raw = RawInode::from_record(&[]);
+            raw.i_mode.set(mode::REGULAR | 0o644);
+            raw.i_flags.set(flags);
+            raw.i_block[..block.len()].copy_from_slice(block);
+            raw
+        };
+        let root = |entries| [0x0A, 0xF3, entries, 0, 4, 0, 0, 0, 0, 0, 0, 0];
+        assert!(is_empty(&of(0, &[])));
+        assert!(is_empty(&of(flags::EXTENTS, &root(0))));
+        assert!(!is_empty(&of(0, &[7])), "a pointer");
+        assert!(!is_empty(&of(flags::EXTENTS, &root(1))), "an extent");
     }
 
     #[test]

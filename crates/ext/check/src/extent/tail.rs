@@ -1,0 +1,71 @@
+//! The last extent of a file that reaches too far: its length was overwritten, and what lies behind belongs to others.
+
+use fsmend_base::BlockNo;
+use fsmend_engine::Row;
+use fsmend_ext_format::directory::{Entries, EntryLayout, entries_len};
+use fsmend_ext_format::extent::{Extent, ExtentHeader, extents};
+
+use super::problems::{BEYOND_SIZE, DIRECTORY_BEYOND_SIZE};
+use crate::inode::size;
+use crate::inode::subject::Subject;
+
+/// So many blocks behind the end of a directory are asked whether they are its own.
+const WITNESSES: u64 = 16;
+
+/// Where a file ends whose last extent reaches further.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// The first block of the file that is none.
+    pub end: u64,
+    /// What is said of the extent.
+    pub row: &'static Row,
+}
+
+/// Where the file ends by two witnesses, if its last extent reaches behind that. One is the size. The other is the number of blocks in use,
+/// which is right if the extent ends there and wrong if it does not; of a directory it is, where that number is wrong in both cases, what
+/// would come next: most of the next few blocks cannot be of this directory.
+pub(super) fn cut(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> Option<Cut> {
+    if header.depth > 0 || subject.fs.geometry.cluster_blocks > 1 {
+        return None;
+    }
+    let end = subject.raw.size().div_ceil(subject.block_size());
+    let listed: Vec<Extent> = extents(root, header).collect();
+    let (last, others) = listed.split_last()?;
+    let count = u64::from(last.count);
+    let room = end.checked_sub(u64::from(last.logical)).filter(|room| (1..count).contains(room))?;
+    if others.iter().any(|extent| extent.logical_end() > end) {
+        return None;
+    }
+    let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
+    let attributes = u64::from(subject.file_acl() != 0);
+    let told = size::told(subject.fs, &subject.raw);
+    if told == Some(before + room + attributes) {
+        return Some(Cut { end, row: &BEYOND_SIZE });
+    }
+    let is_untold = subject.is_directory() && told != Some(before + count + attributes);
+    if !is_untold {
+        return None;
+    }
+    let next = (room..count.min(room + WITNESSES)).map(|at| last.physical.saturating_add(at));
+    let (foreign, own): (Vec<u64>, Vec<u64>) = next.partition(|block| is_foreign(subject, *block));
+    (foreign.len() > own.len()).then_some(Cut { end, row: &DIRECTORY_BEYOND_SIZE })
+}
+
+/// Whether a block cannot be another one than the first of this directory: it holds no chain of names, or one that a directory begins with.
+/// What cannot be read tells nothing.
+fn is_foreign(subject: &Subject<'_, '_>, block: u64) -> bool {
+    let geometry = &subject.fs.geometry;
+    if !subject.fs.is_valid_block(BlockNo(block)) || subject.fs.metadata.get(block) {
+        return true;
+    }
+    let Ok(bytes) = subject.fs.read_block(BlockNo(block)) else { return false };
+    let layout = EntryLayout { block_size: geometry.block_size, hash_behind_name: false };
+    let records = bytes.get(..entries_len(&bytes, geometry.features)).unwrap_or_default();
+    let mut entries = Entries::new(records, layout, false);
+    match entries.next() {
+        Some(Ok(first)) if first.name != b"." || first.header.inode == 0 => {
+            entries.any(|entry| entry.is_err())
+        }
+        _ => true,
+    }
+}
