@@ -64,9 +64,8 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let last = last_block(subject, &root, &header);
     let blocks = blocks_of_only_leaf(subject, &header);
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, last, blocks };
+    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, blocks };
     // An extent of a directory moves up to the others.
     let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
     let node = walk.entries(&root, &header, 0, end);
@@ -84,21 +83,15 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     Some(map)
 }
 
-/// The block that ends the file by two witnesses, where the last extent reaches behind it: the size, and the number of blocks in use,
+/// The block that ends the file by two witnesses, where the last of all its extents reaches behind it: the size, and the number of `blocks` in use,
 /// which is right if the extent ends there and wrong if it does not.
-fn last_block(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> Option<u64> {
-    if header.depth > 0 || subject.fs.geometry.cluster_blocks > 1 {
-        return None;
-    }
+fn last_block(subject: &Subject<'_, '_>, listed: &[Extent], blocks: u64) -> Option<u64> {
     let end = subject.raw.size().div_ceil(subject.block_size());
-    let listed: Vec<Extent> = extents(root, header).collect();
     let (last, others) = listed.split_last()?;
     let room =
         end.checked_sub(u64::from(last.logical)).filter(|room| (1..u64::from(last.count)).contains(room))?;
     let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
-    let attributes = u64::from(subject.file_acl() != 0);
-    let is_told = size::told(subject.fs, &subject.raw) == Some(before + room + attributes)
-        && others.iter().all(|extent| extent.logical_end() <= end);
+    let is_told = blocks == before + room && others.iter().all(|extent| extent.logical_end() <= end);
     is_told.then(|| end - 1)
 }
 
@@ -144,8 +137,6 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
-    /// The last block of the file, where its last extent is known to be too long.
-    last: Option<u64>,
     /// How many blocks the only leaf maps, as the space in use says.
     blocks: Option<u64>,
 }
@@ -306,6 +297,7 @@ impl Walk<'_, '_, '_> {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
         let mut listed: Vec<Extent> = extents(node, header).collect();
+        let last = self.blocks.and_then(|blocks| last_block(self.subject, &listed, blocks));
         let moved = self.bring_home(&mut listed, start, end);
         left.in_order = moved.is_empty();
         let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
@@ -314,7 +306,7 @@ impl Walk<'_, '_, '_> {
         }
         let listed = listed.into_iter().zip(raw_entries(node, header)).zip(settled).enumerate();
         for (at, ((extent, raw), length)) in listed {
-            let Some(fitting) = self.cut(extent, length, floor).filter(|extent| {
+            let Some(fitting) = self.cut(extent, length, (floor, last)).filter(|extent| {
                 let problem = self.judge(extent, floor, end);
                 let stays = problem.is_none();
                 problem.into_iter().for_each(|problem| self.subject.raise(problem));
@@ -353,8 +345,13 @@ impl Walk<'_, '_, '_> {
         is_within && extent.count > 0 && self.subject.fs.is_valid_block(BlockNo(extent.physical))
     }
 
-    /// The extent with the length that its neighbours leave it; none when it stands in the wrong place.
-    fn cut(&mut self, extent: Extent, length: Option<u32>, floor: u64) -> Option<Extent> {
+    /// The extent with the length that its neighbours leave it, and the last block of the file where that is known; none when it stands in the wrong place.
+    fn cut(
+        &mut self,
+        extent: Extent,
+        length: Option<u32>,
+        (floor, last): (u64, Option<u64>),
+    ) -> Option<Extent> {
         let Some(count) = length else {
             let problem = self.place(&OUT_OF_ORDER, extent.logical, extent.count).observed(floor);
             self.subject.raise(problem);
@@ -364,7 +361,7 @@ impl Walk<'_, '_, '_> {
             let problem = self.place(&TOO_LONG, extent.logical, extent.count).observed(count);
             self.subject.raise(problem);
         }
-        let room = self.last.and_then(|last| (last + 1).checked_sub(u64::from(extent.logical)));
+        let room = last.and_then(|last| (last + 1).checked_sub(u64::from(extent.logical)));
         let Some(room) = room.filter(|room| (1..u64::from(count)).contains(room)) else {
             return Some(Extent { count, ..extent });
         };
