@@ -19,6 +19,8 @@ const CLOCK_SLACK: u64 = 86_400;
 /// Largest `s_log_groups_per_flex`, and what mke2fs makes it.
 const FLEX_LOG_MAX: u8 = 31;
 const USUAL_FLEX_LOG: u8 = 4;
+/// Largest `s_desc_size` that tools let pass, whether it is used or not.
+const DESC_SIZE_MAX: u16 = 1024;
 /// `s_creator_os`: Linux.
 const OS_LINUX: u32 = 0;
 /// The extra inode size that every implementation wants today.
@@ -125,6 +127,12 @@ fn descriptors(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
         note(&problems::META_BG_RESIZE, findings);
         raw.s_feature_compat -= compat::RESIZE_INODE;
         raw.s_reserved_gdt_blocks = 0.into();
+    }
+    let size = raw.s_desc_size.get();
+    let is_refused = size != 0 && (!size.is_power_of_two() || size > DESC_SIZE_MAX);
+    if !raw.features().has_incompat(incompat::BIT64) && is_refused {
+        findings.raise(Problem::new(&problems::DESC_SIZE_UNUSED).stored(size));
+        raw.s_desc_size = 0.into();
     }
     let reserved = raw.s_reserved_gdt_blocks.get();
     if !raw.features().has_compat(compat::RESIZE_INODE) && reserved != 0 {
