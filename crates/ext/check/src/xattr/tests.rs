@@ -14,7 +14,6 @@ use super::testing::{
     AREA_AT, Attribute, BLOCK_SIZE, Stored, all_features, block_with, codes, device, edit, file_record, fs,
     mutate, put_inode, raised, record_with, seal, user,
 };
-use crate::fast::attributes::are_ordinary;
 use crate::inode::testing::{extent, node};
 
 use super::{
@@ -105,39 +104,6 @@ fn an_old_attribute_without_hash_is_fine_in_an_inode_only() {
     block[44..48].fill(0);
     seal(BLOCK, &mut block);
     assert_eq!(expect_block(&mut block, &[&problems::HASH]).entries, 1);
-}
-
-#[test]
-fn an_access_list_gets_back_the_tag_that_its_others_tell() {
-    const TAG: usize = 20;
-    fn acl(list: &[u8]) -> Attribute<'_> {
-        Attribute { index: name_index::POSIX_ACL_ACCESS, name: b"", value: Stored::Here(list) }
-    }
-    let list: Vec<u8> = [1, 0x6_0001, 0x4_0002, 1000, 0x4_0004, 0x4_0010, 0x20]
-        .iter()
-        .flat_map(|word: &u32| word.to_le_bytes())
-        .collect();
-    let mut damaged = list.clone();
-    damaged[TAG + 1] = 8;
-    let value_of = |record: &[u8]| {
-        let area = Area::of_inode(record).unwrap();
-        area.bytes[area.value_range(&area.find(name_index::POSIX_ACL_ACCESS, b"").unwrap()).unwrap()].to_vec()
-    };
-    let without_hash = |list: &[u8]| {
-        let mut record = record_with(&[acl(list), two()[0]]);
-        record[HASH..HASH + 4].fill(0);
-        record
-    };
-    let mut record = without_hash(&list);
-    assert!(are_ordinary(&record));
-    expect_plain(&mut record, &[]);
-    let mut record = without_hash(&damaged);
-    assert!(!are_ordinary(&record), "the fast path hands it over");
-    assert_eq!(expect_plain(&mut record, &[&problems::ACL_TAG]).entries, 2);
-    assert_eq!(value_of(&record), list);
-    // A hash proves that it was written like that.
-    expect_plain(&mut record_with(&[acl(&damaged)]), &[]);
-    expect_block(&mut block_with(BLOCK, &[acl(&damaged)]), &[]);
 }
 
 #[test]
