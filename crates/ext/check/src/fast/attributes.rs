@@ -5,13 +5,11 @@ use std::ops::Range;
 
 use fsmend_ext_format::xattr::{Area, CharSign, Entry, name_index, padded};
 
-use crate::xattr::acl;
-
 /// Areas with more entries than this are inspected.
 const ENTRIES_MAX: usize = 8;
 
 /// Whether the attribute area in `record`, if there is one, has nothing about it that inspection would look into:
-/// every entry and value in its place, nothing overlapping, hashes right, access lists without one readable, no value in an inode of its own, and nothing
+/// every entry and value in its place, nothing overlapping, hashes right, no value in an inode of its own, and nothing
 /// that changes how the file is checked (inline data, an encryption context).
 pub fn are_ordinary(record: &[u8]) -> bool {
     let Some(area) = Area::of_inode(record) else { return true };
@@ -47,7 +45,5 @@ fn ordinary_value(area: Area<'_>, entry: &Entry<'_>) -> Option<Range<usize>> {
         || [CharSign::Unsigned, CharSign::Signed]
             .map(|sign| entry.hash_with_value(value, sign))
             .contains(&entry.hash);
-    let is_list = acl::is_unproved_list(entry);
-    let is_readable = !is_list || acl::is_readable(value.get(..entry.value_size as usize)?);
-    (hash_is_right && is_readable).then_some(range)
+    hash_is_right.then_some(range)
 }

@@ -138,6 +138,8 @@ fn an_indirect_block_that_is_something_else_goes_alone() {
     bench.put_words(30, &[&rubbish[..], &[200, 201]].concat());
     raw.set_block_word(14, 30);
     raw.i_blocks_lo.set(2 * (12 + 3 + 3));
+    // The pointer stands for a part of the file that is a hole.
+    raw.set_size((12 + 256 + 256 * 256 + 1) * BLOCK_SIZE as u64);
     let inspection = bench.expect(FILE, &raw, &[&MAP_IN_METADATA, &MAP_FOREIGN]);
     assert!(!inspection.cleared);
     assert_eq!((inspection.raw().block_word(14), inspection.map_blocks.len()), (0, 3));
