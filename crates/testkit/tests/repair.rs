@@ -66,6 +66,9 @@ const MENDED: &[u64] = &[
     // Broken bytes: metadata taken for an indirect block; an extent that is too long beside one in the wrong place.
     75718967758422019,
     73186792479653891,
+    // Broken bytes: the flag of an index on a reserved inode; the last extent of a leaf that is too long.
+    72063091596066828,
+    73186792479653908,
     // A feature word without checksum that forgets flexible groups.
     4398046518528,
     // More reserved descriptor blocks than there is room for, with a right checksum and without one.

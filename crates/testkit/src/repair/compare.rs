@@ -344,6 +344,21 @@ mod tests {
     }
 
     #[test]
+    fn a_part_may_be_cut_where_the_reference_has_lost_the_length() {
+        let of = |size: u64, parts: [u64; 3]| {
+            let parts = BTreeMap::from_iter((0..).zip(parts).filter(|(_, sum)| *sum > 0));
+            let content = parts.values().sum();
+            [("a", Node { size, parts: Arc::new(parts), ..node(12, content) })]
+        };
+        // Its length was damaged a little, and a pointer as well, to which the reference lets the file grow.
+        let (before, theirs) = (of(3000, [1, 2, 3]), of(9216, [1, 2, 3]));
+        assert!(losses(&before, &theirs, &of(2990, [1, 2, 4])).is_empty());
+        assert_eq!(losses(&before, &theirs, &of(2990, [1, 5, 4])).len(), 1, "a part before that");
+        assert_eq!(losses(&before, &theirs, &of(1500, [1, 5, 0])).len(), 1, "a part behind it");
+        assert_eq!(losses(&before, &before, &of(2990, [1, 2, 4])).len(), 1, "the reference has kept it");
+    }
+
+    #[test]
     fn a_file_with_a_new_name_is_known_by_its_record() {
         let (before, theirs) = ([("a", node(12, 1))], [("b", node(12, 2))]);
         assert!(losses(&before, &theirs, &[("b", node(12, 1))]).is_empty(), "as before, under its new name");

@@ -61,14 +61,18 @@ impl Node {
     }
 
     /// Whether a regular file still holds all that `theirs` holds as it was `before`: its length, and every part of it. What is in the
-    /// other parts, those behind the end that it had, and those that the reference has `spoiled`, nobody can know, and each repair may choose.
+    /// other parts, those behind the end that it had, and those that the reference has `spoiled`, nobody can know, and each repair may choose. Where the
+    /// reference has lost the length, the part in which this one ends may be cut: a length that is a little too short nobody notices.
     pub fn keeps_as_much(&self, theirs: &Node, before: &Node, spoiled: &Spoiled) -> bool {
         let are_files = [self, theirs, before].iter().all(|node| node.kind == REGULAR);
         let places = self.parts.keys().chain(theirs.parts.keys()).chain(before.parts.keys());
+        let has_less = theirs.size != before.size && self.size < before.size;
+        let is_cut = |place: u64| has_less && place == self.size / PART_BYTES as u64;
         let is_kept = |place: &u64| {
             let [ours, theirs, before] = [self, theirs, before].map(|node| node.parts.get(place));
             theirs != before
                 || ours == before
+                || is_cut(*place)
                 || ours.is_some_and(|ours| spoiled.part(self.inode, *place) == Some(*ours))
         };
         let end = before.size.div_ceil(PART_BYTES as u64);

@@ -65,9 +65,10 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let last = tail::cut(subject, &root, &header);
-    let blocks = blocks_of_only_leaf(subject, &header);
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, last, blocks };
+    let nodes = nodes_of_only_leaf(&header).filter(|_| subject.fs.geometry.cluster_blocks == 1);
+    let blocks = nodes.and_then(|nodes| blocks_of_extents(subject, nodes));
+    let has_only_leaf = nodes.is_some();
+    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, has_only_leaf, blocks };
     // An extent of a directory moves up to the others.
     let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
     let node = walk.entries(&root, &header, 0, end);
@@ -85,17 +86,20 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     Some(map)
 }
 
-/// How many blocks the extents of the tree have together, if the space in use is right. Only where one leaf holds all of them.
-fn blocks_of_only_leaf(subject: &Subject<'_, '_>, header: &ExtentHeader) -> Option<u64> {
-    let nodes = match (header.depth, header.entries) {
-        (0, _) => 0,
-        (1, 1) => 1,
-        _ => return None,
-    };
+/// How many nodes in blocks there are where one leaf holds all extents: the leaf itself, if it is not in the inode. `None` where there may be
+/// more leaves.
+fn nodes_of_only_leaf(header: &ExtentHeader) -> Option<u64> {
+    match (header.depth, header.entries) {
+        (0, _) => Some(0),
+        (1, 1) => Some(1),
+        _ => None,
+    }
+}
+
+/// How many blocks the extents of a tree with so many nodes in blocks have together, if the space in use is right.
+fn blocks_of_extents(subject: &Subject<'_, '_>, nodes: u64) -> Option<u64> {
     let attributes = u64::from(subject.file_acl() != 0);
-    size::told(subject.fs, &subject.raw)?
-        .checked_sub(nodes + attributes)
-        .filter(|_| subject.fs.geometry.cluster_blocks == 1)
+    size::told(subject.fs, &subject.raw)?.checked_sub(nodes + attributes)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no
@@ -127,8 +131,8 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
-    /// Where the file ends, where its last extent is known to be too long.
-    last: Option<tail::Cut>,
+    /// All extents stand in one leaf, and clusters are blocks.
+    has_only_leaf: bool,
     /// How many blocks the only leaf maps, as the space in use says.
     blocks: Option<u64>,
 }
@@ -289,6 +293,7 @@ impl Walk<'_, '_, '_> {
         let mut left = Node { in_order: true, ..Node::default() };
         let mut floor = start;
         let mut listed: Vec<Extent> = extents(node, header).collect();
+        let last = self.has_only_leaf.then(|| tail::cut(self.subject, &listed, self.blocks)).flatten();
         let moved = self.bring_home(&mut listed, start, end);
         left.in_order = moved.is_empty();
         let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
@@ -297,7 +302,7 @@ impl Walk<'_, '_, '_> {
         }
         let listed = listed.into_iter().zip(raw_entries(node, header)).zip(settled).enumerate();
         for (at, ((extent, raw), length)) in listed {
-            let Some(fitting) = self.cut(extent, length, floor).filter(|extent| {
+            let Some(fitting) = self.cut(extent, length, (floor, last)).filter(|extent| {
                 let problem = self.judge(extent, floor, end);
                 let stays = problem.is_none();
                 problem.into_iter().for_each(|problem| self.subject.raise(problem));
@@ -336,8 +341,13 @@ impl Walk<'_, '_, '_> {
         is_within && extent.count > 0 && self.subject.fs.is_valid_block(BlockNo(extent.physical))
     }
 
-    /// The extent with the length that its neighbours leave it; none when it stands in the wrong place.
-    fn cut(&mut self, extent: Extent, length: Option<u32>, floor: u64) -> Option<Extent> {
+    /// The extent with the length that its neighbours leave it, and the last block of the file where that is known; none when it stands in the wrong place.
+    fn cut(
+        &mut self,
+        extent: Extent,
+        length: Option<u32>,
+        (floor, last): (u64, Option<tail::Cut>),
+    ) -> Option<Extent> {
         let Some(count) = length else {
             let problem = self.place(&OUT_OF_ORDER, extent.logical, extent.count).observed(floor);
             self.subject.raise(problem);
@@ -348,7 +358,7 @@ impl Walk<'_, '_, '_> {
             self.subject.raise(problem);
         }
         let room = |cut: tail::Cut| Some((cut.end.checked_sub(u64::from(extent.logical))?, cut.row));
-        let room = self.last.and_then(room).filter(|(room, _)| (1..u64::from(count)).contains(room));
+        let room = last.and_then(room).filter(|(room, _)| (1..u64::from(count)).contains(room));
         let Some((room, row)) = room else { return Some(Extent { count, ..extent }) };
         let problem = self.place(row, extent.logical, count).observed(room);
         self.subject.raise(problem);

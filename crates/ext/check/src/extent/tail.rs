@@ -3,10 +3,9 @@
 use fsmend_base::BlockNo;
 use fsmend_engine::Row;
 use fsmend_ext_format::directory::{Entries, EntryLayout, entries_len};
-use fsmend_ext_format::extent::{Extent, ExtentHeader, extents};
+use fsmend_ext_format::extent::Extent;
 
 use super::problems::{BEYOND_SIZE, DIRECTORY_BEYOND_SIZE};
-use crate::inode::size;
 use crate::inode::subject::Subject;
 
 /// So many blocks behind the end of a directory are asked whether they are its own.
@@ -21,15 +20,11 @@ pub(super) struct Cut {
     pub row: &'static Row,
 }
 
-/// Where the file ends by two witnesses, if its last extent reaches behind that. One is the size. The other is the number of blocks in use,
-/// which is right if the extent ends there and wrong if it does not; of a directory it is, where that number is wrong in both cases, what
-/// would come next: most of the next few blocks cannot be of this directory.
-pub(super) fn cut(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader) -> Option<Cut> {
-    if header.depth > 0 || subject.fs.geometry.cluster_blocks > 1 {
-        return None;
-    }
+/// Where the file ends by two witnesses, if the last of all its extents, `listed`, reaches behind that. One is the size. The other is the number
+/// of `blocks` in use for extents, which is right if the last one ends there and wrong if it does not; of a directory it is, where that number is
+/// wrong in both cases, what would come next: most of the next few blocks cannot be of this directory.
+pub(super) fn cut(subject: &Subject<'_, '_>, listed: &[Extent], blocks: Option<u64>) -> Option<Cut> {
     let end = subject.raw.size().div_ceil(subject.block_size());
-    let listed: Vec<Extent> = extents(root, header).collect();
     let (last, others) = listed.split_last()?;
     let count = u64::from(last.count);
     let room = end.checked_sub(u64::from(last.logical)).filter(|room| (1..count).contains(room))?;
@@ -37,12 +32,10 @@ pub(super) fn cut(subject: &Subject<'_, '_>, root: &[u8], header: &ExtentHeader)
         return None;
     }
     let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
-    let attributes = u64::from(subject.file_acl() != 0);
-    let told = size::told(subject.fs, &subject.raw);
-    if told == Some(before + room + attributes) {
+    if blocks == Some(before + room) {
         return Some(Cut { end, row: &BEYOND_SIZE });
     }
-    let is_untold = subject.is_directory() && told != Some(before + count + attributes);
+    let is_untold = subject.is_directory() && blocks != Some(before + count);
     if !is_untold {
         return None;
     }

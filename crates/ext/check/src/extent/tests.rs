@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_base::InodeNo;
+use fsmend_engine::Row;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{incompat, ro_compat};
 use fsmend_ext_format::inode::{RawInode, flags, mode};
@@ -75,6 +76,23 @@ fn an_extent_ends_where_size_and_space_say_so() {
     one_witness.i_blocks_lo += 2;
     let inspection = Bench::new().expect(FILE, &one_witness, &[&SIZE_WRONG, &SECTORS_WRONG]);
     assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [2, 9]);
+}
+
+#[test]
+fn an_extent_of_the_only_leaf_ends_where_size_and_space_say_so() {
+    let mut bench = Bench::new();
+    let raw = tree(mode::REGULAR, 1, &[index(0, 60)], 12, 1);
+    let mut with = |entries: &[[u8; 12]], raw: &RawInode, rows: &[&'static Row]| {
+        bench.put(60, &node(BLOCK_SIZE, 0, entries));
+        bench.expect(FILE, raw, rows).runs.iter().map(|run| run.count).collect::<Vec<_>>()
+    };
+    let [first, second] = [extent(0, 4, 100), extent(4, 4, 110)];
+    assert_eq!(with(&[first, second, extent(8, 4, 120)], &raw, &[]), [4, 4, 4]);
+    let long = [first, second, extent(8, 132, 120)];
+    assert_eq!(with(&long, &raw, &[&BEYOND_SIZE]), [4, 4, 4]);
+    let mut one_witness = raw;
+    one_witness.i_blocks_lo += 2;
+    assert_eq!(with(&long, &one_witness, &[&SIZE_WRONG, &SECTORS_WRONG]), [4, 4, 132]);
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::{Row, Value};
@@ -61,12 +63,13 @@ pub fn right_checksums(device: &dyn Device, geometry: &Geometry, copy: usize) ->
     slots.map_or(0, |slots| slots.filter(|(_, slot)| is_right(slot)).count())
 }
 
-/// Whether `inode`, one of the first, is a directory that names itself: nothing that the file system keeps for itself is.
-pub fn has_directory(device: &dyn Device, settled: &Settled, inode: InodeNo) -> bool {
+/// Whether one of `inodes`, which are of the first group, is a directory that names itself: nothing that the file system keeps for itself is.
+pub fn has_directory(device: &dyn Device, settled: &Settled, mut inodes: Range<u32>) -> bool {
     let first =
         descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
     first.is_some_and(|(_, slot)| {
-        slot.is_credible() && Finder::new(device, settled).has_directory(slot.desc.inode_table, inode)
+        let mut finder = Finder::new(device, settled);
+        slot.is_credible() && inodes.any(|inode| finder.has_directory(slot.desc.inode_table, InodeNo(inode)))
     })
 }
 

@@ -1,7 +1,8 @@
 //! Indirect block maps: inspection of one inode's map.
 //!
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
-//! Pointers that make no sense are cleared one by one. Where they are many, and more than the others, the map is taken for something
+//! Pointers that make no sense are cleared one by one, and so are one or two behind the end of a file whose space in use is accounted for without
+//! them. Where wrong ones are many, and more than the others, the map is taken for something
 //! else altogether, unless the others are all the blocks that the file has in use.
 
 pub mod problems;
@@ -11,6 +12,7 @@ mod tests;
 use fsmend_base::BlockNo;
 use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::flags;
 use fsmend_ext_format::rext3::{DirectoryTail, IndirectHeader};
 
 use crate::inode::MapRun;
@@ -22,25 +24,32 @@ use crate::region::problems as region;
 use crate::resize_inode;
 use problems::{
     DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_FOREIGN, MAP_IN_METADATA, MAP_POINTER_OUTSIDE,
-    MAP_REPEATED, MAP_UNREADABLE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
+    MAP_REPEATED, MAP_UNREADABLE, POINTER_BEHIND_END, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
 };
 
 const DIRECT: usize = 12;
+/// So many pointers behind the end may be stray ones. Where there are more, it is likelier that size and space in use are wrong.
+const STRAYS_MAX: usize = 2;
 /// A map, or one indirect block, with this many wrong pointers is none if they are more than the others.
 const HOPELESS_AT: u32 = 12;
 
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
 /// wrong that the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
-    let mut walk = Walk { map: Map::default(), wrong: 0, is_given_up: false };
+    let end = end_of(subject);
+    let mut walk = Walk { map: Map::default(), wrong: 0, end, is_given_up: false };
+    let mut words = [(0, 0); 15];
     let mut logical = 0;
-    for index in 0..15 {
-        let pointer = subject.raw.block_word(index);
-        let levels = index.saturating_sub(DIRECT - 1) as u32;
-        if pointer != 0 && !walk.pointer(subject, pointer, levels, logical) {
+    for (index, word) in words.iter_mut().enumerate() {
+        *word = (subject.raw.block_word(index), logical);
+        logical += walk.span(subject, levels_of(index));
+    }
+    let may_stray = walk.may_stray(words.iter().copied());
+    for (index, (pointer, logical)) in words.into_iter().enumerate() {
+        let is_stray = pointer != 0 && may_stray && walk.is_stray(subject, pointer, logical);
+        if is_stray || pointer != 0 && !walk.pointer(subject, pointer, levels_of(index), logical) {
             subject.raw.set_block_word(index, 0);
         }
-        logical += walk.span(subject, levels);
         if walk.is_given_up {
             return None;
         }
@@ -52,6 +61,32 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
         return None;
     }
     Some(walk.map)
+}
+
+/// Levels of indirection under a word of `i_block`.
+fn levels_of(index: usize) -> u32 {
+    index.saturating_sub(DIRECT - 1) as u32
+}
+
+/// Where the file ends by its size, and how many blocks it has in use by its own count, attributes left out. `None` where one of them tells nothing: what
+/// shows that a file is genuine lies behind its end.
+fn end_of(subject: &Subject<'_, '_>) -> Option<End> {
+    if !subject.is_regular() || subject.raw.has_flag(flags::VERITY) || subject.fs.geometry.cluster_blocks > 1
+    {
+        return None;
+    }
+    let attributes = u64::from(subject.file_acl() != 0);
+    let blocks = size::told(subject.fs, &subject.raw)?.checked_sub(attributes)?;
+    Some(End { logical: subject.raw.size().div_ceil(subject.block_size()), blocks })
+}
+
+/// What a file says about its end.
+#[derive(Clone, Copy)]
+struct End {
+    /// The first block of the file that lies wholly behind it.
+    logical: u64,
+    /// Blocks in use, those of the map included.
+    blocks: u64,
 }
 
 /// Whether the map has at least as many blocks as the file has in use, and not many more: then what is wrong in it stands where there were
@@ -88,6 +123,8 @@ struct Walk {
     map: Map,
     /// Pointers that made no sense so far.
     wrong: u32,
+    /// The end of the file, where that can be told.
+    end: Option<End>,
     /// Whether the map shares too much to be walked on.
     is_given_up: bool,
 }
@@ -96,6 +133,25 @@ impl Walk {
     /// Blocks of the file under one pointer with `levels` levels of indirection.
     fn span(&self, subject: &Subject<'_, '_>, levels: u32) -> u64 {
         u64::from(subject.fs.geometry.pointers_per_block()).saturating_pow(levels)
+    }
+
+    /// Whether so few of some pointers, each with the block of the file that it begins at, lie behind the end that they may be stray ones.
+    fn may_stray(&self, pointers: impl Iterator<Item = (u32, u64)>) -> bool {
+        let Some(end) = self.end else { return false };
+        let behind = pointers.filter(|(pointer, logical)| *pointer != 0 && *logical >= end.logical);
+        behind.take(STRAYS_MAX + 1).count() <= STRAYS_MAX
+    }
+
+    /// Whether a pointer, which may be a stray one, has both size and space in use against it: it lies behind the end, and what lies before is all that the
+    /// file has in use. It has to go, which is raised.
+    fn is_stray(&self, subject: &mut Subject<'_, '_>, pointer: u32, logical: u64) -> bool {
+        let is_behind = |end: End| logical >= end.logical && self.map.clusters == end.blocks;
+        let is_stray = self.end.is_some_and(is_behind) && subject.fs.is_valid_block(BlockNo(pointer.into()));
+        if is_stray {
+            let problem = subject.problem(&POINTER_BEHIND_END).stored(pointer).detail("logical", logical);
+            subject.raise(problem);
+        }
+        is_stray
     }
 
     /// Follows a pointer; `false` when it has to be cleared.
@@ -148,9 +204,14 @@ impl Walk {
         }
         let span = self.span(subject, levels - 1);
         let pointers = bytes.get_mut(subject.fs.geometry.indirect_header()..).unwrap_or_default();
-        for (entry, index) in pointers.as_chunks_mut::<4>().0.iter_mut().zip(0u64..) {
+        let pointers = pointers.as_chunks_mut::<4>().0;
+        let starts = (0u64..).map(|index| logical + index * span);
+        let may_stray =
+            self.may_stray(pointers.iter().map(|entry| u32::from_le_bytes(*entry)).zip(starts.clone()));
+        for (entry, logical) in pointers.iter_mut().zip(starts) {
             let child = u32::from_le_bytes(*entry);
-            if child != 0 && !self.pointer(subject, child, levels - 1, logical + index * span) {
+            let is_stray = child != 0 && may_stray && self.is_stray(subject, child, logical);
+            if is_stray || child != 0 && !self.pointer(subject, child, levels - 1, logical) {
                 *entry = [0; 4];
                 changed = true;
             }

@@ -74,6 +74,16 @@ problem_rows! {
         peers: [0x010011],
     }
 
+    /// Pointer behind end: size and space in use agree with each other, and the pointer with neither.
+    POINTER_BEHIND_END = "ext.blockmap.pointer-behind-end" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode} maps block {stored} from its block {logical} on, which lies behind its end, and has all its space in use without it",
+        meaning: "The size of the file and the number of blocks that it has in use agree with each other, and the pointer with neither: it was overwritten, and leads to what belongs to others or to nobody.",
+        repair: "The pointer is cleared.",
+        loss: "Nothing that belongs to the file.",
+        peers: [],
+    }
+
     /// Directory too big: the pointer is damaged: it stands where no pointer should be.
     DIRECTORY_TOO_BIG = "ext.blockmap.directory-too-big" {
         severity: Major, evidence: Local, preen: false,

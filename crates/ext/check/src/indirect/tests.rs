@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, mode};
+use fsmend_ext_format::inode::{RawInode, flags, mode};
 
 use super::problems::*;
 use crate::inode::problems::{SECTORS_WRONG, SIZE_WRONG, SYMLINK_WRONG};
@@ -39,6 +39,53 @@ fn wrong_pointers_are_cleared_one_by_one() {
     let mut raw = three_levels(&mut bench);
     raw.set_block_word(13, 600);
     bench.expect(FILE, &raw, &[&MAP_POINTER_OUTSIDE, &SECTORS_WRONG]);
+}
+
+#[test]
+fn a_pointer_behind_the_end_goes_if_size_and_space_in_use_are_against_it() {
+    let mut bench = Bench::new();
+    // In the inode: an empty file, one with two blocks, and a pointer to an indirect block.
+    for (blocks, stray, leads_to) in [(0, 8, 70), (0, 0, 70), (2, 2, 70), (0, 12, 60), (2, 14, 60)] {
+        bench.put_words(60, &[200, 201]);
+        let mut words: Vec<u32> = (100..100 + blocks).collect();
+        words.resize(15, 0);
+        let mut raw = mapped(mode::REGULAR, &words);
+        raw.set_size(u64::from(blocks) * BLOCK_SIZE as u64);
+        raw.set_block_word(stray, leads_to);
+        let mended = bench.expect(FILE, &raw, &[&POINTER_BEHIND_END]);
+        assert_eq!(mended.raw().block_word(stray), 0);
+        assert_eq!(mended.runs.iter().map(|run| run.count).sum::<u32>(), blocks, "{stray}");
+        assert_eq!(mended.raw().size(), raw.size());
+    }
+    // In an indirect block.
+    let raw = three_levels(&mut bench);
+    bench.put_words(62, &[300, 0, 0, 301]);
+    let mended = bench.expect(FILE, &raw, &[&POINTER_BEHIND_END]);
+    assert_eq!(mended.runs.last().map(|run| (run.logical, run.count)), Some((268, 1)));
+}
+
+#[test]
+fn a_pointer_behind_the_end_stays_if_a_witness_is_for_it() {
+    let mut bench = Bench::new();
+    let with = |stray: &[usize]| {
+        let mut raw = mapped(mode::REGULAR, &[100, 101]);
+        raw.set_size(2 * BLOCK_SIZE as u64);
+        stray.iter().for_each(|at| raw.set_block_word(*at, 110 + *at as u32));
+        raw
+    };
+    bench.expect(FILE, &with(&[4, 5]), &[&POINTER_BEHIND_END]);
+    let mended = bench.expect(FILE, &with(&[4, 5, 6]), &[&SIZE_WRONG, &SECTORS_WRONG]);
+    assert_eq!(mended.runs.len(), 2, "so many are no accident");
+    let mut counted = with(&[4]);
+    counted.i_blocks_lo.set(2 * 3);
+    assert_eq!(bench.expect(FILE, &counted, &[&SIZE_WRONG]).runs.len(), 2, "the space in use counts it");
+    let mut within = with(&[4]);
+    within.set_size(5 * BLOCK_SIZE as u64);
+    assert_eq!(bench.expect(FILE, &within, &[&SECTORS_WRONG]).runs.len(), 2, "the file is so long");
+    bench.features().ro_compat |= ro_compat::VERITY;
+    let mut proved = with(&[4]);
+    proved.set_flag(flags::VERITY);
+    assert_eq!(bench.expect(FILE, &proved, &[&SECTORS_WRONG]).runs.len(), 2, "there lies what proves it");
 }
 
 #[test]
@@ -91,6 +138,8 @@ fn an_indirect_block_that_is_something_else_goes_alone() {
     bench.put_words(30, &[&rubbish[..], &[200, 201]].concat());
     raw.set_block_word(14, 30);
     raw.i_blocks_lo.set(2 * (12 + 3 + 3));
+    // The pointer stands for a part of the file that is a hole.
+    raw.set_size((12 + 256 + 256 * 256 + 1) * BLOCK_SIZE as u64);
     let inspection = bench.expect(FILE, &raw, &[&MAP_IN_METADATA, &MAP_FOREIGN]);
     assert!(!inspection.cleared);
     assert_eq!((inspection.raw().block_word(14), inspection.map_blocks.len()), (0, 3));

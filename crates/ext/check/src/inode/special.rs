@@ -5,6 +5,7 @@ use fsmend_engine::{Row, Value};
 use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::inode::{flags, mode, special};
 
+use super::fields;
 use super::problems::{
     JOURNAL_MODE, JOURNAL_NOT_CLEAR, ORPHAN_FILE_MODE, ORPHAN_FILE_NOT_CLEAR, QUOTA_MODE, QUOTA_NOT_CLEAR,
     QUOTA_NOT_HIDDEN, RESERVED_MODE, RESERVED_REMAINS, ROOT_DELETION_TIME, ROOT_NOT_DIRECTORY,
@@ -108,14 +109,15 @@ fn reserved(subject: &mut Subject<'_, '_>) -> Role {
     Role::Neutral
 }
 
-/// What a reserved inode that holds nothing cannot have either: an attribute block, whose references somebody would have to count, and the
-/// flag of a kind of maps that the file system does not know. (The journal's, and those of quota, are looked at with the files that they may hold.)
+/// What a reserved inode that holds nothing cannot have either: an attribute block, whose references somebody would have to count, the flag of
+/// indexed directories, and that of a kind of maps that the file system does not know. (The journal's, and those of quota, are looked at with the files that they may hold.)
 pub(crate) fn remains(subject: &mut Subject<'_, '_>) {
     let number = subject.inode.0;
     let is_looked_after = matches!(number, special::JOURNAL | special::USER_QUOTA | special::GROUP_QUOTA);
     if is_looked_after || number >= subject.fs.geometry.first_inode {
         return;
     }
+    fields::index_flag(subject);
     let block = subject.file_acl();
     let has_attributes = subject.fs.geometry.features.has_compat(compat::EXT_ATTR);
     if has_attributes && subject.fs.is_valid_block(BlockNo(block)) {

@@ -326,7 +326,7 @@ fn reserved_inodes() {
 }
 
 #[test]
-fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents() {
+fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents_nor_an_index() {
     let mut bench = Bench::new();
     let empty = RawInode::from_record(&[]);
     let (mut with_block, mut with_flag) = (empty, empty);
@@ -343,6 +343,10 @@ fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents() {
         outside.i_file_acl_lo.set(1 << 30);
         bench.expect(number, &outside, &[]);
         bench.expect(number, &with_flag, &[]);
+        let mut indexed = empty;
+        indexed.set_flag(flags::INDEX);
+        let mended = bench.expect(number, &indexed, &[&INDEX_NOT_DIRECTORY]);
+        assert!(!mended.raw().has_flag(flags::INDEX), "{number}");
     }
     bench.features().incompat &= !incompat::EXTENTS;
     for number in [5, 6, 9, 10] {

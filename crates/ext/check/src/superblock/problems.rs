@@ -342,7 +342,7 @@ problem_rows! {
     FIRST_INODE = "ext.superblock.first-inode" {
         severity: Major, evidence: Local, preen: false,
         message: "the first inode for files cannot be {stored}",
-        meaning: "Inodes 1 to 10 are always reserved, and the first one behind the reserved ones must exist; where it is not 11, the backups of the superblock say so, too, and inode 11 is no directory.",
+        meaning: "Inodes 1 to 10 are always reserved, and the first one behind the reserved ones must exist; where it is not 11, the backups of the superblock say so, too, and no inode between is a directory.",
         repair: "The number is set to 11.",
         loss: "Nothing.",
         peers: [0x00000B],

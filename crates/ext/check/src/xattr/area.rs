@@ -10,7 +10,7 @@ use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, Truncated, 
 
 use super::region::Region;
 use super::value_inode::{self, Reference};
-use super::{ValueReference, problems};
+use super::{ValueReference, acl, problems};
 use crate::Fs;
 
 /// Whose attributes are inspected.
@@ -78,6 +78,8 @@ pub(super) struct Verdict {
     astray: Vec<usize>,
     /// Where in the table the entries stand whose values have another length, and that length.
     resized: Vec<(usize, u32)>,
+    /// Where in the area the tags of access lists stand that have to be others, and these.
+    tags: Vec<(usize, u16)>,
     /// Whether a value that lies in an inode of its own was read: one for each area, whatever it claims.
     has_read_value: bool,
     pub(super) value_inodes: Vec<ValueReference>,
@@ -93,10 +95,10 @@ impl Verdict {
 
     /// Whether entries have to be changed or taken out.
     pub(super) fn changes_entries(&self) -> bool {
-        self.has_bad_entries() || !self.astray.is_empty() || !self.resized.is_empty()
+        self.has_bad_entries() || !self.astray.is_empty() || !self.resized.is_empty() || !self.tags.is_empty()
     }
 
-    /// Leads entries to the values beside them, sets their lengths right, and takes the bad ones out of the table in `bytes`, the area's own. Their values become
+    /// Leads entries to the values beside them, sets their lengths and the tags of access lists right, and takes the bad ones out of the table in `bytes`, the area's own. Their values become
     /// free space.
     pub(super) fn mend_entries(&self, bytes: &mut [u8]) {
         for at in &self.astray {
@@ -104,6 +106,9 @@ impl Verdict {
         }
         for (at, size) in &self.resized {
             bytes[at + offset_of!(RawXattrEntry, e_value_size)..][..4].copy_from_slice(&size.to_le_bytes());
+        }
+        for (at, tag) in &self.tags {
+            bytes[*at..][..2].copy_from_slice(&tag.to_le_bytes());
         }
         let mut end = self.table_end;
         for range in self.bad.iter().rev() {
@@ -192,13 +197,34 @@ fn inspect_entry(
         }
     }
     match problem {
-        None => verdict.kept += 1,
+        None => {
+            verdict.kept += 1;
+            verdict.tags.extend(wrong_tag(owner, area, entry, findings));
+        }
         Some(problem) => {
             findings.raise(problem);
             verdict.bad.push(entry.at..entry.at + entry.table_len());
         }
     }
     None
+}
+
+/// The tag that an access list has to have, and where in the area, if there is one that cannot be read and can be restored.
+fn wrong_tag(
+    owner: Owner,
+    area: Area<'_>,
+    entry: &Entry<'_>,
+    findings: &mut Findings,
+) -> Option<(usize, u16)> {
+    // Of those in blocks, the hash has proved that they are as they were written.
+    let is_unproved = owner.block.is_none() && acl::is_unproved_list(entry);
+    let range = area.value_range(entry).filter(|_| is_unproved)?;
+    let list = area.bytes.get(range.clone())?;
+    let (at, tag) = acl::restored(list)?;
+    let stored = list.get(at..at + 2)?.first_chunk().copied().map(u16::from_le_bytes)?;
+    let problem = owner.problem_with(&problems::ACL_TAG, entry).stored(Value::Hex(stored.into()));
+    findings.raise(problem.observed(Value::Hex(tag.into())));
+    Some((range.start + at, tag))
 }
 
 /// What is wrong with a value.

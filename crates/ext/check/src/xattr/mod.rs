@@ -5,6 +5,7 @@
 //! their own. Where the layout of an area is broken, nothing in it can be believed and all of it goes; where only one
 //! entry is wrong, that entry goes and the others stay.
 
+mod acl;
 mod area;
 mod block;
 mod encryption;

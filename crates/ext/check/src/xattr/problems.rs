@@ -237,6 +237,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x040002],
     }
+    /// An access list has a tag that there is not, and the others tell which it was.
+    ACL_TAG = "ext.xattr.acl-tag" {
+        severity: Major, evidence: Local, preen: false,
+        message: "access list {name} of {inode} cannot be read: an entry has tag {stored} where only {observed} fits",
+        meaning: "An access list says for whom each of its entries is, in a fixed order. One entry was overwritten, and the kernel refuses everybody but the owner of the file because it cannot read the list. The other entries and the length of the list tell what stood there.",
+        repair: "The tag is written anew.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// An inode has the flag of value inodes, but holds nobody's value.
     VALUE_INODE_SPURIOUS = "ext.xattr.value-inode-spurious" {
         severity: Minor, evidence: Cross, preen: true,

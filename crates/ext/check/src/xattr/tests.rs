@@ -107,6 +107,20 @@ fn an_old_attribute_without_hash_is_fine_in_an_inode_only() {
 }
 
 #[test]
+fn an_access_list_gets_back_the_tag_that_its_others_tell() {
+    let words = [1, 0x6_0001, 0x4_0002, 1000, 0x4_0004, 0x4_0810, 0x20_u32];
+    let list: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let acl = Attribute { index: name_index::POSIX_ACL_ACCESS, name: b"", value: Stored::Here(&list) };
+    let mut record = record_with(&[acl]);
+    expect_plain(&mut record, &[]);
+    expect_block(&mut block_with(BLOCK, &[acl]), &[]);
+    // Without a hash, which proves that it was written like that.
+    record[HASH..HASH + 4].fill(0);
+    assert_eq!(expect_plain(&mut record, &[&problems::ACL_TAG]).entries, 1);
+    assert!(record.windows(4).any(|entry| entry == [0x10, 0, 4, 0]));
+}
+
+#[test]
 fn a_wrong_hash_costs_one_attribute() {
     let mut record = record_with(&two());
     record[HASH] ^= 1;

@@ -10,6 +10,7 @@ use fsmend_ext_format::directory::{Entries, NAME_LEN_MAX, entries_len};
 use fsmend_ext_format::inode::special;
 
 use crate::Fs;
+use crate::directory::hashing::NameHasher;
 use crate::directory::inspect::mend_block;
 use crate::directory::names::{EntryPlace, NameTable, number_of};
 use crate::directory::nature::Nature;
@@ -56,12 +57,14 @@ pub(super) struct Contents {
     pub parent: InodeNo,
     names: Vec<Name>,
     bytes: Vec<u8>,
+    /// How many names there are up to the end of each block that was read.
+    ends: Vec<usize>,
 }
 
 impl Contents {
     /// No names.
     pub fn new(parent: InodeNo) -> Self {
-        Contents { parent, names: Vec::new(), bytes: Vec::new() }
+        Contents { parent, names: Vec::new(), bytes: Vec::new(), ends: Vec::new() }
     }
 
     /// Reads the names of `directory`. Of blocks that cannot be read there are none.
@@ -87,6 +90,7 @@ impl Contents {
                 let first = run.logical == 0 && within == 0;
                 mend_block(&mut bytes, &nature, Some(block), first, &mut quiet);
                 contents.take_block(&bytes, &nature, first);
+                contents.ends.push(contents.len());
                 quiet = Findings::new();
             }
         }
@@ -143,12 +147,15 @@ impl Contents {
     }
 
     /// Sorts out names that stand twice as the inspection said: the second name of the same file goes, and so does one that cannot
-    /// be changed, for it is encrypted; any other gets a suffix.
-    pub fn make_unique(&mut self, nature: &Nature) {
+    /// be changed, for it is encrypted; any other gets a suffix. Where there was an index, `hasher` tells which of two names was another once.
+    pub fn make_unique(&mut self, nature: &Nature, hasher: Option<NameHasher>) {
         let folds = nature.casefold && !nature.encrypted;
-        let doubles = self.doubles(folds);
+        let mut doubles = self.doubles(folds);
         if doubles.is_empty() {
             return;
+        }
+        if let Some(mut hasher) = hasher.filter(|_| nature.index_flag && nature.index_feature) {
+            self.prefer_by_hash(&mut doubles, nature, &mut hasher);
         }
         let mut unique = Contents::new(self.parent);
         let mut taken: Option<Names> = None;
@@ -166,6 +173,39 @@ impl Contents {
             }
         }
         *self = unique;
+    }
+
+    /// Lets the later one of two names stay where it goes by its hash with the others in its block, and the first one does not: that one was
+    /// overwritten.
+    fn prefer_by_hash(&self, doubles: &mut [(usize, usize)], nature: &Nature, hasher: &mut NameHasher) {
+        let mut uses: HashMap<usize, u32> = HashMap::new();
+        for (_, first) in doubles.iter() {
+            *uses.entry(*first).or_default() += 1;
+        }
+        for (double, first) in doubles.iter_mut().filter(|(_, first)| uses.get(first) == Some(&1)) {
+            if !self.goes_by_hash(*first, nature, hasher) && self.goes_by_hash(*double, nature, hasher) {
+                std::mem::swap(double, first);
+            }
+        }
+        doubles.sort_unstable();
+    }
+
+    /// Whether the hash of a name lies between those of others in its block. A leaf of an index holds the names of a range of hashes.
+    fn goes_by_hash(&self, index: usize, nature: &Nature, hasher: &mut NameHasher) -> bool {
+        let block = self.ends.partition_point(|end| *end <= index);
+        let Some(end) = self.ends.get(block).copied() else { return false };
+        let start = block.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end);
+        let mut hash_of = |index| {
+            let name = self.name(index);
+            hasher.hash(nature, name.name, name.hash).map(|(major, _)| major)
+        };
+        let Some(hash) = hash_of(index) else { return false };
+        let (mut is_above, mut is_below) = (false, false);
+        for other in (start..end).filter(|other| *other != index).filter_map(&mut hash_of) {
+            is_above |= hash >= other;
+            is_below |= hash <= other;
+        }
+        is_above && is_below
     }
 
     /// Names that stand there before: the numbers of the later one and of the first, ascending.
@@ -274,6 +314,7 @@ fn with_suffix(name: &[u8], number: u32) -> Vec<u8> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::directory::testing::nature;
@@ -288,7 +329,7 @@ mod tests {
 
     fn unique(names: &[(u32, &str)], nature: &Nature) -> Vec<(u32, String)> {
         let mut contents = contents(names);
-        contents.make_unique(nature);
+        contents.make_unique(nature, None);
         contents.iter().map(|name| (name.inode, String::from_utf8_lossy(name.name).into_owned())).collect()
     }
 
@@ -306,6 +347,39 @@ mod tests {
         assert!(contents(&names[3..5]).doubles(false).is_empty());
         let encrypted = Nature { encrypted: true, ..nature };
         assert_eq!(unique(&[(13, "a"), (14, "a")], &encrypted), owned(&[(13, "a")]));
+    }
+
+    #[test]
+    fn a_name_that_does_not_go_with_those_in_its_block_is_the_one_that_was_overwritten() {
+        let device = fsmend_device::MemoryDevice::new("test", vec![0; 1024]);
+        let hashed = Nature { index_flag: true, ..nature() };
+        let fs = crate::xattr::testing::fs(&device, crate::xattr::testing::all_features());
+        let hasher = || Some(NameHasher::new(&fs, 1));
+        let mut names: Vec<(u32, (u32, String))> = (20..120)
+            .map(|inode| {
+                let name = format!("entry-{inode}");
+                let hash = hasher().and_then(|mut hasher| hasher.hash(&hashed, name.as_bytes(), None));
+                (hash.unwrap().0, (inode, name))
+            })
+            .collect();
+        names.sort_unstable();
+        let mut names: Vec<(u32, String)> = names.into_iter().map(|(_, name)| name).collect();
+        // One of the first block now has the name of one in the middle of the second.
+        let genuine = names[75].clone();
+        names[25].1.clone_from(&genuine.1);
+        let borrowed: Vec<(u32, &str)> = names.iter().map(|(inode, name)| (*inode, name.as_str())).collect();
+        let inode_of = |name: &str, ends: &[usize], nature: &Nature| {
+            let mut contents = contents(&borrowed);
+            contents.ends = ends.to_vec();
+            contents.make_unique(nature, hasher());
+            assert_eq!(contents.len(), 100);
+            contents.iter().find(|found| found.name == name.as_bytes()).map(|found| found.inode)
+        };
+        assert_eq!(inode_of(&genuine.1, &[50, 100], &hashed), Some(genuine.0));
+        assert_eq!(inode_of(&format!("{}~0", genuine.1), &[50, 100], &hashed), Some(names[25].0));
+        assert_eq!(inode_of(&genuine.1, &[100], &hashed), Some(names[25].0), "both go with the only block");
+        let linear = Nature { index_flag: false, ..hashed };
+        assert_eq!(inode_of(&genuine.1, &[50, 100], &linear), Some(names[25].0), "no index, no order");
     }
 
     #[test]

@@ -41,6 +41,11 @@ impl Sorted {
     }
 }
 
+/// Hashes names as new indexes do, and nearly always those that there were.
+pub(super) fn hasher(fs: &Fs<'_>, nature: &Nature) -> NameHasher {
+    NameHasher::new(fs, version(fs, nature))
+}
+
 /// The version that new indexes have.
 fn version(fs: &Fs<'_>, nature: &Nature) -> u8 {
     match fs.superblock.s_def_hash_version {

@@ -5,7 +5,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::flags;
 
 use super::contents::{Contents, NameRef, NewName};
-use super::htree::Sorted;
+use super::htree::{self, Sorted};
 use super::linear;
 use super::outline::outlined;
 use crate::Fs;
@@ -75,7 +75,7 @@ fn worked_out(fs: &Fs<'_>, directory: Directory, more: &[NewName]) -> Rewrite {
     for NewName { inode, file_type, name } in more {
         contents.push(NameRef { inode: inode.0, file_type: *file_type, hash: None, name });
     }
-    contents.make_unique(&nature);
+    contents.make_unique(&nature, Some(htree::hasher(fs, &nature)));
     let is_long = linear::blocks_count(&nature, &contents) >= INDEXED_BLOCKS_MIN;
     let sorted = if is_long && nature.index_feature { Sorted::of(fs, &nature, &contents) } else { None };
     let mut rewrite = Rewrite { directory, nature, contents, sorted, choices: Vec::new() };
