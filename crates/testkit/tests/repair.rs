@@ -32,7 +32,8 @@ const BYTES_DEEPER_EVERY: usize = 3;
 const SEED: u64 = 2026;
 
 /// Cases that went wrong when only the kernel was asked as well: these are judged in full.
-const MENDED_FOR_THE_KERNEL: &[u64] = &[16492807195138, 8796093031951, 15393162796047];
+const MENDED_FOR_THE_KERNEL: &[u64] =
+    &[16492807195138, 8796093031951, 15393162796047, 16492674426883, 1099511638530];
 
 /// Cases outside of the sample that went wrong once, one of each kind.
 const MENDED: &[u64] = &[
@@ -109,7 +110,8 @@ const MENDED: &[u64] = &[
 
 fn sample() -> Vec<u64> {
     let mut random = SeededRandom::new(SEED);
-    let mut of_base: Vec<Vec<u64>> = (0..bases::count()).map(|base| field_cases(base).unwrap()).collect();
+    let mut of_base: Vec<Vec<u64>> =
+        (0..bases::count()).map(|base| field_cases(base, None).unwrap()).collect();
     of_base.retain(|cases| !cases.is_empty());
     if of_base.is_empty() {
         return Vec::new();
@@ -273,7 +275,7 @@ impl Subject for Vandal {
 
 /// Some case that needs a repair.
 fn some_case() -> Option<Case> {
-    let cases = field_cases(2).unwrap();
+    let cases = field_cases(2, None).unwrap();
     cases
         .into_iter()
         .filter_map(|number| Case::of(number).unwrap())

@@ -30,6 +30,10 @@ const DEEPER_EVERY: usize = 50;
 struct Wanted {
     cases: Option<usize>,
     base: Option<String>,
+    /// Structures of this kind only.
+    kind: Option<String>,
+    /// Everything is asked for in every case.
+    is_deep: bool,
     one: Option<u64>,
     /// The place to begin at, if not where the last run ended.
     from: Option<usize>,
@@ -39,7 +43,7 @@ struct Wanted {
     seeds: Option<Range<u64>>,
 }
 
-/// Runs `bench repair-fields [--cases N] [--from PLACE] [--base NAME] [--one NUMBER] [--again] [--keep FOLDER] [--bytes FIRST..END]`.
+/// Runs `bench repair-fields [--cases N] [--from PLACE] [--base NAME] [--kind STRUCTURE] [--deep] [--one NUMBER] [--again] [--keep FOLDER] [--bytes FIRST..END]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     let wanted = parse(words)?;
     let folder = target_folder().join(if wanted.seeds.is_some() { "repair-bytes" } else { "repair-fields" });
@@ -56,7 +60,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     } else if let Some(seeds) = &wanted.seeds {
         (broken_bytes(seeds, wanted.base.as_deref()), Vec::new())
     } else {
-        (shuffled(wanted.base.as_deref())?, notes.findings()?)
+        (shuffled(wanted.base.as_deref(), wanted.kind.as_deref())?, notes.findings()?)
     };
     let is_whole = wanted.again || wanted.seeds.is_some();
     let first = if is_whole { 0 } else { wanted.from.map_or_else(|| notes.place(), Ok)? };
@@ -68,7 +72,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     let mut done = first;
     for chunk in numbers.get(first..end).unwrap_or_default().chunks(CHUNK) {
         let (new, mut tally) = seen.only_new(chunk)?;
-        findings.extend(judge(&new, &mut tally)?);
+        findings.extend(judge(&new, wanted.is_deep, &mut tally)?);
         done += chunk.len();
         notes.write(if wanted.again { notes.place()? } else { done }, &findings)?;
         if !is_whole {
@@ -117,6 +121,8 @@ fn parse(words: &[&str]) -> io::Result<Wanted> {
             "--cases" => wanted.cases = Some(number(next()?)? as usize),
             "--from" => wanted.from = Some(number(next()?)? as usize),
             "--one" => wanted.one = Some(number(next()?)?),
+            "--kind" => wanted.kind = Some((*next()?).to_owned()),
+            "--deep" => wanted.is_deep = true,
             "--base" => wanted.base = Some((*next()?).to_owned()),
             "--keep" => wanted.keep = Some(PathBuf::from(*next()?)),
             "--again" => wanted.again = true,
@@ -149,11 +155,11 @@ fn broken_bytes(seeds: &Range<u64>, base: Option<&str>) -> Vec<u64> {
     seeds.clone().flat_map(of_seed).collect()
 }
 
-fn shuffled(base: Option<&str>) -> io::Result<Vec<u64>> {
+fn shuffled(base: Option<&str>, kind: Option<&str>) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for (number, recipe) in bases::recipes().iter().enumerate() {
         if base.is_none_or(|base| recipe.name.contains(base)) {
-            numbers.extend(field_cases(number)?);
+            numbers.extend(field_cases(number, kind)?);
         }
     }
     let mut random = SeededRandom::new(SEED);
@@ -164,14 +170,14 @@ fn shuffled(base: Option<&str>) -> io::Result<Vec<u64>> {
 }
 
 /// Judges a chunk on all cores.
-fn judge(numbers: &[u64], tally: &mut Tally) -> io::Result<Vec<Finding>> {
+fn judge(numbers: &[u64], is_deep: bool, tally: &mut Tally) -> io::Result<Vec<Finding>> {
     // One base after the other: a worker has one at hand.
     let mut numbers: Vec<(usize, u64)> = numbers.iter().copied().enumerate().collect();
     numbers.sort_by_key(|(at, number)| (number >> 40, *at));
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> io::Result<()> {
         while let Some((at, number)) = numbers.get(next.fetch_add(1, Relaxed)) {
-            let depth = if at % DEEPER_EVERY == 0 { Depth::FULL } else { Depth::USUAL };
+            let depth = if is_deep || at % DEEPER_EVERY == 0 { Depth::FULL } else { Depth::USUAL };
             let judged = judged(*number, depth, None)?;
             done.lock().map_err(|_| io::Error::other("another worker fell"))?.extend(judged);
         }

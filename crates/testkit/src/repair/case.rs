@@ -101,11 +101,11 @@ pub fn bytes_case(base: usize, magnitude: u32, seed: u64) -> u64 {
 }
 
 /// Numbers of all field cases of one base: [`PER_KIND`] structures of every kind, every field, every mutation, with the checksum left wrong
-/// and made right.
-pub fn field_cases(number: usize) -> io::Result<Vec<u64>> {
+/// and made right; or of one kind of structure only.
+pub fn field_cases(number: usize, only: Option<&str>) -> io::Result<Vec<u64>> {
     let Ok(base) = bases::base(number)? else { return Ok(Vec::new()) };
     let mut cases = Vec::new();
-    for kind in base.survey.kinds() {
+    for kind in base.survey.kinds().into_iter().filter(|kind| only.is_none_or(|only| only == *kind)) {
         for (index, structure) in chosen(base, kind) {
             for field in 0..structure.fields.len() as u64 {
                 for variant in 0..2 * MUTATIONS.len() as u64 {

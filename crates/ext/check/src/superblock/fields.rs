@@ -4,6 +4,7 @@ use fsmend_engine::{Findings, Problem, problem::Row, problem::Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::htree::hash_version;
 use fsmend_ext_format::settle::OS_HURD;
 use fsmend_ext_format::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock, state};
 
@@ -18,6 +19,8 @@ const CLOCK_SLACK: u64 = 86_400;
 /// Largest `s_log_groups_per_flex`, and what mke2fs makes it.
 const FLEX_LOG_MAX: u8 = 31;
 const USUAL_FLEX_LOG: u8 = 4;
+/// Largest `s_desc_size` that tools let pass, whether it is used or not.
+const DESC_SIZE_MAX: u16 = 1024;
 /// `s_creator_os`: Linux.
 const OS_LINUX: u32 = 0;
 /// The extra inode size that every implementation wants today.
@@ -43,6 +46,7 @@ pub(super) fn mend(
     descriptors(raw, geometry, findings);
     counts(raw, (geometry, told), findings);
     extra_sizes(raw, geometry, findings);
+    default_hash(raw, findings);
     times(raw, now, findings);
     if is_backup {
         // Backups never have the flag, so whether the journal is dirty is for the journal itself to say.
@@ -124,6 +128,12 @@ fn descriptors(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
         raw.s_feature_compat -= compat::RESIZE_INODE;
         raw.s_reserved_gdt_blocks = 0.into();
     }
+    let size = raw.s_desc_size.get();
+    let is_refused = size != 0 && (!size.is_power_of_two() || size > DESC_SIZE_MAX);
+    if !raw.features().has_incompat(incompat::BIT64) && is_refused {
+        findings.raise(Problem::new(&problems::DESC_SIZE_UNUSED).stored(size));
+        raw.s_desc_size = 0.into();
+    }
     let reserved = raw.s_reserved_gdt_blocks.get();
     if !raw.features().has_compat(compat::RESIZE_INODE) && reserved != 0 {
         findings.raise(Problem::new(&problems::RESERVED_GDT).stored(reserved));
@@ -200,6 +210,15 @@ fn extra_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
     if is_wrong(wanted) {
         findings.raise(Problem::new(&problems::WANT_EXTRA_SIZE).stored(wanted).observed(geometry.inode_size));
         raw.s_want_extra_isize = USUAL_EXTRA_SIZE.into();
+    }
+}
+
+/// The kernel refuses to mount with another one, with indexes or without.
+fn default_hash(raw: &mut RawSuperblock, findings: &mut Findings) {
+    let version = raw.s_def_hash_version;
+    if version > hash_version::TEA_UNSIGNED {
+        findings.raise(Problem::new(&problems::HASH_VERSION).stored(version));
+        raw.s_def_hash_version = hash_version::HALF_MD4;
     }
 }
 

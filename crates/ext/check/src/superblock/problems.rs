@@ -94,6 +94,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// A size of descriptors that cannot be, where nobody uses it.
+    DESC_SIZE_UNUSED = "ext.superblock.descriptor-size-unused" {
+        severity: Minor, evidence: Local, preen: false,
+        message: "the superblock says that group descriptors have {stored:byte:bytes}; without the 64bit feature they have 32, whatever it says",
+        meaning: "The number is only used together with that feature, and the kernel passes over it, but several tools refuse a superblock in which it is no power of two, or more than 1024.",
+        repair: "The number is set to zero.",
+        loss: "Nothing.",
+        peers: [0x00000B],
+    }
     /// Wrong checksum of a superblock that is in use all the same.
     CHECKSUM = "ext.superblock.checksum" {
         severity: Minor, evidence: Local, preen: true,
@@ -139,6 +148,15 @@ problem_rows! {
         repair: "The number is set to the usual one.",
         loss: "Nothing.",
         peers: [0x00000B],
+    }
+    /// A hash for directories that no kernel knows.
+    HASH_VERSION = "ext.superblock.hash-version" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the hash for new directory indexes cannot be number {stored}",
+        meaning: "The number names the hash that directories get when an index is made for them. Those that have one keep its number themselves, but the kernel does not mount a file system with a number that it does not know here.",
+        repair: "The number is set to that of the usual hash, half MD4.",
+        loss: "Nothing.",
+        peers: [],
     }
     /// A creator that does not go with the features.
     CREATOR = "ext.superblock.creator" {

@@ -56,6 +56,11 @@ fn fields_that_can_be_mended() {
     raises(|raw| raw.s_flags = 4.into(), &["test-flag"]);
     raises(|raw| raw.s_clusters_per_group = 8.into(), &["clusters-per-group"]);
     raises(|raw| raw.s_log_groups_per_flex = 32, &["groups-per-flex"]);
+    raises(|raw| raw.s_desc_size = 65535.into(), &["descriptor-size-unused"]);
+    raises(|raw| raw.s_desc_size = 2048.into(), &["descriptor-size-unused"]);
+    raises(|raw| raw.s_desc_size = 64.into(), &[]);
+    raises(|raw| raw.s_def_hash_version = 6, &["hash-version"]);
+    raises(|raw| raw.s_def_hash_version = 5, &[]);
     let foreign = |raw: &mut RawSuperblock| {
         raw.s_feature_incompat += incompat::EXTENTS;
         raw.s_creator_os = 7.into();
