@@ -78,13 +78,8 @@ impl<'a> Scan<'a> {
     /// Claims what these inodes lead to themselves, and leaves the blocks of their maps to whoever has time, in the order of the disk. Returns the weight
     /// of what was not handed on.
     ///
-    /// The device is told about these blocks, unless it was before.
-    pub(super) fn maps_in_a_sweep(
-        &self,
-        worker: &mut Worker<'a>,
-        items: Vec<WalkItem>,
-        announces: bool,
-    ) -> u64 {
+    /// The device is told about these blocks.
+    pub(super) fn maps_in_a_sweep(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>) -> u64 {
         let (fs, mode) = (self.fs, WalkMode::Claim);
         let mut weight = weight_of(&items);
         let open = AtomicUsize::new(1);
@@ -93,7 +88,7 @@ impl<'a> Scan<'a> {
         let (walk, mut stack) =
             Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
         stack.sort_unstable_by_key(|node| node.block);
-        self.hand_on(&shared, &mut stack, &mut weight, (announces, 0));
+        self.hand_on(&shared, &mut stack, &mut weight, (true, 0));
         self.walk_part(worker, &shared, (walk, stack), &mut weight);
         weight
     }

@@ -55,8 +55,8 @@ const CERTIFICATIONS_PER_WORKER: usize = 4096;
 enum Batch {
     InodeTable(GroupNo),
     Maps(Vec<WalkItem>, WalkMode),
-    /// Files of one sweep, and whether the device has not been told about all of their maps.
-    Sweep(Vec<WalkItem>, bool),
+    /// Files of one sweep.
+    Sweep(Vec<WalkItem>),
     PartOfMaps(maps::Part),
     Directories(Vec<DirectoryJob>),
 }
@@ -268,7 +268,7 @@ impl<'a> Scan<'a> {
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
             Batch::Maps(items, mode) => self.maps(worker, items, mode),
-            Batch::Sweep(items, announces) => self.maps_in_a_sweep(worker, items, announces),
+            Batch::Sweep(items) => self.maps_in_a_sweep(worker, items),
             Batch::PartOfMaps(part) => self.part_of_maps(worker, part),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
@@ -333,7 +333,7 @@ impl Batch {
     fn bytes_held(&self) -> u64 {
         match self {
             Batch::InodeTable(_) => 0,
-            Batch::Maps(items, _) | Batch::Sweep(items, _) => size_of_val(items.as_slice()) as u64,
+            Batch::Maps(items, _) | Batch::Sweep(items) => size_of_val(items.as_slice()) as u64,
             Batch::PartOfMaps(part) => part.bytes_held(),
             Batch::Directories(jobs) => {
                 let runs: usize = jobs.iter().map(|job| job.bytes_beside()).sum();

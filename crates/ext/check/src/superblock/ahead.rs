@@ -9,8 +9,9 @@ use fsmend_ext_format::superblock::RawSuperblock;
 use super::candidates;
 use crate::group;
 
-/// From the start of the device on, so much is read at once: the primary superblock, and descriptors of some hundred groups behind it.
-const HEAD_BYTES: u64 = 64 << 10;
+/// From the start of the device on, so much is read at once: the primary superblock, descriptors of some hundred groups behind it, and the places at which other
+/// file systems would have their mark, up to that of UFS2 at 65 KiB.
+const HEAD_BYTES: u64 = 68 << 10;
 /// Descriptors are announced up to so many bytes: those of a petabyte.
 const DESCRIPTORS_BYTES: u64 = 64 << 20;
 /// `s_jnl_backup_type` when `s_jnl_blocks` holds the journal's block list.
