@@ -174,18 +174,20 @@ impl Trees<'_> {
             || last(path) == last(ours) && before.is_some_and(|paths| paths.iter().any(was_there))
     }
 
-    /// Whether two things of one directory had come to the same name, and each repair let another one of them keep it.
+    /// Whether two things of one directory had come to the same name, and each repair let another one of them keep it; or the one that keeps it in
+    /// ours is the one that had it before the damage.
     fn changed_names(&self, path: &[u8], ours: &[u8]) -> bool {
         let is_second = |tree: &Tree, path: &[u8]| {
             is_numbered(path) && !self.sound.nodes.contains_key(path) && tree.nodes.contains_key(path)
         };
-        let first = self.ours.nodes.get(path).and_then(|first| self.theirs.by_inode(first.inode));
+        let Some(first) = self.ours.nodes.get(path).map(|first| first.inode) else { return false };
+        let is_rightful = self.sound.nodes.get(path).is_some_and(|node| node.inode == first);
         let is_in_turn = |paths: &[Vec<u8>]| {
             paths.iter().any(|other| is_second(self.theirs, other) && folder(other) == folder(path))
         };
         is_second(self.ours, ours)
             && folder(ours) == folder(path)
-            && first.is_some_and(|(_, paths)| is_in_turn(paths))
+            && (is_rightful || self.theirs.by_inode(first).is_some_and(|(_, paths)| is_in_turn(paths)))
     }
 
     /// Whether what the reference keeps as a file is the value of an attribute of ours.
@@ -419,6 +421,22 @@ mod tests {
         assert_eq!(losses(&before, &theirs, &elsewhere), ["content of intact file differs"]);
         // Nothing had the same name for the reference.
         assert_eq!(losses(&before, &before, &ours), ["content of intact file differs"]);
+    }
+
+    #[test]
+    fn the_one_that_had_a_name_may_keep_it() {
+        let folder = || ("d", Node { kind: 0o040_000, ..node(12, 0) });
+        let of = |path, inode| (path, node(inode, u64::from(inode)));
+        // The name of 15 was damaged into that of 14, which the reference cleared.
+        let before = [folder(), of("d/a", 14), of("d/b", 15)];
+        let theirs = [folder(), of("d/a", 15)];
+        // Its owner is damaged as well.
+        let spoiled = || ("d/a", Node { owner: (7, 7), ..node(14, 14) });
+        assert!(losses(&before, &theirs, &[folder(), spoiled(), of("d/a~0", 15)]).is_empty());
+        assert_eq!(losses(&before, &theirs, &[folder(), spoiled()]).len(), 1, "the other one is gone");
+        let other = ("d/a", Node { owner: (7, 7), ..node(16, 16) });
+        let stranger = [folder(), other, of("d/a~0", 15)];
+        assert_eq!(losses(&before, &theirs, &stranger).len(), 1, "it never had that name");
     }
 
     #[test]
