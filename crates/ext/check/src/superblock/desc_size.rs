@@ -10,8 +10,12 @@ use crate::group;
 /// What everybody makes with the `64bit` feature, in bytes.
 const USUAL: u16 = 64;
 
-/// `primary` with the usual size, if that makes sense: its first descriptor leads to a table with the root directory.
+/// `primary` with the usual size, if that makes sense: its first descriptor leads to a table with the root directory. A size of zero is what file
+/// systems without the feature have, and a short descriptor leads there as well: then it may be the feature that is wrong, and nothing is believed.
 pub(super) fn settled(device: &dyn Device, primary: &Candidate) -> Option<Candidate> {
+    if primary.raw.s_desc_size.get() == 0 {
+        return None;
+    }
     let mut superblock = primary.raw.clone();
     superblock.s_desc_size.set(USUAL);
     let candidate = primary.set_right(superblock.clone(), device.len());
@@ -32,7 +36,7 @@ mod tests {
 
     #[test]
     fn the_usual_size_is_taken_where_it_leads_to_the_root() {
-        for wrong in [0, 32, 63, 65, 4096] {
+        for wrong in [32, 63, 65, 4096] {
             let mut image = Image::new(|raw| {
                 raw.s_feature_incompat += incompat::BIT64;
                 raw.s_desc_size = 64.into();
@@ -50,5 +54,14 @@ mod tests {
             let (refused, codes) = image.settle();
             assert!(refused.is_err() && codes.contains(&problems::BAD_VALUE.code), "{wrong}: {codes:?}");
         }
+    }
+
+    #[test]
+    fn with_a_size_of_zero_it_may_be_the_feature_that_is_wrong() {
+        let mut image = Image::plain().without_backups();
+        image.put_directory(InodeNo(2), BlockNo(505));
+        image.change_superblock(|raw| raw.s_feature_incompat += incompat::BIT64);
+        let (refused, codes) = image.settle();
+        assert!(refused.is_err() && codes.contains(&problems::BAD_VALUE.code), "{codes:?}");
     }
 }
