@@ -41,23 +41,17 @@ pub(super) fn mended(subject: &Subject<'_, '_>) -> Option<[u8; I_BLOCK_LEN]> {
 pub(crate) fn is_unmarked_root(subject: &Subject<'_, '_>) -> bool {
     let Some(root) = mended(subject) else { return false };
     let Some(header) = ExtentHeader::parse(&root) else { return false };
-    let is_told = header.depth > 0 || leads_to_data(subject, &root, &header) == told_of_data(subject);
+    let is_told = header.depth > 0 || leads_to_data(subject, &root, &header) == size::told_of_map(subject);
     let is_wrong = |block: u64| {
         block != 0 && (!subject.fs.is_valid_block(BlockNo(block)) || subject.fs.metadata.get(block))
     };
     is_told && (0..I_BLOCK_LEN / 4).any(|index| is_wrong(u64::from(subject.raw.block_word(index))))
 }
 
-/// How many blocks of data the space in use tells.
-fn told_of_data(subject: &Subject<'_, '_>) -> Option<u64> {
-    let attributes = u64::from(subject.file_acl() != 0);
-    size::told(subject.fs, &subject.raw).and_then(|told| told.checked_sub(attributes))
-}
-
 /// Whether the entries of `root` make sense. Where their number was not told by the head, the space in use has to tell it.
 fn is_tree(subject: &Subject<'_, '_>, root: &[u8], is_told: bool) -> bool {
     let Some(header) = ExtentHeader::parse(root) else { return false };
-    let used = told_of_data(subject);
+    let used = size::told_of_map(subject);
     match (header.entries, header.depth) {
         (0, depth) => depth == 0 && used == Some(0) && is_zeroes(root),
         (_, 0) => leads_to_data(subject, root, &header).is_some_and(|count| is_told || used == Some(count)),

@@ -66,7 +66,8 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
     let nodes = nodes_of_only_leaf(&header).filter(|_| subject.fs.geometry.cluster_blocks == 1);
-    let blocks = nodes.and_then(|nodes| blocks_of_extents(subject, nodes));
+    // What the extents have together, if the space in use is right.
+    let blocks = nodes.and_then(|nodes| size::told_of_map(subject)?.checked_sub(nodes));
     let has_only_leaf = nodes.is_some();
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, has_only_leaf, blocks };
     // An extent of a directory moves up to the others.
@@ -94,12 +95,6 @@ fn nodes_of_only_leaf(header: &ExtentHeader) -> Option<u64> {
         (1, 1) => Some(1),
         _ => None,
     }
-}
-
-/// How many blocks the extents of a tree with so many nodes in blocks have together, if the space in use is right.
-fn blocks_of_extents(subject: &Subject<'_, '_>, nodes: u64) -> Option<u64> {
-    let attributes = u64::from(subject.file_acl() != 0);
-    size::told(subject.fs, &subject.raw)?.checked_sub(nodes + attributes)
 }
 
 /// The depth of a root whose own word about it is nonsense: one more than what its first child says, or 0 when that is no

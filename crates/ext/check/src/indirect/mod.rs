@@ -75,8 +75,7 @@ fn end_of(subject: &Subject<'_, '_>) -> Option<End> {
     {
         return None;
     }
-    let attributes = u64::from(subject.file_acl() != 0);
-    let blocks = size::told(subject.fs, &subject.raw)?.checked_sub(attributes)?;
+    let blocks = size::told_of_map(subject)?;
     Some(End { logical: subject.raw.size().div_ceil(subject.block_size()), blocks })
 }
 
@@ -92,9 +91,8 @@ struct End {
 /// Whether the map has at least as many blocks as the file has in use, and not many more: then what is wrong in it stands where there were
 /// holes.
 fn holds_all(subject: &Subject<'_, '_>, map: &Map) -> bool {
-    let attributes = u64::from(subject.file_acl() != 0);
-    let in_use = size::told(subject.fs, &subject.raw).and_then(|blocks| blocks.checked_sub(attributes));
-    in_use.is_some_and(|blocks| (blocks..=blocks.saturating_mul(2)).contains(&map.clusters) && blocks > 0)
+    size::told_of_map(subject)
+        .is_some_and(|blocks| (blocks..=blocks.saturating_mul(2)).contains(&map.clusters) && blocks > 0)
 }
 
 /// What an indirect block says about itself, against the pointer that led to it.

@@ -128,6 +128,11 @@ pub(crate) fn told(fs: &Fs<'_>, raw: &RawInode) -> Option<u64> {
     (!fs.geometry.hurd && sectors.is_multiple_of(unit)).then(|| sectors / unit)
 }
 
+/// How many of these are of the map and what it leads to: all but that of attributes.
+pub(crate) fn told_of_map(subject: &Subject<'_, '_>) -> Option<u64> {
+    told(subject.fs, &subject.raw)?.checked_sub(u64::from(subject.file_acl() != 0))
+}
+
 /// `i_blocks` as it stands, in its own unit.
 fn sectors(fs: &Fs<'_>, raw: &RawInode) -> u64 {
     let high = if has_huge_files(fs) { raw.i_blocks_high.get() } else { 0 };
