@@ -28,7 +28,7 @@ use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
 use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::{WalkItem, WalkMode};
-use crate::inode::{Census, Inspection};
+use crate::inode::{Census, Inspection, is_too_many};
 use crate::plan::Means;
 use crate::reading::{DEPTH, Window};
 
@@ -169,7 +169,7 @@ impl<'a> Scan<'a> {
         self
     }
 
-    /// Runs all stages. `None` when trees turned out to share nodes: claims and facts are then
+    /// Runs all stages. `None` when files turned out to share more than there is: claims and facts are then
     /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`take_census`].
     pub fn run(&self) -> Option<ScanOutcome> {
         let Means { plan, budget, .. } = self.means;
@@ -233,11 +233,14 @@ impl<'a> Scan<'a> {
         outcome.guilty = ledger.certify_pending(std::mem::take(&mut outcome.pending));
     }
 
-    /// Whether more blocks of maps were walked than there are. Both sums grow to what the image makes of them, whatever the
-    /// order of the work, and once they are too large nothing counts any more.
+    /// Whether more blocks of maps were walked than there are, or blocks that were claimed before were claimed more often than there are blocks. Once a
+    /// sum is too large nothing counts any more. What was withdrawn may count, or not, as it comes: a census decides in the end.
     fn is_crowded(&self) -> bool {
         let too_many = |count: &AtomicU64| count.load(Relaxed) > self.fs.geometry.blocks_count;
-        self.fast_maps && (too_many(&self.nodes_visited) || too_many(&self.nodes_inspected))
+        self.fast_maps
+            && (too_many(&self.nodes_visited)
+                || too_many(&self.nodes_inspected)
+                || is_too_many(self.fs, self.claims.repeated()))
     }
 
     fn count_inspected(&self, inspection: &Inspection) {
@@ -255,8 +258,8 @@ impl<'a> Scan<'a> {
     }
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
-        if self.means.budget.is_exhausted() {
-            // The run is going to be refused.
+        if self.means.budget.is_exhausted() || self.sample.is_none() && self.is_crowded() {
+            // The run is going to be refused, or the scan to begin again.
             return Work::default();
         }
         if self.sample.is_some() && stage == MAPS && self.nodes_visited.load(Relaxed) >= NODES_TRIED_MAX {
@@ -308,7 +311,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Decides which maps are given up, since too many share their blocks, in the order of inodes.
+/// Decides which maps are given up because too many share their blocks, in the order of inodes.
 pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
     let mut census = Census::new(fs);
     for (group, state) in fs.groups.iter().enumerate() {
