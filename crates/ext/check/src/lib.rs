@@ -34,6 +34,7 @@ pub mod reading;
 pub mod region;
 pub mod repair;
 pub mod resize_inode;
+mod rounds;
 pub mod run;
 pub mod scan;
 pub mod scatter;
@@ -41,4 +42,5 @@ pub mod summary;
 pub mod superblock;
 pub mod xattr;
 
-pub use context::{Fs, Group, Refusal};
+pub use context::{Fs, Group};
+pub use fsmend_engine::Refusal;

@@ -19,6 +19,7 @@ use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::Claims;
+use fsmend_engine::laps::{Settled, StageCost};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
 use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::trace::Work;
@@ -35,7 +36,7 @@ use crate::reading::{DEPTH, Window};
 pub(crate) use maps::take_wave;
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, Settled, StageCost, charge, units_of};
+pub use outcome::{ScanOutcome, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
