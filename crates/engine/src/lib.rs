@@ -14,6 +14,7 @@ pub mod laps;
 mod model;
 pub mod options;
 pub mod origins;
+pub mod passes;
 pub mod pool;
 pub mod problem;
 pub mod progress;

@@ -11,11 +11,11 @@ use fsmend_device::Device;
 
 use super::changes::{Changes, cut, laid, within};
 use super::rounds::Format;
+use crate::Progress;
 use crate::options::RepairOptions;
 use crate::problem::{Key, Problem, Severity};
 use crate::refusal::Refused;
 use crate::report::{CheckReport, Naming};
-use crate::Progress;
 
 /// The rest of a repair.
 #[derive(Debug)]

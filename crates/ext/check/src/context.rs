@@ -8,9 +8,9 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 use fsmend_ext_format::superblock::RawSuperblock;
 
-use crate::inode::Crowd;
 use crate::region::Regions;
-use crate::resize_inode::SoundMap;
+use crate::resize_inode::sound_map::SoundMap;
+use crate::shared_maps::SharedMapInodes;
 
 /// One file system under check. Immutable while stages run; shared by all workers.
 pub struct Fs<'d> {
@@ -28,7 +28,7 @@ pub struct Fs<'d> {
     /// Seconds since the epoch, passed in: checks never look at a clock.
     pub now: u64,
     /// Inodes whose maps share too much to be walked.
-    pub crowd: Crowd,
+    pub crowd: SharedMapInodes,
     /// The map of the resize inode, once it was found sound.
     pub resize_map: SoundMap,
     /// Where indirect blocks and directory blocks have to lie, on a rext3.
@@ -49,7 +49,7 @@ impl Layout {
     /// The file system on `device`. Whose maps share too much, and whether the resize inode's is sound, has to be found out there.
     pub fn on(self, device: &dyn Device) -> Fs<'_> {
         let Layout { superblock, geometry, groups, metadata, now, regions } = self;
-        let (crowd, resize_map) = (Crowd::default(), SoundMap::default());
+        let (crowd, resize_map) = (SharedMapInodes::default(), SoundMap::default());
         Fs { device, superblock, geometry, groups, metadata, now, crowd, resize_map, regions }
     }
 }

@@ -6,15 +6,15 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::Device;
 use fsmend_engine::options::{CheckOptions, RepairOptions};
 use fsmend_engine::repair::changes::joined;
-use fsmend_engine::repair::{Changes, Format, Partial, Round};
-use fsmend_engine::report::{CheckReport, Naming};
+use fsmend_engine::repair::{Changes, Format, Partial, Rest, Round};
+use fsmend_engine::report::{CheckReport, Naming, Repair};
 use fsmend_engine::{Problem, Progress, Refusal, Refused};
 use fsmend_ext_format::features::ro_compat;
 
 use crate::glance::glance;
 use crate::journal::problems::NOT_REPLAYED;
 use crate::run::{Facts, check_for_repair};
-use crate::{bad_blocks, plan, repair, superblock};
+use crate::{bad_blocks, plan as memory, repair, superblock};
 
 /// ext2, ext3 and ext4, as the engine's rounds see them.
 pub struct Ext;
@@ -70,6 +70,28 @@ impl Partial for Ext {
     }
 }
 
+/// Works out what makes the file system on `device` sound. Nothing is written.
+pub fn plan(
+    device: &Arc<dyn Device>,
+    options: &RepairOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Repair, Refused> {
+    fsmend_engine::repair::plan(&Ext, device, options, progress, cancel)
+}
+
+/// What remains of `changes`, the repair of everything in `found`, when the problems `declined` are left alone. `None` if the rest
+/// would break what was not broken before.
+pub fn without(
+    device: &Arc<dyn Device>,
+    options: &RepairOptions,
+    repair: (&Changes, &[&Problem]),
+    declined: &[&Problem],
+    watch: (&Progress, &AtomicBool),
+) -> Result<Option<Rest>, Refused> {
+    fsmend_engine::repair::without(&Ext, device, options, repair, declined, watch)
+}
+
 /// What repairs what was found, as far as one round can.
 fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Result<Round, Refusal> {
     let Facts { overlay, layout, cross, journal_changes, budget } = facts;
@@ -90,7 +112,7 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
     remains.room = Some(budget.free() / 2);
     let Some((changes, lost)) = repair::mend(fs, (inodes, claims), remains, wishes, options.menders()) else {
         budget.charge(budget.free() + 1);
-        plan::stop_if_exhausted(&budget)?;
+        memory::stop_if_exhausted(&budget)?;
         return nothing(journal_changes);
     };
     report.findings.merge(lost);

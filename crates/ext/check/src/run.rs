@@ -9,9 +9,9 @@ use fsmend_device::{Counted, Device, Overlay, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::origins::{Noted, Origin};
 use fsmend_engine::laps::Laps;
 pub use fsmend_engine::options::{CheckOptions, Meter};
+use fsmend_engine::origins::{Noted, Origin};
 use fsmend_engine::pool::{self, Stage};
 pub use fsmend_engine::refusal::Refused;
 use fsmend_engine::repair::Changes;
@@ -22,23 +22,25 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
 
-use crate::allocation::StoredTotals;
+use crate::allocation::{StoredTotals, Totals};
 use crate::bad_blocks::BadBlocks;
 use crate::context::Layout;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
+use crate::passes::PASSES;
 use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::region::Regions;
 use crate::repair::Remains;
+use crate::resize_inode::ResizeInode;
 use crate::scan::{STAGES, Scan, ScanOutcome, take_census};
 use crate::superblock::{self, Settled, SuperblockOptions};
-use crate::{
-    Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
-    summary,
-};
+use crate::{Fs, Refusal, bad_blocks, group, journal, orphan, paths, quota, resize_inode, summary};
 
+/// The passes behind the scan that take long enough to be shown.
+const LINKS: &str = "links";
+const BITMAPS: &str = "bitmaps";
 /// Nanoseconds that the comparison of links takes for an inode, used or not, and that of bitmaps for a group, at a first guess.
 const LINK_COST: u64 = 2;
 const BITMAP_COST: u64 = 12_000;
@@ -209,7 +211,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     if !has_mmp_place {
         superblock.s_mmp_block = 0.into();
     }
-    let regions = Regions::of(&geometry, &groups);
+    let regions = Regions::of(&geometry, groups.iter().map(|group| group.desc.inode_table));
     Fs {
         device,
         superblock,
@@ -261,7 +263,6 @@ fn check_settled(
     let gathers = options.repair.is_some();
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
-    mmp::check(fs, &mut findings);
     let system = system_owners(fs, bad, &resize_inode::claims(fs));
     let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
     stop_if(cancel)?;
@@ -289,50 +290,19 @@ fn check_settled(
         means,
         cancel,
         bad_blocks: &bad.blocks,
-        remains: Remains::default(),
+        extra: Vec::new(),
+        system,
+        resize: ResizeInode::default(),
+        totals: Totals::default(),
+        on_disk,
+        remains: Remains { quota: released, ..Remains::default() },
         unshares: options.repair.as_ref().is_some_and(|wishes| wishes.unshare),
     };
-    let suspects = cross.outcome.suspect_directories.len() as u64;
-    let mut edits_held = Reservation::new(budget);
-    let held_by = |findings: &Findings| {
-        let (list, bytes) = findings.edit_bytes_held();
-        list.saturating_add(bytes)
-    };
-    edits_held.set(held_by(&cross.outcome.findings));
-    cross.directories();
-    edits_held.set(held_by(&cross.outcome.findings));
-    let mut extra = cross.attributes();
-    let attributes = extra.len();
-    extra.extend(system.iter().copied());
-    cross.owners(&extra);
-    if gathers {
-        let units = extra.iter().take(attributes).map(|(unit, _)| *unit);
-        cross.remains.attribute_units = units.filter(|unit| cross.claims.contested().get(*unit)).collect();
-    }
-    let resize = resize_inode::check(fs, &mut findings);
-    let large = resize.is_large.then_some(InodeNo(special::RESIZE)).or(cross.outcome.first_large_file);
-    superblock::check_large_files(fs, large, &mut cross.outcome.findings);
-    stop_if(cancel)?;
-    plan::stop_if_exhausted(budget)?;
-    laps.lap("suspects", suspects);
-    behind.during("links", u64::from(fs.geometry.inodes_count), || cross.tree_and_links());
-    laps.lap("links", u64::from(fs.geometry.inodes_count));
-    let crew = means.crew();
-    let totals = behind.during("bitmaps", u64::from(fs.geometry.group_count), || {
-        allocation::check(fs, &cross.inodes, &cross.claims, crew, cancel, &mut cross.outcome.findings)
-    });
-    allocation::check_totals(fs, &totals, on_disk, &mut cross.outcome.findings);
-    stop_if(cancel)?;
-    laps.lap("bitmaps", u64::from(fs.geometry.group_count));
-    findings.merge(std::mem::take(&mut cross.outcome.findings));
-    cross.remains.resize_is_wrong = resize.is_wrong;
+    cross.outcome.findings.merge(findings);
+    run_passes(&mut cross, &behind, laps)?;
+    let mut findings = std::mem::take(&mut cross.outcome.findings);
     cross.remains.rebuilds = std::mem::take(&mut cross.outcome.rebuilds);
     cross.remains.rebuilds.sort_unstable();
-    let mut usage = std::mem::take(&mut cross.outcome.quota);
-    usage.merge(released);
-    quota::check(fs, &usage, &mut findings);
-    let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
-    orphan::refugees(refugees, &mut findings);
     let mut degraded = plan.degraded.clone();
     degraded.extend(shortages.sentences(&plan));
     degraded.extend(plan::fewer_kept(findings.kept_per_row(), budget));
@@ -341,12 +311,11 @@ fn check_settled(
     let findings = paths::name_objects(&cross, findings, (naming, options.want_all_paths), &mut degraded);
     let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
-    let summary = summary::counts(fs, &cross.claims, &totals, non_contiguous);
-    let CrossCheck { inodes, claims, mut remains, .. } = cross;
+    let summary = summary::counts(fs, &cross.claims, &cross.totals, non_contiguous);
+    let CrossCheck { inodes, claims, mut remains, system, .. } = cross;
     remains.edits = edits;
     remains.features = superblock::repair::missing_features(&findings);
     remains.system_owners = system;
-    remains.quota = usage;
     let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
     remains.is_damaged = is_damaged || improves;
     let remains = (gathers && (improves || !findings.is_empty())).then_some((inodes, claims, remains));
@@ -356,8 +325,30 @@ fn check_settled(
     ))
 }
 
+/// Calls the checks of the [`PASSES`], in their order.
+fn run_passes(cross: &mut CrossCheck<'_>, behind: &Behind<'_>, laps: &mut Laps<'_>) -> Result<(), Refusal> {
+    let suspects = cross.outcome.suspect_directories.len() as u64;
+    let budget = cross.means.budget;
+    let mut edits_held = Reservation::new(budget);
+    for (pass, check) in PASSES.iter().filter_map(|pass| Some((pass, pass.check?))) {
+        let (list, bytes) = cross.outcome.findings.edit_bytes_held();
+        edits_held.set(list.saturating_add(bytes));
+        if pass.name == LINKS {
+            laps.lap("suspects", suspects);
+        }
+        check(cross);
+        if let Some(amount) = behind.amount_of(pass.name) {
+            behind.0.stage(pass.name).finish(amount);
+            laps.lap(pass.name, amount);
+        }
+        stop_if(cross.cancel)?;
+        plan::stop_if_exhausted(budget)?;
+    }
+    Ok(())
+}
+
 /// What comes behind the scan, as far as progress knows it.
-struct Behind<'a>(&'a Progress);
+struct Behind<'a>(&'a Progress, [(&'static str, u64); 2]);
 
 impl<'a> Behind<'a> {
     /// Announces it.
@@ -366,22 +357,23 @@ impl<'a> Behind<'a> {
         for Stage { name, .. } in STAGES {
             progress.stage(name);
         }
-        let links = progress.stage("links");
-        links.guess_cost(LINK_COST, workers);
-        links.guess_bytes(0);
-        links.expect(fs.geometry.inodes_count.into());
-        let bitmaps = progress.stage("bitmaps");
-        bitmaps.guess_cost(BITMAP_COST, workers);
-        bitmaps.guess_bytes(2 * u64::from(fs.geometry.block_size));
-        bitmaps.expect(fs.geometry.group_count.into());
-        Behind(progress)
+        let amounts = [(LINKS, fs.geometry.inodes_count.into()), (BITMAPS, fs.geometry.group_count.into())];
+        for (name, amount) in amounts {
+            let (cost, bytes) = match name {
+                LINKS => (LINK_COST, 0),
+                _ => (BITMAP_COST, 2 * u64::from(fs.geometry.block_size)),
+            };
+            let stage = progress.stage(name);
+            stage.guess_cost(cost, workers);
+            stage.guess_bytes(bytes);
+            stage.expect(amount);
+        }
+        Behind(progress, amounts)
     }
 
-    /// Does `work` of one stage, and takes it off.
-    fn during<T>(&self, stage: &'static str, amount: u64, work: impl FnOnce() -> T) -> T {
-        let result = work();
-        self.0.stage(stage).finish(amount);
-        result
+    /// How much work a pass is, if progress knows it.
+    fn amount_of(&self, pass: &str) -> Option<u64> {
+        self.1.iter().find(|(name, _)| *name == pass).map(|(_, amount)| *amount)
     }
 }
 

@@ -6,8 +6,8 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::budget::growing;
 use fsmend_engine::claims::Claims;
-use fsmend_engine::laps::StageCost;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
+use fsmend_engine::laps::StageCost;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 
