@@ -16,10 +16,10 @@ use fsmend_engine::{Budget, Findings, Progress};
 
 use crate::plan::{Means, Plan, Shortages};
 use crate::reading::announce_all;
-use crate::run::CheckOptions;
 use crate::scan::foresight::{directories, mapped_blocks};
 use crate::scan::{STAGES, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
+use fsmend_engine::options::CheckOptions;
 
 /// One group in use of so many is tried, or as many as hold so many inodes: all of a small file system.
 const SAMPLE_ONE_IN: usize = 20;

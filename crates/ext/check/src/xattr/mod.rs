@@ -16,6 +16,7 @@ mod region;
 pub(crate) mod repair;
 mod table_end;
 mod value_inode;
+pub(crate) mod value_mend;
 
 use fsmend_base::InodeNo;
 

@@ -9,11 +9,11 @@ use fsmend_ext_format::features::{Features, compat, incompat};
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_ext_format::xattr::{Area, name_index};
 
-use super::repair::ValueMend;
 use super::testing::{
     AREA_AT, Attribute, BLOCK_SIZE, Stored, all_features, block_with, codes, device, edit, file_record, fs,
     mutate, put_inode, raised, record_with, seal, user,
 };
+use super::value_mend::ValueMend;
 use crate::inode::testing::{extent, node};
 
 use super::{
