@@ -451,11 +451,16 @@ fn stop_if(cancel: &AtomicBool) -> Result<(), Refusal> {
     if !cancel.load(Relaxed) {
         return Ok(());
     }
-    Err(Refusal {
+    Err(stopped())
+}
+
+/// The refusal of a check that `cancel` has ended.
+pub fn stopped() -> Refusal {
+    Refusal {
         code: "cancelled",
         message: "The check was stopped before it was through".to_owned(),
         way_out: "Run it again".to_owned(),
-    })
+    }
 }
 
 /// Whether `inode` is one that a user could name.

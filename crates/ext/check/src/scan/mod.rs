@@ -100,6 +100,8 @@ pub struct Scan<'a> {
     mends: bool,
     /// The groups whose inodes are looked at, ascending, when it is not all of them.
     sample: Option<&'a [u32]>,
+    /// When a sample is large enough, by the clock of the stages.
+    end: u64,
 }
 
 struct Worker<'a> {
@@ -156,12 +158,15 @@ impl<'a> Scan<'a> {
             schedule,
             mends: false,
             sample: None,
+            end: u64::MAX,
         }
     }
 
     /// Looks at the inodes of these groups only, and what they lead to: for an estimate. What other groups hold stays unknown.
-    pub fn sampling(mut self, groups: &'a [u32]) -> Self {
+    /// Once the clock shows `end`, each stage does no more than the first of its batches.
+    pub fn sampling(mut self, groups: &'a [u32], end: u64) -> Self {
         self.sample = Some(groups);
+        self.end = end;
         self
     }
 
@@ -256,12 +261,24 @@ impl<'a> Scan<'a> {
         if self.is_second_round.load(Relaxed) { second } else { first }
     }
 
+    /// Whether there is no time to try more of a stage.
+    fn is_sampled(&self, stage: StageIndex) -> bool {
+        let is_over = || self.means.clock.is_some_and(|clock| (clock.wall)() >= self.end);
+        self.sample.is_some() && self.progress.stage(STAGES[stage].name).done() > 0 && is_over()
+    }
+
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
         if self.means.budget.is_exhausted() {
             // The run is going to be refused.
             return Work::default();
         }
         if self.sample.is_some() && stage == MAPS && self.nodes_visited.load(Relaxed) >= NODES_TRIED_MAX {
+            return Work::default();
+        }
+        if self.is_sampled(stage) {
+            if stage == INODE_TABLES {
+                self.table_is_done();
+            }
             return Work::default();
         }
         let before = worker.outcome.costs[stage];
