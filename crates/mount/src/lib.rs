@@ -15,6 +15,8 @@
 mod convert;
 mod options;
 mod server;
+#[cfg(feature = "testing")]
+pub mod slow;
 mod unmount;
 
 use std::fmt;

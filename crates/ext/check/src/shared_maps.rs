@@ -2,7 +2,7 @@
 //!
 //! A block belongs to one file. Where many files name the same blocks, every one of them has to be looked at to tell who owns what,
 //! and the number of files is the only bound. So a scan counts the claims on blocks that were claimed before, and the blocks of maps that
-//! it reads. When either is more than the file system has, the files cannot all get blocks of their own, and a [`Census`] decides,
+//! it reads. When either is more than the file system has, the files cannot all get blocks of their own, and a [`MapWalkLimiter`] decides,
 //! in the order of inodes, whose map is given up: what nobody has claimed before is always admitted, and what somebody has as
 //! long as it is not more than the file system has. On a file system that shares blocks on purpose (`shared_blocks`) only
 //! blocks of maps count.
@@ -11,20 +11,15 @@ use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
 use fsmend_base::InodeNo;
-use fsmend_engine::Findings;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_ext_format::features::ro_compat;
-
-use super::examine;
-use super::subject::Subject;
-use crate::Fs;
-use crate::scan::units_of;
+use fsmend_ext_format::geometry::Geometry;
 
 /// The inodes whose maps have been given up.
 #[derive(Debug, Default)]
-pub struct Crowd(RwLock<BTreeSet<InodeNo>>);
+pub struct SharedMapInodes(RwLock<BTreeSet<InodeNo>>);
 
-impl Crowd {
+impl SharedMapInodes {
     /// Whether the map of `inode` is not walked.
     pub fn contains(&self, inode: InodeNo) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&inode)
@@ -35,18 +30,19 @@ impl Crowd {
         self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn add(&self, inode: InodeNo) {
+    /// Gives up the map of `inode`.
+    pub(crate) fn add(&self, inode: InodeNo) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(inode);
     }
 }
 
-/// Whether so many claims on units that were claimed before are more than the files of `fs` can have blocks for.
-pub(crate) fn is_too_many(fs: &Fs<'_>, repeated: u64) -> bool {
-    repeated > fs.geometry.clusters_count() && !fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
+/// Whether so many claims on units that were claimed before are more than the files can have blocks for.
+pub(crate) fn is_too_many(geometry: &Geometry, repeated: u64) -> bool {
+    repeated > geometry.clusters_count() && !geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
 }
 
 /// What files have claimed so far, in the order of inodes.
-pub(crate) struct Census {
+pub(crate) struct MapWalkLimiter {
     walked: SharedBitmap,
     /// How many blocks of maps may still be walked again.
     left: u64,
@@ -55,26 +51,17 @@ pub(crate) struct Census {
     repeated: u64,
 }
 
-impl Census {
-    pub fn new(fs: &Fs<'_>) -> Self {
-        let blocks_count = fs.geometry.blocks_count;
-        let claimed = SharedBitmap::new(fs.geometry.clusters_count());
-        Census { walked: SharedBitmap::new(blocks_count), left: blocks_count, claimed, repeated: 0 }
-    }
-
-    /// Looks at the map of `inode`, and gives it up if it shares too much.
-    pub fn take(&mut self, fs: &Fs<'_>, inode: InodeNo, record: &[u8]) {
-        let mut subject = Subject::new(fs, inode, record, Findings::new());
-        subject.census = Some(self);
-        let inspection = examine(&mut subject);
-        if subject.is_given_up || !self.claims(fs, &units_of(&inspection, &fs.geometry)) {
-            fs.crowd.add(inode);
-        }
+impl MapWalkLimiter {
+    /// For a file system of this geometry.
+    pub fn new(geometry: &Geometry) -> Self {
+        let (blocks, units) = (geometry.blocks_count, geometry.clusters_count());
+        let (walked, claimed) = (SharedBitmap::new(blocks), SharedBitmap::new(units));
+        MapWalkLimiter { walked, left: blocks, claimed, repeated: 0 }
     }
 
     /// Claims runs of units; `false` when too many of them were claimed before, and then none is.
-    fn claims(&mut self, fs: &Fs<'_>, runs: &[(u64, u64)]) -> bool {
-        let has_clusters = fs.geometry.cluster_blocks > 1;
+    pub fn claims(&mut self, geometry: &Geometry, metadata: &SharedBitmap, runs: &[(u64, u64)]) -> bool {
+        let has_clusters = geometry.cluster_blocks > 1;
         let (mut repeated, mut fresh) = (self.repeated, Vec::new());
         let runs = runs.iter().map(|(start, count)| (*start, start.saturating_add(*count)));
         for (start, end) in runs.map(|(start, end)| (start, end.min(self.claimed.len()))) {
@@ -82,11 +69,11 @@ impl Census {
             while at < end {
                 let (word, next) = (at / 64, end.min((at / 64 + 1) * 64));
                 let mask = u64::MAX >> (64 - (next - at)) << (at % 64);
-                let fixed = if has_clusters { 0 } else { fs.metadata.load_word(word) };
+                let fixed = if has_clusters { 0 } else { metadata.load_word(word) };
                 let before = (self.claimed.set_word(word, mask) | fixed) & mask;
                 repeated += u64::from(before.count_ones());
                 fresh.push((word, mask & !before));
-                if is_too_many(fs, repeated) {
+                if is_too_many(geometry, repeated) {
                     fresh.iter().for_each(|(word, mask)| self.claimed.clear_word(*word, *mask));
                     return false;
                 }
