@@ -121,8 +121,11 @@ fn copies(files: u32, kind: &str) -> Option<Vec<u8>> {
     let contents = path.with_extension("contents");
     fs::write(&contents, vec![0x5A; 40_000_000]).unwrap();
     let shape = ["-q", "-F", "-t", kind, "-b", "1024", "-N", "4096", "-I", "128", "-O"];
-    run("mke2fs", shape.into_iter().chain(["^has_journal,^metadata_csum,^resize_inode,^uninit_bg", target]))
-        .unwrap();
+    run(
+        "mke2fs",
+        shape.into_iter().chain(["^has_journal,^metadata_csum,^resize_inode,^uninit_bg,^64bit", target]),
+    )
+    .unwrap();
     run("debugfs", ["-w", "-R", &format!("write {} f0", contents.display()), target]).unwrap();
     let script = path.with_extension("commands");
     let names = (1..=files).map(|file| format!("write /dev/null f{file}\n"));
