@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
     Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
-    create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test,
+    create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test, log_len,
     overtaken_write_test, recover, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};

@@ -7,6 +7,7 @@ pub mod claims;
 pub mod clock;
 pub mod cores;
 pub mod edits;
+pub mod files;
 pub mod former;
 pub mod inodes;
 #[cfg(all(test, feature = "model"))]
@@ -24,6 +25,7 @@ pub use allowance::Allowance;
 pub use budget::Budget;
 pub use clock::Clock;
 pub use edits::{Edit, Edits, Layer};
+pub use files::{Action, FileChange, InodeState};
 pub use former::{FormerName, Witness};
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};
 pub use progress::Progress;

@@ -21,7 +21,7 @@ use fsmend_ext_check::run::Refused;
 pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
 
-use self::description::plan_text;
+use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
 use crate::args::Common;
 use crate::outcome::{CANCELLED_CODE, Checked};
@@ -98,8 +98,10 @@ fn work(
     if let Some(told) = target::unreadable(&work.noted) {
         show.warn(&told);
     }
-    let repair = planned.map_err(|refused| ended(refused, show))?;
+    let mut repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
+    let check = repair_options(arguments, &work).map_err(Ending::Refused)?.check;
+    let files = repair::files(&work.device, &mut repair, &check);
     let Repair { found, left, rounds, changes, journal_changes, later } = repair;
     let later = Report::new(later);
     let left = Report::new(left.findings);
@@ -110,12 +112,13 @@ fn work(
     let regained = Regained::of(&[&checked.report, &later], &[]);
     let target = path.display().to_string();
     let remedies = Remedies { duplicates: arguments.duplicates };
-    let text = plan_text(&target, work.start, (&checked.report, &later), remedies, (journal, &regained));
+    let description = Description::new(&checked.report, &later, files, remedies);
+    let text = plan_text(&target, work.start, &checked.report, &description, (journal, &regained));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
-    show.plan((checked, later), started.elapsed(), &plan, (rounds, &left));
+    show.plan((checked, later), description, started.elapsed(), &plan, (rounds, &left));
     if is_sound {
         return Ok(if was_interrupted { Ending::FinishedOnly } else { Ending::Nothing });
     }

@@ -7,6 +7,7 @@
 mod allocator;
 mod apart;
 mod draft;
+mod files;
 pub(crate) mod hidden;
 mod improve;
 pub mod map;
@@ -33,6 +34,7 @@ use partial::{Key, key};
 
 pub use apart::{Laid, Writes};
 pub use draft::{Draft, Sketch};
+pub use files::files;
 pub use marker::{last, marker};
 pub use mender::{Mender, Remains, mend, seal_inode, seed_of};
 pub use partial::{Rest, without};
