@@ -18,9 +18,10 @@ use fsmend_device::{
     end_write_test, find_open_log, inspect_log, is_write_test, log_len, open_writable, overtaken_write_test,
     recover,
 };
-use fsmend_ext_check::repair;
+use fsmend_ext_check::{Refusal, repair};
 
 use crate::external::Journal;
+use crate::outcome::INTERRUPTED_CODE;
 use crate::regained::Regained;
 use crate::style::printable;
 use crate::undo_place::Reserved;
@@ -441,6 +442,17 @@ fn save_beside(log: &Path, blocks: &[(u64, Vec<u8>)]) -> io::Result<PathBuf> {
 
 fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {
     state_folders().iter().find_map(|folder| find_open_log(path, start, device, folder))
+}
+
+/// Why a target is neither checked nor planned for: an interrupted run has left it half-written, and what is wrong with it now says nothing
+/// about the file system.
+pub fn refuse_interrupted(path: &Path, start: u64, device: &dyn Device) -> Result<(), Refusal> {
+    let Some(told) = interrupted(path, start, device) else { return Ok(()) };
+    Err(Refusal {
+        code: INTERRUPTED_CODE,
+        message: format!("{}: {told}", path.display()),
+        way_out: "Finish it first (fsmend repair)".to_owned(),
+    })
 }
 
 /// What those should know who only look at a target: whether an interrupted run has left it half-written.

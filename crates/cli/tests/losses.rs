@@ -95,3 +95,38 @@ fn files_that_share_blocks_are_told_with_what_is_copied() {
     assert_eq!(copied, 1, "one gets a copy, one keeps its block: {text}");
     assert!(text.contains("1 block copied"), "{text}");
 }
+
+#[test]
+fn a_file_that_is_no_file_system_is_named() {
+    let folder = Folder::new("losses-foreign");
+    let path = folder.path("x");
+    let said = |at: usize, magic: &[u8]| {
+        let mut bytes = vec![0; 1 << 20];
+        bytes[at..at + magic.len()].copy_from_slice(magic);
+        std::fs::write(&path, bytes).unwrap();
+        let checked = fsmend(&["check", path.to_str().unwrap()]);
+        assert_eq!(images::code(&checked), 8);
+        assert!(!stdout(&checked).contains("ext.superblock.unusable"), "{}", stdout(&checked));
+        images::stderr(&checked)
+    };
+    let name = path.to_str().unwrap();
+    for (at, magic, what, remedy) in [
+        (0, b"KDMV" as &[u8], "a VMDK image", format!("qemu-img convert -f vmdk -O raw {name} {name}.raw")),
+        (0, b"conectix", "a VHD image", "-f vpc".to_owned()),
+        (0, b"vhdxfile", "a VHDX image", "-f vhdx".to_owned()),
+        (64, b"\x7f\x10\xda\xbe", "a VDI image", "-f vdi".to_owned()),
+        (0, b"\x1f\x8b\x08", "a gzip archive", format!("gzip -dc {name} > {name}.raw")),
+        (0, b"\xfd7zXZ\0", "an xz archive", "xz -dc".to_owned()),
+        (0, b"\x28\xb5\x2f\xfd", "a zstd archive", "zstd -dc".to_owned()),
+        (257, b"ustar", "a tar archive", "tar -xf".to_owned()),
+        (0, b"\x89PNG\r\n\x1a\n", "a PNG picture", "the right file".to_owned()),
+        (0, b"%PDF-", "a PDF document", "the right file".to_owned()),
+        (0, b"\x7fELF", "an ELF program", "the right file".to_owned()),
+        // Nothing that is known, and no file system either.
+        (5, b"hello", "does not hold an ext2", String::new()),
+    ] {
+        let said = said(at, magic);
+        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(what) && flat.contains(&remedy), "{what}: {said}");
+    }
+}

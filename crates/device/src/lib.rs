@@ -43,7 +43,7 @@ pub use apply::{
     overtaken_write_test, recover, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
-pub use content::{Content, recognise};
+pub use content::{Content, Mark, Remedy, foreign_mark, recognise};
 pub use counted::Counted;
 pub use file::FileDevice;
 pub use freeze::{Frozen, MountPoint};
@@ -54,7 +54,7 @@ pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
 pub use mounts::{Usage, read_small, usage_of};
 pub use noted::Noted;
-pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
+pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
 pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};

@@ -161,7 +161,10 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
             show.warn(&format!("{usage}: what changes meanwhile makes the plan useless."));
         }
         let only = only_one(opened.targets, |target| target.partition)?;
-        let (start, device) = (start_of(arguments, &only), target::limited(only.device, limit.as_ref()));
+        let (start, device) = (
+            target::start_of(&*only.device, arguments.common.offset),
+            target::limited(only.device, limit.as_ref()),
+        );
         return Ok(Work::new(start, device, None, limit));
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
@@ -170,12 +173,6 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
     hold.journal.clone_from(&arguments.common.journal);
     let device = target::limited(hold.device(), limit.as_ref());
     Ok(Work::new(hold.target.start, device, Some(hold), limit))
-}
-
-/// Where in its file or device the file system starts.
-fn start_of(arguments: &RepairArgs, target: &fsmend_device::Target) -> u64 {
-    let shift = target.device.direct().map(|direct| direct.shift);
-    shift.or(arguments.common.offset).unwrap_or(0)
 }
 
 /// One file system is repaired at a time.
@@ -201,9 +198,7 @@ fn finish_interrupted(
     cancel: &AtomicBool,
 ) -> Result<bool, Ending> {
     let Some(hold) = &work.hold else {
-        if let Some(told) = writing::interrupted(&arguments.target, work.start, &*work.device) {
-            show.warn(&format!("{told}."));
-        }
+        writing::refuse_interrupted(&arguments.target, work.start, &*work.device).map_err(Ending::Refused)?;
         return Ok(false);
     };
     let told = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;

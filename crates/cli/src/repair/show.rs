@@ -17,7 +17,7 @@ use super::description::{Description, label, verbs};
 use crate::args::Format;
 use crate::ask::{self, Answer};
 use crate::numbers::{bytes, counted, thousands};
-use crate::outcome::{Answer as Result_, Checked, Outcome};
+use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
@@ -73,6 +73,7 @@ impl Ending {
             Ending::Shown { .. } | Ending::Impossible | Ending::NotSafe(_) => exit::PROBLEMS,
             Ending::NobodyToAsk | Ending::WrittenInPart(_) | Ending::NotSeparable => exit::PROBLEMS,
             Ending::Declined | Ending::Stopped => exit::CANCELLED,
+            Ending::Refused(refusal) if refusal.code == INTERRUPTED_CODE => exit::PROBLEMS,
             Ending::Failed(failure) if failure.is_stop() => exit::CANCELLED,
             Ending::Refused(_) | Ending::Failed(_) => exit::OPERATIONAL,
         }
