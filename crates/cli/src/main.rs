@@ -35,6 +35,7 @@ mod target;
 mod text;
 mod ticker;
 mod trace;
+mod undo_place;
 mod writing;
 
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! From what the user named to file systems that can be checked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage};
@@ -17,6 +17,8 @@ const PLACES_TOLD: usize = 20;
 pub struct Volume {
     /// The target as the user named it.
     pub target: String,
+    /// Its path.
+    pub path: PathBuf,
     /// The partition of the target, when it is one.
     pub partition: Option<u32>,
     /// Things the user should know, in sentences.
@@ -91,6 +93,12 @@ pub fn unreadable(device: &NotedDevice) -> Option<String> {
     })
 }
 
+/// Where in its file or block device the file system on `device` starts, as far as the device or the user tells.
+pub fn start_of(device: &dyn Device, offset: Option<u64>) -> u64 {
+    let shift = device.direct().map(|direct| direct.shift);
+    shift.or(offset).unwrap_or(0)
+}
+
 /// `device`, read within `limit` if there is one.
 pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<dyn Device> {
     match limit {
@@ -108,6 +116,7 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
             let (partition, device) = (options.partition, Err(refusal(&error)));
             return vec![Volume {
                 target,
+                path: path.to_owned(),
                 partition,
                 warnings: Vec::new(),
                 device,
@@ -120,6 +129,7 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let volume = |found: fsmend_device::Target| Volume {
         partition: found.partition,
         target: target.clone(),
+        path: path.to_owned(),
         // What concerns the whole disk is said once.
         warnings: std::mem::take(&mut warnings),
         device: Ok(found.device),

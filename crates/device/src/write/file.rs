@@ -6,7 +6,8 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use rustix::fs::{
-    Advice, FallocateFlags, FileType, FlockOperation, OFlags, fadvise, fallocate, fcntl_lock, flock, fsync,
+    Advice, FallocateFlags, FileType, FlockOperation, OFlags, SeekFrom, fadvise, fallocate, fcntl_lock,
+    flock, fstat, fsync, seek,
 };
 use rustix::io::{Errno, pwrite};
 
@@ -120,6 +121,22 @@ impl WritableDevice for WritableFile {
         let discarded = is_within && len > 0 && fallocate(self.inner.file(), how, offset, len).is_ok();
         self.inner.changed(offset, len);
         discarded
+    }
+
+    fn len_now(&self) -> Option<u64> {
+        let file = self.inner.file();
+        let stat = fstat(file).ok()?;
+        // A name that leads nowhere is no reason to stop: the file may have been deleted on purpose, or lie in another namespace.
+        if let Ok(named) = rustix::fs::stat(self.inner.name()) {
+            let is_same = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::BlockDevice => named.st_rdev == stat.st_rdev,
+                _ => (named.st_dev, named.st_ino) == (stat.st_dev, stat.st_ino),
+            };
+            if !is_same {
+                return None;
+            }
+        }
+        seek(file, SeekFrom::End(0)).ok()
     }
 
     fn forget(&self, offset: u64, len: u64) {

@@ -29,6 +29,12 @@ pub trait WritableDevice: Device {
         false
     }
 
+    /// The length that the device has now, which may differ from [`Device::len`] where somebody changes it meanwhile; `None` when its name
+    /// leads to something else by now.
+    fn len_now(&self) -> Option<u64> {
+        Some(self.len())
+    }
+
     /// Has the next read of `len` bytes from `offset` ask the medium itself, as far as the system can be told to forget what it has read
     /// or written before. What has not been synced is kept.
     fn forget(&self, _offset: u64, _len: u64) {}
@@ -97,6 +103,10 @@ macro_rules! forward {
                 (**self).discard(offset, len)
             }
 
+            fn len_now(&self) -> Option<u64> {
+                (**self).len_now()
+            }
+
             fn forget(&self, offset: u64, len: u64) {
                 (**self).forget(offset, len);
             }
@@ -123,6 +133,11 @@ impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
     fn discard(&self, offset: u64, len: u64) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
             && self.inner().discard(self.start() + offset, len)
+    }
+
+    fn len_now(&self) -> Option<u64> {
+        let inner = self.inner().len_now()?;
+        Some(inner.saturating_sub(self.start()).min(self.len()))
     }
 
     fn forget(&self, offset: u64, len: u64) {
