@@ -20,6 +20,7 @@ use fsmend_device::{
 use fsmend_ext_check::repair;
 
 use crate::external::Journal;
+use crate::mount::ending;
 use crate::regained::Regained;
 use crate::style::printable;
 use crate::{machine, mmp, places};
@@ -162,6 +163,7 @@ impl fmt::Display for Failure {
 impl Hold {
     /// Opens all file systems behind `path`.
     pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
+        ending::wait(path);
         let opened = open_writable(path, options, rights)?;
         Ok(opened
             .targets

@@ -20,7 +20,7 @@ use fuser::{
 };
 
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
-use crate::{Event, Served, Shared};
+use crate::{Event, Options, Served, Shared};
 
 /// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
 /// it may have missed all the same.
@@ -46,11 +46,13 @@ const SEEK_HOLE: i32 = 4;
 pub(crate) struct State {
     file_system: Served,
     changed: bool,
+    synchronous: bool,
 }
 
 impl State {
-    pub fn new(file_system: Served) -> Self {
-        State { file_system, changed: false }
+    /// With `synchronous`, what a change has made is durable when it returns.
+    pub fn new(file_system: Served, synchronous: bool) -> Self {
+        State { file_system, changed: false, synchronous }
     }
 
     /// Makes durable what has changed, if something has.
@@ -77,11 +79,13 @@ pub(crate) struct Server {
     events: Sender<Event>,
     root: InodeNo,
     block_size: u32,
+    uid: Option<u32>,
+    gid: Option<u32>,
 }
 
 impl Server {
     /// `events` is told when the last request has been answered.
-    pub fn new(shared: Arc<Shared>, events: Sender<Event>) -> Self {
+    pub fn new(shared: Arc<Shared>, events: Sender<Event>, options: &Options) -> Self {
         let (root, block_size) = match shared.state.lock() {
             Ok(mut state) => {
                 let space = state.file_system.statfs().unwrap_or_default();
@@ -89,7 +93,8 @@ impl Server {
             }
             Err(_) => (InodeNo(0), 0),
         };
-        Server { shared, events, root, block_size: block_size.max(512) }
+        let (uid, gid) = (options.uid, options.gid);
+        Server { shared, events, root, block_size: block_size.max(512), uid, gid }
     }
 
     /// Looks at the file system.
@@ -123,7 +128,12 @@ impl Server {
         let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
         state.changed = true;
         state.file_system.act_for(caller);
-        change(&mut *state.file_system, (self.shared.clock)()).map_err(errno)
+        let now = (self.shared.clock)();
+        let changed = change(&mut *state.file_system, now).map_err(errno)?;
+        if state.synchronous {
+            state.commit(now).map_err(errno)?;
+        }
+        Ok(changed)
     }
 
     /// The inode that the kernel means. It calls the root 1, whatever that is called on the disk.
@@ -137,7 +147,8 @@ impl Server {
     /// What the kernel calls an inode.
     fn attr(&self, of: &Attributes) -> FileAttr {
         let node = if of.inode == self.root { 1 } else { u64::from(of.inode.0) };
-        file_attr(of, INodeNo(node), self.block_size)
+        let shown = file_attr(of, INodeNo(node), self.block_size);
+        FileAttr { uid: self.uid.unwrap_or(shown.uid), gid: self.gid.unwrap_or(shown.gid), ..shown }
     }
 
     /// Sends an entry that the kernel may keep; it is held already. (Should the answer not reach the kernel because the one who asked is gone, the
