@@ -29,6 +29,7 @@ mod places;
 mod regained;
 mod remedies;
 mod repair;
+mod stopping;
 mod style;
 mod target;
 mod text;

@@ -10,6 +10,7 @@ mod blocks;
 mod cached;
 mod content;
 mod counted;
+mod fetcher;
 mod file;
 mod freeze;
 mod fresh;
@@ -149,6 +150,9 @@ pub struct Direct<'d> {
     pub shift: u64,
     /// What limits how fast is read.
     pub limit: Option<&'d ReadLimit>,
+    /// Whether each read from the descriptor waits for the device, even one that asks not to wait: the page cache keeps nothing of the file. Reads go
+    /// through [`Device::readahead`] and [`Device::read_at`] then.
+    pub waits: bool,
 }
 
 /// A read that did not succeed.

@@ -16,6 +16,8 @@ mod attach;
 mod convert;
 mod options;
 mod server;
+#[cfg(feature = "testing")]
+pub mod slow;
 mod unmount;
 
 use std::fmt;

@@ -124,12 +124,18 @@ impl Device for WritableFile {
     fn direct(&self) -> Option<Direct<'_>> {
         self.inner.direct()
     }
+
+    fn memory_max(&self) -> u64 {
+        self.inner.memory_max()
+    }
 }
 
 impl WritableDevice for WritableFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
         check_write(offset, bytes, self.len())?;
-        write_fully(offset, bytes, |at, rest| pwrite(self.inner.file(), rest, at))
+        let written = write_fully(offset, bytes, |at, rest| pwrite(self.inner.file(), rest, at));
+        self.inner.changed(offset, bytes.len() as u64);
+        written
     }
 
     fn sync(&self) -> Result<(), WriteError> {
@@ -140,10 +146,13 @@ impl WritableDevice for WritableFile {
         let is_within = offset.checked_add(len).is_some_and(|end| end <= self.len());
         // The kernel passes it on to block devices that can do it, and makes holes in files.
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        is_within && len > 0 && fallocate(self.inner.file(), how, offset, len).is_ok()
+        let discarded = is_within && len > 0 && fallocate(self.inner.file(), how, offset, len).is_ok();
+        self.inner.changed(offset, len);
+        discarded
     }
 
     fn forget(&self, offset: u64, len: u64) {
+        self.inner.changed(offset, len);
         if let Some(len) = NonZeroU64::new(len) {
             let _ = fadvise(self.inner.file(), offset, Some(len), Advice::DontNeed);
         }
