@@ -51,6 +51,9 @@ fn main() -> ExitCode {
     if let Some((program, arguments)) = face::called_as(&arguments) {
         return ExitCode::from(face::run(&program, arguments));
     }
+    if let Some(arguments) = mount::helper::called_as(&arguments) {
+        return ExitCode::from(mount::helper::run(arguments));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

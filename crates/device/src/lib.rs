@@ -53,7 +53,7 @@ pub use inherited::inherited;
 pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
-pub use mounts::{Usage, read_small, usage_of};
+pub use mounts::{Usage, is_served_for, read_small, usage_of, writer_of};
 pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::Overlay;
@@ -64,7 +64,7 @@ pub use remembered::Remembered;
 pub use salvage::salvage;
 pub use slice::Slice;
 pub use write::{
-    OpenedForWriting, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
+    OpenedForWriting, ReadHold, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
     WriteErrorKind, WriteOptions, open_writable,
 };
 
