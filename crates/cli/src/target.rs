@@ -8,6 +8,7 @@ use fsmend_ext_check::Refusal;
 
 use crate::args::{CheckArgs, Common};
 use crate::journal_device;
+use crate::mount::ending;
 use crate::numbers::counted;
 
 /// Places that are told.
@@ -110,6 +111,7 @@ pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<d
 /// What `path` holds.
 pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let target = path.display().to_string();
+    ending::wait(path);
     let opened = match fsmend_device::open(path, options) {
         Ok(opened) => opened,
         Err(error) => {
@@ -151,9 +153,9 @@ fn warnings(opened: &Opened) -> Vec<String> {
     in_use.chain(skipped).collect()
 }
 
-/// A loop device that shows an image changes nothing by itself; a mount that may write does.
+/// A loop device that shows an image changes nothing by itself; a mount or a process that may write does.
 fn matters(usage: &Usage) -> bool {
-    usage.may_write() && matches!(usage, Usage::Mounted { .. })
+    usage.may_write() && matches!(usage, Usage::Mounted { .. } | Usage::Locked { .. })
 }
 
 /// Opens a device that holds no file system to look for (an external journal).

@@ -21,6 +21,7 @@ use fsmend_device::{
 use fsmend_ext_check::{Refusal, repair};
 
 use crate::external::Journal;
+use crate::mount::ending;
 use crate::outcome::INTERRUPTED_CODE;
 use crate::regained::Regained;
 use crate::style::printable;
@@ -165,6 +166,7 @@ impl fmt::Display for Failure {
 impl Hold {
     /// Opens all file systems behind `path`.
     pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
+        ending::wait(path);
         let opened = open_writable(path, options, rights)?;
         Ok(opened
             .targets

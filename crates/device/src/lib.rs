@@ -10,6 +10,7 @@ mod blocks;
 mod cached;
 mod content;
 mod counted;
+mod fetcher;
 mod file;
 mod freeze;
 mod fresh;
@@ -52,7 +53,7 @@ pub use inherited::inherited;
 pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
-pub use mounts::{Usage, read_small, usage_of};
+pub use mounts::{Usage, is_served_for, read_small, usage_of, writer_of};
 pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::Overlay;
@@ -63,7 +64,7 @@ pub use remembered::Remembered;
 pub use salvage::salvage;
 pub use slice::Slice;
 pub use write::{
-    OpenedForWriting, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
+    OpenedForWriting, ReadHold, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
     WriteErrorKind, WriteOptions, open_writable,
 };
 
@@ -149,6 +150,9 @@ pub struct Direct<'d> {
     pub shift: u64,
     /// What limits how fast is read.
     pub limit: Option<&'d ReadLimit>,
+    /// Whether each read from the descriptor waits for the device, even one that asks not to wait: the page cache keeps nothing of the file. Reads go
+    /// through [`Device::readahead`] and [`Device::read_at`] then.
+    pub waits: bool,
 }
 
 /// A read that did not succeed.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::mounts::{Usage, usage_of};
+use crate::mounts::{Usage, usage_of, writer_of};
 use crate::qcow2::is_qcow2;
 use crate::{Content, Device, FileDevice, Partition, Qcow2Device, Slice, partitions, recognise};
 
@@ -113,7 +113,10 @@ pub enum OpenErrorKind {
 /// Opens `path` for reading and finds out what is to be checked: the whole of it, or every ext partition if it is a disk
 /// with a partition table, or what `options` name.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
-    let usage = usage_of(path);
+    let mut usage = usage_of(path);
+    if !usage.iter().any(|usage| matches!(usage, Usage::Mounted { .. })) {
+        usage.extend(writer_of(path).map(|by| Usage::Locked { by }));
+    }
     let (targets, skipped) = open_device(path)
         .and_then(|device| choose(&path.display().to_string(), device, options))
         .map_err(|kind| OpenError { path: path.to_owned(), kind })?;

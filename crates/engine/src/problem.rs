@@ -293,10 +293,18 @@ pub struct Problem {
     pub details: Vec<(&'static str, Value)>,
 }
 
+/// What a problem is about, whatever its operands are: code, inode, block and group.
+pub type Key = (&'static str, Option<InodeNo>, Option<BlockNo>, Option<GroupNo>);
+
 impl Problem {
     /// A problem of kind `row`, with nothing said about the place yet.
     pub fn new(row: &'static Row) -> Self {
         Problem { row, object: Object::default(), stored: None, observed: None, details: Vec::new() }
+    }
+
+    /// What it is about, whatever its operands are.
+    pub fn key(&self) -> Key {
+        (self.row.code, self.object.inode, self.object.block, self.object.group)
     }
 
     /// Names the inode.

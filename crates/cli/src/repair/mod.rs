@@ -23,12 +23,13 @@ pub use saved::{apply, undo};
 
 use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
-use crate::args::Common;
+use crate::args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
 use crate::target::NotedDevice;
-use crate::ticker::Ticker;
+use crate::stopping::Watch;
+use crate::ticker::{self, Ticker};
 use crate::writing::{self, Failure, Hold, Undo, Written};
 use crate::{background, check, external, journal_device, machine, mmp, places, target};
 
@@ -209,6 +210,15 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
+    // Nothing is written before there is a plan. A document has to be written to its end.
+    let is_text = arguments.common.format == Format::Text;
+    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
+    let _watch = is_text.then(|| {
+        Watch::new(move || {
+            ticker::clear_line(when);
+            eprintln!("fsmend: {name}: stopped; nothing was written.");
+        })
+    });
     Ticker::new(arguments.common.progress).limited(arguments.common.read_limit).run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
             repair::plan(&work.device, options, &progress[0], cancel)

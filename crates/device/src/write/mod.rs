@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::{Device, ReadError, Slice, check_bounds};
 
-pub use file::WritableFile;
+pub use file::{ReadHold, WritableFile};
 pub(crate) use file::{sync_file, write_fully};
 pub use memory::WritableMemory;
 pub use open::{OpenedForWriting, WritableTarget, WriteOptions, open_writable};

@@ -5,8 +5,8 @@ use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::inode::{RawInode, mode};
 
-use super::crowd::Census;
 use crate::Fs;
+use crate::shared_maps::MapWalkLimiter;
 
 /// The inode under inspection. `raw` is the mended copy of the fixed fields; `record` is brought up to date with
 /// [`store`](Self::store), and `raw` with [`reload`](Self::reload) after somebody else has mended the record.
@@ -20,7 +20,7 @@ pub(crate) struct Subject<'a, 'd> {
     /// Blocks of its map that were read.
     pub map_reads: u64,
     /// Counts blocks of maps, and decides which are not walked again.
-    pub census: Option<&'a mut Census>,
+    pub census: Option<&'a mut MapWalkLimiter>,
     /// Whether the census did not let its map be walked.
     pub is_given_up: bool,
 }

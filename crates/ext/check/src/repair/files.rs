@@ -13,7 +13,9 @@ use fsmend_engine::{Action, FileChange, Findings, FormerName, InodeState, Proble
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::map::Runs;
-use super::{Repair, lay};
+use fsmend_engine::options::{CheckOptions, SuperblockOptions};
+use fsmend_engine::repair::changes::lay;
+use fsmend_engine::report::Repair;
 use crate::Fs;
 use crate::directory::lost_found::find as find_lost_found;
 use crate::directory::paths::entries_of;
@@ -21,8 +23,8 @@ use crate::directory::{Directory, problems as directory_rows};
 use crate::glance::glance;
 use crate::inode;
 use crate::inode::subject::kind_of;
-use crate::run::{self, CheckOptions};
-use crate::superblock::{self, SuperblockOptions};
+use crate::run;
+use crate::superblock;
 
 /// Inodes whose maps are compared; of further ones only the records are.
 const MAPS_MAX: usize = 10_000;

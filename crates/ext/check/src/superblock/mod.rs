@@ -22,6 +22,7 @@ mod tests;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, foreign_mark};
+pub use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::{Features, incompat, ro_compat};
@@ -34,15 +35,6 @@ pub use self::ahead::announce_opening;
 use self::candidates::Candidate;
 pub(crate) use self::refusal::unknown_to_repairs;
 use crate::{Fs, Refusal, group};
-
-/// What the caller wants of the superblock search.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SuperblockOptions {
-    /// Use the superblock in this block only (`-b`), instead of the primary and the ladder of backups.
-    pub block: Option<u64>,
-    /// With `block`: the block size that goes with it (`-B`); tried from 1 KiB to 64 KiB when not given.
-    pub block_size: Option<u32>,
-}
 
 /// A superblock that can be worked with.
 #[derive(Clone)]
