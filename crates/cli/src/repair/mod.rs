@@ -23,12 +23,12 @@ pub use saved::{apply, undo};
 
 use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
-use crate::args::{Common, Format};
+use crate::common_args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
-use crate::target::NotedDevice;
 use crate::stopping::Watch;
+use crate::target::NotedDevice;
 use crate::ticker::{self, Ticker};
 use crate::writing::{self, Failure, Hold, Undo, Written};
 use crate::{background, check, external, journal_device, machine, mmp, places, target};

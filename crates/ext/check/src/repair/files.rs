@@ -13,9 +13,6 @@ use fsmend_engine::{Action, FileChange, Findings, FormerName, InodeState, Proble
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::map::Runs;
-use fsmend_engine::options::{CheckOptions, SuperblockOptions};
-use fsmend_engine::repair::changes::lay;
-use fsmend_engine::report::Repair;
 use crate::Fs;
 use crate::directory::lost_found::find as find_lost_found;
 use crate::directory::paths::entries_of;
@@ -25,6 +22,9 @@ use crate::inode;
 use crate::inode::subject::kind_of;
 use crate::run;
 use crate::superblock;
+use fsmend_engine::options::{CheckOptions, SuperblockOptions};
+use fsmend_engine::repair::changes::lay;
+use fsmend_engine::report::Repair;
 
 /// Inodes whose maps are compared; of further ones only the records are.
 const MAPS_MAX: usize = 10_000;
