@@ -203,8 +203,7 @@ fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32])
         let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
         rest.retain(|group| next.binary_search(group).is_err());
         let last = trial(fs, options, means, &next, started.saturating_add(time as u64));
-        let foretold =
-            last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), means.plan.workers as f64);
+        let foretold = last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), means.plan.workers as f64);
         time = (foretold / TRIAL_ONE_IN).min(TRIALS_MAX);
         let goes_on = last.is_cold()
             && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
