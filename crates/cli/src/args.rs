@@ -48,7 +48,7 @@ pub enum Command {
 }
 
 /// `fsmend check`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CheckArgs {
     /// Image file (raw or qcow2), block device, or whole disk with partitions; with --online a mount point too
@@ -86,7 +86,7 @@ pub struct CheckArgs {
 }
 
 /// What a check and a repair have in common.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Common {
     /// How to tell the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -166,7 +166,7 @@ impl CheckArgs {
 }
 
 /// `fsmend explain`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ExplainArgs {
     /// A problem's code (ext.inode.links-mismatch), the beginning of some (ext.inode), or a number of e2fsck (0x010007)
     #[arg(required_unless_present = "list", value_name = "CODE", action = ArgAction::Append)]

@@ -1,6 +1,6 @@
 //! `fsmend check`: targets side by side within one budget of threads and memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -15,9 +15,10 @@ use fsmend_ext_check::superblock::SuperblockOptions;
 
 use crate::args::{Backend, CheckArgs, Common, Format};
 use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
+use crate::stopping::Watch;
 use crate::target::{self, Volume};
-use crate::ticker::Ticker;
-use crate::{background, exit, machine, numbers, online, output, trace};
+use crate::ticker::{self, Ticker};
+use crate::{background, exit, machine, numbers, online, output, trace, writing};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -26,7 +27,10 @@ pub fn run(arguments: &CheckArgs) -> u8 {
         eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
     }
     let started = Instant::now();
+    // What an online check has frozen or made has to be thawed or removed.
+    let watch = (!arguments.online.online).then(|| watch(arguments, started));
     let outcomes = outcomes(arguments, &cancel);
+    drop(watch);
     let kept = online::keep::keep(&arguments.online, &outcomes);
     let told = output::print(arguments, &outcomes, started.elapsed());
     match kept.and(told) {
@@ -36,6 +40,25 @@ pub fn run(arguments: &CheckArgs) -> u8 {
             exit::OPERATIONAL
         }
     }
+}
+
+/// Ends the process soon after a signal, whatever the devices do, and says so of every target.
+fn watch(arguments: &CheckArgs, started: Instant) -> Watch {
+    let arguments = arguments.clone();
+    Watch::new(move || {
+        let stopped = |target: &PathBuf| Outcome {
+            target: target.display().to_string(),
+            partition: None,
+            warnings: Vec::new(),
+            wall: started.elapsed(),
+            result: Err(run::stopped()),
+            found_before: Report::default(),
+            online: None,
+        };
+        ticker::clear_line(arguments.common.progress);
+        let outcomes: Vec<Outcome> = arguments.targets.iter().map(stopped).collect();
+        let _ = output::print(&arguments, &outcomes, started.elapsed());
+    })
 }
 
 fn outcomes(arguments: &CheckArgs, cancel: &Arc<AtomicBool>) -> Vec<Outcome> {
@@ -233,6 +256,10 @@ pub fn check_one(
     };
     if cancel.load(Relaxed) {
         return outcome(volume, started, Err(cancelled()));
+    }
+    let start = target::start_of(device.as_ref(), arguments.common.offset);
+    if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
+        return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
         let estimate = run::estimate(device, options, cancel)

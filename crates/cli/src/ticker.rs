@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fsmend_engine::Progress;
 use fsmend_engine::progress::{self, Fetched, Totals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use terminal_size::terminal_size_of;
 
 use crate::args::Show as Wanted;
 use crate::machine;
@@ -23,6 +24,22 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Below this share done, the time left would be a guess.
 const GUESS_BELOW: f64 = 0.02;
+
+/// Columns of the bar; terminals of fewer than [`BAR_FROM`] columns show none.
+const BAR_WIDTH: usize = 24;
+const BAR_FROM: usize = 60;
+/// Columns of a terminal that does not tell.
+const USUAL_WIDTH: usize = 80;
+
+/// While nothing gets done for longer than this, the end cannot be nearer than that again.
+const STALL_MIN: Duration = Duration::from_millis(200);
+
+/// Takes the bar off the screen, if `when` says that there is one.
+pub fn clear_line(when: Wanted) {
+    if Ticker::new(when).show == Show::Bar {
+        eprint!("\r\x1b[2K");
+    }
+}
 
 /// Shows progress while something runs.
 pub struct Ticker {
@@ -75,6 +92,27 @@ impl Ticker {
     }
 }
 
+/// For how long nothing has got done.
+#[derive(Default)]
+struct Stall {
+    /// What was done and read when it was seen last that something was, and when.
+    last: Option<(Totals, Instant)>,
+}
+
+impl Stall {
+    /// What is left, if nothing seemed to change but `left`: work that has taken so long already is not taken to end sooner than in as long again.
+    fn at_least(&mut self, totals: Totals, now: Instant, left: Option<Duration>) -> Option<Duration> {
+        let is_new = |(last, _): &(Totals, Instant)| {
+            (last.done, last.bytes_read) != (totals.done, totals.bytes_read)
+        };
+        if self.last.as_ref().is_none_or(is_new) {
+            self.last = Some((totals, now));
+        }
+        let stalled = self.last.map_or(Duration::ZERO, |(_, since)| now.saturating_duration_since(since));
+        left.map(|left| if stalled > STALL_MIN { left.max(stalled) } else { left })
+    }
+}
+
 /// When it began, what had been fetched by then, and what when it was first seen that something was.
 struct Start {
     time: Instant,
@@ -112,15 +150,14 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
         started.fetched();
     }
     let bar = (ticker.show == Show::Bar).then(new_bar);
+    let mut stall = Stall::default();
     loop {
         let (totals, stage) = look(progress);
-        let text = words(totals, stage, started.elapsed(), time_left(ticker, progress, started.fetched()));
+        let left = time_left(ticker, progress, started.fetched());
+        let left = stall.at_least(totals, Instant::now(), left);
+        let text = words(totals, stage, started.elapsed(), left);
         match &bar {
-            Some(bar) => {
-                bar.set_length(totals.known.max(1));
-                bar.set_position(totals.done);
-                bar.set_message(text);
-            }
+            Some(bar) => bar.set_message(line(share(totals), &text, width())),
             None => eprintln!("fsmend: {:.0}%, {text}", share(totals) * 100.0),
         }
         let wait = if bar.is_some() { BAR_EVERY } else { LINE_EVERY };
@@ -136,10 +173,12 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
 fn tell_programs(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
     let mut started = Start::now();
     let mut wait = JSON_EVERY_MIN;
+    let mut stall = Stall::default();
     while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         let (totals, stage) = look(progress);
         let elapsed = started.elapsed();
         let left = time_left(ticker, progress, started.fetched());
+        let left = stall.at_least(totals, Instant::now(), left);
         eprintln!("{}", as_json(totals, stage, elapsed, left));
         wait = JSON_EVERY_MIN.max(elapsed / 20);
     }
@@ -163,10 +202,29 @@ fn time_left(ticker: &Ticker, progress: &[Progress], fetched: Option<Fetched>) -
 
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}") {
-        bar.set_style(style.progress_chars("=> "));
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        bar.set_style(style);
     }
     bar
+}
+
+/// Columns of the terminal just now.
+fn width() -> usize {
+    terminal_size_of(std::io::stderr()).map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
+}
+
+/// The line of a terminal with so many columns: it never reaches the last one, where some begin a new line.
+fn line(share: f64, text: &str, width: usize) -> String {
+    let percent = (share * 100.0).clamp(0.0, 100.0);
+    let whole = if width < BAR_FROM {
+        format!("{percent:.0}%  {text}")
+    } else {
+        let filled = (percent / 100.0 * BAR_WIDTH as f64) as usize;
+        let head = if filled < BAR_WIDTH { ">" } else { "" };
+        let bar = format!("{}{head}", "=".repeat(filled));
+        format!("{bar:BAR_WIDTH$} {percent:>3.0}%  {text}")
+    };
+    whole.chars().take(width.saturating_sub(1)).collect()
 }
 
 /// The sums over all targets, and what the first unfinished one is busy with.
@@ -238,6 +296,32 @@ mod tests {
         };
         assert_eq!(left(1 << 20), Some(60));
         assert_eq!(left(1 << 30), Some(3), "the limit is not what it waits for");
+    }
+
+    #[test]
+    fn the_line_never_wraps_at_any_width() {
+        let text = "delayed certification, 123.4 MiB read, 56.7 MiB/s, 1 h 23 min left";
+        for width in 0..200 {
+            let line = line(0.5, text, width);
+            assert!(line.chars().count() < width.max(1), "{width}: {line}");
+            assert!(line.is_ascii());
+        }
+        assert_eq!(line(0.5, "maps", 40), "50%  maps");
+        assert_eq!(line(0.5, "maps", 80), format!("{}>{}  50%  maps", "=".repeat(12), " ".repeat(11)));
+        assert!(line(1.0, "maps", 80).starts_with(&format!("{} 100%", "=".repeat(24))));
+    }
+
+    #[test]
+    fn a_run_that_stands_still_does_not_promise_319_ms_for_ten_seconds() {
+        let (mut stall, start) = (Stall::default(), Instant::now());
+        let said = Some(Duration::from_millis(319));
+        let totals = |done| Totals { known: 100, done, bytes_read: 7 };
+        let mut left = |done, seconds| {
+            stall.at_least(totals(done), start + Duration::from_secs(seconds), said).map(|left| left.as_secs())
+        };
+        assert_eq!([left(88, 0), left(88, 5), left(88, 10)], [Some(0), Some(5), Some(10)]);
+        assert_eq!([left(89, 11), left(89, 13)], [Some(0), Some(2)], "something was done");
+        assert_eq!(stall.at_least(totals(90), start, None), None, "nothing is known of it");
     }
 
     #[test]

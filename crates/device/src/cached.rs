@@ -45,14 +45,19 @@ pub(crate) fn seems_cached(fd: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
 }
 
 fn is_cached(fd: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
-    let Some(number) = CACHESTAT else { return false };
     let page = rustix::param::page_size() as u64;
+    let pages = (offset + len).div_ceil(page) - offset / page;
+    cached_pages(fd, offset, len).is_some_and(|cached| cached >= pages)
+}
+
+/// How many of the pages from `offset` to `offset + len` are in the page cache; none where the kernel does not tell.
+pub(crate) fn cached_pages(fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<u64> {
+    let number = CACHESTAT?;
     let (range, mut stat) = (Range { offset, len }, Stat::default());
     // SAFETY: both structures have the layout of the kernel's `cachestat_range` and `cachestat`, and outlive the call, which keeps
     // neither; flags have to be 0.
     let result = unsafe { libc::syscall(number, fd.as_raw_fd(), &raw const range, &raw mut stat, 0) };
-    let pages = (offset + len).div_ceil(page) - offset / page;
-    result == 0 && stat.cached >= pages
+    (result == 0).then_some(stat.cached)
 }
 
 #[cfg(test)]

@@ -8,10 +8,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, fstatfs, ioctl_blksszget, seek};
+use rustix::fs::{
+    Advice, AtFlags, FileType, SeekFrom, StatxAttributes, StatxFlags, fadvise, fstat, fstatfs, ioctl_blksszget, seek,
+    statx,
+};
 use rustix::io::{Errno, pread};
 
-use crate::cached::seems_cached;
+use crate::cached::{cached_pages, seems_cached};
+use crate::fetcher::Fetcher;
 use crate::{Device, Direct, ReadError, ReadErrorKind, check_bounds};
 
 /// How often a read that the kernel asks to repeat is repeated before it counts as failed.
@@ -42,6 +46,8 @@ pub struct FileDevice {
     sector_size: Option<u32>,
     /// Whether it lies in memory, where nothing can be read ahead.
     is_in_memory: bool,
+    /// Reads ahead in place of the kernel, where the page cache keeps nothing of the file.
+    fetcher: Option<Fetcher>,
     /// Pauses that may still be made.
     patience: AtomicU32,
 }
@@ -62,7 +68,17 @@ impl FileDevice {
         let len = seek(&file, SeekFrom::End(0))?;
         let sector_size = if kind == FileType::BlockDevice { ioctl_blksszget(&file).ok() } else { None };
         let is_in_memory = kind == FileType::RegularFile && is_in_memory(file.as_fd());
-        Ok(FileDevice { name, file, len, sector_size, is_in_memory, patience: AtomicU32::new(PAUSES_MAX) })
+        let bypasses = kind == FileType::RegularFile && !is_in_memory && bypasses_page_cache(&file);
+        let fetcher = if bypasses { Some(Fetcher::new(&file)?) } else { None };
+        let patience = AtomicU32::new(PAUSES_MAX);
+        Ok(FileDevice { name, file, len, sector_size, is_in_memory, fetcher, patience })
+    }
+
+    /// Notes that these bytes were changed, so that nothing that was read ahead of them is used.
+    pub(crate) fn changed(&self, offset: u64, len: u64) {
+        if let Some(fetcher) = &self.fetcher {
+            fetcher.forget(offset, len);
+        }
     }
 
     /// The open file.
@@ -79,6 +95,19 @@ impl FileDevice {
 /// Whether a file lies in memory: reading it never waits for a device, and asking for that not to happen is not understood there.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     fstatfs(file).is_ok_and(|stat| IN_MEMORY.contains(&(stat.f_type as u32)))
+}
+
+/// Whether the page cache holds nothing of a file that was read a moment ago. Files on persistent memory (DAX) do without it as well, but need not be
+/// waited for.
+fn bypasses_page_cache(file: &File) -> bool {
+    let page = &mut [0; 4096];
+    let is_read = pread(file, page, 0).is_ok_and(|count| count > 0);
+    is_read && cached_pages(file.as_fd(), 0, 1) == Some(0) && !is_dax(file)
+}
+
+fn is_dax(file: &File) -> bool {
+    let stat = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
+    stat.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::DAX))
 }
 
 pub(crate) fn refuse_other_kinds(kind: FileType) -> io::Result<()> {
@@ -102,7 +131,12 @@ impl Device for FileDevice {
         let len = buf.len() as u64;
         check_bounds(offset, len, self.len)?;
         let patience = if buf.len() <= PATIENT_BYTES_MAX { &self.patience } else { &AtomicU32::new(0) };
-        let read = || read_fully(offset, buf, |at, rest| pread(&self.file, rest, at));
+        let plainly =
+            |at: u64, rest: &mut [u8]| read_fully(at, rest, |at, rest| pread(&self.file, rest, at));
+        let read = || match &self.fetcher {
+            Some(fetcher) => fetcher.read(offset, buf, plainly),
+            None => plainly(offset, buf),
+        };
         read_patiently(patience, std::thread::sleep, read).map_err(|kind| ReadError { offset, len, kind })
     }
 
@@ -111,7 +145,9 @@ impl Device for FileDevice {
             return;
         }
         let len = len.min(self.len.saturating_sub(offset));
-        if let Some(len) = NonZeroU64::new(len)
+        if let Some(fetcher) = &self.fetcher {
+            fetcher.announce(offset, len);
+        } else if let Some(len) = NonZeroU64::new(len)
             && !seems_cached(self.file.as_fd(), offset, len.get())
         {
             let _ = fadvise(&self.file, offset, Some(len), Advice::WillNeed);
@@ -119,7 +155,11 @@ impl Device for FileDevice {
     }
 
     fn direct(&self) -> Option<Direct<'_>> {
-        Some(Direct { fd: self.file.as_fd(), shift: 0, limit: None })
+        Some(Direct { fd: self.file.as_fd(), shift: 0, limit: None, waits: self.fetcher.is_some() })
+    }
+
+    fn memory_max(&self) -> u64 {
+        if self.fetcher.is_some() { Fetcher::MEMORY_MAX } else { 0 }
     }
 }
 

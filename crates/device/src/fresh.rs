@@ -133,7 +133,7 @@ impl Device for FreshDevice {
 
     fn direct(&self) -> Option<Direct<'_>> {
         // Reads that are not aligned fail there, and come back to `read_at`.
-        Some(Direct { fd: self.file.as_fd(), shift: 0, limit: None })
+        Some(Direct { fd: self.file.as_fd(), shift: 0, limit: None, waits: false })
     }
 
     fn memory_max(&self) -> u64 {

@@ -20,6 +20,7 @@ mod repair_fields;
 mod replay;
 mod report;
 mod scaling;
+mod slow;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,10 +38,11 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
+        ["slow", options @ ..] => slow::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, neighbour, paper, repair, repair-fields, scaling",
+            "expected `bench` and what: images, check, estimate, neighbour, paper, repair, repair-fields, scaling, slow",
         )),
     }
 }

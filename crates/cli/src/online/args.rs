@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 /// Options of `fsmend check` for file systems that are mounted, and for checks that nobody watches.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct OnlineArgs {
     /// Check file systems that are mounted and in use: TARGET is a mount point or its device. A view that stands still is made for it (an LVM
     /// snapshot, a reflink copy of an image, else a short freeze)
@@ -53,7 +53,7 @@ pub enum Wish {
 }
 
 /// `fsmend thaw-watchdog`, which `check --online` starts for itself.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct WatchdogArgs {
     /// Mount point
     pub at: PathBuf,

@@ -5,7 +5,7 @@
 //! 1. What the page cache holds is copied at once (`preadv2` with RWF_NOWAIT), always into the same buffer, which so
 //!    stays in the processor's cache. A warm run never sets up a ring.
 //! 2. What it does not hold goes to an io_uring, up to `depth` reads at a time; callbacks run while others are in flight.
-//! 3. Where there is no io_uring (older kernels, most containers) or no file to hand to it (qcow2 images), the kernel is
+//! 3. Where there is no io_uring (older kernels, most containers) or no file to hand to it (qcow2 images, files that bypass the page cache), the device is
 //!    told what will be read, up to `depth` requests ahead, and plain reads follow.
 //!
 //! Whenever a read came back short or failed, the device's own `read_at` is asked, and then piece by piece.
@@ -117,7 +117,7 @@ impl<'d> BatchReader<'d> {
         let ring = if backend == ReadBackend::Pread { RingState::Unavailable } else { RingState::NotYet };
         BatchReader {
             device,
-            direct: device.direct(),
+            direct: device.direct().filter(|direct| !direct.waits),
             depth: depth.clamp(1, 1024),
             cache_first: backend != ReadBackend::Uring,
             ring,

@@ -45,7 +45,7 @@ impl ImplicitOpenGate<HostFile> for Gate {
 
     fn open_storage(&mut self, options: StorageOpenOptions) -> io::Result<HostFile> {
         let file = HostFile::open(options)?;
-        let more = file.header().map_or(0, |header| header.table_bytes);
+        let more = file.header().map_or(0, |header| header.table_bytes) + file.memory_max();
         if self.table_bytes.fetch_add(more, Relaxed).saturating_add(more) > CHAIN_TABLE_BYTES_MAX {
             return refuse(
                 "the tables of the images on which it is based could take over 1 GiB of memory".into(),

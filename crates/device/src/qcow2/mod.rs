@@ -29,7 +29,7 @@ pub struct Qcow2Device {
     name: String,
     image: FormatAccess<HostFile>,
     unpacked: ClusterCache,
-    /// What the tables of the image and of those below it can take.
+    /// What the tables of the image and of those below it can take, and what is read ahead of their files.
     table_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Qcow2Device {
         let not_qcow2 = || io::Error::new(io::ErrorKind::InvalidData, "it is no qcow2 image");
         let header = file.header().ok_or_else(not_qcow2)?;
         let unpacked = ClusterCache::new(header.cluster_bytes);
-        let table_bytes = Arc::new(AtomicU64::new(header.table_bytes));
+        let table_bytes = Arc::new(AtomicU64::new(header.table_bytes + file.memory_max()));
         let gate = Gate::new(Arc::clone(&table_bytes));
         let image = guarded(|| Qcow2::<HostFile>::builder(file).write(false).open(gate))?;
         Ok(Qcow2Device {

@@ -50,6 +50,11 @@ impl HostFile {
         self.header
     }
 
+    /// Memory that it may come to hold.
+    pub(super) fn memory_max(&self) -> u64 {
+        self.device.memory_max()
+    }
+
     /// Hints that a range will be read.
     pub(super) fn readahead(&self, offset: u64, len: u64) {
         self.device.readahead(offset, len);

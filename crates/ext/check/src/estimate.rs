@@ -16,10 +16,10 @@ use fsmend_engine::{Budget, Findings, Progress};
 
 use crate::plan::{Means, Plan, Shortages};
 use crate::reading::announce_all;
-use crate::run::CheckOptions;
 use crate::scan::foresight::{directories, mapped_blocks};
 use crate::scan::{STAGES, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
+use fsmend_engine::options::CheckOptions;
 
 /// One group in use of so many is tried, or as many as hold so many inodes: all of a small file system.
 const SAMPLE_ONE_IN: usize = 20;
@@ -32,6 +32,11 @@ const COLD_TRIAL: f64 = 1e8;
 const COLD_ONE_IN: usize = 4;
 /// Trials of a cold device are so many times as large: until everything is under way, and when the last requests come back, it idles.
 const COLD_TIMES: usize = 3;
+/// The first trial ends after so many nanoseconds, further ones when they have taken this part of what they foretell, and all of them after the
+/// longest time that anybody is to wait for an estimate.
+const FIRST_TRIAL: f64 = 1e8;
+const TRIAL_ONE_IN: f64 = 10.0;
+const TRIALS_MAX: f64 = 2e9;
 /// What a directory weighs beside an inode, where the sample is drawn.
 const DIRECTORY_WEIGHT: u64 = 8;
 /// Nanoseconds of one worker for each inode when links are compared, for each directory when the tree is walked, and for the bitmaps of
@@ -191,13 +196,19 @@ fn sample(fs: &Fs<'_>, in_use: &[u32], times: usize) -> Vec<u32> {
 fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32]) -> (Vec<u32>, Trial) {
     let mut rest = in_use.to_vec();
     let (mut tried, mut sum) = (Vec::new(), Trial::default());
+    let clock = || options.stage_clock.map_or(0, |clock| (clock.wall)());
+    let (started, all) = (clock(), Amounts::of(fs, in_use));
+    let mut time = FIRST_TRIAL;
     for round in 0.. {
         let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
         rest.retain(|group| next.binary_search(group).is_err());
-        let last = trial(fs, options, means, &next);
+        let last = trial(fs, options, means, &next, started.saturating_add(time as u64));
+        let foretold = last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), means.plan.workers as f64);
+        time = (foretold / TRIAL_ONE_IN).min(TRIALS_MAX);
         let goes_on = last.is_cold()
             && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
             && (round == 0 || sum.nanoseconds + last.nanoseconds < COLD_TRIAL)
+            && (clock().saturating_sub(started) as f64) < time
             && !rest.is_empty();
         if round > 0 || !goes_on {
             sum = sum.plus(last);
@@ -210,8 +221,8 @@ fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32])
     (tried, sum)
 }
 
-/// Runs the stages over the sample.
-fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) -> Trial {
+/// Runs the stages over the sample, until the clock shows `end`.
+fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32], end: u64) -> Trial {
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
     let inodes = InodeTable::within(means.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     let claims = Claims::within(means.budget, fs.geometry.clusters_count());
@@ -220,7 +231,7 @@ fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) 
     let scan =
         Scan::new(fs, &inodes, &claims, &progress, means.plan.backend, means, (options.schedule, true));
     let before = (options.meter)();
-    let outcome: ScanOutcome = scan.sampling(sample).run().unwrap_or_default();
+    let outcome: ScanOutcome = scan.sampling(sample, end).run().unwrap_or_default();
     let after = (options.meter)();
     let stage = |index: usize| {
         let (cost, counted) = (outcome.costs[index], progress.stage(STAGES[index].name));
@@ -251,14 +262,16 @@ fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32]) 
 fn whole(fs: &Fs<'_>, trial: &Trial, all: &Amounts, tried: &Amounts) -> Cost {
     let ratio = |all: f64, tried: f64| if tried > 0.0 { all / tried } else { 1.0 };
     let [tables, maps, directories] = &trial.stages;
+    // Tables for which there was no time have led to nothing.
+    let looked_at = |found: f64| found * ratio(tables.found, tables.done);
     let mapped = match mapped_blocks(fs) {
         Some(blocks) if maps.done > 0.0 => blocks as f64,
-        _ => maps.found * ratio(all.used, tried.used),
+        _ => looked_at(maps.found) * ratio(all.used, tried.used),
     };
     let units = [
         tables.found * ratio(all.scanned, tried.scanned),
         mapped,
-        directories.found * ratio(all.directories, tried.directories),
+        looked_at(directories.found) * ratio(all.directories, tried.directories),
     ];
     trial.stages.iter().zip(units).fold(Cost::default(), |sum, (stage, units)| {
         let read = ratio(units, stage.done);

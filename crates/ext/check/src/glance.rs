@@ -17,9 +17,11 @@ use zerocopy::FromBytes;
 use crate::allocation::StoredTotals;
 use crate::journal::draft::Draft;
 use crate::orphan::{self, Orphans};
-use crate::run::{self, CheckOptions, Refused};
+use crate::run;
 use crate::superblock::{self, Settled};
 use crate::{Fs, Refusal, journal, mmp, summary};
+use fsmend_engine::Refused;
+use fsmend_engine::options::CheckOptions;
 
 /// What was seen.
 pub struct Glance {

@@ -20,6 +20,7 @@ use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
+use fsmend_engine::laps::{Settled, StageCost};
 use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::trace::Work;
 
@@ -28,14 +29,15 @@ use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
 use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::{WalkItem, WalkMode};
-use crate::inode::{Census, Inspection};
+use crate::inode::{self, Inspection};
 use crate::plan::Means;
 use crate::reading::{DEPTH, Window};
+use crate::shared_maps::MapWalkLimiter;
 
 pub(crate) use maps::take_wave;
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, Settled, StageCost, charge, units_of};
+pub use outcome::{ScanOutcome, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
@@ -98,6 +100,8 @@ pub struct Scan<'a> {
     mends: bool,
     /// The groups whose inodes are looked at, ascending, when it is not all of them.
     sample: Option<&'a [u32]>,
+    /// When a sample is large enough, by the clock of the stages.
+    end: u64,
 }
 
 struct Worker<'a> {
@@ -154,12 +158,15 @@ impl<'a> Scan<'a> {
             schedule,
             mends: false,
             sample: None,
+            end: u64::MAX,
         }
     }
 
     /// Looks at the inodes of these groups only, and what they lead to: for an estimate. What other groups hold stays unknown.
-    pub fn sampling(mut self, groups: &'a [u32]) -> Self {
+    /// Once the clock shows `end`, each stage does no more than the first of its batches.
+    pub fn sampling(mut self, groups: &'a [u32], end: u64) -> Self {
         self.sample = Some(groups);
+        self.end = end;
         self
     }
 
@@ -254,12 +261,24 @@ impl<'a> Scan<'a> {
         if self.is_second_round.load(Relaxed) { second } else { first }
     }
 
+    /// Whether there is no time to try more of a stage.
+    fn is_sampled(&self, stage: StageIndex) -> bool {
+        let is_over = || self.means.clock.is_some_and(|clock| (clock.wall)() >= self.end);
+        self.sample.is_some() && self.progress.stage(STAGES[stage].name).done() > 0 && is_over()
+    }
+
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
         if self.means.budget.is_exhausted() {
             // The run is going to be refused.
             return Work::default();
         }
         if self.sample.is_some() && stage == MAPS && self.nodes_visited.load(Relaxed) >= NODES_TRIED_MAX {
+            return Work::default();
+        }
+        if self.is_sampled(stage) {
+            if stage == INODE_TABLES {
+                self.table_is_done();
+            }
             return Work::default();
         }
         let before = worker.outcome.costs[stage];
@@ -310,7 +329,7 @@ impl<'a> Scan<'a> {
 
 /// Decides which maps are given up, since too many share their blocks, in the order of inodes.
 pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
-    let mut census = Census::new(fs);
+    let mut census = MapWalkLimiter::new(fs.geometry.blocks_count);
     for (group, state) in fs.groups.iter().enumerate() {
         for index in 0..state.scan_inodes {
             if cancel.load(Relaxed) {
@@ -318,7 +337,7 @@ pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
             }
             let inode = fs.geometry.inode_at(GroupNo(group as u32), index);
             if let Some(Ok(record)) = fs.read_inode(inode) {
-                census.take(fs, inode, &record);
+                inode::limit_walk(&mut census, fs, inode, &record);
             }
         }
     }

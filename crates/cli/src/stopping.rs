@@ -1,0 +1,66 @@
+//! Ends a run that only reads soon after a signal, even if a slow device keeps its reads waiting.
+//!
+//! A run that is told to stop does so after the batches in progress, which takes long where each read does. Nothing was written and nothing is left to
+//! clean up, so the process may end in the middle. A thread waits for SIGINT and SIGTERM, gives the run a moment to end by itself, and ends the
+//! process otherwise.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::exit;
+
+/// A run has so long to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// As long as it lives, a signal ends the process after a short while, with the last words it was given.
+pub struct Watch {
+    /// Whether the run has ended by itself.
+    is_over: Arc<Mutex<bool>>,
+    registered: Vec<SigId>,
+}
+
+impl Watch {
+    /// Watches from now on. Where signals cannot be caught it does nothing.
+    pub fn new(last_words: impl FnOnce() + Send + 'static) -> Self {
+        let mut watch = Watch { is_over: Arc::default(), registered: Vec::new() };
+        // Without it, the run ends after the batches in progress.
+        let _ = watch.begin(last_words);
+        watch
+    }
+
+    fn begin(&mut self, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let (mut reader, writer) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            self.registered.push(signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?);
+        }
+        let is_over = Arc::clone(&self.is_over);
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            if reader.read_exact(&mut [0; 1]).is_err() {
+                return;
+            }
+            thread::sleep(GRACE);
+            let is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
+            if !*is_over {
+                last_words();
+                std::process::exit(i32::from(exit::CANCELLED));
+            }
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // If the last words are being said, this waits for the end of the process.
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        for id in self.registered.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}
