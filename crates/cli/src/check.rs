@@ -18,7 +18,7 @@ use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
 use crate::stopping::Watch;
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
-use crate::{background, exit, machine, numbers, online, output, trace};
+use crate::{background, exit, machine, numbers, online, output, trace, writing};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -256,6 +256,10 @@ pub fn check_one(
     };
     if cancel.load(Relaxed) {
         return outcome(volume, started, Err(cancelled()));
+    }
+    let start = target::start_of(device.as_ref(), arguments.common.offset);
+    if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
+        return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
         let estimate = run::estimate(device, options, cancel)

@@ -35,6 +35,7 @@ mod target;
 mod text;
 mod ticker;
 mod trace;
+mod undo_place;
 mod writing;
 
 use std::ffi::OsString;
@@ -49,6 +50,9 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some((program, arguments)) = face::called_as(&arguments) {
         return ExitCode::from(face::run(&program, arguments));
+    }
+    if let Some(arguments) = mount::helper::called_as(&arguments) {
+        return ExitCode::from(mount::helper::run(arguments));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -199,7 +199,7 @@ fn there(device: &Arc<dyn WritableDevice>) -> Option<String> {
             let label = label.map(|label| format!(" with the label \"{label}\"")).unwrap_or_default();
             return Some(format!("an ext2, ext3 or ext4 file system{label}"));
         }
-        Content::Other(what) => return Some(format!("a file system or a part of one ({what})")),
+        Content::Other(what) => return Some(what.to_owned()),
         Content::Unknown => {}
     }
     let partitions = fsmend_device::partitions(&**device);

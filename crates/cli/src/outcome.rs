@@ -12,6 +12,9 @@ use crate::online::Online;
 /// The code that a run refuses with when it was told to stop.
 pub const CANCELLED_CODE: &str = "cancelled";
 
+/// The code that a target is refused with which an interrupted repair has left half-written.
+pub const INTERRUPTED_CODE: &str = "interrupted-repair";
+
 /// One file system and what became of it.
 #[derive(Debug)]
 pub struct Outcome {
@@ -90,6 +93,12 @@ impl Outcome {
 
     /// The bits of the exit code.
     pub fn exit_code(&self) -> u8 {
+        if let Err(refusal) = &self.result
+            && refusal.code == INTERRUPTED_CODE
+        {
+            // It is known to be in no state to be mounted.
+            return exit::PROBLEMS;
+        }
         match self.verdict() {
             "damaged" => exit::PROBLEMS,
             "cancelled" => exit::CANCELLED,

@@ -102,9 +102,8 @@ struct Stall {
 impl Stall {
     /// What is left, if nothing seemed to change but `left`: work that has taken so long already is not taken to end sooner than in as long again.
     fn at_least(&mut self, totals: Totals, now: Instant, left: Option<Duration>) -> Option<Duration> {
-        let is_new = |(last, _): &(Totals, Instant)| {
-            (last.done, last.bytes_read) != (totals.done, totals.bytes_read)
-        };
+        let is_new =
+            |(last, _): &(Totals, Instant)| (last.done, last.bytes_read) != (totals.done, totals.bytes_read);
         if self.last.as_ref().is_none_or(is_new) {
             self.last = Some((totals, now));
         }
@@ -317,7 +316,9 @@ mod tests {
         let said = Some(Duration::from_millis(319));
         let totals = |done| Totals { known: 100, done, bytes_read: 7 };
         let mut left = |done, seconds| {
-            stall.at_least(totals(done), start + Duration::from_secs(seconds), said).map(|left| left.as_secs())
+            stall
+                .at_least(totals(done), start + Duration::from_secs(seconds), said)
+                .map(|left| left.as_secs())
         };
         assert_eq!([left(88, 0), left(88, 5), left(88, 10)], [Some(0), Some(5), Some(10)]);
         assert_eq!([left(89, 11), left(89, 13)], [Some(0), Some(2)], "something was done");

@@ -31,8 +31,7 @@ fn scattered(folder: &Folder) -> PathBuf {
     std::fs::write(&filler, vec![7; 200 << 10]).unwrap();
     std::fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
     host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "4096", image.to_str().unwrap()]).unwrap();
-    let lines =
-        (0..DIRECTORIES).map(|at| format!("mkdir d{at}\nwrite {} d{at}/file\n", filler.display()));
+    let lines = (0..DIRECTORIES).map(|at| format!("mkdir d{at}\nwrite {} d{at}/file\n", filler.display()));
     std::fs::write(&script, lines.collect::<String>()).unwrap();
     host::run("debugfs", ["-w", "-f", script.to_str().unwrap(), image.to_str().unwrap()]).unwrap();
     image
@@ -63,8 +62,7 @@ fn scattered_directories_are_read_at_once_and_not_one_by_one() {
             for backend in ["auto", "uring", "pread"] {
                 let slow = slow(&image, &folder, Duration::from_millis(20), uncached);
                 let mut command = prepared(env!("CARGO_BIN_EXE_fsmend"));
-                let output =
-                    command.args(["check", "--backend", backend]).arg(slow.path()).output().unwrap();
+                let output = command.args(["check", "--backend", backend]).arg(slow.path()).output().unwrap();
                 let Asked { requests, most, alone, .. } = slow.asked();
                 let case = format!("{format}, uncached {uncached}, {backend}");
                 assert_eq!(code(&output), 0, "{case}: {}", stdout(&output));

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{
-    Advice, AtFlags, FileType, SeekFrom, StatxAttributes, StatxFlags, fadvise, fstat, fstatfs, ioctl_blksszget, seek,
-    statx,
+    Advice, AtFlags, FileType, SeekFrom, StatxAttributes, StatxFlags, fadvise, fstat, fstatfs,
+    ioctl_blksszget, seek, statx,
 };
 use rustix::io::{Errno, pread};
 
@@ -131,8 +131,7 @@ impl Device for FileDevice {
         let len = buf.len() as u64;
         check_bounds(offset, len, self.len)?;
         let patience = if buf.len() <= PATIENT_BYTES_MAX { &self.patience } else { &AtomicU32::new(0) };
-        let plainly =
-            |at: u64, rest: &mut [u8]| read_fully(at, rest, |at, rest| pread(&self.file, rest, at));
+        let plainly = |at: u64, rest: &mut [u8]| read_fully(at, rest, |at, rest| pread(&self.file, rest, at));
         let read = || match &self.fetcher {
             Some(fetcher) => fetcher.read(offset, buf, plainly),
             None => plainly(offset, buf),

@@ -293,10 +293,18 @@ pub struct Problem {
     pub details: Vec<(&'static str, Value)>,
 }
 
+/// What a problem is about, whatever its operands are: code, inode, block and group.
+pub type Key = (&'static str, Option<InodeNo>, Option<BlockNo>, Option<GroupNo>);
+
 impl Problem {
     /// A problem of kind `row`, with nothing said about the place yet.
     pub fn new(row: &'static Row) -> Self {
         Problem { row, object: Object::default(), stored: None, observed: None, details: Vec::new() }
+    }
+
+    /// What it is about, whatever its operands are.
+    pub fn key(&self) -> Key {
+        (self.row.code, self.object.inode, self.object.block, self.object.group)
     }
 
     /// Names the inode.
@@ -357,6 +365,19 @@ impl Problem {
         }
         text.push_str(rest);
         text
+    }
+
+    /// The former names that it lists.
+    pub fn former_names(&self) -> Vec<FormerName> {
+        let lists = self.details.iter().filter_map(|(_, value)| match value {
+            Value::List(values) => Some(values),
+            _ => None,
+        });
+        let names = lists.flatten().filter_map(|value| match value {
+            Value::Former(name) => Some(name.clone()),
+            _ => None,
+        });
+        names.collect()
     }
 
     /// The operands that the row's message names and that nobody supplied: none, if the check is right.

@@ -171,6 +171,54 @@ pub struct Division {
     pub waiting_max: u64,
 }
 
+/// What a run found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// Every problem.
+    pub findings: Findings,
+    /// What was checked.
+    pub summary: Summary,
+    /// What it cost.
+    pub stats: Vec<StageStats>,
+    /// How the work was divided.
+    pub division: Division,
+    /// What had to be left out or done in a poorer way to stay within the budget, in sentences.
+    pub degraded: Vec<String>,
+}
+
+/// Whose problems get paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Naming {
+    /// All that are told.
+    All,
+    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is told.
+    Losses,
+}
+
+/// A repair that has been worked out, and not written.
+#[derive(Debug)]
+pub struct Repair {
+    /// What was wrong.
+    pub found: CheckReport,
+    /// What is left: nothing above a note when the plan is clean.
+    pub left: CheckReport,
+    /// How often the file system was looked at, the last look included.
+    pub rounds: u32,
+    /// What has to be written: byte offsets and bytes, ascending, without overlaps.
+    pub changes: Vec<(u64, Vec<u8>)>,
+    /// What only later looks found, and what loses something: it follows from what was wrong, or from what was mended.
+    pub later: Findings,
+    /// What has to be written to the device of an external journal, once `changes` have reached the disk.
+    pub journal_changes: Vec<(u64, Vec<u8>)>,
+}
+
+impl Repair {
+    /// Whether the file system is sound once the changes are written.
+    pub fn is_clean(&self) -> bool {
+        !self.left.findings.is_damaged()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

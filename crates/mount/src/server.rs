@@ -15,12 +15,12 @@ use fsmend_vfs::{
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
-use crate::{Event, Served, Shared};
+use crate::{Event, Options, Served, Shared};
 
 /// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
 /// it may have missed all the same.
@@ -35,6 +35,16 @@ const ENTRIES_AT_ONCE: usize = 256;
 /// Extents that are looked at together when data or a hole is sought.
 const EXTENTS_AT_ONCE: usize = 64;
 
+/// What the kernel is asked for. `HANDLE_KILLPRIV_V2`: it asks for `security.capability` once for each inode, not before each write; to take set-user-id
+/// bits away is our work then. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
+const WISHES: [InitFlags; 5] = [
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+];
+
 // setxattr(2), fallocate(2) and lseek(2), whose numbers reach us as they are.
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
@@ -46,11 +56,13 @@ const SEEK_HOLE: i32 = 4;
 pub(crate) struct State {
     file_system: Served,
     changed: bool,
+    synchronous: bool,
 }
 
 impl State {
-    pub fn new(file_system: Served) -> Self {
-        State { file_system, changed: false }
+    /// With `synchronous`, what a change has made is durable when it returns.
+    pub fn new(file_system: Served, synchronous: bool) -> Self {
+        State { file_system, changed: false, synchronous }
     }
 
     /// Makes durable what has changed, if something has.
@@ -77,11 +89,21 @@ pub(crate) struct Server {
     events: Sender<Event>,
     root: InodeNo,
     block_size: u32,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    opens: Opens,
+}
+
+/// What the kernel tells when it is opened.
+#[derive(Clone, Copy)]
+struct Opens {
+    files: bool,
+    directories: bool,
 }
 
 impl Server {
     /// `events` is told when the last request has been answered.
-    pub fn new(shared: Arc<Shared>, events: Sender<Event>) -> Self {
+    pub fn new(shared: Arc<Shared>, events: Sender<Event>, options: &Options) -> Self {
         let (root, block_size) = match shared.state.lock() {
             Ok(mut state) => {
                 let space = state.file_system.statfs().unwrap_or_default();
@@ -89,7 +111,16 @@ impl Server {
             }
             Err(_) => (InodeNo(0), 0),
         };
-        Server { shared, events, root, block_size: block_size.max(512) }
+        let (uid, gid) = (options.uid, options.gid);
+        Server {
+            shared,
+            events,
+            root,
+            block_size: block_size.max(512),
+            uid,
+            gid,
+            opens: Opens { files: true, directories: true },
+        }
     }
 
     /// Looks at the file system.
@@ -123,7 +154,12 @@ impl Server {
         let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
         state.changed = true;
         state.file_system.act_for(caller);
-        change(&mut *state.file_system, (self.shared.clock)()).map_err(errno)
+        let now = (self.shared.clock)();
+        let changed = change(&mut *state.file_system, now).map_err(errno)?;
+        if state.synchronous {
+            state.commit(now).map_err(errno)?;
+        }
+        Ok(changed)
     }
 
     /// The inode that the kernel means. It calls the root 1, whatever that is called on the disk.
@@ -137,7 +173,8 @@ impl Server {
     /// What the kernel calls an inode.
     fn attr(&self, of: &Attributes) -> FileAttr {
         let node = if of.inode == self.root { 1 } else { u64::from(of.inode.0) };
-        file_attr(of, INodeNo(node), self.block_size)
+        let shown = file_attr(of, INodeNo(node), self.block_size);
+        FileAttr { uid: self.uid.unwrap_or(shown.uid), gid: self.gid.unwrap_or(shown.gid), ..shown }
     }
 
     /// Sends an entry that the kernel may keep; it is held already. (Should the answer not reach the kernel because the one who asked is gone, the
@@ -177,12 +214,50 @@ impl Server {
         self.change(|fs, now| fs.release(inode, count, now))
     }
 
-    fn open_file(&self, node: INodeNo, reply: ReplyOpen) {
+    /// Adds an entry with what is known about its inode, which the kernel keeps; false if there is no room for it.
+    fn add_with_attributes(
+        &self,
+        fs: &mut dyn FileSystem,
+        entry: &Entry,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> fsmend_vfs::Result<bool> {
+        let name = OsStr::from_bytes(&entry.name);
+        let is_dot = matches!(&*entry.name, b"." | b"..");
+        let inode = u32::try_from(entry.number).map(InodeNo).map_err(|_| fsmend_vfs::Errno::Corrupt)?;
+        // Where an inode cannot be read, the rest of the folder can: of that one nothing is believed, so that whoever wants it gets the error.
+        let (attr, generation, believe) = match fs.getattr(inode) {
+            Ok(of) => (self.attr(&of), of.generation, BELIEVE),
+            Err(_) => {
+                let kind = file_type(entry.kind);
+                (FileAttr { ino: INodeNo(entry.number), kind, ..nobody() }, 0, Duration::ZERO)
+            }
+        };
+        let generation = Generation(u64::from(generation));
+        let is_full = reply.add(attr.ino, entry.cookie, name, &believe, &attr, generation);
+        if !is_full && !is_dot {
+            // The kernel keeps the others, and forgets them one day.
+            let _ = fs.hold(inode);
+        }
+        Ok(!is_full)
+    }
+
+    fn open_file(&self, node: INodeNo, told: bool, reply: ReplyOpen) {
+        if !told {
+            return reply.error(Errno::ENOSYS);
+        }
         match self.hold(node) {
             Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(error),
         }
     }
+}
+
+/// The mode of a file without its set-user-id bit, and without its set-group-id bit if that means one; `None` if that is its mode, or if it is a directory.
+fn mode_without_privileges(of: &Attributes) -> Option<u16> {
+    let mode = of.of.mode;
+    let group = if mode & 0o2010 == 0o2010 { 0o2000 } else { 0 };
+    let without = mode & !(0o4000 | group);
+    (without != mode && of.kind != fsmend_vfs::FileKind::Directory).then_some(without)
 }
 
 fn empty(answer: Answer<()>, reply: ReplyEmpty) {
@@ -206,7 +281,14 @@ impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // What the kernel does not know it goes without.
         let _ = config.set_max_write(WRITE_BYTES_MAX);
-        let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
+        for wish in WISHES {
+            let _ = config.add_capabilities(wish);
+        }
+        // It holds what it has looked up, so that it need not tell us what it opens: fewer requests.
+        self.opens = Opens {
+            files: !config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
+            directories: !config.capabilities().contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT),
+        };
         Ok(())
     }
 
@@ -261,7 +343,7 @@ impl Filesystem for Server {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let changes = SetAttributes {
+        let mut changes = SetAttributes {
             mode: mode.map(|mode| (mode & 0o7777) as u16),
             uid,
             gid,
@@ -270,9 +352,16 @@ impl Filesystem for Server {
             mtime: mtime.map(set_time),
             crtime: None,
         };
-        let changed = self
-            .inode(node)
-            .and_then(|inode| self.change_for(who, |fs, now| fs.setattr(inode, &changes, now)));
+        // As chown(2) and truncate(2) say; the kernel has left it to us.
+        let drops = mode.is_none() && (uid.is_some() || gid.is_some() || size.is_some() && who.uid() != 0);
+        let changed = self.inode(node).and_then(|inode| {
+            self.change_for(who, |fs, now| {
+                if drops {
+                    changes.mode = mode_without_privileges(&fs.getattr(inode)?);
+                }
+                fs.setattr(inode, &changes, now)
+            })
+        });
         match changed {
             Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
             Err(error) => reply.error(error),
@@ -367,7 +456,7 @@ impl Filesystem for Server {
     }
 
     fn open(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.open_file(node, reply);
+        self.open_file(node, self.opens.files, reply);
     }
 
     fn create(
@@ -380,6 +469,10 @@ impl Filesystem for Server {
         _flags: i32,
         reply: ReplyCreate,
     ) {
+        if !self.opens.files {
+            // It uses mknod from now on, and tells us nothing when it closes the file.
+            return reply.error(Errno::ENOSYS);
+        }
         let made = self.make(who, parent, name, NewKind::Regular, mode).and_then(|of| {
             self.look(|fs| fs.hold(of.inode))?;
             Ok(of)
@@ -419,15 +512,23 @@ impl Filesystem for Server {
         _: FileHandle,
         offset: u64,
         bytes: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self
-            .inode(node)
-            .and_then(|inode| self.change_for(who, |fs, now| fs.write(inode, offset, bytes, now)))
-        {
+        let written = self.inode(node).and_then(|inode| {
+            self.change_for(who, |fs, now| {
+                if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+                    && let Some(mode) = mode_without_privileges(&fs.getattr(inode)?)
+                {
+                    let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+                    fs.setattr(inode, &changes, now)?;
+                }
+                fs.write(inode, offset, bytes, now)
+            })
+        });
+        match written {
             // As many as came in one request, which are few.
             Ok(written) => reply.written(written as u32),
             Err(error) => reply.error(error),
@@ -459,7 +560,7 @@ impl Filesystem for Server {
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.open_file(node, reply);
+        self.open_file(node, self.opens.directories, reply);
     }
 
     fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -473,6 +574,30 @@ impl Filesystem for Server {
                 }
                 reply.ok();
             }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let added = self.inode(node).and_then(|inode| {
+            self.look(|fs| {
+                for entry in entries(fs, inode, offset)? {
+                    if !self.add_with_attributes(fs, &entry, &mut reply)? {
+                        break;
+                    }
+                }
+                Ok(())
+            })
+        });
+        match added {
+            Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
     }

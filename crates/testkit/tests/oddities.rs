@@ -148,3 +148,25 @@ fn a_size_of_descriptors_that_nobody_else_knows() {
         assert_eq!(judged(&image), [""; 0], "{features}");
     }
 }
+
+/// A file of a few bytes in its inode that says it has 16 GiB: e2fsck lets that pass, and the kernel reads gigabytes of zeroes behind the contents.
+#[test]
+fn a_file_in_its_inode_that_says_it_has_gigabytes() {
+    let inline = "-t ext4 -b 1024 -I 256 -O inline_data";
+    let name =
+        |size: &str| format!("symlink long {}\nsif long mode 0100644\nsif long size {size}", "x".repeat(79));
+    for (size, codes) in [("79", &[][..]), ("5000", &[]), ("0x400000000", &["ext.inode.size-wrong"])] {
+        let Some(image) = image("inline-size", inline, &name(size)) else { return };
+        let found = fsmend::check(&image, &[]).unwrap().codes();
+        // The name of a link leads to a file now.
+        let others = ["ext.directory.entry-type-wrong", "ext.directory.entry-type"];
+        let found: Vec<&String> = found.iter().filter(|code| !others.contains(&code.as_str())).collect();
+        assert_eq!(found, codes, "{size}");
+        if !codes.is_empty() {
+            repair(&image);
+            let said = run("debugfs", ["-R", "stat long", image.to_str().unwrap()]).unwrap();
+            assert!(String::from_utf8_lossy(&said.stdout).contains("Size: 79"), "the whole of the contents");
+        }
+        fs::remove_file(&image).unwrap();
+    }
+}

@@ -68,6 +68,12 @@ pub fn all() -> Vec<Image> {
     vec![
         tree("files", "1 000 026 inodes in use, 1 % directories, ext4 defaults, 40 GB", &[100, 99], 6.0),
         tree(
+            "indexed",
+            "1 000 026 inodes in use, directories of 1 000 names with indexes, ext4 defaults, 40 GB",
+            &[10, 99],
+            6.0,
+        ),
+        tree(
             "dirs25",
             "1 000 026 inodes in use, 25 % directories, ext4 defaults, 40 GB",
             &[100, 50, 49],

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
-use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend};
+use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend, missing_permission};
 use fsmend_engine::{Findings, Problem, Progress};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
@@ -212,7 +212,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
     let refusal = Refusal {
         code: "cannot-open",
         message: format!("{} cannot be read ({error})", path.display()),
-        way_out: "Run it as root".to_owned(),
+        way_out: missing_permission(error, "read"),
     };
     Refused { refusal, findings: Box::new(Findings::new()) }
 }

@@ -8,8 +8,9 @@ use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 
-use crate::run::{self, CheckOptions};
+use crate::run;
 use crate::{Fs, Refusal, bad_blocks, superblock};
+use fsmend_engine::options::CheckOptions;
 
 /// Records that are read at once.
 const CHUNK: u32 = 1024;

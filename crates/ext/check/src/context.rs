@@ -1,7 +1,5 @@
 //! What every check of one file system works with: the device, the settled geometry, the groups.
 
-use std::fmt;
-
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
@@ -10,9 +8,9 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 use fsmend_ext_format::superblock::RawSuperblock;
 
-use crate::inode::Crowd;
 use crate::region::Regions;
-use crate::resize_inode::SoundMap;
+use crate::resize_inode::sound_map::SoundMap;
+use crate::shared_maps::SharedMapInodes;
 
 /// One file system under check. Immutable while stages run; shared by all workers.
 pub struct Fs<'d> {
@@ -30,20 +28,42 @@ pub struct Fs<'d> {
     /// Seconds since the epoch, passed in: checks never look at a clock.
     pub now: u64,
     /// Inodes whose maps share too much to be walked.
-    pub crowd: Crowd,
+    pub crowd: SharedMapInodes,
     /// The map of the resize inode, once it was found sound.
     pub resize_map: SoundMap,
     /// Where indirect blocks and directory blocks have to lie, on a rext3.
     pub regions: Regions,
 }
 
-impl<'d> Fs<'d> {
-    /// The same file system, read from another device. Whose maps share too much, and whether the resize inode's is sound, has to be
-    /// found out anew there.
-    pub fn over<'n>(self, device: &'n dyn Device) -> Fs<'n> {
-        let Fs { superblock, geometry, groups, metadata, now, regions, .. } = self;
-        let (crowd, resize_map) = (Crowd::default(), SoundMap::default());
+/// What a check knows of a file system, without the device that it was read from.
+pub struct Layout {
+    superblock: RawSuperblock,
+    geometry: Geometry,
+    groups: Vec<Group>,
+    metadata: SharedBitmap,
+    now: u64,
+    regions: Regions,
+}
+
+impl Layout {
+    /// The file system on `device`. Whose maps share too much, and whether the resize inode's is sound, has to be found out there.
+    pub fn on(self, device: &dyn Device) -> Fs<'_> {
+        let Layout { superblock, geometry, groups, metadata, now, regions } = self;
+        let (crowd, resize_map) = (SharedMapInodes::default(), SoundMap::default());
         Fs { device, superblock, geometry, groups, metadata, now, crowd, resize_map, regions }
+    }
+}
+
+impl Fs<'_> {
+    /// What is known of the file system, to be kept when the device goes.
+    pub fn into_layout(self) -> Layout {
+        let Fs { superblock, geometry, groups, metadata, now, regions, .. } = self;
+        Layout { superblock, geometry, groups, metadata, now, regions }
+    }
+
+    /// The same file system, read from another device.
+    pub fn over(self, device: &dyn Device) -> Fs<'_> {
+        self.into_layout().on(device)
     }
 }
 
@@ -136,22 +156,3 @@ impl Fs<'_> {
         self.groups.get(group.0 as usize)
     }
 }
-
-/// Why a target cannot be checked at all (exit code 8). Every text says what was expected and names a way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// A stable word for programs, e.g. `not-ext`, `unknown-feature`, `external-journal-missing`.
-    pub code: &'static str,
-    /// What is the matter, in a sentence.
-    pub message: String,
-    /// What can be done, in a sentence.
-    pub way_out: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}. {}", self.message, self.way_out)
-    }
-}
-
-impl std::error::Error for Refusal {}

@@ -15,18 +15,20 @@ use fsmend_engine::tree::{self, TreeFinding};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
+use crate::allocation::{StoredTotals, Totals};
 use crate::directory::suspects::Suspects;
 use crate::directory::{self, Directory, Surroundings};
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::ledger::{DirectoryJob, Ledger};
-use crate::inode::Census;
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::plan::Means;
 use crate::repair::Remains;
+use crate::resize_inode::ResizeInode;
 use crate::scan::{ScanOutcome, charge, units_of};
-use crate::xattr::repair::ValueMend;
+use crate::shared_maps::MapWalkLimiter;
+use crate::xattr::value_mend::ValueMend;
 use crate::{Fs, inode, links, xattr};
 
 /// Directories that one worker takes at a time when all of them are searched for names.
@@ -50,6 +52,16 @@ pub struct CrossCheck<'a> {
     pub bad_blocks: &'a [u64],
     /// Whether blocks that are shared on purpose are contested, too.
     pub unshares: bool,
+    /// Owners of units that no map tells of, ascending: first the units of attribute blocks, then those that inodes of the file system own.
+    pub extra: Vec<(u64, Owner)>,
+    /// The units that inodes of the file system own.
+    pub system: BTreeSet<(u64, Owner)>,
+    /// What was found of the resize inode.
+    pub resize: ResizeInode,
+    /// What is free and used.
+    pub totals: Totals,
+    /// The same, as the superblock on the disk says.
+    pub on_disk: StoredTotals,
     /// What is kept for a repair.
     pub remains: Remains,
 }
@@ -280,7 +292,7 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
-        let mut census = Census::new(self.fs);
+        let mut census = MapWalkLimiter::new(self.fs.geometry.blocks_count);
         loop {
             let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
             let groups = self.tails_named_in(&fresh);
@@ -319,7 +331,7 @@ impl CrossCheck<'_> {
         found.into_iter().flatten().collect()
     }
 
-    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, census: &mut Census) {
+    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, census: &mut MapWalkLimiter) {
         let per_group = self.fs.geometry.inodes_per_group;
         let first = group * per_group + 1;
         let scanned =
@@ -330,7 +342,7 @@ impl CrossCheck<'_> {
             if record.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            census.take(self.fs, inode, &record);
+            inode::limit_walk(census, self.fs, inode, &record);
             let mut found = self.outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
             let fact = self.outcome.take_inspection(inode, &inspection, &self.claims, self.fs);
@@ -345,7 +357,7 @@ impl CrossCheck<'_> {
     }
 
     /// Attribute blocks: contents once per block, references counted, value inodes judged.
-    pub fn attributes(&mut self) -> Vec<(u64, Owner)> {
+    pub fn attributes(&mut self) {
         let is_used = |holder: InodeNo| self.inodes.kind(holder) != Kind::Unused;
         self.outcome.value_references.retain(|(_, _, holder)| is_used(*holder));
         let mut references = std::mem::take(&mut self.outcome.xattr_references);
@@ -372,7 +384,7 @@ impl CrossCheck<'_> {
             }
         }
         self.value_inodes();
-        extra
+        self.extra = extra;
     }
 
     /// Inspects the innocent ones among inodes whose attribute block goes: their space is wrong without it. (The
@@ -433,7 +445,18 @@ impl CrossCheck<'_> {
     }
 
     /// Owners of contested blocks.
-    pub fn owners(&mut self, extra: &[(u64, Owner)]) {
+    pub fn owners(&mut self) {
+        let attributes = self.extra.len();
+        self.extra.extend(self.system.iter().copied());
+        self.search_owners();
+        if self.outcome.findings.gathers_edits() {
+            let units = self.extra.iter().take(attributes).map(|(unit, _)| *unit);
+            let contested = self.claims.contested();
+            self.remains.attribute_units = units.filter(|unit| contested.get(*unit)).collect();
+        }
+    }
+
+    fn search_owners(&mut self) {
         if self.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !self.unshares {
             // Sharing is what this feature is for; such a file system is never written.
             return;
@@ -443,7 +466,7 @@ impl CrossCheck<'_> {
         }
         let mut findings = std::mem::take(&mut self.outcome.findings);
         let is_exhausted = || self.means.budget.is_exhausted();
-        let contest = self.search(extra).report(is_exhausted, &mut findings);
+        let contest = self.search(&self.extra).report(is_exhausted, &mut findings);
         self.outcome.findings = findings;
         self.remains.contest = contest;
     }

@@ -16,10 +16,10 @@ use fsmend_engine::{Budget, Findings, Progress};
 
 use crate::plan::{Means, Plan, Shortages};
 use crate::reading::announce_all;
-use crate::run::CheckOptions;
 use crate::scan::foresight::{directories, mapped_blocks};
 use crate::scan::{STAGES, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
+use fsmend_engine::options::CheckOptions;
 
 /// One group in use of so many is tried, or as many as hold so many inodes: all of a small file system.
 const SAMPLE_ONE_IN: usize = 20;
@@ -203,7 +203,8 @@ fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32])
         let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
         rest.retain(|group| next.binary_search(group).is_err());
         let last = trial(fs, options, means, &next, started.saturating_add(time as u64));
-        let foretold = last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), means.plan.workers as f64);
+        let foretold =
+            last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), means.plan.workers as f64);
         time = (foretold / TRIAL_ONE_IN).min(TRIALS_MAX);
         let goes_on = last.is_cold()
             && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()

@@ -7,8 +7,9 @@ use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_ext_format::group::BG_BLOCK_UNINIT;
 
-use crate::run::{self, CheckOptions};
+use crate::run;
 use crate::{Fs, Refusal, superblock};
+use fsmend_engine::options::CheckOptions;
 
 /// Calls `visit` with offset and length in bytes of every run of free blocks, in ascending order.
 pub fn visit_free(

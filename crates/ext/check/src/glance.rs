@@ -15,9 +15,11 @@ use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET,
 use zerocopy::FromBytes;
 
 use crate::orphan::{self, Orphans};
-use crate::run::{self, CheckOptions, Refused};
+use crate::run;
 use crate::superblock::{self, Settled};
 use crate::{Fs, Refusal, journal, mmp, summary};
+use fsmend_engine::Refused;
+use fsmend_engine::options::CheckOptions;
 
 /// What was seen.
 pub struct Glance {

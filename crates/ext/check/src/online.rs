@@ -26,8 +26,11 @@ use crate::inode::problems::{DELETION_TIME_MISSING, ORPHAN_REMAINS};
 use crate::journal::problems::NOT_REPLAYED;
 use crate::orphan::problems::{UNRELEASED, WAITING};
 use crate::quota::problems::USAGE_WRONG;
-use crate::run::{self, CheckOptions, CheckReport, Refused};
+use crate::run;
 use crate::{Fs, directory, inode, superblock};
+use fsmend_engine::Refused;
+use fsmend_engine::options::CheckOptions;
+use fsmend_engine::report::CheckReport;
 
 /// Findings of a view that stands still, divided.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::budget::Reservation;
+use fsmend_engine::report::Naming;
 use fsmend_engine::{Findings, Problem, Row, Value};
 
 use crate::allocation::problems::BLOCKS_MARKED_BUT_FREE;
@@ -22,15 +23,6 @@ const NAMELESS: [&Row; 3] = [&UNCONNECTED, &UNATTACHED, &UNATTACHED_EMPTY];
 /// Memory for the former names of one of those, and for looking for them.
 const FORMER_BYTES: u64 = 2048;
 const SEARCH_BYTES: u64 = 4 << 20;
-
-/// Whose problems get paths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Naming {
-    /// All that are told.
-    All,
-    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is told.
-    Losses,
-}
 
 /// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
 /// for all of them.

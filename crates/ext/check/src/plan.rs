@@ -18,8 +18,8 @@ use fsmend_engine::problem::KEPT_PER_ROW;
 use fsmend_engine::{Allowance, Budget, Clock, Trace};
 use fsmend_ext_format::geometry::Geometry;
 
-use crate::run::CheckOptions;
 use crate::{Fs, Refusal};
+use fsmend_engine::options::CheckOptions;
 
 /// Memory for a group: its descriptor and state, twice while descriptors are settled, and its place in the tables of facts.
 const GROUP_BYTES: u64 = 512;
@@ -362,9 +362,9 @@ mod tests {
     use fsmend_engine::pool::Schedule;
 
     use super::*;
-    use crate::run::Meter;
     use crate::superblock::SuperblockOptions;
     use crate::superblock::testing::Image;
+    use fsmend_engine::options::Meter;
 
     /// A repair of very much damage holds what it puts in place besides.
     #[test]

@@ -1,144 +1,51 @@
 //! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_device::{Counted, Device, Overlay, ReadBackend, ReadError};
+use fsmend_device::{Counted, Device, Overlay, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::laps::Laps;
+pub use fsmend_engine::options::{CheckOptions, Meter};
 use fsmend_engine::origins::{Noted, Origin};
-use fsmend_engine::pool::{self, Crew, Schedule, Stage};
-use fsmend_engine::report::{Division, StageStats, Summary};
-use fsmend_engine::trace::{Kind, Moment};
-use fsmend_engine::{Allowance, Budget, Clock, Findings, Problem, Progress, Row, Trace};
-use fsmend_ext_format::features::ro_compat;
+use fsmend_engine::pool::{self, Stage};
+pub use fsmend_engine::refusal::Refused;
+use fsmend_engine::repair::Changes;
+pub use fsmend_engine::report::CheckReport;
+use fsmend_engine::report::{Division, Naming};
+use fsmend_engine::{Budget, Findings, Problem, Progress, Row};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
 
-use crate::allocation::StoredTotals;
+use crate::allocation::{StoredTotals, Totals};
 use crate::bad_blocks::BadBlocks;
+use crate::context::Layout;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
 use crate::owners::Owner;
-use crate::paths::Naming;
+use crate::passes::PASSES;
 use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::region::Regions;
-use crate::repair::{self, Remains, Wishes};
-use crate::scan::{STAGES, Scan, ScanOutcome, StageCost, take_census};
+use crate::repair::Remains;
+use crate::resize_inode::ResizeInode;
+use crate::scan::{STAGES, Scan, ScanOutcome, take_census};
 use crate::superblock::{self, Settled, SuperblockOptions};
-use crate::{
-    Fs, Refusal, allocation, bad_blocks, group, inode, journal, mmp, orphan, paths, quota, resize_inode,
-    summary,
-};
+use crate::{Fs, Refusal, bad_blocks, group, journal, orphan, paths, quota, resize_inode, summary};
 
+/// The passes behind the scan that take long enough to be shown.
+const LINKS: &str = "links";
+const BITMAPS: &str = "bitmaps";
 /// Nanoseconds that the comparison of links takes for an inode, used or not, and that of bitmaps for a group, at a first guess.
 const LINK_COST: u64 = 2;
 const BITMAP_COST: u64 = 12_000;
 /// Words of the bitmap of static metadata that one worker claims in one go.
 const WORDS_AT_ONCE: u64 = 1 << 14;
-
-/// What the caller wants of a run.
-#[derive(Clone)]
-pub struct CheckOptions {
-    /// Workers, at least one.
-    pub threads: usize,
-    /// Most memory the run may hold, in bytes: a hard budget. With little the run does some things in a poorer way and says
-    /// so ([`CheckReport::degraded`]); with too little it is refused.
-    pub memory: u64,
-    /// Whether a dirty journal is replayed in memory before the check.
-    pub replay: bool,
-    /// Which superblock to use.
-    pub superblock: SuperblockOptions,
-    /// The device that holds an external journal.
-    pub external_journal: Option<Arc<dyn Device>>,
-    /// Seconds since the epoch.
-    pub now: u64,
-    /// How to read.
-    pub backend: ReadBackend,
-    /// Whether every kept problem needs its path, or only the first few of each kind.
-    pub want_all_paths: bool,
-    /// Set when what is wrong has to be mended as well: [`CheckReport::changes`] then says what has to be written.
-    pub repair: Option<Wishes>,
-    /// Reads the clocks; checks never do it themselves.
-    pub meter: fn() -> Meter,
-    /// Clocks that measure what batches cost, by which workers are divided between the stages. Without them, all things
-    /// are taken to cost the same, and the costs of the stages that run side by side stay unknown.
-    pub stage_clock: Option<Clock>,
-    /// How workers are divided between the stages, and in which order work is taken.
-    pub schedule: Schedule,
-    /// How many of the workers may be at work, when somebody decides that while the run goes on.
-    pub allowance: Option<Arc<Allowance>>,
-    /// Where what happens when is written down, if that is wanted.
-    pub trace: Option<Arc<Trace>>,
-}
-
-impl CheckOptions {
-    /// Who works out mends.
-    fn menders(&self) -> Crew<'_> {
-        Crew {
-            workers: self.threads,
-            allowance: self.allowance.as_deref(),
-            clock: self.stage_clock,
-            trace: self.trace.as_deref(),
-            every_worker: self.schedule.every_worker,
-        }
-    }
-}
-
-/// The clocks of the process at one moment, all counted from any fixed point.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Meter {
-    /// Nanoseconds gone by.
-    pub wall_ns: u64,
-    /// Nanoseconds of processor time used by all threads.
-    pub cpu_ns: u64,
-    /// Most memory held so far, in bytes.
-    pub peak_memory: u64,
-    /// Bytes that the process has had fetched from devices so far, where that is known.
-    pub fetched: Option<u64>,
-}
-
-/// What a run found.
-#[derive(Debug, Default)]
-pub struct CheckReport {
-    /// Every problem.
-    pub findings: Findings,
-    /// What was checked.
-    pub summary: Summary,
-    /// What it cost.
-    pub stats: Vec<StageStats>,
-    /// How the work was divided.
-    pub division: Division,
-    /// What had to be left out or done in a poorer way to stay within the budget, in sentences.
-    pub degraded: Vec<String>,
-    /// In a repair: what has to be written to the device of an external journal.
-    pub journal_changes: Vec<(u64, Vec<u8>)>,
-    /// In a repair: what has to be written, byte offsets and bytes, ascending, without overlaps.
-    pub changes: Vec<(u64, Vec<u8>)>,
-}
-
-/// Why a check came to no end, with the problems that were found on the way.
-#[derive(Debug)]
-pub struct Refused {
-    /// Why.
-    pub refusal: Refusal,
-    /// What led to it.
-    pub findings: Box<Findings>,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.refusal.fmt(f)
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// Checks the file system on `device`. When `cancel` becomes true the run ends soon with a refusal whose code is
 /// `cancelled`.
@@ -148,19 +55,18 @@ pub fn check(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<CheckReport, Refused> {
-    look(device, options, Naming::All, progress, cancel)
+    Ok(check_for_repair(device, options, Naming::All, (progress, cancel))?.0)
 }
 
-/// [`check`], with paths for what is wanted only.
-pub(crate) fn look(
+/// [`check`], with paths for what is wanted only, and with the facts that a repair needs where one is wanted.
+pub fn check_for_repair(
     device: &Arc<dyn Device>,
     options: &CheckOptions,
     naming: Naming,
-    progress: &Progress,
-    cancel: &AtomicBool,
-) -> Result<CheckReport, Refused> {
+    watch: (&Progress, &AtomicBool),
+) -> Result<(CheckReport, Option<Facts>), Refused> {
     let mut findings = Findings::new().gathering(options.repair.is_some());
-    check_from(device, (options, naming), progress, cancel, &mut findings)
+    check_from(device, (options, naming), watch, &mut findings)
         .map_err(|refusal| Refused { refusal, findings: Box::new(findings) })
 }
 
@@ -168,10 +74,9 @@ pub(crate) fn look(
 fn check_from(
     device: &Arc<dyn Device>,
     (options, naming): (&CheckOptions, Naming),
-    progress: &Progress,
-    cancel: &AtomicBool,
+    watch: (&Progress, &AtomicBool),
     findings: &mut Findings,
-) -> Result<CheckReport, Refusal> {
+) -> Result<(CheckReport, Option<Facts>), Refusal> {
     let counted = Arc::new(Counted::new(Arc::clone(device)));
     let mut laps = Laps::new(options, Arc::clone(&counted));
     let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(counted);
@@ -254,66 +159,27 @@ fn check_from(
     laps.lap("opening", fs.groups.len() as u64);
     budget.charge(fs.metadata.bytes_held() + overlay.memory_max() - device.memory_max());
     plan::stop_if_exhausted(&budget)?;
-    let (mut report, remains) = check_settled(
+    let (mut report, cross) = check_settled(
         &fs,
         &bad,
         (options, naming),
-        (progress, cancel),
+        watch,
         (std::mem::take(findings), orphans.used, totals),
         &budget,
         &mut laps,
     )?;
-    report.journal_changes = journal.external_writes;
     report.summary = summary::fill(report.summary, (&fs, &settled), journal.replayed, &report.findings);
-    if let (Some(wishes), Some((facts, mut remains))) = (options.repair.clone(), remains) {
+    if options.repair.is_none() {
+        return Ok((report, None));
+    }
+    let cross = cross.map(|(inodes, claims, mut remains)| {
         remains.bad_blocks = bad.blocks;
         remains.journal_dropped = journal.dropped;
-        if fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
-            return shared(report);
-        }
-        if let Some(why) = superblock::unknown_to_repairs(fs.geometry.features) {
-            return if report.findings.is_damaged() { Err(why) } else { Ok(report) };
-        }
-        // What is written is held once more when it is handed on.
-        remains.room = Some(budget.free() / 2);
-        let Some((changes, lost)) = repair::mend(fs, facts, remains, wishes, options.menders()) else {
-            budget.charge(budget.free() + 1);
-            plan::stop_if_exhausted(&budget)?;
-            return Ok(report);
-        };
-        report.findings.merge(lost);
-        report.changes = joined(&overlay, changes);
-    }
-    Ok(report)
-}
-
-/// A file system whose files share blocks on purpose is never written.
-fn shared(report: CheckReport) -> Result<CheckReport, Refusal> {
-    if !report.findings.is_damaged() {
-        return Ok(report);
-    }
-    Err(Refusal {
-        code: "shared-blocks",
-        message:
-            "The file system is damaged, and its files share blocks (shared_blocks): it can only be read"
-                .to_owned(),
-        way_out: "Ask for copies of all shared blocks (--unshare), which makes it an ordinary file system"
-            .to_owned(),
-    })
-}
-
-/// What the overlay holds with `changes` over it.
-fn joined(overlay: &Overlay<Arc<dyn Device>>, changes: Vec<(u64, Vec<u8>)>) -> Vec<(u64, Vec<u8>)> {
-    if overlay.is_unchanged() {
-        return changes;
-    }
-    let mut all: Overlay<&dyn Device> = Overlay::new(overlay.inner());
-    let below = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec()));
-    for (offset, bytes) in below.chain(changes) {
-        // Both were laid over the same device, within its length.
-        let _ = all.write(offset, bytes);
-    }
-    all.into_runs().collect()
+        (inodes, claims, remains)
+    });
+    let layout = fs.into_layout();
+    let facts = Facts { overlay, layout, cross, journal_changes: journal.external_writes, budget };
+    Ok((report, Some(facts)))
 }
 
 /// Lays blocks over the device.
@@ -345,7 +211,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     if !has_mmp_place {
         superblock.s_mmp_block = 0.into();
     }
-    let regions = Regions::of(&geometry, &groups);
+    let regions = Regions::of(&geometry, groups.iter().map(|group| group.desc.inode_table));
     Fs {
         device,
         superblock,
@@ -359,8 +225,19 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     }
 }
 
-/// The facts of a run: inodes and claims.
-type Facts = (InodeTable, Claims);
+/// What a check leaves behind for the repair of the same round.
+pub struct Facts {
+    /// The device as the replay of the journal and the release of orphans leave it.
+    pub(crate) overlay: Overlay<Arc<dyn Device>>,
+    /// The file system on it.
+    pub(crate) layout: Layout,
+    /// Inodes, claims, and what is wrong; `None` when there is nothing to repair.
+    pub(crate) cross: Option<(InodeTable, Claims, Remains)>,
+    /// What the replay changes on the device of an external journal.
+    pub(crate) journal_changes: Changes,
+    /// What the run may still hold.
+    pub(crate) budget: Arc<Budget>,
+}
 
 fn check_settled(
     fs: &Fs<'_>,
@@ -370,7 +247,7 @@ fn check_settled(
     (early, released, on_disk): (Findings, QuotaUsage, StoredTotals),
     budget: &Arc<Budget>,
     laps: &mut Laps<'_>,
-) -> Result<(CheckReport, Option<(Facts, Remains)>), Refusal> {
+) -> Result<(CheckReport, Option<(InodeTable, Claims, Remains)>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
@@ -386,13 +263,12 @@ fn check_settled(
     let gathers = options.repair.is_some();
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
-    mmp::check(fs, &mut findings);
     let system = system_owners(fs, bad, &resize_inode::claims(fs));
     let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
     stop_if(cancel)?;
     plan::stop_if_exhausted(budget)?;
     plan.scan_is_over(budget);
-    laps.side_by_side(&outcome.costs);
+    laps.side_by_side(&STAGES, &outcome.costs);
     let mut tree = Reservation::new(budget);
     tree.set(inodes.directory_count() * plan::TREE_BYTES_PER_DIRECTORY);
     plan::stop_if_exhausted(budget)?;
@@ -414,50 +290,19 @@ fn check_settled(
         means,
         cancel,
         bad_blocks: &bad.blocks,
-        remains: Remains::default(),
+        extra: Vec::new(),
+        system,
+        resize: ResizeInode::default(),
+        totals: Totals::default(),
+        on_disk,
+        remains: Remains { quota: released, ..Remains::default() },
         unshares: options.repair.as_ref().is_some_and(|wishes| wishes.unshare),
     };
-    let suspects = cross.outcome.suspect_directories.len() as u64;
-    let mut edits_held = Reservation::new(budget);
-    let held_by = |findings: &Findings| {
-        let (list, bytes) = findings.edit_bytes_held();
-        list.saturating_add(bytes)
-    };
-    edits_held.set(held_by(&cross.outcome.findings));
-    cross.directories();
-    edits_held.set(held_by(&cross.outcome.findings));
-    let mut extra = cross.attributes();
-    let attributes = extra.len();
-    extra.extend(system.iter().copied());
-    cross.owners(&extra);
-    if gathers {
-        let units = extra.iter().take(attributes).map(|(unit, _)| *unit);
-        cross.remains.attribute_units = units.filter(|unit| cross.claims.contested().get(*unit)).collect();
-    }
-    let resize = resize_inode::check(fs, &mut findings);
-    let large = resize.is_large.then_some(InodeNo(special::RESIZE)).or(cross.outcome.first_large_file);
-    superblock::check_large_files(fs, large, &mut cross.outcome.findings);
-    stop_if(cancel)?;
-    plan::stop_if_exhausted(budget)?;
-    laps.lap("suspects", suspects);
-    behind.during("links", u64::from(fs.geometry.inodes_count), || cross.tree_and_links());
-    laps.lap("links", u64::from(fs.geometry.inodes_count));
-    let crew = means.crew();
-    let totals = behind.during("bitmaps", u64::from(fs.geometry.group_count), || {
-        allocation::check(fs, &cross.inodes, &cross.claims, crew, cancel, &mut cross.outcome.findings)
-    });
-    allocation::check_totals(fs, &totals, on_disk, &mut cross.outcome.findings);
-    stop_if(cancel)?;
-    laps.lap("bitmaps", u64::from(fs.geometry.group_count));
-    findings.merge(std::mem::take(&mut cross.outcome.findings));
-    cross.remains.resize_is_wrong = resize.is_wrong;
+    cross.outcome.findings.merge(findings);
+    run_passes(&mut cross, &behind, laps)?;
+    let mut findings = std::mem::take(&mut cross.outcome.findings);
     cross.remains.rebuilds = std::mem::take(&mut cross.outcome.rebuilds);
     cross.remains.rebuilds.sort_unstable();
-    let mut usage = std::mem::take(&mut cross.outcome.quota);
-    usage.merge(released);
-    quota::check(fs, &usage, &mut findings);
-    let refugees = findings.counts().get(inode::problems::ORPHAN_REMAINS.code).copied().unwrap_or(0);
-    orphan::refugees(refugees, &mut findings);
     let mut degraded = plan.degraded.clone();
     degraded.extend(shortages.sentences(&plan));
     degraded.extend(plan::fewer_kept(findings.kept_per_row(), budget));
@@ -466,23 +311,44 @@ fn check_settled(
     let findings = paths::name_objects(&cross, findings, (naming, options.want_all_paths), &mut degraded);
     let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
-    let summary = summary::counts(fs, &cross.claims, &totals, non_contiguous);
-    let CrossCheck { inodes, claims, mut remains, .. } = cross;
+    let summary = summary::counts(fs, &cross.claims, &cross.totals, non_contiguous);
+    let CrossCheck { inodes, claims, mut remains, system, .. } = cross;
     remains.edits = edits;
     remains.features = superblock::repair::missing_features(&findings);
     remains.system_owners = system;
-    remains.quota = usage;
     let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
     remains.is_damaged = is_damaged || improves;
-    let remains = (gathers && (improves || !findings.is_empty())).then_some(((inodes, claims), remains));
+    let remains = (gathers && (improves || !findings.is_empty())).then_some((inodes, claims, remains));
     Ok((
         CheckReport { findings, summary, stats: laps.take(), division, degraded, ..CheckReport::default() },
         remains,
     ))
 }
 
+/// Calls the checks of the [`PASSES`], in their order.
+fn run_passes(cross: &mut CrossCheck<'_>, behind: &Behind<'_>, laps: &mut Laps<'_>) -> Result<(), Refusal> {
+    let suspects = cross.outcome.suspect_directories.len() as u64;
+    let budget = cross.means.budget;
+    let mut edits_held = Reservation::new(budget);
+    for (pass, check) in PASSES.iter().filter_map(|pass| Some((pass, pass.check?))) {
+        let (list, bytes) = cross.outcome.findings.edit_bytes_held();
+        edits_held.set(list.saturating_add(bytes));
+        if pass.name == LINKS {
+            laps.lap("suspects", suspects);
+        }
+        check(cross);
+        if let Some(amount) = behind.amount_of(pass.name) {
+            behind.0.stage(pass.name).finish(amount);
+            laps.lap(pass.name, amount);
+        }
+        stop_if(cross.cancel)?;
+        plan::stop_if_exhausted(budget)?;
+    }
+    Ok(())
+}
+
 /// What comes behind the scan, as far as progress knows it.
-struct Behind<'a>(&'a Progress);
+struct Behind<'a>(&'a Progress, [(&'static str, u64); 2]);
 
 impl<'a> Behind<'a> {
     /// Announces it.
@@ -491,22 +357,23 @@ impl<'a> Behind<'a> {
         for Stage { name, .. } in STAGES {
             progress.stage(name);
         }
-        let links = progress.stage("links");
-        links.guess_cost(LINK_COST, workers);
-        links.guess_bytes(0);
-        links.expect(fs.geometry.inodes_count.into());
-        let bitmaps = progress.stage("bitmaps");
-        bitmaps.guess_cost(BITMAP_COST, workers);
-        bitmaps.guess_bytes(2 * u64::from(fs.geometry.block_size));
-        bitmaps.expect(fs.geometry.group_count.into());
-        Behind(progress)
+        let amounts = [(LINKS, fs.geometry.inodes_count.into()), (BITMAPS, fs.geometry.group_count.into())];
+        for (name, amount) in amounts {
+            let (cost, bytes) = match name {
+                LINKS => (LINK_COST, 0),
+                _ => (BITMAP_COST, 2 * u64::from(fs.geometry.block_size)),
+            };
+            let stage = progress.stage(name);
+            stage.guess_cost(cost, workers);
+            stage.guess_bytes(bytes);
+            stage.expect(amount);
+        }
+        Behind(progress, amounts)
     }
 
-    /// Does `work` of one stage, and takes it off.
-    fn during<T>(&self, stage: &'static str, amount: u64, work: impl FnOnce() -> T) -> T {
-        let result = work();
-        self.0.stage(stage).finish(amount);
-        result
+    /// How much work a pass is, if progress knows it.
+    fn amount_of(&self, pass: &str) -> Option<u64> {
+        self.1.iter().find(|(name, _)| *name == pass).map(|(_, amount)| *amount)
     }
 }
 
@@ -593,70 +460,6 @@ pub fn stopped() -> Refusal {
         code: "cancelled",
         message: "The check was stopped before it was through".to_owned(),
         way_out: "Run it again".to_owned(),
-    }
-}
-
-/// Statistics of consecutive stages.
-struct Laps<'t> {
-    trace: Option<&'t Trace>,
-    /// When the current phase began, if a trace is wanted.
-    phase: Option<Moment>,
-    meter: fn() -> Meter,
-    device: Arc<Counted<Arc<dyn Device>>>,
-    last: Meter,
-    last_read: (u64, u64),
-    stats: Vec<StageStats>,
-}
-
-impl<'t> Laps<'t> {
-    fn new(options: &'t CheckOptions, device: Arc<Counted<Arc<dyn Device>>>) -> Self {
-        let trace = options.trace.as_deref();
-        let (meter, phase) = (options.meter, trace.map(Trace::now));
-        Laps { trace, phase, meter, device, last: meter(), last_read: (0, 0), stats: Vec::new() }
-    }
-
-    /// Writes down the phase that ends, and begins the next one.
-    fn note(&mut self, name: &'static str) {
-        if let (Some(trace), Some(start)) = (self.trace, self.phase) {
-            trace.end(Kind::Phase, name, 0, start);
-            self.phase = Some(trace.now());
-        }
-    }
-
-    /// Ends a stage that ran by itself.
-    fn lap(&mut self, name: &'static str, items: u64) {
-        self.note(name);
-        let (now, (bytes, requests)) = ((self.meter)(), self.device.total());
-        self.stats.push(StageStats {
-            name,
-            wall_ns: now.wall_ns.saturating_sub(self.last.wall_ns),
-            cpu_ns: now.cpu_ns.saturating_sub(self.last.cpu_ns),
-            peak_memory: now.peak_memory,
-            bytes_read: bytes.saturating_sub(self.last_read.0),
-            requests: requests.saturating_sub(self.last_read.1),
-            items,
-        });
-        (self.last, self.last_read) = (now, (bytes, requests));
-    }
-
-    /// Ends stages that ran side by side, each with its own account.
-    fn side_by_side(&mut self, costs: &[StageCost]) {
-        self.note("scan");
-        let now = (self.meter)();
-        self.stats.extend(STAGES.iter().zip(costs).map(|(stage, cost)| StageStats {
-            name: stage.name,
-            wall_ns: cost.span.map_or(0, |(start, end)| end.saturating_sub(start)),
-            cpu_ns: cost.cpu_ns,
-            peak_memory: now.peak_memory,
-            bytes_read: cost.bytes,
-            requests: cost.requests,
-            items: cost.items,
-        }));
-        (self.last, self.last_read) = (now, self.device.total());
-    }
-
-    fn take(&mut self) -> Vec<StageStats> {
-        std::mem::take(&mut self.stats)
     }
 }
 

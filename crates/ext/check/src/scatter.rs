@@ -12,8 +12,9 @@ use fsmend_ext_format::group::BG_INODE_UNINIT;
 use fsmend_ext_format::inode::special;
 
 use crate::inode::Inspection;
-use crate::run::{self, CheckOptions};
+use crate::run;
 use crate::{Fs, Refusal, inode, superblock};
+use fsmend_engine::options::CheckOptions;
 
 /// A file or directory in several pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]

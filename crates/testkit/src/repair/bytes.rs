@@ -370,7 +370,7 @@ fn entries(area: &[u8]) -> Vec<Attribute<'_>> {
 }
 
 /// Words and their places, added up: zeroes do not count, and the order of pieces does not matter.
-fn sum_of_words(start: u64, bytes: &[u8]) -> u64 {
+pub fn sum_of_words(start: u64, bytes: &[u8]) -> u64 {
     let mut sum = 0_u64;
     for (index, chunk) in bytes.chunks(4).enumerate() {
         let mut word = [0; 4];

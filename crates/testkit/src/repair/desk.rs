@@ -2,20 +2,29 @@
 //! uses, so that a case costs no more than the blocks in which it differs.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::image::{BLOCK, Image};
 use super::subject::Scratch;
+use crate::host::LoopDevice;
 
 /// A copy of one sound image, twice.
 struct Desk {
     sound: &'static [u8],
     copy: Vec<u8>,
     /// Made when the first program is to see an image.
-    file: Option<(Scratch, File)>,
+    file: Option<Bench>,
+}
+
+/// A file for programs.
+struct Bench {
+    /// The loop device on it, once the kernel has been asked. (Detached before the file goes.)
+    device: Option<LoopDevice>,
+    scratch: Scratch,
+    file: File,
 }
 
 thread_local! {
@@ -35,11 +44,11 @@ pub fn with_bytes<T>(image: &Image, work: impl FnOnce(&[u8]) -> T) -> T {
 /// Calls `work` with the path of a file that holds the image, and may only be read.
 pub fn with_file<T>(image: &Image, work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     on_desk(image.base(), |desk| {
-        let (scratch, file) = desk.take_file()?;
-        write_blocks(&file, image)?;
-        let result = work(scratch.path())?;
-        restore(&file, image)?;
-        desk.file = Some((scratch, file));
+        let bench = desk.take_file()?;
+        write_blocks(&bench.file, image)?;
+        let result = work(bench.scratch.path())?;
+        restore(&bench.file, image)?;
+        desk.file = Some(bench);
         Ok(result)
     })
 }
@@ -49,10 +58,35 @@ pub fn with_file_to_write<T>(
     image: &Image,
     work: impl FnOnce(&Path) -> io::Result<T>,
 ) -> io::Result<(T, Image)> {
+    on_bench(image, |bench| work(bench.scratch.path()))
+}
+
+/// Calls `work` with a loop device on a file that holds the image, and a folder to mount it on. Returns what was left there as well.
+pub fn with_loop<T>(
+    image: &Image,
+    work: impl FnOnce(&Path, &Path) -> io::Result<T>,
+) -> io::Result<(T, Image)> {
+    on_bench(image, |bench| {
+        let path = bench.scratch.path();
+        let point = PathBuf::from(format!("{}.mnt", path.display()));
+        let device = match bench.device.take() {
+            Some(device) => device,
+            None => LoopDevice::new(path)?,
+        };
+        fs::create_dir_all(&point)?;
+        let result = work(Path::new(device.path()), &point);
+        fs::remove_dir(&point)?;
+        bench.device = Some(device);
+        result
+    })
+}
+
+fn on_bench<T>(image: &Image, work: impl FnOnce(&mut Bench) -> io::Result<T>) -> io::Result<(T, Image)> {
     on_desk(image.base(), |desk| {
-        let (scratch, file) = desk.take_file()?;
-        write_blocks(&file, image)?;
-        let result = work(scratch.path())?;
+        let mut bench = desk.take_file()?;
+        write_blocks(&bench.file, image)?;
+        let result = work(&mut bench)?;
+        let file = &bench.file;
         if file.metadata()?.len() != desk.sound.len() as u64 {
             return Err(io::Error::other("a program made the image longer or shorter"));
         }
@@ -62,8 +96,8 @@ pub fn with_file_to_write<T>(
         }
         let left = Image::of(desk.sound, &desk.copy)?;
         left.take_off(&mut desk.copy);
-        restore(&file, &left)?;
-        desk.file = Some((scratch, file));
+        restore(file, &left)?;
+        desk.file = Some(bench);
         Ok((result, left))
     })
 }
@@ -80,13 +114,13 @@ fn on_desk<T>(sound: &'static [u8], work: impl FnOnce(&mut Desk) -> T) -> T {
 
 impl Desk {
     /// Taken out, so that a file that nobody could put right again is not used once more.
-    fn take_file(&mut self) -> io::Result<(Scratch, File)> {
-        if let Some(pair) = self.file.take() {
-            return Ok(pair);
+    fn take_file(&mut self) -> io::Result<Bench> {
+        if let Some(bench) = self.file.take() {
+            return Ok(bench);
         }
         let scratch = Scratch::with(self.sound)?;
         let file = File::options().read(true).write(true).open(scratch.path())?;
-        Ok((scratch, file))
+        Ok(Bench { device: None, scratch, file })
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Judge<'t> {
     pub known: &'t Known,
     /// The reference.
     pub e2fsck: E2fsck,
+    /// Whether the kernel mounts the image as it was before the damage: it is asked about every image that is called sound then.
+    pub is_mountable: bool,
 }
 
 impl Judge<'_> {
@@ -128,6 +130,9 @@ impl Judge<'_> {
             judgement.failures.push(Failure::with_class("e2fsck -fn", complaint));
         }
         judgement.failures.extend(facts.again.clone());
+        let refused_before = facts.complaint.as_deref().is_some_and(is_hopeless);
+        let kernel = facts.kernel.as_ref().filter(|_| !refused_before);
+        judgement.failures.extend(kernel.map(|said| Failure::with_class("kernel", said)));
         judgement.failures.extend(self.losses(damaged, &ours, &judgement));
         judgement.failures.extend(other_plans(subject, damaged, &ours, depth));
         if depth.mount && judgement.failures.is_empty() {
@@ -140,7 +145,12 @@ impl Judge<'_> {
     /// What is true of a repaired image whatever was damaged.
     fn facts(&self, ours: &Image, subject: &dyn Subject) -> io::Result<Facts> {
         let tree = with_bytes(ours, Tree::of);
+        let kernel = match &tree {
+            Some(tree) if self.is_mountable => mount::complaint(ours, tree)?,
+            _ => None,
+        };
         Ok(Facts {
+            kernel,
             complaint: self.e2fsck.complaint(ours)?,
             again: again(subject, ours),
             is_as_before: tree.is_some_and(|tree| tree.nodes == self.sound.nodes),

@@ -11,6 +11,8 @@ use super::judge::Failure;
 pub struct Facts {
     /// What `e2fsck -fn` says about it.
     pub complaint: Option<String>,
+    /// What the kernel says when it mounts and reads it.
+    pub kernel: Option<String>,
     /// What is wrong with a second repair.
     pub again: Option<Failure>,
     /// Whether every name leads to what it led to before the damage.

@@ -10,6 +10,7 @@ mod image;
 mod judge;
 pub(crate) mod known;
 pub(crate) mod mount;
+mod seen;
 mod spoiled;
 mod subject;
 mod table;
@@ -86,8 +87,13 @@ pub fn judge_subject(case: &Case, subject: &dyn Subject, depth: Depth) -> io::Re
 
 /// What is known about repaired images was found out with the same subject.
 fn judge_with(case: &Case, subject: &dyn Subject, depth: Depth, known: &Known) -> io::Result<Judgement> {
-    let judge = Judge { sound: &case.base.tree, known, e2fsck: E2fsck { now: case.base.now } };
-    let mount = depth.mount && case.base.is_mountable();
+    let judge = Judge {
+        sound: &case.base.tree,
+        known,
+        e2fsck: E2fsck { now: case.base.now },
+        is_mountable: case.base.is_mountable(),
+    };
+    let mount = depth.mount && judge.is_mountable;
     let depth = Depth { reference: depth.reference && case.base.reference, mount, ..depth };
     judge.judge(&case.image(), subject, depth)
 }

@@ -2,21 +2,64 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use rustix::fs::SeekFrom;
 use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::bytes::{Reader, u32_at};
+use super::desk;
 use super::image::Image;
+use super::seen::compare;
 use super::subject::{E2fsck, Scratch};
+use super::tree::Tree;
 use crate::host::{LoopMount, is_root};
 
-/// So many bytes of a file are read.
-const READ_MAX: u64 = 16 << 20;
+/// How often a busy mount is tried again, and how long to wait in between.
+const UNMOUNT_TRIES: u32 = 1000;
+const UNMOUNT_PAUSE: Duration = Duration::from_micros(500);
 
-/// Mounts the image read-only and reads every file, then mounts it for writing; the inner error says what went wrong. Without the
+/// Mounts the image read-only and compares every file with its record. `None` where the kernel shows what the image holds, and nothing at all
+/// happens without the superuser's rights.
+pub fn complaint(image: &Image, tree: &Tree) -> io::Result<Option<String>> {
+    if !is_root() {
+        return Ok(None);
+    }
+    let before = errors_noted(image);
+    let (said, left) = desk::with_loop(image, |device, point| shown(device, point, tree))?;
+    let errors = errors_noted(&left);
+    let noted = || format!("the kernel noted {errors} errors in the superblock");
+    Ok(said.err().or_else(|| (errors > before).then(noted)))
+}
+
+/// `s_error_count`.
+fn errors_noted(image: &Image) -> u32 {
+    image.read(1024 + 0x194, 4).map_or(0, |bytes| u32_at(&bytes, 0))
+}
+
+fn shown(device: &Path, point: &Path, tree: &Tree) -> io::Result<Result<(), String>> {
+    if let Err(error) = mount(device, point, "ext4", MountFlags::RDONLY, None) {
+        return Ok(Err(format!("mount ro: {error}")));
+    }
+    let said = compare(point, tree);
+    released(point)?;
+    Ok(said)
+}
+
+/// Unmounts. Another thread that is just starting a program may hold copies of open files for a moment.
+fn released(point: &Path) -> io::Result<()> {
+    for _ in 0..UNMOUNT_TRIES {
+        match unmount(point, UnmountFlags::empty()) {
+            Err(Errno::BUSY) => thread::sleep(UNMOUNT_PAUSE),
+            done => return Ok(done?),
+        }
+    }
+    Ok(unmount(point, UnmountFlags::DETACH)?)
+}
+
+/// Mounts the image read-only and compares all of it, then mounts it for writing; the inner error says what went wrong. Without the
 /// superuser's rights nothing happens.
 pub fn mount_and_read(image: &Image, e2fsck: &E2fsck) -> io::Result<Result<(), String>> {
     if !is_root() {
@@ -25,7 +68,8 @@ pub fn mount_and_read(image: &Image, e2fsck: &E2fsck) -> io::Result<Result<(), S
     let image: &[u8] = &image.bytes();
     let file = Scratch::with(image)?;
     let point = PathBuf::from(format!("{}.mnt", file.path().display()));
-    let result = mounted(file.path(), &point, has_marked_root(image));
+    let Some(tree) = Tree::of(image) else { return Ok(Err("no root directory".to_owned())) };
+    let result = mounted(file.path(), &point, &tree, has_marked_root(image));
     let _ = fs::remove_dir(&point);
     if result.is_err() {
         return Ok(result);
@@ -51,12 +95,14 @@ fn has_marked_root(image: &[u8]) -> bool {
     root.is_some_and(|flags| flags & 0x30 != 0)
 }
 
-fn mounted(image: &Path, point: &Path, is_marked: bool) -> Result<(), String> {
+fn mounted(image: &Path, point: &Path, tree: &Tree, is_marked: bool) -> Result<(), String> {
     for options in ["ro", "rw"] {
         let mount = LoopMount::new(image, point, "ext4", options)
             .map_err(|error| format!("mount {options}: {}", reason(&error)))?;
-        let read =
-            if options == "ro" { read_all(mount.path()) } else { write_something(mount.path(), is_marked) };
+        let read = match options {
+            "ro" => compare(mount.path(), tree),
+            _ => write_something(mount.path(), is_marked).map_err(|error| error.to_string()),
+        };
         let gone = mount.unmount();
         read.map_err(|error| format!("{options}: {error}"))?;
         gone.map_err(|error| format!("unmount: {error}"))?;
@@ -85,53 +131,4 @@ fn write_something(root: &Path, is_marked: bool) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_marked => Ok(()),
         removed => removed,
     }
-}
-
-/// Reads every directory, the start of every file, every link.
-fn read_all(root: &Path) -> io::Result<()> {
-    let mut ahead = vec![root.to_owned()];
-    while let Some(folder) = ahead.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            let kind = with_path(&path, fs::symlink_metadata(&path))?.file_type();
-            if kind.is_dir() {
-                ahead.push(path);
-            } else if kind.is_symlink() {
-                with_path(&path, fs::read_link(&path))?;
-            } else if kind.is_file() {
-                with_path(&path, read_file(&path))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn with_path<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
-    result.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
-}
-
-/// Reads what a file holds, and not its holes, of which there may be terabytes.
-fn read_file(path: &Path) -> io::Result<()> {
-    let file = fs::File::open(path)?;
-    let mut buffer = vec![0; 1 << 16];
-    let (mut at, mut left) = (0, READ_MAX);
-    while left > 0 {
-        let data = match rustix::fs::seek(&file, SeekFrom::Data(at)) {
-            Ok(data) => data,
-            // Nothing but a hole behind.
-            Err(Errno::NXIO) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let end = rustix::fs::seek(&file, SeekFrom::Hole(data))?;
-        at = data;
-        while at < end && left > 0 {
-            let wanted = buffer.len().min((end - at) as usize);
-            let got = file.read_at(&mut buffer[..wanted], at)? as u64;
-            if got == 0 {
-                return Ok(());
-            }
-            (at, left) = (at + got, left.saturating_sub(got));
-        }
-    }
-    Ok(())
 }

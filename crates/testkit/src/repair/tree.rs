@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::bytes::{PART_BYTES, Reader, Record};
 use super::spoiled::Spoiled;
 
-const DIRECTORY: u16 = 0o040_000;
-const REGULAR: u16 = 0o100_000;
-const SYMLINK: u16 = 0o120_000;
+pub(super) const DIRECTORY: u16 = 0o040_000;
+pub(super) const REGULAR: u16 = 0o100_000;
+pub(super) const SYMLINK: u16 = 0o120_000;
 /// The flag of an inode that holds the value of an attribute.
 const EA_INODE: u32 = 0x20_0000;
 /// The root directory's inode.
@@ -198,6 +198,10 @@ fn link_target(reader: &Reader<'_>, inode: Record<'_>) -> u64 {
         return reader.content(inode);
     }
     let len = inode.size() as usize;
-    let target = inode.map().get(..len).unwrap_or_default();
+    short_target(inode.map().get(..len).unwrap_or_default())
+}
+
+/// The target of a link that lies in its inode, in one number.
+pub(super) fn short_target(target: &[u8]) -> u64 {
     target.iter().fold(1, |hash: u64, byte| hash.wrapping_mul(0x100_0000_01B3) ^ u64::from(*byte))
 }

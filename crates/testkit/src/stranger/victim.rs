@@ -62,7 +62,12 @@ impl Victim {
     pub fn try_out(&self, seed: u64, depth: Depth) -> io::Result<Option<Trial>> {
         let depth = Depth { mount: depth.mount && self.is_mountable(), ..depth };
         let Some(mischief) = self.damaged(seed) else { return Ok(None) };
-        let judge = Judge { sound: &self.tree, known: &self.known, e2fsck: E2fsck { now: self.now } };
+        let judge = Judge {
+            sound: &self.tree,
+            known: &self.known,
+            e2fsck: E2fsck { now: self.now },
+            is_mountable: self.is_mountable(),
+        };
         let mut failures: Vec<Failure> = self.verdict(&mischief.image)?.into_iter().collect();
         let judgement = judge.judge(&mischief.image, &Fsmend { now: self.now }, depth)?;
         failures.extend(judgement.failures);

@@ -15,7 +15,7 @@ use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
-use crate::repair::seal_inode;
+use crate::inode::seal::seal_inode;
 use crate::{Fs, Group};
 
 pub use read_test::read_test;

@@ -13,9 +13,12 @@ use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::{DIRECT, POINTERS, Walk, stray_field, walk};
 use crate::glance::glance;
-use crate::repair::{BadBlockWish, seal_inode};
-use crate::run::{CheckOptions, Refused, open};
+use crate::inode::seal::seal_inode;
+use crate::run::open;
 use crate::{Fs, Refusal, superblock};
+use fsmend_engine::Refused;
+use fsmend_engine::options::BadBlockWish;
+use fsmend_engine::options::CheckOptions;
 
 /// Bytes of a sector, in which `i_blocks` counts.
 const SECTOR: u64 = 512;

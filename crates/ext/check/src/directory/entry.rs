@@ -7,7 +7,7 @@ use fsmend_ext_format::casefold;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entry, EntryHeader, EntryLayout};
 use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
-use fsmend_ext_format::inode::special;
+use fsmend_ext_format::inode::{RawInode, special};
 
 use super::nature::Nature;
 use super::{Surroundings, encryption, problems as rows};
@@ -200,10 +200,23 @@ impl Judge<'_> {
 
     /// A problem of this entry. `stored` is the inode that it leads to.
     pub fn problem(&self, row: &'static Row, entry: &Entry<'_>) -> Problem {
-        Problem::new(row)
+        let problem = Problem::new(row)
             .inode(self.nature.inode)
             .stored(entry.header.inode)
-            .detail("name", Value::name(entry.name))
+            .detail("name", Value::name(entry.name));
+        if *row == rows::ENTRY_INODE_UNUSED {
+            return problem.detail("state", self.state_of(InodeNo(entry.header.inode)));
+        }
+        problem
+    }
+
+    /// Why an inode counts as unused.
+    fn state_of(&self, inode: InodeNo) -> &'static str {
+        match self.fs.read_inode(inode) {
+            Some(Err(_)) => "cannot be read",
+            Some(Ok(record)) if RawInode::from_record(&record).is_in_use() => "is too damaged to be kept",
+            _ => "is not in use",
+        }
     }
 }
 

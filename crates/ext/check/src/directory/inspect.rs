@@ -25,8 +25,8 @@ use super::paths::entries_of;
 use super::testimony::{Kept, Testimony};
 use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
 use crate::inline_data::settle_hash;
+use crate::inode::seal::seal_inode;
 use crate::region::problems as region;
-use crate::repair::seal_inode;
 use crate::{Fs, xattr};
 
 /// How often, and in directories of how many blocks, a name in another directory is looked up: a bound on the work that a

@@ -34,12 +34,15 @@ mod inline;
 mod inspect;
 mod leaf;
 pub mod lost_found;
+pub(crate) mod mending;
 mod names;
 mod nature;
 pub mod paths;
 pub mod problems;
+pub(crate) mod remains;
 pub(crate) mod repair;
 mod sieve;
+mod subject;
 pub(crate) mod suspects;
 mod testimony;
 pub mod tree;
@@ -52,25 +55,12 @@ mod tests;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::Findings;
-use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
 use crate::Fs;
 use crate::fast::inode::{InodeProver, Proof, Verdict};
-use crate::inode::MapRun;
-
-/// A directory to be inspected.
-#[derive(Clone, Debug)]
-pub struct Directory {
-    /// The directory.
-    pub inode: InodeNo,
-    /// Its mended record.
-    pub record: Vec<u8>,
-    /// Its blocks in the order of the file (empty when inline).
-    pub runs: Vec<MapRun>,
-    /// Whether its entries live in the inode.
-    pub inline: bool,
-}
+pub use mending::Mending;
+pub use subject::{Directory, Surroundings};
 
 impl Directory {
     /// Reads directory `inode` as it will be after repair; `None` when it cannot be read or will be no directory.
@@ -106,26 +96,6 @@ impl Directory {
 
 /// Where the record of `..` stands: behind that of `.`, which has twelve bytes.
 const DOT_DOT: usize = 12;
-
-/// What the inspection of directories has to know beside the inode facts.
-#[derive(Clone, Copy, Default)]
-pub struct Surroundings<'a> {
-    /// Blocks on the list of bad blocks, ascending.
-    pub bad_blocks: &'a [u64],
-    /// Units that several owners claim.
-    pub contested: Option<&'a SharedBitmap>,
-}
-
-/// What of a directory cannot be mended block by block: the mender has to do it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Mending {
-    /// It has to be written anew: an index, holes, names that stand twice.
-    pub rewrite: bool,
-    /// It is larger, or its index deeper, than the superblock's features allow.
-    pub needs_large_dir: bool,
-    /// Directories that have another name, which stays: those that hold the one that goes, and who is named there.
-    pub names_elsewhere: Vec<(InodeNo, InodeNo)>,
-}
 
 /// The inodes whose records lie in `bad_blocks` (ascending), ascending in each group.
 pub fn inodes_in_bad_blocks(fs: &Fs<'_>, bad_blocks: &[u64]) -> Vec<InodeNo> {

@@ -21,7 +21,7 @@ use fsmend_ext_format::inode::{RawInode, flags, mode};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::FromZeros;
 
-use super::repair::NameRemains;
+use super::remains::NameRemains;
 use super::{Directory, Surroundings, inspect_with, tree};
 use crate::inode::MapRun;
 use crate::repair::{Draft, Mender, Remains, Wishes};
@@ -317,6 +317,7 @@ impl World {
                 wishes: Wishes::default(),
                 crew: Crew::of(1),
                 backups_lag: false,
+                totals: Default::default(),
             };
             super::repair::mend(&mut mender);
             crate::links::repair::mend(&mut mender);

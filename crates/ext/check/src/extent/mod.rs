@@ -9,6 +9,7 @@ pub(crate) mod head;
 mod order;
 pub mod problems;
 pub(crate) mod repair;
+mod root;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,6 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
     Extent, ExtentHeader, ExtentIndex, RawEntry, extents, indexes, raw_entries, set_entries,
 };
-use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::flags;
 
 use crate::inode::MapRun;
@@ -32,6 +32,7 @@ use problems::{
     NODE_UNREADABLE, OUT_OF_ORDER, OVERLAP, START_OUTSIDE, TOO_DEEP, TOO_LONG, TREE_HEAD_DAMAGED,
     TREE_ROOT_INVALID, UNWRITTEN_NOT_ALLOWED,
 };
+pub(crate) use root::{is_enabled, is_root};
 
 /// A greater depth is no depth: five levels map every file.
 const DEPTH_MAX: u16 = 16;
@@ -458,14 +459,4 @@ fn first_logical(node: &[u8], header: &ExtentHeader) -> Option<u32> {
     } else {
         extents(node, header).next().map(|extent| extent.logical)
     }
-}
-
-/// Whether `i_block` holds the root of an extent tree.
-pub(crate) fn is_root(subject: &Subject<'_, '_>) -> bool {
-    ExtentHeader::parse(&subject.raw.i_block).is_some()
-}
-
-/// Whether the file system has extents.
-pub(crate) fn is_enabled(subject: &Subject<'_, '_>) -> bool {
-    subject.has_incompat(incompat::EXTENTS)
 }

@@ -35,10 +35,12 @@ pub fn are_ordinary(record: &[u8]) -> bool {
 /// Where the value of an ordinary entry lies, padding included.
 fn ordinary_value(area: Area<'_>, entry: &Entry<'_>) -> Option<Range<usize>> {
     let changes_checks = matches!(entry.name_index, name_index::ENCRYPTION | name_index::SYSTEM);
-    if entry.value_inode != 0 || changes_checks || entry.name.is_empty() || entry.name.contains(&0) {
+    let is_list = matches!(entry.name_index, name_index::POSIX_ACL_ACCESS | name_index::POSIX_ACL_DEFAULT);
+    if entry.value_inode != 0 || changes_checks || is_list || entry.name.is_empty() || entry.name.contains(&0)
+    {
         return None;
     }
-    let range = if entry.value_size == 0 { 0..0 } else { area.value_range(entry)? };
+    let range = area.value_range(entry).map(|range| if range.is_empty() { 0..0 } else { range })?;
     let range = range.start..range.start + padded(range.len());
     let value = area.bytes.get(range.clone())?;
     let hash_is_right = entry.hash == 0

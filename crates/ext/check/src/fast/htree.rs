@@ -4,7 +4,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::EntryLayout;
-use fsmend_ext_format::dirhash;
+use fsmend_ext_format::dirhash::{self, LANES, NameAt};
 use fsmend_ext_format::htree::{self, IndexBlock, NODE_COUNT_OFFSET, ROOT_INFO_LEN, RootInfo, hash_version};
 
 use crate::Fs;
@@ -208,13 +208,36 @@ impl IndexedDirectory<'_, '_> {
         if !proof.names_are_unique() {
             return None;
         }
+        let mut range = HashRange { version, seed, child, names: [NameAt::default(); LANES], waiting: 0 };
         let mut in_range = true;
-        self.prover.visit_names(block, |name| {
-            in_range = in_range
-                && dirhash::hash(version, seed, name).is_some_and(|(major, _)| {
-                    major >= child.low && child.high.is_none_or(|high| major < high)
-                });
-        });
-        in_range.then_some(())
+        self.prover.visit_names(block, |name| in_range = in_range && range.take(name));
+        (in_range && range.finish()).then_some(())
+    }
+}
+
+/// Names whose hashes are to lie in the range of a leaf; they wait until there are enough to be hashed side by side.
+struct HashRange<'n> {
+    version: u8,
+    seed: &'n [u32; 4],
+    child: Child,
+    names: [NameAt<'n>; LANES],
+    waiting: usize,
+}
+
+impl<'n> HashRange<'n> {
+    /// Takes a name in; false if one of those that it made complete does not belong here.
+    #[inline]
+    fn take(&mut self, name: NameAt<'n>) -> bool {
+        self.names[self.waiting] = name;
+        self.waiting += 1;
+        self.waiting < LANES || self.finish()
+    }
+
+    /// Whether the names that wait belong here.
+    fn finish(&mut self) -> bool {
+        let waiting = std::mem::take(&mut self.waiting);
+        let Some(majors) = dirhash::majors(self.version, self.seed, &self.names) else { return waiting == 0 };
+        let Child { low, high, .. } = self.child;
+        majors[..waiting].iter().all(|major| *major >= low && high.is_none_or(|high| *major < high))
     }
 }

@@ -87,7 +87,6 @@ pub fn inspect(
     if !feature {
         findings.raise(Problem::new(&problems::FEATURE).inode(ino));
     }
-    mend_offsets(ino, record, findings);
     let mut data = InlineData { capacity: capacity(&value), value };
     if RawInode::from_record(record).file_type() == mode::DIRECTORY {
         mend_directory_size(ino, record, &mut data, findings);
@@ -95,8 +94,9 @@ pub fn inspect(
     Outcome::Inline(data)
 }
 
-/// Where a value without bytes lies does not matter, but other tools find no data in an inode where it makes no sense.
-fn mend_offsets(ino: InodeNo, record: &mut [u8], findings: &mut Findings) {
+/// Where a value without bytes lies does not matter, but the kernel does not read such an attribute where its place makes no sense, and other tools
+/// find no data in the inode.
+pub(crate) fn mend_offsets(ino: InodeNo, record: &mut [u8], findings: &mut Findings) {
     let (Some(start), Some(area)) = (inode_area_start(record), Area::of_inode(record)) else { return };
     let is_stray = |entry: &Entry<'_>| {
         entry.value_size == 0 && entry.value_inode == 0 && area.value_range(entry).is_none()

@@ -4,11 +4,11 @@ use fsmend_engine::Row;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
 
+use super::link_target;
 use super::problems::{
     BOTH_FLAGS_BLOCK_MAP, BOTH_FLAGS_EXTENTS, BOTH_FLAGS_INLINE, BOTH_FLAGS_JUNK, SPECIAL_WITH_MAP_FLAGS,
 };
 use super::subject::Subject;
-use super::symlink;
 use crate::extent;
 use crate::extent::problems::{FLAG_MISSING, FLAG_ON_FAST_SYMLINK, FLAG_WITHOUT_TREE, TREE_WITHOUT_FEATURE};
 
@@ -107,7 +107,7 @@ fn has_blocks(subject: &Subject<'_, '_>) -> bool {
         return false;
     }
     if subject.is_symlink() {
-        if symlink::lies_in_inode(subject) {
+        if link_target::lies_in_inode(subject) {
             return false;
         }
         let short = raw.size() < I_BLOCK_LEN as u64;

@@ -2,11 +2,13 @@
 //! prove wrong, with a private copy mended on the way.
 
 pub(crate) mod attributes;
-mod crowd;
 mod fields;
+pub(crate) mod inspection;
 mod layout;
+mod link_target;
 pub(crate) mod map;
 pub mod problems;
+pub(crate) mod seal;
 mod self_checksum;
 pub(crate) mod size;
 mod special;
@@ -19,85 +21,24 @@ pub(crate) mod testing;
 mod tests;
 mod translator;
 
-use fsmend_base::{BlockRange, InodeNo};
+use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
 use fsmend_engine::{Findings, Layer, Value};
 use fsmend_ext_format::features::{compat, ro_compat};
-use fsmend_ext_format::inode::{RawInode, flags, special as numbers};
+use fsmend_ext_format::inode::{flags, special as numbers};
 
 use crate::Fs;
 use crate::indirect;
 use crate::indirect::problems::NOT_BY_EXTENTS;
-use crate::repair::seal_inode;
 use crate::resize_inode;
-pub(crate) use crowd::Census;
-pub use crowd::Crowd;
+use crate::shared_maps::MapWalkLimiter;
+pub use inspection::{Inspection, MapRun, links_of};
 use layout::Layout;
 use map::Map;
 use problems::{MAP_CROWDED, MODE_UNKNOWN};
+use seal::seal_inode;
 use special::Role;
 use subject::Subject;
-
-/// A piece of a file's map: `count` blocks of the file from `logical` lie at `physical`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MapRun {
-    /// First block within the file.
-    pub logical: u64,
-    /// Where it lies.
-    pub physical: u64,
-    /// Number of blocks.
-    pub count: u32,
-    /// Allocated but never written (reads as zeroes).
-    pub unwritten: bool,
-}
-
-/// What the inspection of one inode leaves behind. All of it describes the inode as it will be after repair.
-#[derive(Clone, Debug, Default)]
-pub struct Inspection {
-    /// The mended record (`inode_size` bytes); all zero but for what a cleared inode keeps when `kind` is `Unused`.
-    pub record: Vec<u8>,
-    /// What it is; `Unused` when it is free or will be cleared.
-    pub kind: Kind,
-    /// Marks for the inode table (`engine::inodes::mark`).
-    pub marks: u8,
-    /// Its data blocks in the order of the file. Holes are not listed.
-    pub runs: Vec<MapRun>,
-    /// Blocks of its indirect blocks or extent nodes.
-    pub map_blocks: Vec<u64>,
-    /// How many blocks of its map were read, whatever came of them.
-    pub map_reads: u64,
-    /// The block of its translator, on the Hurd.
-    pub translator: Option<u64>,
-    /// Its attribute block, if it has one that is within the file system.
-    pub xattr_block: Option<u64>,
-    /// Inodes that hold attribute values of this inode, with the hash its entry stores; one per reference.
-    pub value_inodes: Vec<(InodeNo, u32)>,
-    /// Whether its data live in the inode.
-    pub inline: bool,
-    /// Its space, in sectors of 512 bytes.
-    pub charged_sectors: u64,
-    /// Runs that lie wrong within their clusters, and will have to be moved: contested, whoever else owns them.
-    pub misaligned: Vec<BlockRange>,
-    /// Whether the map has to be written anew, as an extent tree of `runs`, or on a rext3 with blocks in other places. The record
-    /// holds the old one.
-    pub rebuild: bool,
-    /// Whether anything was raised.
-    pub has_problems: bool,
-    /// Whether an inode in use will be cleared.
-    pub cleared: bool,
-}
-
-impl Inspection {
-    /// The fixed fields of the mended record.
-    pub fn raw(&self) -> RawInode {
-        RawInode::from_record(&self.record)
-    }
-}
-
-/// How many links `record` says that it has.
-pub fn links_of(record: &[u8]) -> u16 {
-    RawInode::from_record(record).i_links_count.get()
-}
 
 /// Inspects `record`, the record of inode `inode`, on a file system whose orphans have been released (an orphan has a
 /// deletion time, or none, and blocks behind its end, for good reason). Raises every problem that it finds.
@@ -118,6 +59,16 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
     }
     findings.merge(subject.findings);
     inspection
+}
+
+/// Walks the map of `inode`, and gives it up if `limiter` does not let it be walked.
+pub(crate) fn limit_walk(limiter: &mut MapWalkLimiter, fs: &Fs<'_>, inode: InodeNo, record: &[u8]) {
+    let mut subject = Subject::new(fs, inode, record, Findings::new());
+    subject.census = Some(limiter);
+    examine(&mut subject);
+    if subject.is_given_up {
+        fs.crowd.add(inode);
+    }
 }
 
 /// Keeps the mended record for the repair.

@@ -60,15 +60,16 @@ fn file_size_wrong(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> bool
     (size < last_written || ends_before) && !verity || size > size_max(subject, layout)
 }
 
-/// A file in its inode may end with a hole, but not where no file could end. Returns whether it does.
+/// A file in its inode may end with a hole (older kernels leave it there when it is made longer), but not behind 4 GiB: there the upper half of the size
+/// was overwritten, and the kernel reads gigabytes of zeroes behind the data. Returns whether it does.
 fn inline_size(subject: &mut Subject<'_, '_>, capacity: u64) -> bool {
     let size = subject.raw.size();
-    if !subject.is_regular() || size <= size_max(subject, Layout::BlockMap) {
+    let low = size & u64::from(u32::MAX);
+    if !subject.is_regular() || low == size && size <= size_max(subject, Layout::BlockMap) {
         return false;
     }
     // One half of the size makes sense where the other was damaged.
-    let low = size & u64::from(u32::MAX);
-    let right = if low <= capacity { low } else { capacity };
+    let right = if (1..=capacity).contains(&low) { low } else { capacity };
     let problem = subject.problem(&SIZE_WRONG).stored(size).observed(right);
     subject.raise(problem);
     subject.raw.set_size(right);

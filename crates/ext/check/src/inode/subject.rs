@@ -5,8 +5,8 @@ use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::inode::{RawInode, mode};
 
-use super::crowd::Census;
 use crate::Fs;
+use crate::shared_maps::MapWalkLimiter;
 
 /// The inode under inspection. `raw` is the mended copy of the fixed fields; `record` is brought up to date with
 /// [`store`](Self::store), and `raw` with [`reload`](Self::reload) after somebody else has mended the record.
@@ -20,7 +20,7 @@ pub(crate) struct Subject<'a, 'd> {
     /// Blocks of its map that were read.
     pub map_reads: u64,
     /// Counts blocks of maps, and decides which are not walked again.
-    pub census: Option<&'a mut Census>,
+    pub census: Option<&'a mut MapWalkLimiter>,
     /// Whether the census did not let its map be walked.
     pub is_given_up: bool,
 }
@@ -117,7 +117,8 @@ impl<'a, 'd> Subject<'a, 'd> {
     }
 }
 
-fn kind_of(file_type: u16) -> Option<Kind> {
+/// What the type bits of a mode say; `None` for no known type.
+pub(crate) fn kind_of(file_type: u16) -> Option<Kind> {
     Some(match file_type {
         mode::REGULAR => Kind::Regular,
         mode::DIRECTORY => Kind::Directory,

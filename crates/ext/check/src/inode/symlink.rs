@@ -5,6 +5,7 @@ use fsmend_ext_format::extent::ExtentHeader;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
 
 use super::layout::Layout;
+use super::link_target::text_length;
 use super::map::Map;
 use super::problems::SYMLINK_WRONG;
 use super::special_file::immutable;
@@ -22,12 +23,6 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, 
     }
     immutable(subject);
     true
-}
-
-/// Whether there is a target in the inode as long as the size says: then there is, whatever is said about its blocks.
-pub(crate) fn lies_in_inode(subject: &Subject<'_, '_>) -> bool {
-    let encrypted = subject.raw.has_flag(flags::ENCRYPT);
-    subject.raw.size() != 0 && text_length(&subject.raw.i_block, encrypted) == Some(subject.raw.size())
 }
 
 /// The length of the target, `None` where there is no proper one.
@@ -54,13 +49,4 @@ fn target_length(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> Option
 /// Whether nothing but the first word of a block map is set.
 fn one_block_words(subject: &Subject<'_, '_>, layout: Layout) -> bool {
     layout == Layout::Extents || (1..15).all(|index| subject.raw.block_word(index) == 0)
-}
-
-/// The length of a target that ends with a zero byte, or (encrypted) says itself how long it is.
-fn text_length(bytes: &[u8], encrypted: bool) -> Option<u64> {
-    if encrypted {
-        let length = u64::from(u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?])) + 2;
-        return (length < bytes.len() as u64).then_some(length);
-    }
-    bytes.iter().position(|byte| *byte == 0).map(|length| length as u64)
 }

@@ -88,7 +88,16 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
     if raw.is_version2() && raw.s_nr_users.get() > 1 {
         return Loaded::Shared(raw.s_nr_users.get());
     }
-    judge(raw, had_v2_fields, log.len, block_size)
+    let first = u64::from(raw.s_first.get());
+    match judge(raw, had_v2_fields, log.len, block_size) {
+        // A new log begins at `first`, and the kernel does not mount where that leaves too few blocks.
+        Loaded::Usable(bounds)
+            if log.internal && first > 1 && first + JOURNAL_BLOCKS_MIN > bounds.end + 1 =>
+        {
+            Loaded::Damaged("its log begins too close to its end")
+        }
+        loaded => loaded,
+    }
 }
 
 /// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what nobody knows in it is

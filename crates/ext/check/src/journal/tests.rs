@@ -67,8 +67,9 @@ type SuperblockDamage = fn(&mut fsmend_ext_format::journal::RawJournalSuperblock
 
 #[test]
 fn journal_superblocks() {
-    let damages: [(&str, SuperblockDamage); 8] = [
+    let damages: [(&str, SuperblockDamage); 9] = [
         ("a log that begins behind its end", |raw| raw.s_first = Be32::new(0x8000_0001)),
+        ("a log that begins too close to its end", |raw| raw.s_first = Be32::new(0x41)),
         ("a log that begins with the superblock", |raw| raw.s_first = Be32::new(0)),
         ("kind", |raw| raw.s_header.h_blocktype = Be32::new(1)),
         ("two checksums", |raw| raw.s_feature_incompat = Be32::new(feature::CSUM_V2 | feature::CSUM_V3)),

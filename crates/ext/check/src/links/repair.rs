@@ -8,8 +8,9 @@ use fsmend_ext_format::inode::RawInode;
 
 use super::{LINKS_MAX, has_names, is_empty};
 use crate::Fs;
+use crate::inode::seal::seal_inode;
 use crate::quota::Owner;
-use crate::repair::{Mender, seal_inode};
+use crate::repair::Mender;
 
 /// The work, as traces call it.
 pub const STAGE: [Stage; 1] = [Stage { name: "link counts", pass: 1 }];

@@ -9,6 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the search |
+//! | `contest.rs` | contested units and their owners |
 //! | `gather.rs` | what one inode owns of contested units |
 //! | `records.rs` | the inodes that are looked at |
 //! | `report.rs` | problems |
@@ -20,6 +21,7 @@
 //! | `names.rs` | names of files that are not to keep them |
 
 mod borne_out;
+pub(crate) mod contest;
 mod gather;
 mod keepers;
 mod means;
@@ -42,6 +44,7 @@ use fsmend_engine::origins::Bands;
 use fsmend_engine::pool::{self, Crew, Stage};
 
 use crate::Fs;
+pub use contest::{Contest, Owner, Pair};
 use gather::Gatherer;
 use report::Reporter;
 
@@ -51,18 +54,6 @@ const GROUPS_PER_SLICE: usize = 1;
 const WORKERS_MAX: usize = 8;
 /// A worker gathers at least so many owners before it makes the window smaller.
 const PAIRS_MIN: usize = if cfg!(test) { 16 } else { 4096 };
-
-/// An owner of a block.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Owner {
-    /// The file system's own static structures.
-    Metadata,
-    /// An inode, by its map or its attribute block.
-    Inode(InodeNo),
-}
-
-/// A unit, and one of its owners.
-pub type Pair = (u64, Owner);
 
 /// What the search for owners works with.
 #[derive(Clone, Copy)]
@@ -200,42 +191,6 @@ impl Search<'_> {
                 self.claims.resolve(unit);
             }
         });
-    }
-}
-
-/// Contested units in ascending order, as many as there was room for, and who owns them.
-#[derive(Clone, Debug, Default)]
-pub struct Contest {
-    /// The first unit.
-    pub start: u64,
-    /// The unit behind the last one that was looked at.
-    pub end: u64,
-    /// Units and the inodes that own them, sorted. An inode with two claims on a unit stands there twice.
-    pub pairs: Vec<Pair>,
-    /// Owners of contested units behind the end that no inode's map knows of.
-    pub extra: Vec<Pair>,
-    /// Owners that may be held at a time.
-    pub room: usize,
-}
-
-impl Contest {
-    /// Calls `visit` for every contested unit with its owners, in ascending order; an owner with two claims on it stands there twice.
-    fn visit_owners(&self, fs: &Fs<'_>, claims: &Claims, mut visit: impl FnMut(u64, &mut Vec<Owner>)) {
-        let unit_blocks = u64::from(fs.geometry.cluster_blocks);
-        let mut pairs = self.pairs.iter().peekable();
-        let units = claims.contested().ones_from(self.start).take_while(|unit| *unit < self.end);
-        let mut owners = Vec::new();
-        for unit in units {
-            owners.clear();
-            if fs.metadata.any(unit * unit_blocks, unit_blocks) {
-                owners.push(Owner::Metadata);
-            }
-            while pairs.next_if(|(other, _)| *other < unit).is_some() {}
-            while let Some((_, owner)) = pairs.next_if(|(other, _)| *other == unit) {
-                owners.push(*owner);
-            }
-            visit(unit, &mut owners);
-        }
     }
 }
 

@@ -98,8 +98,17 @@ fn mend_nameless(
         Search { fs: &fs, inodes: &inodes, claims: &claims, extra, crew: Crew::of(1), room, cancel: &cancel };
     let contest = search.report(|| false, &mut findings);
     let remains = Remains { contest, ..Remains::default() };
-    let mut mender =
-        Mender { fs, draft: &draft, inodes, claims, remains, wishes, crew: Crew::of(1), backups_lag: false };
+    let mut mender = Mender {
+        fs,
+        draft: &draft,
+        inodes,
+        claims,
+        remains,
+        wishes,
+        crew: Crew::of(1),
+        backups_lag: false,
+        totals: Default::default(),
+    };
     let done = repair::mend(&mut mender);
     look(&mut mender, done);
     if done {

@@ -22,8 +22,6 @@ use fsmend_base::{BlockNo, BlockRange, GroupNo};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_ext_format::geometry::Geometry;
 
-use crate::Group;
-
 /// The regions of one file system; none at all where it is no rext3.
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
@@ -33,15 +31,14 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// The regions behind the inode tables of `groups`, in the order of the groups. Those of lost tables are empty.
-    pub fn of(geometry: &Geometry, groups: &[Group]) -> Self {
+    /// The regions behind the inode tables at `tables`, in the order of the groups. Those of lost tables are empty.
+    pub fn of(geometry: &Geometry, tables: impl Iterator<Item = u64>) -> Self {
         if !geometry.rext3() {
             return Regions::default();
         }
-        let region =
-            |(number, group): (u32, &Group)| geometry.region(GroupNo(number), group.desc.inode_table);
+        let region = |(number, table): (u32, u64)| geometry.region(GroupNo(number), table);
         Regions {
-            ranges: (0..).zip(groups).map(region).collect(),
+            ranges: (0..).zip(tables).map(region).collect(),
             first_data_block: geometry.first_data_block.into(),
             blocks_per_group: geometry.blocks_per_group.into(),
         }

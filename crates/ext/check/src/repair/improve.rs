@@ -15,7 +15,7 @@ use crate::inode::MapRun;
 const IN_ROOT: u64 = 4;
 
 /// Makes better what the user wished, as far as there is memory.
-pub(super) fn improve(mender: &mut Mender<'_>) {
+pub(crate) fn improve(mender: &mut Mender<'_>) {
     let wishes = mender.wishes.improvements;
     if wishes.extents || wishes.trees {
         maps(mender);

@@ -6,19 +6,18 @@
 
 pub mod problems;
 pub(crate) mod repair;
+pub(crate) mod sound_map;
 #[cfg(test)]
 mod tests;
-
-use std::sync::OnceLock;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags, mode, special};
-use zerocopy::IntoBytes;
 
 use crate::Fs;
+use sound_map::Extent;
 
 /// Index of the double indirect block in `i_block`.
 const DOUBLE_INDIRECT: usize = 13;
@@ -34,19 +33,6 @@ pub struct ResizeInode {
     pub is_wrong: bool,
     /// Whether it is so long that the file system needs the feature of large files.
     pub is_large: bool,
-}
-
-/// The map of the resize inode, once it was found sound. To find that takes a read of all reserved blocks, mostly 4 MB, and two want to
-/// know it: the inspection of the inode, beside all others, and [`check`].
-#[derive(Debug, Default)]
-pub struct SoundMap(OnceLock<(RawInode, Extent)>);
-
-impl SoundMap {
-    /// What the map takes, if it was `raw` that was found sound.
-    fn of(&self, raw: &RawInode) -> Option<Extent> {
-        let (known, extent) = self.0.get()?;
-        (known.as_bytes() == raw.as_bytes()).then_some(*extent)
-    }
 }
 
 /// The blocks that the resize inode has for itself (its double indirect block); the reserved blocks are static metadata.
@@ -81,15 +67,6 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     ResizeInode { is_wrong, is_large: !is_wrong && raw.size() >= LARGE_FILE }
 }
 
-/// What the map of a sound resize inode takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    /// Number of blocks, those of the map included.
-    pub blocks: u64,
-    /// The last block of the "file".
-    pub last: Option<u64>,
-}
-
 /// The extent of the resize inode; `None` when [`check`] objects to the map, which will then be written anew.
 pub(crate) fn extent(fs: &Fs<'_>, raw: &RawInode) -> Option<Extent> {
     map_of(fs, raw).ok()
@@ -101,8 +78,7 @@ fn map_of(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
         return Ok(extent);
     }
     let extent = check_map(fs, raw)?;
-    // Somebody else may have come first, with the same.
-    let _ = fs.resize_map.0.set((*raw, extent));
+    fs.resize_map.set(raw, extent);
     Ok(extent)
 }
 

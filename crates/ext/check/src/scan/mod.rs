@@ -20,6 +20,7 @@ use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
+use fsmend_engine::laps::{Settled, StageCost};
 use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::trace::Work;
 
@@ -28,14 +29,15 @@ use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof};
 use crate::fast::ledger::{DirectoryJob, Ledger};
 use crate::fast::map::{WalkItem, WalkMode};
-use crate::inode::{Census, Inspection};
+use crate::inode::{self, Inspection};
 use crate::plan::Means;
 use crate::reading::{DEPTH, Window};
+use crate::shared_maps::MapWalkLimiter;
 
 pub(crate) use maps::take_wave;
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, Settled, StageCost, charge, units_of};
+pub use outcome::{ScanOutcome, charge, units_of};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
@@ -327,7 +329,7 @@ impl<'a> Scan<'a> {
 
 /// Decides which maps are given up, since too many share their blocks, in the order of inodes.
 pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
-    let mut census = Census::new(fs);
+    let mut census = MapWalkLimiter::new(fs.geometry.blocks_count);
     for (group, state) in fs.groups.iter().enumerate() {
         for index in 0..state.scan_inodes {
             if cancel.load(Relaxed) {
@@ -335,7 +337,7 @@ pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
             }
             let inode = fs.geometry.inode_at(GroupNo(group as u32), index);
             if let Some(Ok(record)) = fs.read_inode(inode) {
-                census.take(fs, inode, &record);
+                inode::limit_walk(&mut census, fs, inode, &record);
             }
         }
     }

@@ -7,6 +7,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::budget::growing;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
+use fsmend_engine::laps::StageCost;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 
@@ -53,48 +54,6 @@ pub struct ScanOutcome {
     pub(super) regions: RegionFacts,
     /// Work and bytes per stage.
     pub costs: [StageCost; 3],
-}
-
-/// What one stage cost one worker, or all of them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StageCost {
-    /// Records or blocks looked at.
-    pub items: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Read requests.
-    pub requests: u64,
-    /// Nanoseconds of processor time.
-    pub cpu_ns: u64,
-    /// When its first batch began and its last one ended, by the clock of the run; `None` when nothing was measured.
-    pub span: Option<(u64, u64)>,
-    /// All batches but the first one of each worker, which also pays for memory that the worker touches for the first time.
-    pub settled: Settled,
-}
-
-/// What batches cost that were measured for an estimate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settled {
-    /// Work in them, in the units of the stage.
-    pub units: u64,
-    /// Nanoseconds of the workers, waiting included.
-    pub wall_ns: u64,
-    /// Nanoseconds of processor time.
-    pub cpu_ns: u64,
-}
-
-impl StageCost {
-    pub(super) fn add(&mut self, other: StageCost) {
-        self.items += other.items;
-        self.bytes += other.bytes;
-        self.requests += other.requests;
-        self.cpu_ns += other.cpu_ns;
-        self.settled.units += other.settled.units;
-        self.settled.wall_ns += other.settled.wall_ns;
-        self.settled.cpu_ns += other.settled.cpu_ns;
-        let spans = self.span.into_iter().chain(other.span);
-        self.span = spans.reduce(|one, two| (one.0.min(two.0), one.1.max(two.1)));
-    }
 }
 
 impl ScanOutcome {

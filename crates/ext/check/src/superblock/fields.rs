@@ -47,6 +47,7 @@ pub(super) fn mend(
     counts(raw, (geometry, told), findings);
     extra_sizes(raw, geometry, findings);
     default_hash(raw, findings);
+    mount_options(raw, findings);
     times(raw, now, findings);
     if is_backup {
         // Backups never have the flag, so whether the journal is dirty is for the journal itself to say.
@@ -215,6 +216,14 @@ fn default_hash(raw: &mut RawSuperblock, findings: &mut Findings) {
     if version > hash_version::TEA_UNSIGNED {
         findings.raise(Problem::new(&problems::HASH_VERSION).stored(version));
         raw.s_def_hash_version = hash_version::HALF_MD4;
+    }
+}
+
+/// The kernel does not mount with a string that has no end. Tools write none that long, so nothing of it is worth keeping.
+fn mount_options(raw: &mut RawSuperblock, findings: &mut Findings) {
+    if !raw.s_mount_opts.contains(&0) {
+        note(&problems::MOUNT_OPTIONS, findings);
+        raw.s_mount_opts.fill(0);
     }
 }
 

@@ -158,6 +158,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// The mount options of the superblock have no end.
+    MOUNT_OPTIONS = "ext.superblock.mount-options" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the mount options in the superblock (s_mount_opts) have no terminating zero",
+        meaning: "The superblock may hold default mount options, as a string of at most 63 characters. All 64 bytes are in use, so the string was overwritten. Kernels of today do not mount the file system then.",
+        repair: "The mount options in the superblock are cleared. Options of mount(8) and fstab are not affected.",
+        loss: "Mount options that were set with tune2fs -E mount_opts, if there were any.",
+        peers: [],
+    }
     /// A creator that does not go with the features.
     CREATOR = "ext.superblock.creator" {
         severity: Note, evidence: Cross, preen: true,

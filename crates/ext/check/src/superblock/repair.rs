@@ -8,7 +8,6 @@ use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK
 use zerocopy::IntoBytes;
 
 use super::{Settled, problems};
-use crate::allocation::Totals;
 use crate::journal;
 use crate::repair::Mender;
 use crate::{extent, inline_data, links, xattr};
@@ -81,7 +80,8 @@ fn fresh_uuid(superblock: &RawSuperblock, now: u64) -> [u8; 16] {
 }
 
 /// Writes the primary superblock if it is not as it has to be.
-pub(crate) fn mend(mender: &mut Mender<'_>, totals: &Totals) {
+pub(crate) fn mend(mender: &mut Mender<'_>) {
+    let totals = mender.totals;
     journal::repair::copy_block_list(mender);
     let unit = u64::from(mender.fs.geometry.cluster_blocks);
     let superblock = &mut mender.fs.superblock;

@@ -61,6 +61,10 @@ fn fields_that_can_be_mended() {
     raises(|raw| raw.s_desc_size = 64.into(), &[]);
     raises(|raw| raw.s_def_hash_version = 6, &["hash-version"]);
     raises(|raw| raw.s_def_hash_version = 5, &[]);
+    raises(|raw| raw.s_mount_opts = [b'x'; 64], &["mount-options"]);
+    raises(|raw| raw.s_mount_opts[..63].fill(b'x'), &[]);
+    // Names may fill their fields.
+    raises(|raw| (raw.s_volume_name, raw.s_last_mounted) = ([b'x'; 16], [b'x'; 64]), &[]);
     let foreign = |raw: &mut RawSuperblock| {
         raw.s_feature_incompat += incompat::EXTENTS;
         raw.s_creator_os = 7.into();

@@ -29,13 +29,26 @@ pub(super) fn is_unproved_list(entry: &Entry<'_>) -> bool {
 }
 
 /// Whether `list` can be read to its end, entry by entry. (So can no list at all.) With names the kernel counts on four entries without.
-fn is_readable(list: &[u8]) -> bool {
+pub(super) fn is_readable(list: &[u8]) -> bool {
     let can_be_counted = |tags: Vec<u16>| {
         let names = tags.iter().filter(|tag| matches!(**tag, NAMED_USER | NAMED_GROUP)).count();
         let others = tags.len() - names;
         others == 4 || names == 0 && others < 4
     };
     list.is_empty() || list.starts_with(&VERSION) && tags_of(list).is_some_and(can_be_counted)
+}
+
+/// The length of the sensible list that `bytes` begin with.
+pub(super) fn complete_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = VERSION.len();
+    while let Some(tag) = tag_at(bytes, at).filter(|_| at <= BYTES_MAX) {
+        at += entry_len(tag)?;
+        if tag == OTHERS {
+            let list = bytes.get(..at).filter(|list| list.starts_with(&VERSION))?;
+            return tags_of(list).is_some_and(|tags| is_sensible(&tags)).then_some(at);
+        }
+    }
+    None
 }
 
 /// The only tag that makes a sensible list of one that cannot be read, and where it belongs; none where there are several, or where one tag

@@ -245,7 +245,7 @@ fn inspect_value(owner: Owner, area: Area<'_>, entry: &Entry<'_>, region: &mut R
     }
     let in_block = owner.block.is_some();
     let Some(range) = area.value_range(entry) else {
-        // In an inode nobody looks at the offset of a value without bytes.
+        // In an inode the place of a value without bytes has been set right before.
         if entry.value_size == 0 && !in_block {
             return check_hash(owner, entry, &[]);
         }
@@ -276,7 +276,7 @@ fn is_beside(area: Area<'_>, entry: &Entry<'_>, in_block: bool, region: &mut Reg
 }
 
 /// Whether `range` lies behind the table of the area, and holds nothing of the values of other entries than `entry`.
-fn is_free_of_others(area: Area<'_>, entry: &Entry<'_>, range: &Range<usize>) -> bool {
+pub(super) fn is_free_of_others(area: Area<'_>, entry: &Entry<'_>, range: &Range<usize>) -> bool {
     let mut entries = area.entries();
     let is_apart =
         |other: Range<usize>| other.is_empty() || other.end <= range.start || range.end <= other.start;

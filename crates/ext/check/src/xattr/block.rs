@@ -9,7 +9,7 @@ use fsmend_ext_format::features::compat;
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, block_hash, name_index};
 
 use super::area::{self, Owner};
-use super::{ValueReference, names, problems, table_end};
+use super::{ValueReference, names, order, problems, table_end};
 use crate::Fs;
 use crate::region::problems::ATTRIBUTES_INSIDE;
 
@@ -130,8 +130,12 @@ pub fn inspect_block(
     if verdict.broken || (verdict.has_bad_entries() && verdict.kept == 0) {
         return BlockAttributes::default();
     }
-    if verdict.changes_entries() || is_ended || is_renamed {
+    let changes = verdict.changes_entries();
+    if changes {
         verdict.mend_entries(bytes);
+    }
+    let is_sorted = order::mend(owner, bytes, findings);
+    if changes || is_ended || is_renamed || is_sorted {
         store_hash(bytes);
         store_checksum(fs, block, bytes);
     } else {

@@ -9,7 +9,7 @@ use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::xattr::{Area, INODE_HEADER_SIZE, inode_area_start, name_index};
 
 use super::area::{self, Owner};
-use super::{ValueReference, names, table_end};
+use super::{ValueReference, lists, names, table_end};
 use crate::{Fs, inline_data};
 
 /// The attributes in an inode's record, as they will be after repair.
@@ -45,6 +45,8 @@ pub fn inspect_in_inode(
     table_end::mend(owner, &mut record[start..], places, findings);
     names::mend(owner, &mut record[start..], places, findings);
     inline_data::find_value_again(fs, ino, record, findings);
+    lists::mend(owner, &mut record[start..], places, findings);
+    inline_data::mend_offsets(ino, record, findings);
     let Some(area) = Area::of_inode(record) else { return InInodeAttributes::default() };
     let verdict = area::inspect(fs, owner, area, findings);
     let kept = verdict.kept;

@@ -10,12 +10,15 @@ mod area;
 mod block;
 mod encryption;
 mod in_inode;
+mod lists;
 mod names;
+mod order;
 pub mod problems;
 mod region;
 pub(crate) mod repair;
 mod table_end;
 mod value_inode;
+pub(crate) mod value_mend;
 
 use fsmend_base::InodeNo;
 

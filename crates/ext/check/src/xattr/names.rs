@@ -1,4 +1,5 @@
-//! Names that hold a zero byte: the kernel refuses all attributes beside such a one, and a file whose data are kept there.
+//! Names that hold a zero byte: the kernel refuses all attributes beside such a one, and a file whose data are kept there. And names of access lists,
+//! which have none.
 //!
 //! Either the length of the name was overwritten, so that the entry swallows padding, the end mark or entries behind it: then it is cut to
 //! the length with which the table goes on best. Or letters were: they are replaced by others, and the value can be reached again.
@@ -6,7 +7,7 @@
 use std::mem::offset_of;
 
 use fsmend_engine::Findings;
-use fsmend_ext_format::xattr::{Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len};
+use fsmend_ext_format::xattr::{Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len, name_index};
 
 use super::area::Owner;
 use super::problems::{NAME_OVERWRITTEN, NAME_WITH_ZERO};
@@ -30,7 +31,7 @@ pub(super) fn mend(
     let mut tables = None;
     while let Some(Ok(entry)) = (Area { bytes, entries_at: at, values_at }).entries().next() {
         at += entry.table_len();
-        if !entry.name.contains(&0) {
+        if !entry.name.contains(&0) && !(is_list(&entry) && !entry.name.is_empty()) {
             continue;
         }
         let area = Area { bytes, entries_at, values_at };
@@ -43,6 +44,7 @@ pub(super) fn mend(
                 bytes[start + offset_of!(RawXattrEntry, e_name_len)] = len as u8;
                 at = start + entry_len(len as u8);
             }
+            None if !entry.name.contains(&0) => continue,
             None => {
                 let name: Vec<u8> =
                     entry.name.iter().map(|byte| if *byte == 0 { UNKNOWN } else { *byte }).collect();
@@ -74,10 +76,15 @@ fn tables_from(area: Area<'_>) -> Vec<Option<u32>> {
     tables
 }
 
+/// Whether this is an access list, whose prefix is the whole name: with more letters the kernel does not find it.
+fn is_list(entry: &Entry<'_>) -> bool {
+    matches!(entry.name_index, name_index::POSIX_ACL_ACCESS | name_index::POSIX_ACL_DEFAULT)
+}
+
 /// Whether this can be an entry, though its name may have to be mended.
 fn is_plausible(area: Area<'_>, entry: &Entry<'_>) -> bool {
     let has_value = entry.value_inode != 0 || area.value_range(entry).is_some();
-    !entry.name.is_empty() && PREFIXES.contains(&entry.name_index) && has_value
+    (!entry.name.is_empty() || is_list(entry)) && PREFIXES.contains(&entry.name_index) && has_value
 }
 
 /// The length that the name has to have, if it is that which is wrong: the table behind has to be one, and to hold as many entries as can
@@ -87,16 +94,19 @@ fn right_len(owner: Owner, area: Area<'_>, entry: &Entry<'_>, tables: &[Option<u
         let place = (entry.at + entry_len(len as u8)) / UNIT;
         tables.get(place).copied().flatten()
     };
-    let zero = entry.name.iter().position(|byte| *byte == 0)?;
+    let lengths = match is_list(entry) {
+        true => 0..=0,
+        false => 1..=entry.name.iter().position(|byte| *byte == 0)?,
+    };
     let is_padded = |len: usize| {
         let name = entry.at + ENTRY_SIZE;
         let padding = area.bytes.get(name + len..entry.at + entry_len(len as u8));
         padding.is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
     };
-    let candidates = (1..=zero).filter(|len| is_padded(*len) && has_right_hash(owner, area, entry, *len));
+    let candidates = lengths.filter(|len| is_padded(*len) && has_right_hash(owner, area, entry, *len));
     let (count, len) = candidates.filter_map(|len| Some((table_behind(len)?, len))).max()?;
     // Where only letters are wrong, the table goes on behind the name as it is.
-    table_behind(entry.name.len()).is_none_or(|as_it_is| as_it_is <= count).then_some(len)
+    (is_list(entry) || table_behind(entry.name.len()).is_none_or(|as_it_is| as_it_is <= count)).then_some(len)
 }
 
 /// Whether the name, if it ends there, goes with the hash of the entry, as far as that can be told here.

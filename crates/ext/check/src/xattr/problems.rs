@@ -147,6 +147,24 @@ problem_rows! {
         loss: "This attribute, which nobody could ask for.",
         peers: [0x010041],
     }
+    /// The place of an access list is not where its entry says.
+    ACL_ASTRAY = "ext.xattr.acl-astray" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the entry of {name} of {inode} says that the list has {stored:byte:bytes} at byte {at}, but a complete list has {observed} at byte {right}",
+        meaning: "The kernel denies access to a file whose access control list it cannot read. There is one complete list in the inode that belongs to no other attribute: offset or size in the entry was overwritten.",
+        repair: "Offset and size are set to those of the list.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// Attributes of a block are out of order.
+    BLOCK_ORDER = "ext.xattr.block-order" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the extended attributes in attribute {block} of {inode} are out of order ({name} stands too late)",
+        meaning: "The kernel keeps the attributes of a block sorted by namespace, length and name, and stops its search at the first one behind. It does not find an attribute that stands too late.",
+        repair: "The entries are sorted. Their values stay where they are.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// The value of an attribute in a block lies outside of it.
     BLOCK_VALUE_OUTSIDE = "ext.xattr.block-value-outside" {
         severity: Major, evidence: Local, preen: false,

@@ -3,20 +3,8 @@
 use fsmend_base::InodeNo;
 use fsmend_ext_format::inode::{RawInode, flags};
 
+use super::value_mend::ValueMend;
 use crate::repair::Mender;
-
-/// What has to change in an inode that holds an attribute value, or says so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ValueMend {
-    /// It holds a value, but lacks the flag.
-    Flag,
-    /// It has the flag, but holds no value.
-    Unflag,
-    /// Its link count is not 1.
-    Link,
-    /// So many attributes refer to it.
-    References(u64),
-}
 
 impl ValueMend {
     fn apply(self, raw: &mut RawInode) {

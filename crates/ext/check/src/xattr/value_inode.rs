@@ -14,7 +14,7 @@ use fsmend_ext_format::xattr::{CharSign, Entry, VALUE_SIZE_MAX, ValueHolder};
 
 use super::area::Owner;
 use super::problems;
-use super::repair::ValueMend;
+use super::value_mend::ValueMend;
 use crate::Fs;
 
 /// Bytes of a value that are read at most to find out its length: all that Linux lets a value have.

@@ -1,5 +1,6 @@
 //! Half MD4: MD4's three rounds (RFC 1320) of eight steps each instead of sixteen, over blocks of 32 characters.
 
+use super::lanes::Word;
 use super::load_words;
 
 /// Round constants of MD4.
@@ -21,20 +22,21 @@ pub(super) fn hash(seed: &[u32; 4], name: &[u8], number: impl Fn(u8) -> u32) -> 
     (state[1], state[2])
 }
 
+/// Takes a block in.
 #[inline(always)]
-fn compress(state: [u32; 4], words: &[u32; 8]) -> [u32; 4] {
+pub(super) fn compress<W: Word>(state: [W; 4], words: &[W; 8]) -> [W; 4] {
     let [mut a, mut b, mut c, mut d] = state;
     for round in 0..3 {
         for step in 0..8 {
             let mixed = match round {
-                0 => (b & c) | (!b & d),
-                1 => (b & c) | (b & d) | (c & d),
-                _ => b ^ c ^ d,
+                0 => d.xor(b.and(c.xor(d))),
+                1 => b.and(c).or(d.and(b.or(c))),
+                _ => b.xor(c).xor(d),
             };
-            let word = words[ORDER[round][step]].wrapping_add(CONSTANTS[round]);
-            let next = a.wrapping_add(mixed).wrapping_add(word).rotate_left(ROTATIONS[round][step % 4]);
+            let word = words[ORDER[round][step]].add(W::splat(CONSTANTS[round]));
+            let next = a.add(mixed).add(word).rotate_left(ROTATIONS[round][step % 4]);
             (a, b, c, d) = (d, next, b, c);
         }
     }
-    [state[0].wrapping_add(a), state[1].wrapping_add(b), state[2].wrapping_add(c), state[3].wrapping_add(d)]
+    [state[0].add(a), state[1].add(b), state[2].add(c), state[3].add(d)]
 }

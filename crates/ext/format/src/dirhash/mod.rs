@@ -3,18 +3,19 @@
 //! [`hash`] takes the version that a root stores (with the sign of characters settled by [`effective_version`]), the
 //! seed of the superblock and a name, and gives the major hash, by which leaves are ordered, and the minor one, by which
 //! names of equal major hash are. Bit 0 of a major hash is always clear, and the largest value is kept free as an end
-//! mark. No allocation, one pass over the name. (A version that hashes eight names at once belongs beside [`hash`]: the
-//! rounds of `half_md4` and `tea` are plain 32-bit arithmetic on independent lanes.)
+//! mark. No allocation, one pass over the name. [`majors`] hashes eight names at once.
 //!
 //! Sources: "ext4 Data Structures and Algorithms", hash tree directories; RFC 1320 (MD4), of which the half-MD4 rounds are a
 //! shortened form; Wheeler and Needham, "TEA, a Tiny Encryption Algorithm"; Aumasson and Bernstein, "SipHash".
 
 mod half_md4;
+mod lanes;
 mod siphash;
 mod tea;
 
 use crate::htree::hash_version;
 
+pub use lanes::{LANES, NameAt, majors};
 pub use siphash::siphash24;
 
 /// The seed of a file system that stores none (all zero): the start value of MD4.
@@ -39,7 +40,7 @@ pub fn effective_version(stored: u8, s_flags: u32) -> u8 {
 /// is that of the encrypted directory). A seed of zeroes means [`DEFAULT_SEED`].
 #[inline]
 pub fn hash(version: u8, seed: &[u32; 4], name: &[u8]) -> Option<(u32, u32)> {
-    let seed = if *seed == [0; 4] { &DEFAULT_SEED } else { seed };
+    let seed = effective_seed(seed);
     let (major, minor) = match version {
         hash_version::LEGACY => (legacy(name, signed), 0),
         hash_version::LEGACY_UNSIGNED => (legacy(name, unsigned), 0),
@@ -50,6 +51,10 @@ pub fn hash(version: u8, seed: &[u32; 4], name: &[u8]) -> Option<(u32, u32)> {
         _ => return None,
     };
     Some((finish(major), minor))
+}
+
+fn effective_seed(seed: &[u32; 4]) -> &[u32; 4] {
+    if *seed == [0; 4] { &DEFAULT_SEED } else { seed }
 }
 
 fn finish(major: u32) -> u32 {

@@ -1,5 +1,6 @@
 //! The Tiny Encryption Algorithm as a hash: each block of 16 characters is the key that encrypts the state.
 
+use super::lanes::Word;
 use super::load_words;
 
 const DELTA: u32 = 0x9E37_79B9;
@@ -11,23 +12,30 @@ pub(super) fn hash(seed: &[u32; 4], name: &[u8], number: impl Fn(u8) -> u32) -> 
     let mut rest = name;
     while !rest.is_empty() {
         let key = load_words::<4>(rest, &number);
-        let [first, second] = encrypt(state, &key);
-        state = [state[0].wrapping_add(first), state[1].wrapping_add(second)];
+        state = absorb(state, &key);
         rest = rest.get(16..).unwrap_or_default();
     }
     (state[0], state[1])
 }
 
+/// Takes a block in.
 #[inline(always)]
-fn encrypt(state: [u32; 2], key: &[u32; 4]) -> [u32; 2] {
-    let half = |value: u32, sum: u32, low: u32, high: u32| {
-        (value << 4).wrapping_add(low) ^ value.wrapping_add(sum) ^ (value >> 5).wrapping_add(high)
+pub(super) fn absorb<W: Word>(state: [W; 2], key: &[W; 4]) -> [W; 2] {
+    let [first, second] = encrypt(state, key);
+    [state[0].add(first), state[1].add(second)]
+}
+
+#[inline(always)]
+fn encrypt<W: Word>(state: [W; 2], key: &[W; 4]) -> [W; 2] {
+    let half = |value: W, sum: u32, low: W, high: W| {
+        let sum = value.add(W::splat(sum));
+        value.shift_left(4).add(low).xor(sum).xor(value.shift_right(5).add(high))
     };
     let [mut first, mut second] = state;
     for round in 1..=ROUNDS {
         let sum = DELTA.wrapping_mul(round);
-        first = first.wrapping_add(half(second, sum, key[0], key[1]));
-        second = second.wrapping_add(half(first, sum, key[2], key[3]));
+        first = first.add(half(second, sum, key[0], key[1]));
+        second = second.add(half(first, sum, key[2], key[3]));
     }
     [first, second]
 }

@@ -43,6 +43,34 @@ fn the_sign_of_characters_matters_only_above_ascii() {
 }
 
 #[test]
+fn names_side_by_side_hash_like_names_one_by_one() {
+    let mut random = fsmend_base::SeededRandom::new(11);
+    for round in 0..2000u64 {
+        // All lengths, alike and mixed, with and without characters beyond ASCII.
+        let names: [Vec<u8>; LANES] = std::array::from_fn(|_| {
+            let len = if round < 256 { round } else { random.below(256) };
+            let most = if round % 3 == 0 { 256 } else { 128 };
+            (0..len).map(|_| random.below(most) as u8).collect()
+        });
+        // Names stand in front of others, or at the end of a block.
+        let behind: Vec<Vec<u8>> = names.iter().map(|name| [name, &[0xFFu8; 40][..]].concat()).collect();
+        let alone = names.each_ref().map(|name| NameAt::new(name, name.len()));
+        let in_block: [NameAt<'_>; LANES] =
+            std::array::from_fn(|at| NameAt::new(&behind[at], names[at].len()));
+        for version in 0..=7 {
+            for seed in [SEED, [0; 4]] {
+                let one_by_one =
+                    names.each_ref().map(|name| hash(version, &seed, name).map(|(major, _)| major));
+                for side_by_side in [alone, in_block].map(|names| majors(version, &seed, &names)) {
+                    let side_by_side = side_by_side.map(|all| all.map(Some)).unwrap_or_default();
+                    assert_eq!(side_by_side, one_by_one, "version {version}, round {round}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_end_mark_is_never_a_hash() {
     assert_eq!(finish(0xFFFF_FFFF), 0xFFFF_FFFC);
     assert_eq!(finish(0xFFFF_FFFD), 0xFFFF_FFFC);

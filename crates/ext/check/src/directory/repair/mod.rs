@@ -19,11 +19,9 @@ use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::pool::Stage;
-use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::features::incompat;
 
-use super::lost_found::LostFound;
-use super::{Directory, Mending};
+use super::Directory;
 use crate::Fs;
 use crate::repair::{Laid, Mender};
 
@@ -32,34 +30,6 @@ const NAMES: [Stage; 1] = [Stage { name: "names that go", pass: 1 }];
 const REWRITES: [Stage; 1] = [Stage { name: "directories written anew", pass: 1 }];
 /// Directories whose new contents are worked out before the first of them is written.
 const REWRITES_AT_ONCE: usize = 64;
-
-/// What the checks of directories and of the tree leave for the mender.
-#[derive(Clone, Debug, Default)]
-pub struct NameRemains {
-    /// Directories to be written anew, in the order of their numbers.
-    pub rewrites: Vec<InodeNo>,
-    /// Names that go: the directory that holds one, and who is named there.
-    pub names_elsewhere: Vec<(InodeNo, InodeNo)>,
-    /// What is wrong with the tree.
-    pub tree: Vec<TreeFinding>,
-    /// Directories whose `..` was lost, or led nowhere.
-    pub parent_entries: Vec<InodeNo>,
-    /// What has the name `lost+found`.
-    pub lost_found: LostFound,
-    /// Directories of a size, or depth, for which the superblock has no feature.
-    pub needs_large_dir: bool,
-}
-
-impl NameRemains {
-    /// Notes what the inspection of `directory` left.
-    pub fn note(&mut self, directory: InodeNo, mending: Mending) {
-        if mending.rewrite {
-            self.rewrites.push(directory);
-        }
-        self.needs_large_dir |= mending.needs_large_dir;
-        self.names_elsewhere.extend(mending.names_elsewhere);
-    }
-}
 
 /// Writes all directories that lie in blocks anew, as far as there is memory.
 ///

@@ -29,8 +29,17 @@ fn mend(bench: &mut Bench, raw: &RawInode, change: impl FnOnce(&mut Mender<'_>))
     let claims = claims_of(&fs);
     let remains = Remains::default();
     let wishes = Wishes::default();
-    let mut mender =
-        Mender { fs, draft: &draft, inodes, claims, remains, wishes, crew: Crew::of(1), backups_lag: false };
+    let mut mender = Mender {
+        fs,
+        draft: &draft,
+        inodes,
+        claims,
+        remains,
+        wishes,
+        crew: Crew::of(1),
+        backups_lag: false,
+        totals: Default::default(),
+    };
     change(&mut mender);
     let record = mender.read_inode(INODE).unwrap();
     let mut findings = Findings::new();

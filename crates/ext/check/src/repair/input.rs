@@ -1,4 +1,4 @@
-//! What takes the facts of the whole file system to be mended, in one fixed order.
+//! What a repair works on: what the checks left behind, and the file system as the repair under way leaves it.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use fsmend_device::ReadError;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::pool::Crew;
-use fsmend_engine::{Edit, Findings, Layer};
-use fsmend_ext_format::checksum;
+use fsmend_engine::{Edit, Findings};
 use fsmend_ext_format::features::Features;
 use fsmend_ext_format::inode::RawInode;
 
-use super::{Draft, Sketch, Wishes};
-use crate::directory::repair::NameRemains;
+use fsmend_engine::options::Wishes;
+use fsmend_engine::repair::Sketch;
+
+use crate::Fs;
+use crate::allocation::Totals;
+use crate::directory::remains::NameRemains;
+use crate::inode::seal::seal_inode;
 use crate::links::Adjustments;
-use crate::owners::{self, Contest, Owner};
+use crate::owners::contest::{Contest, Owner};
 use crate::quota::QuotaUsage;
-use crate::xattr::repair::ValueMend;
-use crate::{
-    Fs, allocation, directory, extent, group, journal, links, mmp, orphan, quota, resize_inode, superblock,
-    xattr,
-};
+use crate::xattr::value_mend::ValueMend;
 
 /// What the checks of a round leave behind for the mender.
 #[derive(Default)]
@@ -78,74 +78,11 @@ pub struct Mender<'a> {
     pub crew: Crew<'a>,
     /// Whether the backups of superblock and descriptors have to be written anew.
     pub backups_lag: bool,
-}
-
-/// What has to be written, byte offsets and bytes, and what is lost by it.
-pub type Mended = (Vec<(u64, Vec<u8>)>, Findings);
-
-/// Mends what `fs` has wrong, and returns what has to be written over its device, and what is lost by that. Nothing is to be written
-/// where something could not be done that had to be done in full. `None` when the memory does not suffice.
-pub fn mend(
-    fs: Fs<'_>,
-    (inodes, claims): (InodeTable, Claims),
-    mut remains: Remains,
-    wishes: Wishes,
-    crew: Crew<'_>,
-) -> Option<Mended> {
-    let draft = Draft::new(fs.device);
-    leave_contested(&fs, &claims, &mut remains);
-    draft.lay(std::mem::take(&mut remains.edits));
-    let fs = fs.over(&draft);
-    let mut mender = Mender { fs, draft: &draft, inodes, claims, remains, wishes, crew, backups_lag: false };
-    let is_done = mender.run();
-    let lost = std::mem::take(&mut mender.remains.lost);
-    let is_full = mender.is_full();
-    drop(mender);
-    (!is_full).then(|| (if is_done { draft.into_changes(crew) } else { Vec::new() }, lost))
-}
-
-/// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
-/// right for another. When each has its own, the next round mends it. A directory is mended where it is the only one, but not where what is there
-/// proves to be somebody's attributes: they would be gone.
-fn leave_contested(fs: &Fs<'_>, claims: &Claims, remains: &mut Remains) {
-    let Remains { edits, attribute_units, .. } = remains;
-    let is_left = |edit: &Edit| {
-        let block = edit.offset / u64::from(fs.geometry.block_size);
-        let unit = fs.geometry.cluster_of(block);
-        match edit.layer {
-            Layer::Block => fs.metadata.get(block) || claims.contested().get(unit),
-            Layer::Contents => attribute_units.contains(&unit),
-            Layer::Record | Layer::Amendment => false,
-        }
-    };
-    edits.retain(|edit| !is_left(edit));
+    /// What is free and used, once the allocation maps are right.
+    pub totals: Totals,
 }
 
 impl Mender<'_> {
-    /// The order matters: places before contents, owners before names, names before counts, bitmaps and totals last.
-    /// `false` when nothing may be written.
-    fn run(&mut self) -> bool {
-        superblock::repair::identify(self);
-        group::repair::mend(self);
-        mmp::repair::mend(self);
-        if !owners::repair::mend(self) {
-            return false;
-        }
-        extent::repair::mend(self);
-        resize_inode::repair::mend(self);
-        xattr::repair::mend(self);
-        super::improve::improve(self);
-        directory::repair::mend(self);
-        links::repair::mend(self);
-        journal::repair::mend(self);
-        orphan::repair::mend(self);
-        quota::repair::mend(self);
-        crate::region::repair::seal_directories(self);
-        let totals = allocation::repair::mend(self);
-        superblock::repair::mend(self, &totals);
-        true
-    }
-
     /// Whether what is written takes more memory than it may. Whoever writes much has to stop then: nothing will come of it.
     pub fn is_full(&self) -> bool {
         self.remains.room.is_some_and(|room| self.draft.bytes_written() > room)
@@ -202,20 +139,4 @@ impl Mender<'_> {
         self.write_inode(inode, &mut record);
         true
     }
-}
-
-/// Puts the right checksum into an inode record, where the file system has them. A record of nothing but zeroes needs none.
-pub fn seal_inode(fs: &Fs<'_>, inode: InodeNo, record: &mut [u8]) {
-    if fs.geometry.features.metadata_csum() && record.iter().any(|byte| *byte != 0) {
-        checksum::seal_inode(fs.geometry.checksum_seed, inode, record);
-    }
-}
-
-/// The seed of checksums of what belongs to `inode`, whose record is `record`; `None` where the file system has none.
-pub fn seed_of(fs: &Fs<'_>, inode: InodeNo, record: &[u8]) -> Option<u32> {
-    let generation = RawInode::from_record(record).i_generation.get();
-    fs.geometry
-        .features
-        .metadata_csum()
-        .then(|| checksum::inode_seed(fs.geometry.checksum_seed, inode, generation))
 }

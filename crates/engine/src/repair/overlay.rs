@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock};
 
 use fsmend_device::{Device, Direct, Overlay, ReadError};
-use fsmend_engine::Edit;
-use fsmend_engine::pool::{self, Crew, Stage};
+
+use crate::Edit;
+use crate::pool::{self, Crew, Stage};
 
 /// The work of comparing what was written with what lay there.
 const COMPARISON: &[Stage; 1] = &[Stage { name: "changes", pass: 0 }];

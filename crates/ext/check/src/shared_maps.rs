@@ -2,7 +2,7 @@
 //!
 //! A block of a map belongs to one file. Where files share trees, every one of them has to be walked to tell what it owns,
 //! and the number of files is the only bound. So a scan counts the blocks of maps that it reads. When they are more than
-//! the file system has, the files cannot all get blocks of their own either, and a [`Census`] decides, in the order of
+//! the file system has, the files cannot all get blocks of their own either, and a [`MapWalkLimiter`] decides, in the order of
 //! inodes, whose map is given up: blocks that nobody has walked before are always walked, and blocks that somebody has as
 //! long as they are not more than the file system has.
 
@@ -10,18 +10,13 @@ use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
 use fsmend_base::InodeNo;
-use fsmend_engine::Findings;
 use fsmend_engine::claims::SharedBitmap;
-
-use super::examine;
-use super::subject::Subject;
-use crate::Fs;
 
 /// The inodes whose maps have been given up.
 #[derive(Debug, Default)]
-pub struct Crowd(RwLock<BTreeSet<InodeNo>>);
+pub struct SharedMapInodes(RwLock<BTreeSet<InodeNo>>);
 
-impl Crowd {
+impl SharedMapInodes {
     /// Whether the map of `inode` is not walked.
     pub fn contains(&self, inode: InodeNo) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(&inode)
@@ -32,32 +27,23 @@ impl Crowd {
         self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn add(&self, inode: InodeNo) {
+    /// Gives up the map of `inode`.
+    pub(crate) fn add(&self, inode: InodeNo) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(inode);
     }
 }
 
 /// Blocks of maps that have been walked.
-pub(crate) struct Census {
+pub(crate) struct MapWalkLimiter {
     walked: SharedBitmap,
     /// How many blocks may still be walked again.
     left: u64,
 }
 
-impl Census {
-    pub fn new(fs: &Fs<'_>) -> Self {
-        let blocks = fs.geometry.blocks_count;
-        Census { walked: SharedBitmap::new(blocks), left: blocks }
-    }
-
-    /// Walks the map of `inode`, and gives it up if that would be too much.
-    pub fn take(&mut self, fs: &Fs<'_>, inode: InodeNo, record: &[u8]) {
-        let mut subject = Subject::new(fs, inode, record, Findings::new());
-        subject.census = Some(self);
-        examine(&mut subject);
-        if subject.is_given_up {
-            fs.crowd.add(inode);
-        }
+impl MapWalkLimiter {
+    /// For a file system of so many blocks.
+    pub fn new(blocks: u64) -> Self {
+        MapWalkLimiter { walked: SharedBitmap::new(blocks), left: blocks }
     }
 
     /// Whether `block`, which is within the file system, may be walked.

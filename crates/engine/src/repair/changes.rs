@@ -1,0 +1,105 @@
+//! Lists of bytes to be written: byte offsets and bytes.
+
+use std::sync::Arc;
+
+use fsmend_device::{Device, Overlay};
+
+/// What has to be written to a device: byte offsets and bytes, ascending and without overlaps unless said otherwise.
+pub type Changes = Vec<(u64, Vec<u8>)>;
+
+/// Lays `changes` over what was laid over the device before.
+pub fn lay(overlay: &mut Overlay<Arc<dyn Device>>, changes: Changes) {
+    for (offset, bytes) in changes {
+        // Changes were worked out on a device of the same length, which takes nothing beyond its end.
+        let _ = overlay.write(offset, bytes);
+    }
+}
+
+/// The device as it is with `changes` written.
+pub fn laid(device: &Arc<dyn Device>, changes: &Changes) -> Overlay<Arc<dyn Device>> {
+    let mut overlay = Overlay::new(Arc::clone(device));
+    for (offset, bytes) in changes {
+        // As in `lay`.
+        let _ = overlay.write(*offset, bytes);
+    }
+    overlay
+}
+
+/// What `overlay` holds with `changes` over it, both laid over the same device.
+pub fn joined(overlay: &Overlay<Arc<dyn Device>>, changes: Changes) -> Changes {
+    if overlay.is_unchanged() {
+        return changes;
+    }
+    let mut all: Overlay<&dyn Device> = Overlay::new(overlay.inner());
+    let below = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec()));
+    for (offset, bytes) in below.chain(changes) {
+        // As in `lay`.
+        let _ = all.write(offset, bytes);
+    }
+    all.into_runs().collect()
+}
+
+/// What of `changes` lies in `ranges` (start and end).
+pub fn within(changes: &Changes, ranges: &[(u64, u64)]) -> Changes {
+    let mut parts = Vec::new();
+    for (offset, bytes) in changes {
+        for (from, until) in ranges {
+            let start = from.saturating_sub(*offset).min(bytes.len() as u64) as usize;
+            let end = until.saturating_sub(*offset).min(bytes.len() as u64) as usize;
+            if start < end {
+                parts.push((offset + start as u64, bytes[start..end].to_vec()));
+            }
+        }
+    }
+    parts
+}
+
+/// `changes` without what lies in `ranges` (start and end).
+pub fn cut(changes: &Changes, ranges: &[(u64, u64)]) -> Changes {
+    let mut kept = changes.clone();
+    for (from, until) in ranges {
+        kept = kept.into_iter().flat_map(|change| cut_one(change, *from, *until)).collect();
+    }
+    kept
+}
+
+/// The parts of a change before and behind a range.
+fn cut_one((offset, bytes): (u64, Vec<u8>), from: u64, until: u64) -> Changes {
+    let end = offset.saturating_add(bytes.len() as u64);
+    if until <= offset || end <= from {
+        return vec![(offset, bytes)];
+    }
+    let mut parts = Vec::new();
+    if offset < from {
+        parts.push((offset, bytes[..(from - offset) as usize].to_vec()));
+    }
+    if until < end {
+        parts.push((until, bytes[(until - offset) as usize..].to_vec()));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_within_is_what_a_cut_takes_away() {
+        let changes = vec![(10, vec![1, 2, 3, 4]), (20, vec![5, 6])];
+        assert_eq!(within(&changes, &[]), []);
+        assert_eq!(within(&changes, &[(11, 13)]), [(11, vec![2, 3])]);
+        assert_eq!(within(&changes, &[(0, 11), (13, 21)]), [(10, vec![1]), (13, vec![4]), (20, vec![5])]);
+        assert_eq!(within(&changes, &[(0, 100)]), changes);
+        assert_eq!(within(&changes, &[(14, 20), (0, 10)]), []);
+    }
+
+    #[test]
+    fn changes_are_cut() {
+        let changes = vec![(10, vec![1, 2, 3, 4]), (20, vec![5, 6])];
+        assert_eq!(cut(&changes, &[]), changes);
+        assert_eq!(cut(&changes, &[(11, 13)]), [(10, vec![1]), (13, vec![4]), (20, vec![5, 6])]);
+        assert_eq!(cut(&changes, &[(0, 11), (13, 21)]), [(11, vec![2, 3]), (21, vec![6])]);
+        assert_eq!(cut(&changes, &[(0, 100)]), []);
+        assert_eq!(cut(&changes, &[(14, 20), (0, 10)]), changes);
+    }
+}

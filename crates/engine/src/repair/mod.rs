@@ -1,0 +1,20 @@
+//! Repair, as every format does it: worked out in memory, checked again there, round by round, until nothing is wrong.
+//!
+//! | file | what |
+//! |---|---|
+//! | `rounds.rs` | check, repair, lay over, check again |
+//! | `partial.rs` | a repair without what the user declined |
+//! | `overlay.rs` | the file system as the repair under way leaves it |
+//! | `changes.rs` | lists of bytes to be written |
+//!
+//! Nothing here writes to a device. A check gives a report and facts, a repair turns facts into changes; only the rounds know both.
+
+pub mod changes;
+mod overlay;
+mod partial;
+mod rounds;
+
+pub use changes::Changes;
+pub use overlay::{Draft, Sketch};
+pub use partial::{Partial, Rest, without};
+pub use rounds::{Format, Round, plan};

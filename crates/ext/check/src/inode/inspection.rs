@@ -1,0 +1,66 @@
+//! What the inspection of an inode leaves behind.
+
+use fsmend_base::{BlockRange, InodeNo};
+use fsmend_engine::inodes::Kind;
+use fsmend_ext_format::inode::RawInode;
+
+/// A piece of a file's map: `count` blocks of the file from `logical` lie at `physical`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MapRun {
+    /// First block within the file.
+    pub logical: u64,
+    /// Where it lies.
+    pub physical: u64,
+    /// Number of blocks.
+    pub count: u32,
+    /// Allocated but never written (reads as zeroes).
+    pub unwritten: bool,
+}
+
+/// What the inspection of one inode leaves behind. All of it describes the inode as it will be after repair.
+#[derive(Clone, Debug, Default)]
+pub struct Inspection {
+    /// The mended record (`inode_size` bytes); all zero but for what a cleared inode keeps when `kind` is `Unused`.
+    pub record: Vec<u8>,
+    /// What it is; `Unused` when it is free or will be cleared.
+    pub kind: Kind,
+    /// Marks for the inode table (`engine::inodes::mark`).
+    pub marks: u8,
+    /// Its data blocks in the order of the file. Holes are not listed.
+    pub runs: Vec<MapRun>,
+    /// Blocks of its indirect blocks or extent nodes.
+    pub map_blocks: Vec<u64>,
+    /// How many blocks of its map were read, whatever came of them.
+    pub map_reads: u64,
+    /// The block of its translator, on the Hurd.
+    pub translator: Option<u64>,
+    /// Its attribute block, if it has one that is within the file system.
+    pub xattr_block: Option<u64>,
+    /// Inodes that hold attribute values of this inode, with the hash its entry stores; one per reference.
+    pub value_inodes: Vec<(InodeNo, u32)>,
+    /// Whether its data live in the inode.
+    pub inline: bool,
+    /// Its space, in sectors of 512 bytes.
+    pub charged_sectors: u64,
+    /// Runs that lie wrong within their clusters, and will have to be moved: contested, whoever else owns them.
+    pub misaligned: Vec<BlockRange>,
+    /// Whether the map has to be written anew, as an extent tree of `runs`, or on a rext3 with blocks in other places. The record
+    /// holds the old one.
+    pub rebuild: bool,
+    /// Whether anything was raised.
+    pub has_problems: bool,
+    /// Whether an inode in use will be cleared.
+    pub cleared: bool,
+}
+
+impl Inspection {
+    /// The fixed fields of the mended record.
+    pub fn raw(&self) -> RawInode {
+        RawInode::from_record(&self.record)
+    }
+}
+
+/// How many links `record` says that it has.
+pub fn links_of(record: &[u8]) -> u16 {
+    RawInode::from_record(record).i_links_count.get()
+}

@@ -1,0 +1,66 @@
+//! One round of repair: what inspections changed is laid down, then each pass repairs, in the order of the table.
+
+use fsmend_engine::claims::Claims;
+use fsmend_engine::inodes::InodeTable;
+use fsmend_engine::options::Wishes;
+use fsmend_engine::passes::Flow;
+use fsmend_engine::pool::Crew;
+use fsmend_engine::repair::Draft;
+use fsmend_engine::{Edit, Findings, Layer};
+
+use super::input::{Mender, Remains};
+use crate::Fs;
+use crate::allocation::Totals;
+use crate::passes::PASSES;
+
+/// What has to be written, byte offsets and bytes, and what is lost by it.
+pub type Mended = (Vec<(u64, Vec<u8>)>, Findings);
+
+/// Mends what `fs` has wrong, and returns what has to be written over its device, and what is lost by that. Nothing is to be written
+/// where something could not be done that had to be done in full. `None` when the memory does not suffice.
+pub fn mend(
+    fs: Fs<'_>,
+    (inodes, claims): (InodeTable, Claims),
+    mut remains: Remains,
+    wishes: Wishes,
+    crew: Crew<'_>,
+) -> Option<Mended> {
+    let draft = Draft::new(fs.device);
+    leave_contested(&fs, &claims, &mut remains);
+    draft.lay(std::mem::take(&mut remains.edits));
+    let fs = fs.over(&draft);
+    let mut mender = Mender {
+        fs,
+        draft: &draft,
+        inodes,
+        claims,
+        remains,
+        wishes,
+        crew,
+        backups_lag: false,
+        totals: Totals::default(),
+    };
+    let is_done =
+        PASSES.iter().filter_map(|pass| pass.repair).all(|repair| repair(&mut mender) == Flow::GoesOn);
+    let lost = std::mem::take(&mut mender.remains.lost);
+    let is_full = mender.is_full();
+    drop(mender);
+    (!is_full).then(|| (if is_done { draft.into_changes(crew) } else { Vec::new() }, lost))
+}
+
+/// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
+/// right for another. When each has its own, the next round mends it. A directory is mended where it is the only one, but not where what is there
+/// proves to be somebody's attributes: they would be gone.
+fn leave_contested(fs: &Fs<'_>, claims: &Claims, remains: &mut Remains) {
+    let Remains { edits, attribute_units, .. } = remains;
+    let is_left = |edit: &Edit| {
+        let block = edit.offset / u64::from(fs.geometry.block_size);
+        let unit = fs.geometry.cluster_of(block);
+        match edit.layer {
+            Layer::Block => fs.metadata.get(block) || claims.contested().get(unit),
+            Layer::Contents => attribute_units.contains(&unit),
+            Layer::Record | Layer::Amendment => false,
+        }
+    };
+    edits.retain(|edit| !is_left(edit));
+}

@@ -1,0 +1,147 @@
+//! The place above check and repair: what the engine's rounds call. Neither of the two knows the other.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_device::Device;
+use fsmend_engine::options::{CheckOptions, RepairOptions};
+use fsmend_engine::repair::changes::joined;
+use fsmend_engine::repair::{Changes, Format, Partial, Rest, Round};
+use fsmend_engine::report::{CheckReport, Naming, Repair};
+use fsmend_engine::{Problem, Progress, Refusal, Refused};
+use fsmend_ext_format::features::ro_compat;
+
+use crate::glance::glance;
+use crate::journal::problems::NOT_REPLAYED;
+use crate::run::{Facts, check_for_repair};
+use crate::{bad_blocks, plan as memory, repair, superblock};
+
+/// ext2, ext3 and ext4, as the engine's rounds see them.
+pub struct Ext;
+
+impl Format for Ext {
+    type Facts = Facts;
+
+    fn check(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &CheckOptions,
+        naming: Naming,
+        watch: (&Progress, &AtomicBool),
+    ) -> Result<(CheckReport, Option<Facts>), Refused> {
+        check_for_repair(device, options, naming, watch)
+    }
+
+    fn repair(
+        &self,
+        facts: Facts,
+        options: &CheckOptions,
+        report: &mut CheckReport,
+    ) -> Result<Round, Refused> {
+        mend(facts, options, report).map_err(|refusal| Refused { refusal, findings: Box::default() })
+    }
+
+    fn prepare(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
+        let changes = match &options.wishes.bad_blocks {
+            Some(wish) => bad_blocks::relist(device, &options.check, wish)?,
+            None => Changes::new(),
+        };
+        refuse_waiting_journal(device, &options.check)?;
+        Ok(changes)
+    }
+}
+
+impl Partial for Ext {
+    fn records(
+        &self,
+        repaired: &Arc<dyn Device>,
+        options: &RepairOptions,
+        declined: &[&Problem],
+    ) -> Result<Vec<(u64, u64)>, Refused> {
+        repair::records::spared(&**repaired, options, declined)
+    }
+
+    fn replayed(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
+        repair::records::replayed(device, options)
+    }
+
+    fn marked_unclean(&self, device: &Arc<dyn Device>, changes: Changes) -> Changes {
+        repair::records::marked_unclean(device, changes)
+    }
+}
+
+/// Works out what makes the file system on `device` sound. Nothing is written.
+pub fn plan(
+    device: &Arc<dyn Device>,
+    options: &RepairOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Repair, Refused> {
+    fsmend_engine::repair::plan(&Ext, device, options, progress, cancel)
+}
+
+/// What remains of `changes`, the repair of everything in `found`, when the problems `declined` are left alone. `None` if the rest
+/// would break what was not broken before.
+pub fn without(
+    device: &Arc<dyn Device>,
+    options: &RepairOptions,
+    repair: (&Changes, &[&Problem]),
+    declined: &[&Problem],
+    watch: (&Progress, &AtomicBool),
+) -> Result<Option<Rest>, Refused> {
+    fsmend_engine::repair::without(&Ext, device, options, repair, declined, watch)
+}
+
+/// What repairs what was found, as far as one round can.
+fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Result<Round, Refusal> {
+    let Facts { overlay, layout, cross, journal_changes, budget } = facts;
+    let nothing = |journal_changes| Ok(Round { changes: Changes::new(), journal_changes });
+    let (Some((inodes, claims, mut remains)), Some(wishes)) = (cross, options.repair.clone()) else {
+        return nothing(journal_changes);
+    };
+    let fs = layout.on(&overlay);
+    let features = fs.geometry.features;
+    let refusal = match features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
+        true => Some(shared()),
+        false => superblock::unknown_to_repairs(features),
+    };
+    if let Some(refusal) = refusal {
+        return if report.findings.is_damaged() { Err(refusal) } else { nothing(journal_changes) };
+    }
+    // What is written is held once more when it is handed on.
+    remains.room = Some(budget.free() / 2);
+    let Some((changes, lost)) = repair::mend(fs, (inodes, claims), remains, wishes, options.menders()) else {
+        budget.charge(budget.free() + 1);
+        memory::stop_if_exhausted(&budget)?;
+        return nothing(journal_changes);
+    };
+    report.findings.merge(lost);
+    Ok(Round { changes: joined(&overlay, changes), journal_changes })
+}
+
+/// A file system whose files share blocks on purpose is never written.
+fn shared() -> Refusal {
+    Refusal {
+        code: "shared-blocks",
+        message:
+            "The file system is damaged, and its files share blocks (shared_blocks): it can only be read"
+                .to_owned(),
+        way_out: "Ask for copies of all shared blocks (--unshare), which makes it an ordinary file system"
+            .to_owned(),
+    }
+}
+
+/// What the journal holds is newer than what is on the disk: a repair without it would mend what is not wrong, and the next replay
+/// would write old blocks over what it has mended.
+fn refuse_waiting_journal(device: &Arc<dyn Device>, check: &CheckOptions) -> Result<(), Refused> {
+    if check.replay || !glance(device, check)?.findings.has(&NOT_REPLAYED) {
+        return Ok(());
+    }
+    let refusal = Refusal {
+        code: "journal-not-replayed",
+        message: "the journal waits to be replayed, and a repair without what it holds would do harm".to_owned(),
+        way_out: "Repair it without --no-replay: the replay is part of the plan. What is on the disk can be looked at with check --no-replay"
+            .to_owned(),
+    };
+    Err(Refused { refusal, findings: Box::default() })
+}
