@@ -273,13 +273,10 @@ impl OpenErrorKind {
                 "check the name (lsblk lists block devices)",
             ),
             OpenErrorKind::PermissionDenied(error) => {
-                return (
-                    format!("no permission to read it: {error}"),
-                    missing_permission(error, "read").into(),
-                );
+                return (format!("no permission to read it: {error}"), missing_permission(error, "read"));
             }
             OpenErrorKind::WritePermissionDenied(error) => {
-                return (format!("it cannot be written: {error}"), missing_permission(error, "write").into());
+                return (format!("it cannot be written: {error}"), missing_permission(error, "write"));
             }
             OpenErrorKind::ReadOnly => (
                 "it cannot be written: the device is write-protected, or the file system on which the image lies is mounted \
