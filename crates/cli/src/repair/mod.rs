@@ -27,11 +27,10 @@ use crate::args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
-use crate::stopping::Watch;
 use crate::target::NotedDevice;
 use crate::ticker::{self, Ticker};
 use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{background, check, external, journal_device, machine, mmp, places, target};
+use crate::{background, check, external, journal_device, machine, mmp, places, stopping, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
@@ -210,20 +209,26 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
+    let mut work_out = || {
+        let ticker = Ticker::new(arguments.common.progress).limited(arguments.common.read_limit);
+        ticker.run_beside(&progress, || {
+            planned = Some(in_background(arguments, work, |options| {
+                repair::plan(&work.device, options, &progress[0], cancel)
+            }));
+        });
+    };
     // Nothing is written before there is a plan. A document has to be written to its end.
-    let is_text = arguments.common.format == Format::Text;
-    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
-    let _watch = is_text.then(|| {
-        Watch::new(move || {
-            ticker::clear_line(when);
-            eprintln!("fsmend: {name}: stopped; nothing was written.");
-        })
-    });
-    Ticker::new(arguments.common.progress).limited(arguments.common.read_limit).run_beside(&progress, || {
-        planned = Some(in_background(arguments, work, |options| {
-            repair::plan(&work.device, options, &progress[0], cancel)
-        }));
-    });
+    match arguments.common.format {
+        Format::Json => work_out(),
+        Format::Text => {
+            let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
+            let last_words = move || {
+                ticker::clear_line(when);
+                eprintln!("fsmend: {name}: stopped; nothing was written.");
+            };
+            stopping::watched(last_words, work_out);
+        }
+    }
     planned.unwrap_or_else(|| Err(plain(cancelled())))
 }
 
