@@ -26,13 +26,12 @@ const STACK_BYTES: usize = 8 << 20;
 /// Does `work`. From now until it has ended, a signal ends the process after a short while, with these last words. Where signals cannot be caught,
 /// the run ends after the batches in progress.
 pub fn watched<T: Send>(last_words: impl FnOnce() + Send + 'static, work: impl FnOnce() -> T + Send) -> T {
-    let mut watch = Watch { is_over: Arc::default(), registered: Vec::new() };
-    let _ = watch.begin(last_words);
+    let _watch = Watch::new(last_words);
     in_thread(work)
 }
 
 /// Does `work` in a thread of its own and waits for it where signals arrive.
-fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("work".to_owned()).stack_size(STACK_BYTES);
         let started = builder.spawn_scoped(scope, work).expect("without threads nothing can be checked");
@@ -40,13 +39,21 @@ fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-struct Watch {
+/// As long as it lives, a signal ends the process after a short while. The work it stands for has to be done [beside the first thread](in_thread).
+pub struct Watch {
     /// Whether the run has ended by itself.
     is_over: Arc<Mutex<bool>>,
     registered: Vec<SigId>,
 }
 
 impl Watch {
+    /// Watches from now on. Where signals cannot be caught it does nothing.
+    pub fn new(last_words: impl FnOnce() + Send + 'static) -> Self {
+        let mut watch = Watch { is_over: Arc::default(), registered: Vec::new() };
+        let _ = watch.begin(last_words);
+        watch
+    }
+
     fn begin(&mut self, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut reader, writer) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
