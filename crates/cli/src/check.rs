@@ -13,8 +13,9 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-use crate::args::{Backend, CheckArgs, Common, Format};
-use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
+use crate::check_args::CheckArgs;
+use crate::common_args::{Backend, Common, Format};
+use crate::outcome::{self, Answer, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
 use crate::{background, exit, machine, numbers, online, output, stopping, trace, writing};
@@ -255,7 +256,7 @@ pub fn check_one(
         Err(refusal) => return outcome(volume, started, Err(refusal.clone())),
     };
     if cancel.load(Relaxed) {
-        return outcome(volume, started, Err(cancelled()));
+        return outcome(volume, started, Err(outcome::cancelled()));
     }
     let start = target::start_of(device.as_ref(), arguments.common.offset);
     if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
@@ -289,15 +290,6 @@ fn within(estimate: Estimate, limit: Option<u64>) -> Estimate {
         seconds_high: estimate.seconds_high.max(least),
         basis: format!("{}, of at most {}/s", estimate.basis, numbers::bytes(limit)),
         ..estimate
-    }
-}
-
-/// It was stopped before it had begun.
-pub fn cancelled() -> Refusal {
-    Refusal {
-        code: CANCELLED_CODE,
-        message: "stopped before it was checked".to_owned(),
-        way_out: "Run it again".to_owned(),
     }
 }
 

@@ -7,13 +7,22 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{CheckReport, Estimate};
 
 use crate::exit;
-use crate::online::Online;
+use crate::online::view::Online;
 
 /// The code that a run refuses with when it was told to stop.
 pub const CANCELLED_CODE: &str = "cancelled";
 
 /// The code that a target is refused with which an interrupted repair has left half-written.
 pub const INTERRUPTED_CODE: &str = "interrupted-repair";
+
+/// It was stopped before it had begun.
+pub fn cancelled() -> Refusal {
+    Refusal {
+        code: CANCELLED_CODE,
+        message: "stopped before it was checked".to_owned(),
+        way_out: "Run it again".to_owned(),
+    }
+}
 
 /// One file system and what became of it.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use fsmend_engine::{FormerName, Problem, Row};
 use fsmend_ext_check::{directory, links};
 use serde_json::Value as Json;
 
-use crate::face::utc;
+use crate::dates::utc;
 use crate::json::member;
 use crate::style::printable;
 

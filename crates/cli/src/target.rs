@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage};
 use fsmend_ext_check::Refusal;
 
-use crate::args::{CheckArgs, Common};
+use crate::check_args::CheckArgs;
+use crate::common_args::Common;
 use crate::journal_device;
 use crate::mount::ending;
 use crate::numbers::counted;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use fsmend_testkit::host::{self, LoopDevice};
-use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, have_root, stderr, stdout};
+use images::{Folder, code, debugfs, e2fsck, face, fsmend, have_root, stderr, stdout};
 
 /// A file system with its journal on another device, both as a crash left them: the log waits to be replayed.
 struct Pair {

@@ -35,12 +35,10 @@ const ENTRIES_AT_ONCE: usize = 256;
 /// Extents that are looked at together when data or a hole is sought.
 const EXTENTS_AT_ONCE: usize = 64;
 
-/// What the kernel is asked for. `HANDLE_KILLPRIV_V2`: it asks for `security.capability` once for each inode, not before each write; to take set-user-id
-/// bits away is our work then. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
-const WISHES: [InitFlags; 5] = [
+/// What the kernel is asked for. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
+const WISHES: [InitFlags; 4] = [
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
 ];
@@ -252,14 +250,6 @@ impl Server {
     }
 }
 
-/// The mode of a file without its set-user-id bit, and without its set-group-id bit if that means one; `None` if that is its mode, or if it is a directory.
-fn mode_without_privileges(of: &Attributes) -> Option<u16> {
-    let mode = of.of.mode;
-    let group = if mode & 0o2010 == 0o2010 { 0o2000 } else { 0 };
-    let without = mode & !(0o4000 | group);
-    (without != mode && of.kind != fsmend_vfs::FileKind::Directory).then_some(without)
-}
-
 fn empty(answer: Answer<()>, reply: ReplyEmpty) {
     match answer {
         Ok(()) => reply.ok(),
@@ -343,7 +333,7 @@ impl Filesystem for Server {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let mut changes = SetAttributes {
+        let changes = SetAttributes {
             mode: mode.map(|mode| (mode & 0o7777) as u16),
             uid,
             gid,
@@ -352,16 +342,9 @@ impl Filesystem for Server {
             mtime: mtime.map(set_time),
             crtime: None,
         };
-        // As chown(2) and truncate(2) say; the kernel has left it to us.
-        let drops = mode.is_none() && (uid.is_some() || gid.is_some() || size.is_some() && who.uid() != 0);
-        let changed = self.inode(node).and_then(|inode| {
-            self.change_for(who, |fs, now| {
-                if drops {
-                    changes.mode = mode_without_privileges(&fs.getattr(inode)?);
-                }
-                fs.setattr(inode, &changes, now)
-            })
-        });
+        let changed = self
+            .inode(node)
+            .and_then(|inode| self.change_for(who, |fs, now| fs.setattr(inode, &changes, now)));
         match changed {
             Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
             Err(error) => reply.error(error),
@@ -512,22 +495,14 @@ impl Filesystem for Server {
         _: FileHandle,
         offset: u64,
         bytes: &[u8],
-        flags: WriteFlags,
+        _: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self.inode(node).and_then(|inode| {
-            self.change_for(who, |fs, now| {
-                if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-                    && let Some(mode) = mode_without_privileges(&fs.getattr(inode)?)
-                {
-                    let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
-                    fs.setattr(inode, &changes, now)?;
-                }
-                fs.write(inode, offset, bytes, now)
-            })
-        });
+        let written = self
+            .inode(node)
+            .and_then(|inode| self.change_for(who, |fs, now| fs.write(inode, offset, bytes, now)));
         match written {
             // As many as came in one request, which are few.
             Ok(written) => reply.written(written as u32),

@@ -20,7 +20,6 @@ use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 
 use super::freeze::{Freeze, Freezer, stopping_at};
 use super::{Online, Seen, View, is_cancelled, judged};
-use crate::check;
 
 /// A whole check is tried on the frozen file system unless it takes longer than so many times the limit while others go on writing: it
 /// is quicker when they wait.
@@ -65,7 +64,7 @@ pub fn see(
     }
     let scanned = means.scan(progress);
     if is_cancelled(cancel) {
-        return refused(check::cancelled());
+        return refused(crate::outcome::cancelled());
     }
     match freezer {
         Ok(mut freezer) => means.settle(scanned, &mut freezer),
@@ -124,7 +123,7 @@ impl<'a> Means<'a> {
                 Ok(seen) => return *seen,
                 Err((back, _)) if is_cancelled(self.cancel) => {
                     drop(back);
-                    return refused(check::cancelled());
+                    return refused(crate::outcome::cancelled());
                 }
                 Err((back, None)) => scanned = *back,
                 Err((back, Some(why))) => return unconfirmed(*back, why),
@@ -133,7 +132,7 @@ impl<'a> Means<'a> {
         match self.check_frozen(freezer) {
             Some(Ok((result, freeze))) => judged(result, online(View::FrozenCheck, freeze)),
             Some(Err(why)) => unconfirmed(scanned, why),
-            None if is_cancelled(self.cancel) => refused(check::cancelled()),
+            None if is_cancelled(self.cancel) => refused(crate::outcome::cancelled()),
             None => self.confirm_frozen(scanned, freezer),
         }
     }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fsmend_engine::report::Report;
 
 use super::{Online, View};
-use crate::face::utc;
+use crate::dates::utc;
 use crate::numbers::{counted, duration};
 use crate::style::{Style, printable};
 

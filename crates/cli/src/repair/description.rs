@@ -134,12 +134,15 @@ pub fn label(file: &FileChange) -> String {
             facts.insert(0, format!("inode {inode}"));
             format!("{} ({})", printable(path), facts.join(", "))
         }
-        None => {
-            let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
-            let former = file.former_names.first();
-            let former = former.map(|name| format!(", which was probably {}", printable(&name.to_string())));
-            format!("inode {inode}{facts}{}", former.unwrap_or_default())
-        }
+        None => match file.former_names.first() {
+            Some(name) => {
+                facts
+                    .insert(0, format!("inode {inode}, which was probably {}", printable(&name.to_string())));
+                facts.join(", ")
+            }
+            None if facts.is_empty() => format!("inode {inode}"),
+            None => format!("inode {inode} ({})", facts.join(", ")),
+        },
     }
 }
 

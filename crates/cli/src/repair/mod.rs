@@ -23,7 +23,7 @@ pub use saved::{apply, undo};
 
 use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
-use crate::args::{Common, Format};
+use crate::common_args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
 use crate::remedies::Remedies;

@@ -14,8 +14,8 @@ use serde_json::{Value as Json, json};
 
 use super::args::RepairArgs;
 use super::description::{Description, label, verbs};
-use crate::args::Format;
 use crate::ask::{self, Answer};
+use crate::common_args::Format;
 use crate::numbers::{bytes, counted, thousands};
 use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
 use crate::regained::Regained;

@@ -139,7 +139,7 @@ fn check_from(
     let room = budget.free().saturating_sub(held);
     let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
-    let totals = StoredTotals::of(&settled.superblock);
+    let totals = StoredTotals { is_backup: settled.is_backup(), ..StoredTotals::of(&settled.superblock) };
     if !orphans.writes.is_empty() {
         drop(fs);
         lay_over(&mut overlay, block_size, orphans.writes)?;

@@ -563,7 +563,7 @@ problem_rows! {
     }
     /// No lost+found.
     LOST_FOUND_MISSING = "ext.directory.lost-found-missing" {
-        severity: Minor, evidence: Cross, preen: true,
+        severity: Note, evidence: Cross, preen: true,
         message: "there is no lost+found in the root directory",
         meaning: "A repair puts files and directories there whose names are lost. File systems work without it.",
         repair: "The directory is made.",
