@@ -3,7 +3,7 @@
 
 pub(crate) mod attributes;
 mod fields;
-pub(crate) mod inspection;
+pub mod inspection;
 mod layout;
 mod link_target;
 pub(crate) mod map;
