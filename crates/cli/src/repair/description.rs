@@ -84,7 +84,11 @@ impl Description {
             InodeState::Unreadable => {
                 "The name, and the file unless the device can be made to read its inode: copy it with a rescue tool first."
             }
-            InodeState::InUse if file.actions.contains(&Action::Removed) => "Its name.",
+            // Another problem with it tells what else is lost.
+            InodeState::InUse if file.actions.contains(&Action::Removed) && file.losses.len() > 1 => {
+                "Its name."
+            }
+            InodeState::InUse if file.actions.contains(&Action::Removed) => "The file and its name.",
             InodeState::InUse => "The name.",
             InodeState::Unused => "The name. Its inode was not in use before this repair.",
         }
@@ -136,7 +140,8 @@ pub fn label(file: &FileChange) -> String {
         }
         None => match file.former_names.first() {
             Some(name) => {
-                facts.insert(0, format!("inode {inode}, which was probably {}", printable(&name.to_string())));
+                facts
+                    .insert(0, format!("inode {inode}, which was probably {}", printable(&name.to_string())));
                 facts.join(", ")
             }
             None if facts.is_empty() => format!("inode {inode}"),

@@ -13,6 +13,9 @@ use super::nature::Nature;
 use super::{Surroundings, encryption, problems as rows};
 use crate::Fs;
 
+/// What cannot be read of an inode table is given up in pieces of this size.
+const PIECE_BYTES: u64 = 4096;
+
 /// Where an entry stands in its directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
@@ -214,9 +217,20 @@ impl Judge<'_> {
     fn state_of(&self, inode: InodeNo) -> &'static str {
         match self.fs.read_inode(inode) {
             Some(Err(_)) => "cannot be read",
-            Some(Ok(record)) if RawInode::from_record(&record).is_in_use() => "is too damaged to be kept",
-            _ => "is not in use",
+            Some(Ok(record)) if !RawInode::from_record(&record).is_in_use() => "is not in use",
+            Some(Ok(_)) if self.is_beside_unreadable(inode) => "lies beside bytes that cannot be read",
+            Some(Ok(_)) => "is too damaged to be kept",
+            None => "is not in use",
         }
+    }
+
+    /// Whether something cannot be read so near to an inode that it was given up with it: tables are read in pieces of several inodes.
+    fn is_beside_unreadable(&self, inode: InodeNo) -> bool {
+        let Some(offset) = self.fs.inode_offset(inode) else { return false };
+        let start = offset.saturating_sub(PIECE_BYTES);
+        let end = offset.saturating_add(2 * PIECE_BYTES).min(self.fs.device.len());
+        let mut bytes = vec![0; end.saturating_sub(start).min(3 * PIECE_BYTES) as usize];
+        self.fs.device.read_at(start, &mut bytes).is_err()
     }
 }
 
