@@ -201,6 +201,8 @@ impl Drop for SharedBitmap {
 pub struct Claims {
     claimed: SharedBitmap,
     contested: SharedBitmap,
+    /// Claims on units that were claimed before.
+    repeated: AtomicU64,
     /// Where they came from, if there is memory to keep that.
     origins: Option<Origins>,
 }
@@ -208,7 +210,12 @@ pub struct Claims {
 impl Claims {
     /// No claims yet on `units` blocks (or clusters, whatever the format allocates).
     pub fn new(units: u64) -> Self {
-        Claims { claimed: SharedBitmap::new(units), contested: SharedBitmap::new(units), origins: None }
+        Claims {
+            claimed: SharedBitmap::new(units),
+            contested: SharedBitmap::new(units),
+            repeated: AtomicU64::new(0),
+            origins: None,
+        }
     }
 
     /// No claims yet; what they take is charged to `budget` as they are made.
@@ -216,6 +223,7 @@ impl Claims {
         Claims {
             claimed: SharedBitmap::within(budget, units),
             contested: SharedBitmap::within(budget, units),
+            repeated: AtomicU64::new(0),
             origins: None,
         }
     }
@@ -271,6 +279,7 @@ impl Claims {
         let before = self.claimed.set_word(index, mask) & mask;
         if before != 0 {
             self.contested.set_word(index, before);
+            self.repeated.fetch_add(u64::from(before.count_ones()), Relaxed);
         }
         before != 0
     }
@@ -300,6 +309,11 @@ impl Claims {
     /// Says that a contested unit has been dealt with.
     pub fn resolve(&self, unit: u64) {
         self.contested.clear_word(unit / 64, 1 << (unit % 64));
+    }
+
+    /// How many claims there were on units that had been claimed before, those that were withdrawn since among them.
+    pub fn repeated(&self) -> u64 {
+        self.repeated.load(Relaxed)
     }
 
     /// What has been claimed.
@@ -365,6 +379,7 @@ mod tests {
         assert!(!claims.claimed().get(70_060));
         assert!(claims.claim(70_059, 2, Origin::KNOWN));
         assert_eq!(claims.contested().ones().collect::<Vec<_>>(), [70_059]);
+        assert_eq!(claims.repeated(), 1);
         assert!(!claims.claim(99_999, u64::MAX, Origin::KNOWN), "the end is respected");
         assert!(!claims.claim(500_000, 5, Origin::KNOWN));
         claims.withdraw(60, 70_000);

@@ -15,6 +15,7 @@
 mod attach;
 mod convert;
 mod options;
+mod seek;
 mod server;
 #[cfg(feature = "testing")]
 pub mod slow;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use fsmend_base::InodeNo;
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind,
-    Permissions, SetAttributes, Time, Visit,
+    Permissions, SetAttributes, Time,
 };
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -20,6 +20,7 @@ use fuser::{
 };
 
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
+use crate::seek::{Entry, entries, next_data, next_hole};
 use crate::{Event, Options, Served, Shared};
 
 /// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
@@ -28,12 +29,6 @@ const BELIEVE: Duration = Duration::from_secs(60);
 
 /// Most bytes of one request to write; more than the kernel puts into one today.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
-
-/// Directory entries that are looked at together.
-const ENTRIES_AT_ONCE: usize = 256;
-
-/// Extents that are looked at together when data or a hole is sought.
-const EXTENTS_AT_ONCE: usize = 64;
 
 /// What the kernel is asked for. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
 const WISHES: [InitFlags; 4] = [
@@ -690,91 +685,5 @@ impl Filesystem for Server {
             Ok(found) => reply.offset(found),
             Err(error) => reply.error(error),
         }
-    }
-}
-
-/// An entry of a directory, to keep.
-struct Entry {
-    number: u64,
-    kind: fsmend_vfs::FileKind,
-    name: Vec<u8>,
-    cookie: u64,
-}
-
-/// Some entries from `cookie` on.
-fn entries(fs: &mut dyn FileSystem, directory: InodeNo, cookie: u64) -> fsmend_vfs::Result<Vec<Entry>> {
-    let mut seen = Vec::new();
-    fs.readdir(directory, cookie, &mut |entry| {
-        if seen.len() == ENTRIES_AT_ONCE {
-            return Visit::Full;
-        }
-        seen.push((entry.inode, entry.kind, entry.name.to_vec(), entry.cookie));
-        Visit::More
-    })?;
-    let kept = seen.into_iter().map(|(inode, kind, name, cookie)| {
-        let kind = match kind {
-            Some(kind) => kind,
-            // Directories of old file systems do not say it.
-            None => fs.getattr(inode)?.kind,
-        };
-        Ok(Entry { number: u64::from(inode.0), kind, name, cookie })
-    });
-    kept.collect()
-}
-
-/// The first byte of data at `from` or behind; `None` if there is none. What was never written counts as a hole.
-fn next_data(fs: &mut dyn FileSystem, inode: InodeNo, from: u64) -> fsmend_vfs::Result<Option<u64>> {
-    let size = fs.getattr(inode)?.size;
-    let mut at = from;
-    while at < size {
-        let Some(extents) = extents(fs, inode, at)? else { return Ok(Some(at)) };
-        let data = extents.iter().find(|extent| !extent.unwritten);
-        if let Some(data) = data {
-            let found = data.offset.max(at);
-            return Ok(Some(found).filter(|found| *found < size));
-        }
-        match extents.last() {
-            Some(last) => at = last.offset.saturating_add(last.len),
-            None => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-/// The first byte at `from` or behind in a hole, of which one begins at the end of the file; `None` behind that.
-fn next_hole(fs: &mut dyn FileSystem, inode: InodeNo, from: u64) -> fsmend_vfs::Result<Option<u64>> {
-    let size = fs.getattr(inode)?.size;
-    if from >= size {
-        return Ok(None);
-    }
-    let mut at = from;
-    while at < size {
-        let Some(extents) = extents(fs, inode, at)? else { return Ok(Some(size)) };
-        if extents.is_empty() {
-            break;
-        }
-        for extent in extents {
-            if extent.unwritten || extent.offset > at {
-                return Ok(Some(at.min(size)));
-            }
-            at = extent.offset.saturating_add(extent.len);
-        }
-    }
-    Ok(Some(at.min(size)))
-}
-
-/// Extents that end behind `at`; `None` where the file system cannot tell.
-fn extents(
-    fs: &mut dyn FileSystem,
-    inode: InodeNo,
-    at: u64,
-) -> fsmend_vfs::Result<Option<Vec<fsmend_vfs::Extent>>> {
-    match fs.extents(inode, at, EXTENTS_AT_ONCE) {
-        Ok(mut extents) => {
-            extents.retain(|extent| extent.offset.saturating_add(extent.len) > at);
-            Ok(Some(extents))
-        }
-        Err(fsmend_vfs::Errno::NotSupported) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -1,7 +1,8 @@
 //! Many files that share one large map: what is read does not grow with the number of files, and the verdict does not
-//! depend on threads.
+//! depend on threads, nor on memory.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -105,4 +106,103 @@ fn a_few_that_share_a_map_are_all_named() {
     assert!(lines.iter().all(|line| !line.starts_with("ext.inode.map-crowded")), "{lines:?}");
     let sharing = lines.iter().filter(|line| line.starts_with("ext.inode.shares-blocks")).count();
     assert_eq!(sharing, 3, "{lines:?}");
+}
+
+/// The map of one large file in so many inodes, as a copied inode table leaves it: in 1 KiB blocks below a double indirect block, or
+/// in extents that stand in the inodes.
+fn copies(files: u32, kind: &str) -> Option<Vec<u8>> {
+    if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
+        skip("files that are copies of one map", "needs mke2fs and debugfs");
+        return None;
+    }
+    let path = target_folder().join(format!("copies-{kind}-{files}-{}.img", std::process::id()));
+    File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let target = path.to_str().unwrap();
+    let contents = path.with_extension("contents");
+    fs::write(&contents, vec![0x5A; 40_000_000]).unwrap();
+    let shape = ["-q", "-F", "-t", kind, "-b", "1024", "-N", "4096", "-I", "128", "-O"];
+    run("mke2fs", shape.into_iter().chain(["^has_journal,^metadata_csum,^resize_inode,^uninit_bg", target]))
+        .unwrap();
+    run("debugfs", ["-w", "-R", &format!("write {} f0", contents.display()), target]).unwrap();
+    let script = path.with_extension("commands");
+    let names = (1..=files).map(|file| format!("write /dev/null f{file}\n"));
+    fs::write(&script, names.collect::<String>()).unwrap();
+    run("debugfs", ["-w", "-f", script.to_str().unwrap(), target]).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    [path, script, contents].iter().for_each(|file| fs::remove_file(file).unwrap());
+    let per_group = u32::from_le_bytes(bytes[1024 + 40..1024 + 44].try_into().unwrap());
+    let record = |inode: u32| {
+        let descriptor = 2048 + ((inode - 1) / per_group) as usize * 32;
+        let table = u32::from_le_bytes(bytes[descriptor + 8..descriptor + 12].try_into().unwrap()) as usize;
+        table * 1024 + ((inode - 1) % per_group) as usize * 128
+    };
+    let places: Vec<usize> = (12..=12 + files).map(record).collect();
+    let first = bytes[places[0]..places[0] + 128].to_vec();
+    places.iter().for_each(|place| bytes[*place..*place + 128].copy_from_slice(&first));
+    Some(bytes)
+}
+
+/// The codes that a check of these files within so much memory finds, with their numbers, and the blocks that it reads.
+fn check_of_copies(image: &[u8], memory: u64) -> (BTreeMap<&'static str, u64>, u64) {
+    let counted = Arc::new(Counted::new(MemoryDevice::new("copies", image.to_vec())));
+    let device: Arc<dyn Device> = Arc::clone(&counted) as Arc<dyn Device>;
+    let how = CheckOptions { memory, now: 4_000_000_000, ..options(Manner::default()) };
+    let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false)).unwrap();
+    let peak = report.stats.iter().map(|stage| stage.peak_memory).max().unwrap_or_default();
+    assert!(peak <= memory, "{peak} of {memory}");
+    (report.findings.counts(), counted.total().0 / BLOCK)
+}
+
+/// 600 files with one map took 46 s to check in 32 MiB, most of it to find the owners of their blocks again and again.
+#[test]
+fn copies_of_one_map_are_not_walked_again_and_again_within_little_memory() {
+    for kind in ["ext2", "ext4"] {
+        let Some(image) = copies(600, kind) else { return };
+        let (found, reads) = check_of_copies(&image, 256 << 20);
+        assert!(found.get("ext.inode.map-crowded").is_some_and(|count| *count > 500), "{kind}: {found:?}");
+        let (within_little, reads_within_little) = check_of_copies(&image, 24 << 20);
+        assert_eq!(within_little, found, "{kind}");
+        assert!(
+            reads_within_little < 2 * reads,
+            "{kind}: {reads_within_little} blocks read, {reads} with much memory"
+        );
+    }
+}
+
+/// Instructions, counted by callgrind, where that is installed.
+#[test]
+fn the_work_for_copies_of_one_map_grows_no_faster_than_their_number() {
+    let Some(valgrind) = find_program("valgrind") else {
+        return skip("instructions for copies of one map", "needs valgrind");
+    };
+    let program = std::env::current_exe().unwrap();
+    let mut counts = Vec::new();
+    for files in [100, 200, 400, 800] {
+        let Some(image) = copies(files, "ext4") else { return };
+        let path = target_folder().join(format!("counted-{files}-{}.img", std::process::id()));
+        fs::write(&path, image).unwrap();
+        let output = std::process::Command::new(&valgrind)
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(&program)
+            .args(["--exact", "one_check_of_the_named_image", "--ignored"])
+            .env("FSMEND_COUNTED_IMAGE", &path)
+            .output()
+            .unwrap();
+        fs::remove_file(&path).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let count =
+            said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<u64>().ok());
+        counts.push(count.unwrap_or_else(|| panic!("{said}")));
+    }
+    for pair in counts.windows(2) {
+        assert!(pair[1] < pair[0] * 2, "{counts:?}");
+    }
+}
+
+/// Run by the test above, under callgrind.
+#[test]
+#[ignore = "a part of the_work_for_copies_of_one_map_grows_no_faster_than_their_number"]
+fn one_check_of_the_named_image() {
+    let Some(path) = std::env::var_os("FSMEND_COUNTED_IMAGE") else { return };
+    check_of_copies(&fs::read(path).unwrap(), 32 << 20);
 }

@@ -11,6 +11,7 @@ mod images;
 mod layout;
 mod many_errors;
 mod measure;
+mod needs;
 mod neighbour;
 mod one_damage;
 mod paper;

@@ -27,7 +27,7 @@ use crate::common_args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
-use crate::stopping::Watch;
+use crate::stopping::{self, Watch};
 use crate::target::NotedDevice;
 use crate::ticker::{self, Ticker};
 use crate::writing::{self, Failure, Hold, Undo, Written};
@@ -39,10 +39,22 @@ pub fn run(arguments: &RepairArgs) -> u8 {
     if let Err(error) = check::stop_on_signals(&cancel) {
         eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
     }
-    let show = Show::new(arguments);
-    let limit = check::read_limit(arguments.common.read_limit, &cancel);
-    let ending = work(arguments, limit, &show, &cancel).unwrap_or_else(|ending| ending);
-    show.end(&ending)
+    stopping::in_thread(|| {
+        let show = Show::new(arguments);
+        let limit = check::read_limit(arguments.common.read_limit, &cancel);
+        let ending = work(arguments, limit, &show, &cancel).unwrap_or_else(|ending| ending);
+        show.end(&ending)
+    })
+}
+
+/// While nothing is written: a signal ends the process, however long reads take. A document has to be written to its end, though.
+fn watch(arguments: &RepairArgs) -> Option<Watch> {
+    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
+    let last_words = move || {
+        ticker::clear_line(when);
+        eprintln!("fsmend: {name}: stopped; nothing was written.");
+    };
+    (arguments.common.format == Format::Text).then(|| Watch::new(last_words))
 }
 
 /// What is to be repaired, opened.
@@ -88,7 +100,10 @@ fn work(
     if let Some(place) = &arguments.plan {
         places::for_plan(place).map_err(|why| Ending::Failed(Failure::Place(place.clone(), why)))?;
     }
-    let work = open(arguments, limit, show).map_err(Ending::Refused)?;
+    let watch = watch(arguments);
+    let opened = open(arguments, limit, show).map_err(Ending::Refused);
+    drop(watch);
+    let work = opened?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
     let work = work.with_journal(&arguments.common, show);
     if work.hold.is_some() {
@@ -210,20 +225,14 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
-    // Nothing is written before there is a plan. A document has to be written to its end.
-    let is_text = arguments.common.format == Format::Text;
-    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
-    let _watch = is_text.then(|| {
-        Watch::new(move || {
-            ticker::clear_line(when);
-            eprintln!("fsmend: {name}: stopped; nothing was written.");
-        })
-    });
-    Ticker::new(arguments.common.progress).limited(arguments.common.read_limit).run_beside(&progress, || {
+    let watch = watch(arguments);
+    let ticker = Ticker::new(arguments.common.progress).limited(arguments.common.read_limit);
+    ticker.run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
             repair::plan(&work.device, options, &progress[0], cancel)
         }));
     });
+    drop(watch);
     planned.unwrap_or_else(|| Err(plain(cancelled())))
 }
 

@@ -21,12 +21,13 @@ use crate::directory::{self, Directory, Surroundings};
 use crate::fast::directory::{DirectoryProof, DirectoryProver};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::ledger::{DirectoryJob, Ledger};
+use crate::inode::units_of;
 use crate::links::Adjustments;
 use crate::owners::{self, Owner};
 use crate::plan::Means;
 use crate::repair::Remains;
 use crate::resize_inode::ResizeInode;
-use crate::scan::{ScanOutcome, charge, units_of};
+use crate::scan::{ScanOutcome, charge};
 use crate::shared_maps::MapWalkLimiter;
 use crate::xattr::value_mend::ValueMend;
 use crate::{Fs, inode, links, xattr};
@@ -292,7 +293,7 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
-        let mut census = MapWalkLimiter::new(self.fs.geometry.blocks_count);
+        let mut census = MapWalkLimiter::new(&self.fs.geometry);
         loop {
             let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
             let groups = self.tails_named_in(&fresh);

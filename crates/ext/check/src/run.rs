@@ -18,6 +18,7 @@ use fsmend_engine::repair::Changes;
 pub use fsmend_engine::report::CheckReport;
 use fsmend_engine::report::{Division, Naming};
 use fsmend_engine::{Budget, Findings, Problem, Progress, Row};
+use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
@@ -102,6 +103,8 @@ fn check_from(
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
+    // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
+    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
     let journal = journal::examine(&fs, external, options.replay, room, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     let changed = !journal.writes.is_empty();
@@ -137,7 +140,7 @@ fn check_from(
     };
     let held = fs.metadata.bytes_held() + (overlay.memory_max() - device.memory_max());
     let room = budget.free().saturating_sub(held);
-    let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
+    let orphans = orphan::released(&fs, (journal.replayed || was_open, journal.dropped), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
     let totals = StoredTotals { is_backup: settled.is_backup(), ..StoredTotals::of(&settled.superblock) };
     if !orphans.writes.is_empty() {

@@ -1,16 +1,19 @@
-//! Maps that share blocks with so many others that walking all of them would never end.
+//! Files that share blocks with so many others that looking at all of them would take too long.
 //!
-//! A block of a map belongs to one file. Where files share trees, every one of them has to be walked to tell what it owns,
-//! and the number of files is the only bound. So a scan counts the blocks of maps that it reads. When they are more than
-//! the file system has, the files cannot all get blocks of their own either, and a [`MapWalkLimiter`] decides, in the order of
-//! inodes, whose map is given up: blocks that nobody has walked before are always walked, and blocks that somebody has as
-//! long as they are not more than the file system has.
+//! A block belongs to one file. Where many files name the same blocks, every one of them has to be looked at to tell who owns what,
+//! and the number of files is the only bound. So a scan counts the claims on blocks that were claimed before, and the blocks of maps that
+//! it reads. When either is more than the file system has, the files cannot all get blocks of their own, and a [`MapWalkLimiter`] decides,
+//! in the order of inodes, whose map is given up: what nobody has claimed before is always admitted, and what somebody has as
+//! long as it is not more than the file system has. On a file system that shares blocks on purpose (`shared_blocks`) only
+//! blocks of maps count.
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
 use fsmend_base::InodeNo;
 use fsmend_engine::claims::SharedBitmap;
+use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::geometry::Geometry;
 
 /// The inodes whose maps have been given up.
 #[derive(Debug, Default)]
@@ -33,17 +36,52 @@ impl SharedMapInodes {
     }
 }
 
-/// Blocks of maps that have been walked.
+/// Whether so many claims on units that were claimed before are more than the files can have blocks for.
+pub(crate) fn is_too_many(geometry: &Geometry, repeated: u64) -> bool {
+    repeated > geometry.clusters_count() && !geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
+}
+
+/// What files have claimed so far, in the order of inodes.
 pub(crate) struct MapWalkLimiter {
     walked: SharedBitmap,
-    /// How many blocks may still be walked again.
+    /// How many blocks of maps may still be walked again.
     left: u64,
+    claimed: SharedBitmap,
+    /// How many claims there were on units that somebody had claimed, of files that were not given up.
+    repeated: u64,
 }
 
 impl MapWalkLimiter {
-    /// For a file system of so many blocks.
-    pub fn new(blocks: u64) -> Self {
-        MapWalkLimiter { walked: SharedBitmap::new(blocks), left: blocks }
+    /// For a file system of this geometry.
+    pub fn new(geometry: &Geometry) -> Self {
+        let (blocks, units) = (geometry.blocks_count, geometry.clusters_count());
+        let (walked, claimed) = (SharedBitmap::new(blocks), SharedBitmap::new(units));
+        MapWalkLimiter { walked, left: blocks, claimed, repeated: 0 }
+    }
+
+    /// Claims runs of units; `false` when too many of them were claimed before, and then none is.
+    pub fn claims(&mut self, geometry: &Geometry, metadata: &SharedBitmap, runs: &[(u64, u64)]) -> bool {
+        let has_clusters = geometry.cluster_blocks > 1;
+        let (mut repeated, mut fresh) = (self.repeated, Vec::new());
+        let runs = runs.iter().map(|(start, count)| (*start, start.saturating_add(*count)));
+        for (start, end) in runs.map(|(start, end)| (start, end.min(self.claimed.len()))) {
+            let mut at = start;
+            while at < end {
+                let (word, next) = (at / 64, end.min((at / 64 + 1) * 64));
+                let mask = u64::MAX >> (64 - (next - at)) << (at % 64);
+                let fixed = if has_clusters { 0 } else { metadata.load_word(word) };
+                let before = (self.claimed.set_word(word, mask) | fixed) & mask;
+                repeated += u64::from(before.count_ones());
+                fresh.push((word, mask & !before));
+                if is_too_many(geometry, repeated) {
+                    fresh.iter().for_each(|(word, mask)| self.claimed.clear_word(*word, *mask));
+                    return false;
+                }
+                at = next;
+            }
+        }
+        self.repeated = repeated;
+        true
     }
 
     /// Whether `block`, which is within the file system, may be walked.

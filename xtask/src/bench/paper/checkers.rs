@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 
 use super::computing::Computing;
 use super::record;
-use super::steps::{PASSES, replay};
+use super::steps::{PASSES, bytes_of_passes, replay};
 
 /// Blocks of a file that its inode points to itself.
 const DIRECT_BLOCKS: u64 = 12;
@@ -121,6 +121,13 @@ pub fn e2fsck_on(image: &Path, state: State) -> io::Result<(Cost, [f64; PASSES])
     let mut disk = Disk::new(HddDescription::default());
     let times = replay(&record::steps_of_e2fsck(image, state)?, &mut disk);
     Ok((Cost::of(&disk, times.computing), times.passes))
+}
+
+/// What e2fsck does in each pass on the simulated disk: seconds, and bytes that it reads.
+pub fn passes_of_e2fsck(image: &Path) -> io::Result<([f64; PASSES], [u64; PASSES])> {
+    let steps = record::steps_of_e2fsck(image, State::Sound)?;
+    let times = replay(&steps, &mut Disk::new(HddDescription::default()));
+    Ok((times.passes, bytes_of_passes(&steps)))
 }
 
 /// Megabytes in a second that the disk reads in a row, over the part that a file system of this size takes.

@@ -23,7 +23,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    fn text(&self) -> String {
+    /// The table, in Markdown.
+    pub fn text(&self) -> String {
         let mut text =
             format!("| {} |\n|{}\n", self.headings.join(" | "), "---|".repeat(self.headings.len()));
         for row in &self.rows {

@@ -1,4 +1,4 @@
-//! `bench paper ffsck`: the experiments of the paper on rext3 and ffsck, on a simulated hard disk, with the paper's values beside ours.
+//! `bench paper ext4` is in `fast_fsck.rs`. `bench paper ffsck`: the experiments of the paper on rext3 and ffsck, on a simulated hard disk, with the paper's values beside ours.
 //!
 //! Images are made by our own driver, filled and aged as in §3.2 (blocks are claimed, data is not written, so that they stay small). What e2fsck asks
 //! of its disk is recorded by the kernel (its block layer, below the page cache) and served again by the simulated disk; our own checker and our driver
@@ -6,6 +6,7 @@
 
 mod checkers;
 mod computing;
+mod fast_fsck;
 mod figure;
 mod files;
 mod images;
@@ -25,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::needs;
 use crate::workspace;
 use figure::Figure;
 
@@ -33,6 +35,9 @@ const GIB: u64 = 8;
 
 /// Size of the larger file systems if nothing else is said, in GiB.
 const LARGE_GIB: u64 = 32;
+
+/// The part of an image that is taken to be metadata, at most: one in so many bytes.
+const METADATA_PART: u64 = 16;
 
 /// A part that can be run alone: what it is called, and what makes its figures, in so many GiB.
 type Part = (&'static str, fn(&Path, u64) -> io::Result<Vec<Figure>>);
@@ -55,8 +60,10 @@ const PARTS: [Part; 9] = [
 /// Runs `bench paper ffsck [--gib N] [--large N] [--cache FOLDER] [--only PART]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
     let (mut gib, mut large, mut cache, mut only) = (GIB, LARGE_GIB, None, None);
-    let ["ffsck", rest @ ..] = words else {
-        return Err(io::Error::other("expected `bench paper ffsck`"));
+    let rest = match words {
+        ["ffsck", rest @ ..] => rest,
+        ["ext4", rest @ ..] => return fast_fsck::run(words, rest),
+        _ => return Err(io::Error::other("expected `bench paper ffsck` or `bench paper ext4`")),
     };
     for pair in rest.chunks(2) {
         match pair {
@@ -73,6 +80,9 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     }
     let folder = cache.map_or_else(super::default_cache, Ok)?;
     fs::create_dir_all(&folder)?;
+    if only != Some("memory") {
+        can_record(&folder, gib.max(large))?;
+    }
     let image = folder.join(format!("paper-ffsck-{}.img", std::process::id()));
     let figures = figures(&image, (gib, large), only);
     // It may not be there, if the first thing went wrong.
@@ -96,6 +106,14 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     fs::write(&file, text)?;
     println!("{}", file.display());
     Ok(())
+}
+
+/// Looks, before anything is made, for what it takes to record e2fsck on images of so many GiB in `folder`: they hold metadata alone.
+fn can_record(folder: &Path, gib: u64) -> io::Result<()> {
+    needs::superuser("to record what e2fsck reads, and for loop devices")?;
+    needs::programs(&["e2fsck", "losetup", "mount", "umount"])?;
+    needs::room(folder, (gib << 30) / METADATA_PART)?;
+    record::Tracing::open().map(|_| ())
 }
 
 /// The same, by an optimised build of this program.

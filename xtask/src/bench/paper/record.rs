@@ -9,16 +9,53 @@ use super::checkers::State;
 use super::steps::{Step, steps_in};
 
 /// Where the kernel shows its tracing.
-const TRACING: &str = "/sys/kernel/tracing/instances";
+const TRACING: &str = "/sys/kernel/tracing";
+/// The same, where only debugfs is mounted.
+const TRACING_IN_DEBUGFS: &str = "/sys/kernel/debug/tracing";
+
+/// The kernel's tracing. On a machine where it is not mounted it is mounted while this lives.
+pub struct Tracing {
+    folder: PathBuf,
+    is_mounted_here: bool,
+}
+
+impl Tracing {
+    /// Finds it, or mounts it. Fails with what is missing.
+    pub fn open() -> io::Result<Self> {
+        let is_there = |folder: &&str| Path::new(folder).join("instances").is_dir();
+        if let Some(folder) = [TRACING, TRACING_IN_DEBUGFS].iter().find(|folder| is_there(folder)) {
+            return Ok(Tracing { folder: PathBuf::from(folder), is_mounted_here: false });
+        }
+        let output = Command::new("mount").args(["-t", "tracefs", "tracefs", TRACING]).output()?;
+        let tracing = Tracing { folder: PathBuf::from(TRACING), is_mounted_here: output.status.success() };
+        if tracing.is_mounted_here && is_there(&TRACING) {
+            return Ok(tracing);
+        }
+        Err(io::Error::other(format!(
+            "what e2fsck reads is recorded by the kernel's tracing, and tracefs is not mounted on {TRACING} and cannot be: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )))
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        if self.is_mounted_here {
+            let _ = Command::new("umount").arg(&self.folder).status();
+        }
+    }
+}
 
 /// An instance of the kernel's tracing, removed when dropped.
-struct Instance(PathBuf);
+struct Instance(PathBuf, #[expect(dead_code, reason = "is unmounted behind the instance")] Tracing);
 
 impl Instance {
     fn new() -> io::Result<Self> {
-        let folder = Path::new(TRACING).join(format!("fsmend-{}", std::process::id()));
-        fs::create_dir(&folder)?;
-        Ok(Instance(folder))
+        let tracing = Tracing::open()?;
+        let folder = tracing.folder.join("instances").join(format!("fsmend-{}", std::process::id()));
+        let about = |error| io::Error::other(format!("{}: {error}", folder.display()));
+        fs::create_dir(&folder).map_err(about)?;
+        Ok(Instance(folder, tracing))
     }
 
     fn set(&self, name: &str, value: &str) -> io::Result<()> {
@@ -34,6 +71,9 @@ impl Instance {
             ("syscalls/sys_exit_pread64", format!("common_pid=={pid}")),
         ];
         for (event, filter) in events {
+            if !self.0.join("events").join(event).is_dir() {
+                return Err(io::Error::other(format!("this kernel cannot record {event}")));
+            }
             self.set(&format!("events/{event}/filter"), &filter)?;
             self.set(&format!("events/{event}/enable"), "1")?;
         }

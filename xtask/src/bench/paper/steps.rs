@@ -64,6 +64,19 @@ pub fn steps_in(trace: &str, number: &str, pid: u32) -> Vec<Step> {
     steps
 }
 
+/// Bytes that were asked for in each pass; what comes before the first one counts to it.
+pub fn bytes_of_passes(steps: &[Step]) -> [u64; PASSES] {
+    let (mut bytes, mut pass) = ([0; PASSES], 0);
+    for step in steps {
+        match step.deed {
+            Deed::Ask(_, len) => bytes[pass] += len,
+            Deed::Pass(number) => pass = (number.max(1) as usize - 1).min(PASSES - 1),
+            Deed::Need(..) | Deed::End => {}
+        }
+    }
+    bytes
+}
+
 /// Does all that again on a disk.
 pub fn replay(steps: &[Step], disk: &mut Disk) -> Times {
     let mut times = Times::default();
@@ -276,6 +289,20 @@ mod tests {
         // What nobody needs is not waited for.
         let (unneeded, _) = took(&[(0, ask), (0, Deed::Need(0, 4096))]);
         assert!(unneeded < 1e-6, "{unneeded}");
+    }
+
+    #[test]
+    fn bytes_belong_to_passes() {
+        let deeds = [
+            Deed::Ask(0, 10),
+            Deed::Pass(1),
+            Deed::Ask(9, 1),
+            Deed::Pass(3),
+            Deed::Need(0, 5),
+            Deed::Ask(7, 7),
+        ];
+        let steps: Vec<Step> = deeds.map(|deed| Step { computing: Duration::ZERO, deed }).into();
+        assert_eq!(bytes_of_passes(&steps), [11, 0, 7, 0, 0]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use fsmend_base::{BlockRange, InodeNo};
 use fsmend_engine::inodes::Kind;
+use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::RawInode;
 
 /// A piece of a file's map: `count` blocks of the file from `logical` lie at `physical`.
@@ -63,4 +64,31 @@ impl Inspection {
 /// How many links `record` says that it has.
 pub fn links_of(record: &[u8]) -> u16 {
     RawInode::from_record(record).i_links_count.get()
+}
+
+/// The allocation units (blocks, or clusters with bigalloc) that an inspected inode owns by its map, in the order of
+/// the map. With bigalloc, neighbouring runs may share a cluster, which is then owned once; whatever else is named
+/// twice is contested, and so is what lies wrong within its cluster, for it has to be moved.
+pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)> {
+    let unit_run = |start: u64, count: u64| {
+        let first = geometry.cluster_of(start);
+        (first, geometry.cluster_of(start + count.max(1) - 1) - first + 1)
+    };
+    let mut units = Vec::with_capacity(inspection.runs.len() + inspection.map_blocks.len());
+    let mut last_unit = None;
+    for run in &inspection.runs {
+        let (mut first, mut count) = unit_run(run.physical, u64::from(run.count));
+        let end = first + count;
+        if geometry.cluster_blocks > 1 && last_unit == Some(first) {
+            (first, count) = (first + 1, count - 1);
+        }
+        if count > 0 {
+            units.push((first, count));
+        }
+        last_unit = end.checked_sub(1);
+    }
+    let blocks = inspection.map_blocks.iter().chain(&inspection.translator);
+    units.extend(blocks.map(|block| unit_run(*block, 1)));
+    units.extend(inspection.misaligned.iter().map(|range| unit_run(range.start.0, range.count)));
+    units
 }

@@ -3,7 +3,7 @@
 
 pub(crate) mod attributes;
 mod fields;
-pub(crate) mod inspection;
+pub mod inspection;
 mod layout;
 mod link_target;
 pub(crate) mod map;
@@ -32,7 +32,7 @@ use crate::indirect;
 use crate::indirect::problems::NOT_BY_EXTENTS;
 use crate::resize_inode;
 use crate::shared_maps::MapWalkLimiter;
-pub use inspection::{Inspection, MapRun, links_of};
+pub use inspection::{Inspection, MapRun, links_of, units_of};
 use layout::Layout;
 use map::Map;
 use problems::{MAP_CROWDED, MODE_UNKNOWN};
@@ -61,12 +61,13 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
     inspection
 }
 
-/// Walks the map of `inode`, and gives it up if `limiter` does not let it be walked.
+/// Walks the map of `inode`, and gives it up if `limiter` does not let it be walked or claim what it leads to.
 pub(crate) fn limit_walk(limiter: &mut MapWalkLimiter, fs: &Fs<'_>, inode: InodeNo, record: &[u8]) {
     let mut subject = Subject::new(fs, inode, record, Findings::new());
     subject.census = Some(limiter);
-    examine(&mut subject);
-    if subject.is_given_up {
+    let inspection = examine(&mut subject);
+    let is_given_up = subject.is_given_up;
+    if is_given_up || !limiter.claims(&fs.geometry, &fs.metadata, &units_of(&inspection, &fs.geometry)) {
         fs.crowd.add(inode);
     }
 }

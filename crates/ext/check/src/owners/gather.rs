@@ -14,8 +14,9 @@ use super::{Owner, Pair, Search, Window};
 use crate::fast::inode::{InodeProver, Proof, Verdict};
 use crate::fast::map::{Walk, WalkItem, WalkMode, verdicts};
 use crate::inode;
+use crate::inode::units_of;
 use crate::reading::read_blocks;
-use crate::scan::{take_wave, units_of};
+use crate::scan::take_wave;
 
 /// Maps that are walked at a time.
 const WALKS_AT_ONCE: usize = 256;

@@ -260,7 +260,7 @@ impl<'a> Scan<'a> {
             wave.sort_unstable_by_key(|node: &Node| node.block);
             if mode == WalkMode::Claim {
                 let visited = self.nodes_visited.fetch_add(wave.len() as u64, Relaxed) + wave.len() as u64;
-                if visited > fs.geometry.blocks_count {
+                if visited > fs.geometry.blocks_count || self.is_crowded() {
                     break;
                 }
             }

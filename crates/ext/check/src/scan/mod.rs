@@ -32,12 +32,12 @@ use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode::{self, Inspection};
 use crate::plan::Means;
 use crate::reading::{DEPTH, Window};
-use crate::shared_maps::MapWalkLimiter;
+use crate::shared_maps::{MapWalkLimiter, is_too_many};
 
 pub(crate) use maps::take_wave;
 #[cfg(test)]
 pub(crate) use outcome::claim_inspection;
-pub use outcome::{ScanOutcome, charge, units_of};
+pub use outcome::{ScanOutcome, charge};
 
 const INODE_TABLES: StageIndex = 0;
 const MAPS: StageIndex = 1;
@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
         self
     }
 
-    /// Runs all stages. `None` when trees turned out to share nodes: claims and facts are then
+    /// Runs all stages. `None` when files turned out to share more than there is: claims and facts are then
     /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`take_census`].
     pub fn run(&self) -> Option<ScanOutcome> {
         let Means { plan, budget, .. } = self.means;
@@ -240,11 +240,14 @@ impl<'a> Scan<'a> {
         outcome.guilty = ledger.certify_pending(std::mem::take(&mut outcome.pending));
     }
 
-    /// Whether more blocks of maps were walked than there are. Both sums grow to what the image makes of them, whatever the
-    /// order of the work, and once they are too large nothing counts any more.
+    /// Whether more blocks of maps were walked than there are, or blocks that were claimed before were claimed more often than there are blocks. Once a
+    /// sum is too large nothing counts any more. What was withdrawn may count, or not, as it comes: a census decides in the end.
     fn is_crowded(&self) -> bool {
         let too_many = |count: &AtomicU64| count.load(Relaxed) > self.fs.geometry.blocks_count;
-        self.fast_maps && (too_many(&self.nodes_visited) || too_many(&self.nodes_inspected))
+        self.fast_maps
+            && (too_many(&self.nodes_visited)
+                || too_many(&self.nodes_inspected)
+                || is_too_many(&self.fs.geometry, self.claims.repeated()))
     }
 
     fn count_inspected(&self, inspection: &Inspection) {
@@ -268,8 +271,8 @@ impl<'a> Scan<'a> {
     }
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
-        if self.means.budget.is_exhausted() {
-            // The run is going to be refused.
+        if self.means.budget.is_exhausted() || self.sample.is_none() && self.is_crowded() {
+            // The run is going to be refused, or the scan to begin again.
             return Work::default();
         }
         if self.sample.is_some() && stage == MAPS && self.nodes_visited.load(Relaxed) >= NODES_TRIED_MAX {
@@ -327,9 +330,9 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Decides which maps are given up, since too many share their blocks, in the order of inodes.
+/// Decides which maps are given up because too many share their blocks, in the order of inodes.
 pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
-    let mut census = MapWalkLimiter::new(fs.geometry.blocks_count);
+    let mut census = MapWalkLimiter::new(&fs.geometry);
     for (group, state) in fs.groups.iter().enumerate() {
         for index in 0..state.scan_inodes {
             if cancel.load(Relaxed) {

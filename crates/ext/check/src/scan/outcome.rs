@@ -8,12 +8,11 @@ use fsmend_engine::budget::growing;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::laps::StageCost;
-use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 
 use crate::Fs;
 use crate::fast::ledger::Pending;
-use crate::inode::{Inspection, MapRun};
+use crate::inode::{Inspection, MapRun, units_of};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 use crate::region::facts::RegionFacts;
 
@@ -159,33 +158,6 @@ pub(crate) fn claim_inspection(fs: &Fs<'_>, claims: &Claims, inode: InodeNo, ins
     for (start, count) in units_of(inspection, &fs.geometry) {
         claims.claim(start, count, origin);
     }
-}
-
-/// The allocation units (blocks, or clusters with bigalloc) that an inspected inode owns by its map, in the order of
-/// the map. With bigalloc, neighbouring runs may share a cluster, which is then owned once; whatever else is named
-/// twice is contested, and so is what lies wrong within its cluster, for it has to be moved.
-pub fn units_of(inspection: &Inspection, geometry: &Geometry) -> Vec<(u64, u64)> {
-    let unit_run = |start: u64, count: u64| {
-        let first = geometry.cluster_of(start);
-        (first, geometry.cluster_of(start + count.max(1) - 1) - first + 1)
-    };
-    let mut units = Vec::with_capacity(inspection.runs.len() + inspection.map_blocks.len());
-    let mut last_unit = None;
-    for run in &inspection.runs {
-        let (mut first, mut count) = unit_run(run.physical, u64::from(run.count));
-        let end = first + count;
-        if geometry.cluster_blocks > 1 && last_unit == Some(first) {
-            (first, count) = (first + 1, count - 1);
-        }
-        if count > 0 {
-            units.push((first, count));
-        }
-        last_unit = end.checked_sub(1);
-    }
-    let blocks = inspection.map_blocks.iter().chain(&inspection.translator);
-    units.extend(blocks.map(|block| unit_run(*block, 1)));
-    units.extend(inspection.misaligned.iter().map(|range| unit_run(range.start.0, range.count)));
-    units
 }
 
 /// Whether a file of `blocks` blocks could lie in one piece: what fills a group cannot.

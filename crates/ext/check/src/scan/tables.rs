@@ -43,6 +43,8 @@ impl<'a> Scan<'a> {
         cost.requests += requests.len() as u64;
         cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
         let per_request = TABLE_READ as usize / inode_size;
+        // After a census, maps that lie in their records may have been given up too.
+        let are_crowded = !self.fast_maps && !fs.crowd.is_empty();
         let mut unreadable = Vec::new();
         reader.read(&requests, &mut |index, result| match result {
             Ok(bytes) => {
@@ -53,7 +55,7 @@ impl<'a> Scan<'a> {
                     let first_inode = InodeNo(first_inode.0 + before as u32);
                     self.inode_prover.checksums(first_inode, records, checksums);
                     let numbers = first_inode.0..=first_inode.0.saturating_add(RECORDS_AT_ONCE as u32 - 1);
-                    let may_be_plain = self.inode_prover.may_be_plain(numbers);
+                    let may_be_plain = self.inode_prover.may_be_plain(numbers) && !are_crowded;
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
                         let place = (InodeNo(first_inode.0 + at as u32), first + before + at);
                         let quota = &mut outcome.quota;
@@ -64,7 +66,10 @@ impl<'a> Scan<'a> {
                             self.take_plain(plain, place, record, &mut work, quota);
                             continue;
                         }
-                        let verdict = self.inode_prover.prove_with(place.0, record, checksums[at], proof);
+                        let verdict = match are_crowded && fs.crowd.contains(place.0) {
+                            true => Verdict::Suspect,
+                            false => self.inode_prover.prove_with(place.0, record, checksums[at], proof),
+                        };
                         self.take_inode(verdict, place, record, proof, &mut work, quota);
                     }
                 }
@@ -127,7 +132,10 @@ impl<'a> Scan<'a> {
                 continue;
             }
             let inode = fs.geometry.inode_at(group, (first + at) as u32);
-            let verdict = self.inode_prover.prove(inode, record, proof);
+            let verdict = match !self.fast_maps && fs.crowd.contains(inode) {
+                true => Verdict::Suspect,
+                false => self.inode_prover.prove(inode, record, proof),
+            };
             self.take_inode(verdict, (inode, first + at), record, proof, work, &mut outcome.quota);
         }
     }
