@@ -112,7 +112,9 @@ fn look(
     let fs = run::open(&overlay, settled.clone(), options.now, judged);
     mmp::check(&fs, findings);
     let released = match options.replay {
-        true => orphan::released(&fs, (journal.replayed || was_open, journal.dropped), options.memory, findings)?,
+        true => {
+            orphan::released(&fs, (journal.replayed || was_open, journal.dropped), options.memory, findings)?
+        }
         false => Orphans::default(),
     };
     drop(fs);

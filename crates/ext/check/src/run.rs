@@ -228,6 +228,9 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     }
 }
 
+/// Inodes, claims, and what is wrong with them.
+type Cross = (InodeTable, Claims, Remains);
+
 /// What a check leaves behind for the repair of the same round.
 pub struct Facts {
     /// The device as the replay of the journal and the release of orphans leave it.
@@ -235,7 +238,7 @@ pub struct Facts {
     /// The file system on it.
     pub(crate) layout: Layout,
     /// Inodes, claims, and what is wrong; `None` when there is nothing to repair.
-    pub(crate) cross: Option<(InodeTable, Claims, Remains)>,
+    pub(crate) cross: Option<Cross>,
     /// What the replay changes on the device of an external journal.
     pub(crate) journal_changes: Changes,
     /// What the run may still hold.
@@ -250,7 +253,7 @@ fn check_settled(
     (early, released, on_disk): (Findings, QuotaUsage, StoredTotals),
     budget: &Arc<Budget>,
     laps: &mut Laps<'_>,
-) -> Result<(CheckReport, Option<(InodeTable, Claims, Remains)>), Refusal> {
+) -> Result<(CheckReport, Option<Cross>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
@@ -322,10 +325,7 @@ fn check_settled(
     let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
     remains.is_damaged = is_damaged || improves;
     let remains = (gathers && (improves || !findings.is_empty())).then_some((inodes, claims, remains));
-    Ok((
-        CheckReport { findings, summary, stats: laps.take(), division, degraded, ..CheckReport::default() },
-        remains,
-    ))
+    Ok((CheckReport { findings, summary, stats: laps.take(), division, degraded }, remains))
 }
 
 /// Calls the checks of the [`PASSES`], in their order.

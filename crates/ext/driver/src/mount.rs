@@ -284,8 +284,7 @@ impl Volume {
             return if matters { Err(MountError::ExternalJournal) } else { Ok(()) };
         }
         let journal = InodeNo(raw.s_journal_inum.get());
-        self.read_journal(journal, (needs_recovery, is_torn), read_only)
-            .map_err(|error| self.why(error))
+        self.read_journal(journal, (needs_recovery, is_torn), read_only).map_err(|error| self.why(error))
     }
 
     fn read_journal(

@@ -199,7 +199,8 @@ pub fn damage_after_crash(image: &[u8], now: i64) -> Option<String> {
     };
     let problems = report.findings.into_sorted();
     let damage = problems.iter().filter(|problem| problem.row.severity > Severity::Note);
-    let said: Vec<String> = damage.map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
+    let said: Vec<String> =
+        damage.map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
