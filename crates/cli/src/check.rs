@@ -13,12 +13,12 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-use crate::args::{Backend, CheckArgs, Common, Format};
-use crate::outcome::{Answer, CANCELLED_CODE, Outcome};
-use crate::stopping::Watch;
+use crate::check_args::CheckArgs;
+use crate::common_args::{Backend, Common, Format};
+use crate::outcome::{self, Answer, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
-use crate::{background, exit, machine, numbers, online, output, trace};
+use crate::{background, exit, machine, numbers, online, output, stopping, trace, writing};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -28,9 +28,10 @@ pub fn run(arguments: &CheckArgs) -> u8 {
     }
     let started = Instant::now();
     // What an online check has frozen or made has to be thawed or removed.
-    let watch = (!arguments.online.online).then(|| watch(arguments, started));
-    let outcomes = outcomes(arguments, &cancel);
-    drop(watch);
+    let outcomes = match arguments.online.online {
+        true => outcomes(arguments, &cancel),
+        false => stopping::watched(last_words(arguments, started), || outcomes(arguments, &cancel)),
+    };
     let kept = online::keep::keep(&arguments.online, &outcomes);
     let told = output::print(arguments, &outcomes, started.elapsed());
     match kept.and(told) {
@@ -42,10 +43,10 @@ pub fn run(arguments: &CheckArgs) -> u8 {
     }
 }
 
-/// Ends the process soon after a signal, whatever the devices do, and says so of every target.
-fn watch(arguments: &CheckArgs, started: Instant) -> Watch {
+/// Says of every target that it was not checked to the end.
+fn last_words(arguments: &CheckArgs, started: Instant) -> impl FnOnce() + Send + 'static {
     let arguments = arguments.clone();
-    Watch::new(move || {
+    move || {
         let stopped = |target: &PathBuf| Outcome {
             target: target.display().to_string(),
             partition: None,
@@ -58,7 +59,7 @@ fn watch(arguments: &CheckArgs, started: Instant) -> Watch {
         ticker::clear_line(arguments.common.progress);
         let outcomes: Vec<Outcome> = arguments.targets.iter().map(stopped).collect();
         let _ = output::print(&arguments, &outcomes, started.elapsed());
-    })
+    }
 }
 
 fn outcomes(arguments: &CheckArgs, cancel: &Arc<AtomicBool>) -> Vec<Outcome> {
@@ -255,7 +256,11 @@ pub fn check_one(
         Err(refusal) => return outcome(volume, started, Err(refusal.clone())),
     };
     if cancel.load(Relaxed) {
-        return outcome(volume, started, Err(cancelled()));
+        return outcome(volume, started, Err(outcome::cancelled()));
+    }
+    let start = target::start_of(device.as_ref(), arguments.common.offset);
+    if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
+        return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
         let estimate = run::estimate(device, options, cancel)
@@ -285,15 +290,6 @@ fn within(estimate: Estimate, limit: Option<u64>) -> Estimate {
         seconds_high: estimate.seconds_high.max(least),
         basis: format!("{}, of at most {}/s", estimate.basis, numbers::bytes(limit)),
         ..estimate
-    }
-}
-
-/// It was stopped before it had begun.
-pub fn cancelled() -> Refusal {
-    Refusal {
-        code: CANCELLED_CODE,
-        message: "stopped before it was checked".to_owned(),
-        way_out: "Run it again".to_owned(),
     }
 }
 

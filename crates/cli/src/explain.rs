@@ -4,6 +4,7 @@ use std::io::Write;
 
 use fsmend_engine::{Evidence, Row, Severity};
 use fsmend_ext_check::catalogue;
+use strsim::levenshtein;
 
 use crate::args::ExplainArgs;
 use crate::exit;
@@ -75,25 +76,10 @@ fn nearest(wanted: &str, mut rows: Vec<&'static Row>) -> Vec<&'static Row> {
     rows.sort_by_cached_key(|row| {
         let last = row.code.rsplit('.').next().unwrap_or(row.code);
         let inside = wanted.len() >= 3 && row.code.contains(&wanted);
-        (!inside, distance(&wanted, row.code).min(distance(&wanted, last)))
+        (!inside, levenshtein(&wanted, row.code).min(levenshtein(&wanted, last)))
     });
     rows.truncate(OFFERED);
     rows
-}
-
-/// How many characters have to be added, dropped or changed to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let change = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 fn list(rows: &[&Row], style: Style) -> String {
@@ -145,12 +131,6 @@ fn evidence_meaning(evidence: Evidence) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!((distance("", "abc"), distance("abc", ""), distance("", "")), (3, 3, 0));
-    }
 
     #[test]
     fn every_row_can_be_explained() {

@@ -17,11 +17,11 @@ use fsmend_ext_format::superblock::{RawSuperblock, written_uuid};
 use fsmend_vfs::{Errno, FileSystem};
 use serde_json::{Value as Json, json};
 
-use crate::args::Format;
+use crate::common_args::Format;
 use crate::numbers::{bytes, counted, percent, thousands};
 use crate::style::printable;
 use crate::target::Volume;
-use crate::{exit, json as report, machine, mkfs, output, target};
+use crate::{exit, identity, json as report, machine, output, target};
 
 /// `fsmend inspect`.
 #[derive(Args, Debug)]
@@ -82,7 +82,8 @@ pub fn run(arguments: &InspectArgs) -> u8 {
 
 fn facts(volume: &Volume) -> Result<Facts, String> {
     let device = volume.device.as_ref().map_err(ToString::to_string)?;
-    let superblock = mkfs::superblock(&**device).ok_or_else(|| "its superblock cannot be read".to_owned())?;
+    let superblock =
+        identity::superblock(&**device).ok_or_else(|| "its superblock cannot be read".to_owned())?;
     let geometry = Geometry::from_superblock(&superblock, device.len())
         .map_err(|unsound| format!("{unsound}; fsmend check may find a copy of the superblock"))?;
     let from_superblock = (superblock.free_blocks_count(), u64::from(superblock.s_free_inodes_count.get()));
@@ -128,7 +129,7 @@ fn text(facts: &Facts) -> String {
     let features = superblock.features();
     let size = u64::from(geometry.block_size);
     let mut lines = vec![format!("{}: {}{}", printable(&facts.target), partition(facts), features.kind())];
-    let label = mkfs::label(superblock);
+    let label = identity::label(superblock);
     if !label.is_empty() {
         lines.push(format!("label: {}", escape_name(label.as_bytes())));
     }
@@ -202,7 +203,7 @@ fn member(facts: &Facts) -> Json {
     let mut told = json!({
         "target": facts.target,
         "kind": features.kind(),
-        "label": escape_name(mkfs::label(superblock).as_bytes()),
+        "label": escape_name(identity::label(superblock).as_bytes()),
         "uuid": written_uuid(&superblock.s_uuid),
         "features": features.names(),
         "block_size": geometry.block_size,

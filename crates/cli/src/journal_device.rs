@@ -11,7 +11,7 @@ use fsmend_engine::Findings;
 use fsmend_ext_check::superblock::{SuperblockOptions, settle};
 use fsmend_ext_format::superblock::{EXT_MAGIC, JournalElsewhere};
 
-use crate::{machine, mkfs};
+use crate::{identity, machine};
 
 /// The folder in which the kernel has an entry for each block device number.
 const BY_NUMBER: &str = "/sys/dev/block";
@@ -24,7 +24,7 @@ pub fn find(device: &dyn Device, options: SuperblockOptions, tell: impl FnOnce(S
     let wanted = wanted(device, options)?;
     let is_it = |path: &PathBuf| {
         FileDevice::open(path)
-            .is_ok_and(|device| mkfs::superblock(&device).is_some_and(|raw| wanted.is(&raw)))
+            .is_ok_and(|device| identity::superblock(&device).is_some_and(|raw| wanted.is(&raw)))
     };
     by_number(wanted.number).filter(is_it).or_else(|| the_only(every_device().filter(is_it).collect(), tell))
 }
@@ -43,7 +43,7 @@ fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBu
 
 /// The journal of what `device` holds, if it is said to lie elsewhere.
 pub fn wanted(device: &dyn Device, options: SuperblockOptions) -> Option<JournalElsewhere> {
-    let primary = mkfs::superblock(device).filter(|raw| raw.s_magic.get() == EXT_MAGIC);
+    let primary = identity::superblock(device).filter(|raw| raw.s_magic.get() == EXT_MAGIC);
     match primary.filter(|_| options.block.is_none()) {
         Some(primary) => primary.journal_elsewhere(),
         None => {

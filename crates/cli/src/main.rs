@@ -9,10 +9,14 @@ mod args;
 mod ask;
 mod background;
 mod check;
+mod check_args;
+mod common_args;
+mod dates;
 mod exit;
 mod explain;
 mod external;
 mod face;
+mod identity;
 mod inspect;
 mod journal_device;
 mod json;
@@ -35,6 +39,7 @@ mod target;
 mod text;
 mod ticker;
 mod trace;
+mod undo_place;
 mod writing;
 
 use std::ffi::OsString;
@@ -49,6 +54,9 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some((program, arguments)) = face::called_as(&arguments) {
         return ExitCode::from(face::run(&program, arguments));
+    }
+    if let Some(arguments) = mount::helper::called_as(&arguments) {
+        return ExitCode::from(mount::helper::run(arguments));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

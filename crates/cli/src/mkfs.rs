@@ -10,10 +10,9 @@ use fsmend_device::{Content, OpenOptions, WritableDevice, WriteOptions, open_wri
 use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, written_uuid};
-use zerocopy::FromBytes;
+use fsmend_ext_format::superblock::written_uuid;
 
-use crate::{exit, machine, numbers, target};
+use crate::{exit, identity, machine, numbers, target};
 
 /// Within so many bytes lie the marks by which formats and partition tables are known.
 const MARKS_LEN: u64 = 132 << 10;
@@ -195,11 +194,13 @@ pub fn make_blank(path: &Path, size: u64, options: &Options) -> Result<(), Strin
 fn there(device: &Arc<dyn WritableDevice>) -> Option<String> {
     match recognise(&**device) {
         Content::Ext => {
-            let label = superblock(&**device).map(|raw| label(&raw)).filter(|label| !label.is_empty());
+            let label = identity::superblock(&**device)
+                .map(|raw| identity::label(&raw))
+                .filter(|label| !label.is_empty());
             let label = label.map(|label| format!(" with the label \"{label}\"")).unwrap_or_default();
             return Some(format!("an ext2, ext3 or ext4 file system{label}"));
         }
-        Content::Other(what) => return Some(format!("a file system or a part of one ({what})")),
+        Content::Other(what) => return Some(what.to_owned()),
         Content::Unknown => {}
     }
     let partitions = fsmend_device::partitions(&**device);
@@ -215,22 +216,9 @@ fn forget_marks(device: &dyn WritableDevice, len: u64) -> Result<(), fsmend_devi
     device.sync()
 }
 
-/// The superblock, whatever it says.
-pub fn superblock(device: &dyn fsmend_device::Device) -> Option<RawSuperblock> {
-    let mut bytes = [0; SUPERBLOCK_SIZE];
-    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
-    RawSuperblock::read_from_bytes(&bytes).ok()
-}
-
-/// The label, as far as it is text.
-pub fn label(raw: &RawSuperblock) -> String {
-    let bytes = raw.s_volume_name.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// What was made.
 fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<String, String> {
-    let raw = superblock(device).ok_or("it cannot be read again")?;
+    let raw = identity::superblock(device).ok_or("it cannot be read again")?;
     let geometry = Geometry::from_superblock(&raw, device.len()).map_err(|error| error.to_string())?;
     let journal =
         if raw.features().has_compat(compat::HAS_JOURNAL) { "with a journal" } else { "without a journal" };
@@ -253,7 +241,7 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
         geometry.inode_size,
         numbers::thousands(u64::from(geometry.group_count)),
         written_uuid(&raw.s_uuid),
-        Some(label(&raw))
+        Some(identity::label(&raw))
             .filter(|label| !label.is_empty())
             .map(|label| format!(", label \"{label}\""))
             .unwrap_or_default(),

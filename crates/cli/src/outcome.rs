@@ -7,10 +7,22 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{CheckReport, Estimate};
 
 use crate::exit;
-use crate::online::Online;
+use crate::online::view::Online;
 
 /// The code that a run refuses with when it was told to stop.
 pub const CANCELLED_CODE: &str = "cancelled";
+
+/// The code that a target is refused with which an interrupted repair has left half-written.
+pub const INTERRUPTED_CODE: &str = "interrupted-repair";
+
+/// It was stopped before it had begun.
+pub fn cancelled() -> Refusal {
+    Refusal {
+        code: CANCELLED_CODE,
+        message: "stopped before it was checked".to_owned(),
+        way_out: "Run it again".to_owned(),
+    }
+}
 
 /// One file system and what became of it.
 #[derive(Debug)]
@@ -90,6 +102,12 @@ impl Outcome {
 
     /// The bits of the exit code.
     pub fn exit_code(&self) -> u8 {
+        if let Err(refusal) = &self.result
+            && refusal.code == INTERRUPTED_CODE
+        {
+            // It is known to be in no state to be mounted.
+            return exit::PROBLEMS;
+        }
         match self.verdict() {
             "damaged" => exit::PROBLEMS,
             "cancelled" => exit::CANCELLED,

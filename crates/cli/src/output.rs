@@ -3,7 +3,8 @@
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
-use crate::args::{CheckArgs, Format};
+use crate::check_args::CheckArgs;
+use crate::common_args::Format;
 use crate::outcome::{CANCELLED_CODE, Outcome};
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};

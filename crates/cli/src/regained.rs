@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use fsmend_base::InodeNo;
 use fsmend_device::Plan;
 use fsmend_engine::report::Report;
-use fsmend_engine::{FormerName, Problem, Row, Value};
+use fsmend_engine::{FormerName, Problem, Row};
 use fsmend_ext_check::{directory, links};
 use serde_json::Value as Json;
 
-use crate::face::utc;
+use crate::dates::utc;
 use crate::json::member;
 use crate::style::printable;
 
@@ -29,19 +29,6 @@ pub const MEMBER: &str = "regained";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regained(Vec<String>);
 
-/// The former names that a problem tells.
-pub fn former_names(problem: &Problem) -> Vec<FormerName> {
-    let lists = problem.details.iter().filter_map(|(_, value)| match value {
-        Value::List(values) => Some(values),
-        _ => None,
-    });
-    let names = lists.flatten().filter_map(|value| match value {
-        Value::Former(name) => Some(name.clone()),
-        _ => None,
-    });
-    names.collect()
-}
-
 impl Regained {
     /// Gathers them from `reports`, without the problems `declined`.
     pub fn of(reports: &[&Report], declined: &[Problem]) -> Self {
@@ -50,7 +37,7 @@ impl Regained {
             problems.filter(|group| REGAINING.contains(&group.row)).flat_map(|group| &group.problems);
         let mut all: Vec<_> = problems
             .filter(|problem| !declined.contains(problem))
-            .filter_map(|problem| Some((problem.object.inode?, former_names(problem))))
+            .filter_map(|problem| Some((problem.object.inode?, problem.former_names())))
             .filter(|(_, names)| !names.is_empty())
             .collect();
         all.sort();
@@ -118,7 +105,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use fsmend_base::BlockNo;
-    use fsmend_engine::{Findings, Witness};
+    use fsmend_engine::{Findings, Value, Witness};
 
     use super::*;
 

@@ -24,6 +24,12 @@ pub struct Remedy {
     pub loss: &'static str,
 }
 
+impl Default for Remedies {
+    fn default() -> Self {
+        Remedies::USUAL
+    }
+}
+
 impl Remedies {
     /// The repairs of the catalogue.
     pub const USUAL: Remedies = Remedies { duplicates: DuplicatesArg::Clone };

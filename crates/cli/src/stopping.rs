@@ -2,10 +2,12 @@
 //!
 //! A run that is told to stop does so after the batches in progress, which takes long where each read does. Nothing was written and nothing is left to
 //! clean up, so the process may end in the middle. A thread waits for SIGINT and SIGTERM, gives the run a moment to end by itself, and ends the
-//! process otherwise.
+//! process otherwise. The work is done in a thread of its own: the kernel hands signals to the first thread, and one that waits for a page does not
+//! take them.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +20,26 @@ use crate::exit;
 /// A run has so long to end by itself.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// As long as it lives, a signal ends the process after a short while, with the last words it was given.
+/// The stack of a first thread.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Does `work`. From now until it has ended, a signal ends the process after a short while, with these last words. Where signals cannot be caught,
+/// the run ends after the batches in progress.
+pub fn watched<T: Send>(last_words: impl FnOnce() + Send + 'static, work: impl FnOnce() -> T + Send) -> T {
+    let _watch = Watch::new(last_words);
+    in_thread(work)
+}
+
+/// Does `work` in a thread of its own and waits for it where signals arrive.
+pub fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("work".to_owned()).stack_size(STACK_BYTES);
+        let started = builder.spawn_scoped(scope, work).expect("without threads nothing can be checked");
+        started.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// As long as it lives, a signal ends the process after a short while. The work it stands for has to be done [beside the first thread](in_thread).
 pub struct Watch {
     /// Whether the run has ended by itself.
     is_over: Arc<Mutex<bool>>,
@@ -29,7 +50,6 @@ impl Watch {
     /// Watches from now on. Where signals cannot be caught it does nothing.
     pub fn new(last_words: impl FnOnce() + Send + 'static) -> Self {
         let mut watch = Watch { is_over: Arc::default(), registered: Vec::new() };
-        // Without it, the run ends after the batches in progress.
         let _ = watch.begin(last_words);
         watch
     }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use fsmend_engine::Severity;
 
-use crate::args::When;
+use crate::common_args::When;
 
 /// Width of text where the terminal does not say; lines are never longer than `WIDTH_MAX`.
 pub const WIDTH_DEFAULT: usize = 80;

@@ -1,13 +1,15 @@
 //! From what the user named to file systems that can be checked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage};
 use fsmend_ext_check::Refusal;
 
-use crate::args::{CheckArgs, Common};
+use crate::check_args::CheckArgs;
+use crate::common_args::Common;
 use crate::journal_device;
+use crate::mount::ending;
 use crate::numbers::counted;
 
 /// Places that are told.
@@ -17,6 +19,8 @@ const PLACES_TOLD: usize = 20;
 pub struct Volume {
     /// The target as the user named it.
     pub target: String,
+    /// Its path.
+    pub path: PathBuf,
     /// The partition of the target, when it is one.
     pub partition: Option<u32>,
     /// Things the user should know, in sentences.
@@ -91,6 +95,12 @@ pub fn unreadable(device: &NotedDevice) -> Option<String> {
     })
 }
 
+/// Where in its file or block device the file system on `device` starts, as far as the device or the user tells.
+pub fn start_of(device: &dyn Device, offset: Option<u64>) -> u64 {
+    let shift = device.direct().map(|direct| direct.shift);
+    shift.or(offset).unwrap_or(0)
+}
+
 /// `device`, read within `limit` if there is one.
 pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<dyn Device> {
     match limit {
@@ -102,12 +112,14 @@ pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<d
 /// What `path` holds.
 pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let target = path.display().to_string();
+    ending::wait(path);
     let opened = match fsmend_device::open(path, options) {
         Ok(opened) => opened,
         Err(error) => {
             let (partition, device) = (options.partition, Err(refusal(&error)));
             return vec![Volume {
                 target,
+                path: path.to_owned(),
                 partition,
                 warnings: Vec::new(),
                 device,
@@ -120,6 +132,7 @@ pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
     let volume = |found: fsmend_device::Target| Volume {
         partition: found.partition,
         target: target.clone(),
+        path: path.to_owned(),
         // What concerns the whole disk is said once.
         warnings: std::mem::take(&mut warnings),
         device: Ok(found.device),
@@ -141,9 +154,9 @@ fn warnings(opened: &Opened) -> Vec<String> {
     in_use.chain(skipped).collect()
 }
 
-/// A loop device that shows an image changes nothing by itself; a mount that may write does.
+/// A loop device that shows an image changes nothing by itself; a mount or a process that may write does.
 fn matters(usage: &Usage) -> bool {
-    usage.may_write() && matches!(usage, Usage::Mounted { .. })
+    usage.may_write() && matches!(usage, Usage::Mounted { .. } | Usage::Locked { .. })
 }
 
 /// Opens a device that holds no file system to look for (an external journal).

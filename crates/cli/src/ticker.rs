@@ -9,7 +9,7 @@ use fsmend_engine::progress::{self, Fetched, Totals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
-use crate::args::Show as Wanted;
+use crate::common_args::Show as Wanted;
 use crate::machine;
 use crate::numbers::{bytes, duration, rate, seconds};
 

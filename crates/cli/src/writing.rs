@@ -15,13 +15,17 @@ use fsmend_device::{
     ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
     OpenOptions, Plan, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice, WritableTarget,
     WriteError, WriteErrorKind, WriteOptions, WriteTest, apply, close_write_test, create_log, create_log_in,
-    end_write_test, find_open_log, inspect_log, is_write_test, open_writable, overtaken_write_test, recover,
+    end_write_test, find_open_log, inspect_log, is_write_test, log_len, open_writable, overtaken_write_test,
+    recover,
 };
-use fsmend_ext_check::repair;
+use fsmend_ext_check::{Refusal, repair};
 
 use crate::external::Journal;
+use crate::mount::ending;
+use crate::outcome::INTERRUPTED_CODE;
 use crate::regained::Regained;
 use crate::style::printable;
+use crate::undo_place::Reserved;
 use crate::{machine, mmp, places};
 
 /// What stands behind the name of a target in that of a file with what a write test had saved.
@@ -162,6 +166,7 @@ impl fmt::Display for Failure {
 impl Hold {
     /// Opens all file systems behind `path`.
     pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
+        ending::wait(path);
         let opened = open_writable(path, options, rights)?;
         Ok(opened
             .targets
@@ -289,8 +294,9 @@ impl Hold {
         if plan.is_empty() {
             return Ok(Written { blocks: 0, undo: None, warning: None, names: None });
         }
+        let mut reserved = None;
         if let Undo::At(place) = undo {
-            may_hold_undo(place)?;
+            reserved = Some(reserve_undo(place)?);
             if places::is_open_log(place) {
                 let why = "there is the log of a repair that is not finished";
                 return Err(Failure::Place(place.clone(), why.to_owned()));
@@ -298,6 +304,15 @@ impl Hold {
         }
         let journal = self.journal_of(plan, false)?;
         let mut log = new_log(&self.path).map_err(Failure::NoLog)?;
+        if let (Undo::At(place), Some(free)) = (undo, reserved.take()) {
+            match free.with_room(log.path(), log_len(plan)) {
+                Ok(kept) => reserved = Some(kept),
+                Err(error) => {
+                    let _ = log.remove();
+                    return Err(Failure::Place(place.clone(), error.to_string()));
+                }
+            }
+        }
         let names = Regained::of_plan(plan);
         let kept = RefCell::new(Ok(None));
         let carry_out = |log: &LogOnDisk| {
@@ -325,8 +340,8 @@ impl Hold {
         }
         if applied.undo_kept {
             written.undo = Some(log.path().to_owned());
-            if let Undo::At(place) = undo {
-                match move_file(log.path(), place) {
+            if let (Undo::At(place), Some(reserved)) = (undo, reserved) {
+                match reserved.fill(log.path()) {
                     Ok(()) => written.undo = Some(place.clone()),
                     Err(error) => {
                         written
@@ -431,6 +446,17 @@ fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {
     state_folders().iter().find_map(|folder| find_open_log(path, start, device, folder))
 }
 
+/// Why a target is neither checked nor planned for: an interrupted run has left it half-written, and what is wrong with it now says nothing
+/// about the file system.
+pub fn refuse_interrupted(path: &Path, start: u64, device: &dyn Device) -> Result<(), Refusal> {
+    let Some(told) = interrupted(path, start, device) else { return Ok(()) };
+    Err(Refusal {
+        code: INTERRUPTED_CODE,
+        message: format!("{}: {told}", path.display()),
+        way_out: "Finish it first (fsmend repair)".to_owned(),
+    })
+}
+
 /// What those should know who only look at a target: whether an interrupted run has left it half-written.
 pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<String> {
     let found = open_log(path, start, device).filter(|found| found.state.is_open())?;
@@ -521,9 +547,15 @@ fn state_folders_of(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -
     state.map(|state| state.join("fsmend")).into_iter().collect()
 }
 
-/// Whether an undo file may be put into `place`.
+/// Whether an undo file may be put into `place`, and can be.
 pub fn may_hold_undo(place: &Path) -> Result<(), Failure> {
-    places::for_undo(place).map_err(|why| Failure::Place(place.to_owned(), why))
+    reserve_undo(place).map(drop)
+}
+
+fn reserve_undo(place: &Path) -> Result<Reserved, Failure> {
+    let failed = |why| Failure::Place(place.to_owned(), why);
+    places::for_undo(place).map_err(failed)?;
+    Reserved::new(place).map_err(|error| failed(error.to_string()))
 }
 
 fn new_log(path: &Path) -> io::Result<LogOnDisk> {
@@ -541,18 +573,6 @@ fn new_log(path: &Path) -> io::Result<LogOnDisk> {
 fn log_elsewhere(path: &Path, full: &Path) -> Option<LogOnDisk> {
     let folders = state_folders().into_iter().filter(|folder| full.parent() != Some(folder));
     folders.into_iter().find_map(|folder| create_log_in(&folder, path).ok())
-}
-
-/// Moves a file, also to another file system. What was there before is replaced.
-fn move_file(from: &Path, to: &Path) -> io::Result<()> {
-    match std::fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            std::fs::copy(from, to)?;
-            std::fs::File::open(to)?.sync_all()?;
-            std::fs::remove_file(from)
-        }
-        other => other,
-    }
 }
 
 #[cfg(test)]

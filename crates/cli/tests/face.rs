@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Output;
 
 use fsmend_testkit::host;
-use images::{Folder, asked, code, debugfs, e2fsck, face, have, prepared, stderr, stdout};
+use images::{Folder, asked, code, debugfs, e2fsck, face, have, have_root, prepared, stderr, stdout};
 
 /// The lines that scripts read: the one of a clean file system, the reason of a check, and the closing one.
 fn lines_for_scripts(output: &Output) -> Vec<String> {
@@ -379,7 +379,7 @@ fn what_is_declined_is_left_alone() {
 
 #[test]
 fn a_mounted_file_system_is_only_looked_at() {
-    if !host::is_root() || !have("face: mounted", &["mke2fs", "debugfs", "mount"]) {
+    if !have_root("face: mounted", &["mke2fs", "debugfs", "mount"]) {
         return;
     }
     let folder = Folder::new("face-mounted");
@@ -400,7 +400,7 @@ fn a_mounted_file_system_is_only_looked_at() {
 
 #[test]
 fn a_dirty_journal_is_recovered_in_passing() {
-    if !host::is_root() || !have("face: journal", &["mke2fs", "debugfs", "e2fsck", "mount"]) {
+    if !have_root("face: journal", &["mke2fs", "debugfs", "e2fsck", "mount"]) {
         return;
     }
     let folder = Folder::new("face-journal");

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use fsmend_testkit::host::{self, LoopDevice};
-use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, stderr, stdout};
+use images::{Folder, code, debugfs, e2fsck, face, fsmend, have_root, stderr, stdout};
 
 /// A file system with its journal on another device, both as a crash left them: the log waits to be replayed.
 struct Pair {
@@ -22,7 +22,7 @@ impl Pair {
     /// `None`, and a note, where it cannot be made.
     fn new(name: &str) -> Option<Pair> {
         let tools = ["mke2fs", "debugfs", "e2fsck", "losetup", "mount"];
-        if !host::is_root() || !have(name, &tools) {
+        if !have_root(name, &tools) {
             return None;
         }
         let folder = Folder::new(name);

@@ -11,7 +11,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fsmend_testkit::host;
-use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, prepared, stderr, stdout};
+use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, have_root, prepared, stderr, stdout};
 
 /// Longer than this nobody waits for a question, or for the end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -168,7 +168,7 @@ impl Drop for Protected {
 #[test]
 fn a_write_protected_device_is_refused_before_anything_is_logged() {
     let test = "mishaps: a write-protected device";
-    if !have(test, &["mke2fs", "debugfs", "losetup", "blockdev"]) || !host::is_root() {
+    if !have_root(test, &["mke2fs", "debugfs", "losetup", "blockdev"]) {
         return host::skip(test, "only the superuser may attach images to loop devices");
     }
     let folder = Folder::new("mishaps-protected");
@@ -192,7 +192,7 @@ fn a_write_protected_device_is_refused_before_anything_is_logged() {
 #[test]
 fn where_there_is_no_room_beside_an_image_its_log_goes_elsewhere() {
     let test = "mishaps: a full disk";
-    if !have(test, &["mke2fs", "debugfs", "e2fsck", "mount"]) || !host::is_root() {
+    if !have_root(test, &["mke2fs", "debugfs", "e2fsck", "mount"]) {
         return host::skip(test, "only the superuser may mount");
     }
     let folder = Folder::new("mishaps-full");
@@ -249,4 +249,36 @@ fn what_is_told_of_shared_blocks_is_what_was_asked_for() {
         assert_eq!(images::asked(&copy, "stat a/one").contains("Inode:"), stays, "{wish}");
         assert_eq!(code(&e2fsck("-fn", &copy)), 0, "{wish}");
     }
+}
+
+#[test]
+fn an_undo_file_that_cannot_be_written_is_found_out_before_anything_is() {
+    let test = "mishaps: undo file";
+    if !have_root(test, &["mke2fs", "debugfs", "mount", "umount"]) {
+        return;
+    }
+    let folder = Folder::new("mishaps-undo");
+    let image = damaged(&folder, "x.img");
+    let before = std::fs::read(&image).unwrap();
+    let point = folder.path("small");
+    std::fs::create_dir(&point).unwrap();
+    let target = point.to_str().unwrap();
+    if host::run("mount", ["-t", "tmpfs", "-o", "size=8k", "none", target]).is_err() {
+        host::skip(test, "tmpfs cannot be mounted");
+        return;
+    }
+    let undo = point.join("x.undo");
+    let repair = || on(&image, &["repair", "-y", "--undo", undo.to_str().unwrap()]);
+    let full = repair();
+    host::run("mount", ["-o", "remount,ro", target]).unwrap();
+    let protected = repair();
+    let left = std::fs::read_dir(&point).unwrap().count();
+    host::run("umount", [target]).unwrap();
+    for refused in [full, protected] {
+        assert_eq!(code(&refused), 8, "{}", stdout(&refused));
+        assert!(stderr(&refused).contains("nothing was written"), "{}", stderr(&refused));
+    }
+    assert_eq!(left, 0, "no part of it stays");
+    assert!(std::fs::read(&image).unwrap() == before);
+    assert!(!folder.path("x.img.fsmend-undo").exists());
 }

@@ -226,12 +226,147 @@ fn mount_serves_until_it_is_unmounted_or_ended() {
     assert_eq!(background.status.code(), Some(0), "{}", said(&background.stderr));
     fs::write(folder.at("mnt/in the background"), b"x").unwrap();
     run("umount", [&mnt]).unwrap();
-    // The process ends after the folder has gone; the lock on the image goes with it.
-    let free = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        fsmend(&["repair", "-p", &image]).status.code() == Some(0)
-    });
-    assert!(free);
+    // The process ends after the folder has gone; what uses the image next waits for it.
+    assert_sound_by_us(&image);
+    assert_sound(&image);
+}
+
+fn assert_sound_by_us(image: &str) {
+    let checked = fsmend(&["check", image]);
+    assert_eq!(checked.status.code(), Some(0), "{}{}", said(&checked.stdout), said(&checked.stderr));
+    assert!(!said(&checked.stdout).contains("replayed"), "{}", said(&checked.stdout));
+    assert_eq!(said(&checked.stderr), "");
+}
+
+#[test]
+fn a_mount_right_after_an_unmount_waits_for_the_one_that_is_ending() {
+    if !may_mount("a_mount_right_after_an_unmount_waits_for_the_one_that_is_ending") {
+        return;
+    }
+    let folder = Folder::new("again");
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    assert_eq!(fsmend(&["mkfs", "-t", "ext4", &image, "64M"]).status.code(), Some(0));
+    for round in 0..5 {
+        let mounted = fsmend(&["mount", "--background", "-o", "commit=100", &image, &mnt]);
+        assert_eq!(mounted.status.code(), Some(0), "{}", said(&mounted.stderr));
+        for file in 0..100 {
+            let content = vec![round; 100_000];
+            fs::write(folder.at(&format!("mnt/{file}")), content).unwrap();
+        }
+        run("umount", [&mnt]).unwrap();
+    }
+    assert_sound_by_us(&image);
+    assert_eq!(fsmend(&["repair", "-p", &image]).status.code(), Some(0));
+}
+
+#[test]
+fn an_image_that_is_mounted_for_writing_is_not_mounted_twice_and_check_says_so() {
+    if !may_mount("an_image_that_is_mounted_for_writing_is_not_mounted_twice_and_check_says_so") {
+        return;
+    }
+    let folder = Folder::new("twice");
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    fs::create_dir_all(folder.at("other")).unwrap();
+    assert_eq!(fsmend(&["mkfs", "-t", "ext4", &image, "32M"]).status.code(), Some(0));
+    let refused = |options: &str, why: &str| {
+        let refused = fsmend(&["mount", "-o", options, &image, &folder.at("other")]);
+        assert_eq!(refused.status.code(), Some(8));
+        assert!(said(&refused.stderr).contains(why), "{}", said(&refused.stderr));
+    };
+    let is_ours = format!("is mounted at {mnt}");
+    let running = Running::start(&[&image, &mnt]);
+    refused("rw", &is_ours);
+    refused("ro", &is_ours);
+    let checked = fsmend(&["check", &image]);
+    assert!(said(&checked.stderr).contains(&is_ours), "{}", said(&checked.stderr));
+    run("umount", [&mnt]).unwrap();
+    assert_eq!(running.code(), Some(0));
+    // The kernel's own mount says the same.
+    run("mount", ["-o", "loop", &image, &mnt]).unwrap();
+    refused("ro", &is_ours);
+    run("umount", [&mnt]).unwrap();
+    // Readers share it, and keep writers away.
+    let running = Running::start(&["-o", "ro", &image, &mnt]);
+    let beside = Running::start(&["-o", "ro", &image, &folder.at("other")]);
+    refused("rw", "(read-only)");
+    assert_eq!(fsmend(&["repair", "-p", &image]).status.code(), Some(8));
+    assert_eq!(said(&fsmend(&["check", &image]).stderr), "");
+    run("umount", [&folder.at("other")]).unwrap();
+    run("umount", [&mnt]).unwrap();
+    assert_eq!((running.code(), beside.code()), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_file_is_no_mount_point() {
+    let folder = Folder::new("file");
+    let (image, file) = (folder.at("image"), folder.at("file"));
+    assert_eq!(fsmend(&["mkfs", "-t", "ext4", &image, "16M"]).status.code(), Some(0));
+    fs::write(&file, b"content").unwrap();
+    let before = fs::read(&image).unwrap();
+    for arguments in [vec!["mount", &image, &file], vec!["mount", "--background", &image, &file]] {
+        let refused = fsmend(&arguments);
+        assert_eq!(refused.status.code(), Some(8));
+        assert!(said(&refused.stderr).contains("it is not a directory"), "{}", said(&refused.stderr));
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"content");
+    assert!(fs::read(&image).unwrap() == before);
+}
+
+/// Runs `script` where `/sbin` has the helper in it, unless that cannot be had here.
+fn with_helper(test: &str, folder: &Folder, script: &str) {
+    let sbin = fs::canonicalize("/sbin").unwrap();
+    fs::create_dir_all(folder.at("sbin")).unwrap();
+    std::os::unix::fs::symlink(FSMEND, folder.at("sbin/mount.fuse.fsmend")).unwrap();
+    let overlay = format!("mount -t overlay overlay -o lowerdir=$PWD/sbin:{0} {0}", sbin.display());
+    if run("unshare", ["-m", "sh", "-c", &overlay.replace("$PWD", &folder.at(""))]).is_err() {
+        skip(test, "there are no overlays here");
+        return;
+    }
+    let script = format!("{overlay}; {script}");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-e", "-x", "-c", &script]).current_dir(&folder.0).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}{}", said(&output.stdout), said(&output.stderr));
+}
+
+#[test]
+fn mount_and_fstab_work_with_the_type_fuse_fsmend() {
+    let name = "mount_and_fstab_work_with_the_type_fuse_fsmend";
+    if !may_mount(name) {
+        return;
+    }
+    let folder = Folder::new("fstab");
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    assert_eq!(fsmend(&["mkfs", "-t", "ext4", &image, "32M"]).status.code(), Some(0));
+    let options = "noauto,nofail,_netdev,relatime,async,x-systemd.device-timeout=5,user,exec,dev,allow_other,fsname=disk";
+    fs::write(folder.at("fstab"), format!("{image} {mnt} fuse.fsmend {options} 0 0\n")).unwrap();
+    with_helper(
+        name,
+        &folder,
+        r#"
+        shows() { findmnt -n -o "$1" -t fuse.fsmend --mountpoint mnt | grep -q "$2"; }
+        mount -t fuse.fsmend -o noexec,uid=1234 image mnt
+        shows SOURCE "$PWD/image"; shows OPTIONS noexec
+        echo one > mnt/file; test "$(stat -c %u mnt/file)" = 1234
+        mount -o remount,ro mnt
+        shows OPTIONS ^ro,; ! touch mnt/new; test "$(cat mnt/file)" = one
+        mount -o remount,rw mnt
+        shows OPTIONS ^rw,; shows OPTIONS noexec; echo two > mnt/file
+        umount mnt
+        mount -T fstab mnt
+        shows SOURCE disk; shows OPTIONS allow_other
+        test "$(cat mnt/file)" = two; test "$(stat -c %u mnt/file)" = 0
+        umount mnt
+        mount -t fuse.fsmend -o ro image mnt
+        ! mount -o remount,rw mnt
+        shows OPTIONS ^ro,
+        umount mnt
+        ! mount -t fuse.fsmend -o data=journal image mnt
+        mount -s -t fuse.fsmend -o data=journal image mnt
+        umount mnt
+        "#,
+    );
+    assert_sound_by_us(&image);
     assert_sound(&image);
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use fsmend_testkit::host;
-use images::{Folder, code, debugfs, e2fsck, fsmend, have, prepared, stderr, stdout};
+use images::{Folder, code, debugfs, e2fsck, fsmend, have, have_root, prepared, stderr, stdout};
 use schema::valid_report;
 
 /// An image with one problem that is safe to mend.
@@ -262,7 +262,7 @@ fn a_part_of_a_file_is_repaired() {
 
 #[test]
 fn a_mounted_target_is_refused() {
-    if !host::is_root() || !have("repair: mounted", &["mke2fs", "debugfs", "mount"]) {
+    if !have_root("repair: mounted", &["mke2fs", "debugfs", "mount"]) {
         return;
     }
     let folder = Folder::new("repair-mounted");
@@ -372,8 +372,14 @@ fn the_next_run_finishes_what_was_interrupted() {
         assert_ne!(code(&e2fsck("-n", &image)), 1, "the superblock says that something is going on");
         let looked = on(&image, &["e2fsck", "-n"]);
         assert!(stdout(&looked).contains("interrupted"), "{}", stdout(&looked));
-        let planned = on(&image, &["repair", "-n"]);
-        assert!(stderr(&planned).contains("interrupted"), "{}", stderr(&planned));
+        for looks in [&["repair", "-n"] as &[&str], &["check"]] {
+            let looked = on(&image, looks);
+            assert_eq!(code(&looked), 4, "{looks:?}");
+            assert!(stderr(&looked).contains("an earlier repair was interrupted"), "{}", stderr(&looked));
+            assert!(!stdout(&looked).contains("ext."), "half-written is no damage: {}", stdout(&looked));
+        }
+        let document = valid_report(&stdout(&on(&image, &["check", "--format", "json"])));
+        assert_eq!(document["error"]["code"], "interrupted-repair");
         let finished = on(&image, arguments);
         assert_eq!(code(&finished), 1, "{arguments:?}: {}{}", stdout(&finished), stderr(&finished));
         assert!(stdout(&finished).contains("interrupted"), "{arguments:?}: {}", stdout(&finished));

@@ -60,7 +60,7 @@ fn scattered_directories_are_read_at_once_and_not_one_by_one() {
     for (format, image) in cases {
         for uncached in [false, true] {
             for backend in ["auto", "uring", "pread"] {
-                let slow = slow(&image, &folder, Duration::from_millis(20), uncached);
+                let slow = slow(&image, &folder, Duration::from_millis(60), uncached);
                 let mut command = prepared(env!("CARGO_BIN_EXE_fsmend"));
                 let output = command.args(["check", "--backend", backend]).arg(slow.path()).output().unwrap();
                 let Asked { requests, most, alone, .. } = slow.asked();
@@ -94,7 +94,8 @@ fn ctrl_c_does_not_wait_for_reads_of_seconds() {
     }
     let folder = Folder::new("slow-stop");
     let image = scattered(&folder);
-    let latency = Duration::from_secs(4);
+    // Long enough that a busy machine does not come near half of it.
+    let latency = Duration::from_secs(8);
     for signal in ["INT", "TERM"] {
         for options in [&["check"][..], &["check", "--format", "json"], &["repair", "--dry-run"]] {
             let slow = slow(&image, &folder, latency, false);
@@ -103,7 +104,7 @@ fn ctrl_c_does_not_wait_for_reads_of_seconds() {
             host::run("kill", ["-s", signal, &child.id().to_string()]).unwrap();
             let output = child.wait_with_output().unwrap();
             let took = interrupted.elapsed();
-            assert!(took < latency / 4, "{options:?}: {took:?} after SIG{signal}");
+            assert!(took < latency / 2, "{options:?}: {took:?} after SIG{signal}");
             let told = stdout(&output) + &stderr(&output);
             assert_eq!(code(&output), 32, "{options:?}: {told}");
             assert!(told.contains("stopped"), "{options:?}: {told}");
@@ -122,15 +123,14 @@ fn an_estimate_of_a_slow_device_takes_a_part_of_what_it_foretells() {
     let place = folder.path("mounted");
     std::fs::create_dir_all(&place).unwrap();
     let slowness = Slowness { latency: Duration::from_millis(100), depth: 1, uncached: false };
+    // Requests are counted: how long they take depends on what else the machine does.
     let requests = |options: &[&str]| {
         let slow = SlowFile::mount(&image, &place, slowness).unwrap();
-        let started = Instant::now();
         let mut command = prepared(env!("CARGO_BIN_EXE_fsmend"));
         let output = command.arg("check").args(options).arg(slow.path()).output().unwrap();
         assert_eq!(code(&output), 0, "{}", stdout(&output) + &stderr(&output));
-        (slow.asked().requests, started.elapsed())
+        slow.asked().requests
     };
     let (estimated, checked) = (requests(&["--estimate"]), requests(&[]));
-    eprintln!("estimate: {estimated:?}; check: {checked:?}");
-    assert!(estimated.1 * 2 < checked.1, "estimate: {estimated:?}, check: {checked:?}");
+    assert!(estimated * 2 < checked, "estimate: {estimated} requests, check: {checked}");
 }

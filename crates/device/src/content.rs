@@ -1,4 +1,4 @@
-//! What lies in a partition, as far as one can tell from a few bytes at fixed places.
+//! What lies on a device or in a file, as far as one can tell from a few bytes at fixed places.
 
 use crate::Device;
 
@@ -20,33 +20,125 @@ const S_MAGIC: u64 = 56;
 const S_BLOCK_GROUP_NR: u64 = 90;
 const EXT_MAGIC: [u8; 2] = [0x53, 0xEF];
 
+/// Longest mark.
+const MAGIC_BYTES_MAX: usize = 24;
+
 /// Logarithm (over 1 KiB) of the largest ext block: 64 KiB.
 const LOG_BLOCK_SIZE_MAX: u32 = 6;
 
+/// What to do with something that is not ext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A file system or volume of another kind, with tools of its own.
+    Tools,
+    /// A disk: the file system is in a partition of it.
+    Partition,
+    /// A file system may be inside. This command takes it out or shows it; `FILE` stands for the name.
+    Convert(&'static str),
+    /// A file of another kind.
+    NoFileSystem,
+}
+
+/// The mark of another format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    at: u64,
+    magic: &'static [u8],
+    /// What it is, with its article.
+    pub name: &'static str,
+    /// What to do with it.
+    pub remedy: Remedy,
+}
+
+impl Mark {
+    const fn new(at: u64, magic: &'static [u8], name: &'static str, remedy: Remedy) -> Mark {
+        Mark { at, magic, name, remedy }
+    }
+}
+
 /// Marks of other formats: where, which bytes, what.
-const MARKS: &[(u64, &[u8], &str)] = &[
-    (0, b"XFSB", "XFS"),
-    (0x1_0040, b"_BHRfS_M", "btrfs"),
-    (0, b"LUKS\xba\xbe", "a LUKS container"),
-    (4086, b"SWAPSPACE2", "swap space"),
-    (4096, b"\xfc\x4e\x2b\xa9", "part of a RAID"),
-    (512, b"LABELONE", "an LVM physical volume"),
-    (1024, b"\x10\x20\xf5\xf2", "F2FS"),
-    (0, b"hsqs", "squashfs"),
-    (3, b"NTFS    ", "NTFS"),
-    (3, b"EXFAT   ", "exFAT"),
-    (82, b"FAT32   ", "FAT"),
-    (54, b"FAT1", "FAT"),
-    (0x8001, b"CD001", "an ISO 9660 image"),
+const MARKS: &[Mark] = &[
+    Mark::new(0, b"XFSB", "an XFS file system", Remedy::Tools),
+    Mark::new(0x1_0040, b"_BHRfS_M", "a Btrfs file system", Remedy::Tools),
+    Mark::new(
+        0,
+        b"LUKS\xba\xbe",
+        "a LUKS encrypted volume",
+        Remedy::Convert("cryptsetup open --readonly FILE NAME"),
+    ),
+    Mark::new(4086, b"SWAPSPACE2", "swap space", Remedy::Tools),
+    Mark::new(4086, b"SWAP-SPACE", "swap space", Remedy::Tools),
+    Mark::new(
+        4096,
+        b"\xfc\x4e\x2b\xa9",
+        "a member of a Linux software RAID",
+        Remedy::Convert("mdadm --assemble --readonly /dev/md0 FILE ..."),
+    ),
+    Mark::new(512, b"LABELONE", "an LVM physical volume", Remedy::Convert("vgchange -ay")),
+    Mark::new(512, b"EFI PART", "a disk with a GPT partition table", Remedy::Partition),
+    Mark::new(1024, b"\x10\x20\xf5\xf2", "an F2FS file system", Remedy::Tools),
+    Mark::new(1024, b"\xe2\xe1\xf5\xe0", "an EROFS file system", Remedy::Tools),
+    Mark::new(0, b"hsqs", "a SquashFS image", Remedy::Tools),
+    Mark::new(3, b"NTFS    ", "an NTFS file system", Remedy::Tools),
+    Mark::new(3, b"EXFAT   ", "an exFAT file system", Remedy::Tools),
+    Mark::new(82, b"FAT32   ", "a FAT file system", Remedy::Tools),
+    Mark::new(54, b"FAT1", "a FAT file system", Remedy::Tools),
+    Mark::new(0x8001, b"CD001", "an ISO 9660 file system", Remedy::Tools),
+    Mark::new(0x8000, b"JFS1", "a JFS file system", Remedy::Tools),
+    Mark::new(0x1_0034, b"ReIsEr", "a ReiserFS file system", Remedy::Tools),
+    Mark::new(8192 + 1372, b"\x54\x19\x01\x00", "a UFS1 file system", Remedy::Tools),
+    Mark::new(0x1_0000 + 1372, b"\x19\x01\x54\x19", "a UFS2 file system", Remedy::Tools),
+    Mark::new(
+        0,
+        b"QFI\xfb",
+        "a qcow2 image",
+        Remedy::Convert("qemu-img convert -f qcow2 -O raw FILE FILE.raw"),
+    ),
+    Mark::new(0, b"KDMV", "a VMDK image", Remedy::Convert("qemu-img convert -f vmdk -O raw FILE FILE.raw")),
+    Mark::new(
+        0,
+        b"# Disk Descriptor",
+        "the descriptor of a VMDK image",
+        Remedy::Convert("qemu-img convert -f vmdk -O raw FILE FILE.raw"),
+    ),
+    Mark::new(0, b"conectix", "a VHD image", Remedy::Convert("qemu-img convert -f vpc -O raw FILE FILE.raw")),
+    Mark::new(
+        0,
+        b"vhdxfile",
+        "a VHDX image",
+        Remedy::Convert("qemu-img convert -f vhdx -O raw FILE FILE.raw"),
+    ),
+    Mark::new(
+        0x40,
+        b"\x7f\x10\xda\xbe",
+        "a VDI image",
+        Remedy::Convert("qemu-img convert -f vdi -O raw FILE FILE.raw"),
+    ),
+    Mark::new(0, b"\x3a\xff\x26\xed", "an Android sparse image", Remedy::Convert("simg2img FILE FILE.raw")),
+    Mark::new(0, b"\x1f\x8b\x08", "a gzip archive", Remedy::Convert("gzip -dc FILE > FILE.raw")),
+    Mark::new(0, b"BZh", "a bzip2 archive", Remedy::Convert("bzip2 -dc FILE > FILE.raw")),
+    Mark::new(0, b"\xfd7zXZ\x00", "an xz archive", Remedy::Convert("xz -dc FILE > FILE.raw")),
+    Mark::new(0, b"\x28\xb5\x2f\xfd", "a zstd archive", Remedy::Convert("zstd -dc FILE > FILE.raw")),
+    Mark::new(0, b"\x04\x22\x4d\x18", "an lz4 archive", Remedy::Convert("lz4 -dc FILE > FILE.raw")),
+    Mark::new(0, b"PK\x03\x04", "a ZIP archive", Remedy::Convert("unzip FILE")),
+    Mark::new(257, b"ustar", "a tar archive", Remedy::Convert("tar -xf FILE")),
+    Mark::new(0, b"\x89PNG\r\n\x1a\n", "a PNG picture", Remedy::NoFileSystem),
+    Mark::new(0, b"%PDF-", "a PDF document", Remedy::NoFileSystem),
+    Mark::new(0, b"\x7fELF", "an ELF program", Remedy::NoFileSystem),
 ];
+
+/// The mark of another format that `device` bears, if it is one that is known. A read error counts as no mark.
+pub fn foreign_mark(device: &dyn Device) -> Option<&'static Mark> {
+    MARKS.iter().find(|mark| has_bytes(device, mark.at, mark.magic))
+}
 
 /// Tells by marks what `device` holds. A read error counts as no mark.
 pub fn recognise(device: &dyn Device) -> Content {
     if has_ext_superblock(device) {
         return Content::Ext;
     }
-    if let Some((_, _, what)) = MARKS.iter().find(|(at, mark, _)| has_bytes(device, *at, mark)) {
-        return Content::Other(what);
+    if let Some(mark) = foreign_mark(device) {
+        return Content::Other(mark.name);
     }
     if has_ext_backup(device) { Content::Ext } else { Content::Unknown }
 }
@@ -77,9 +169,10 @@ fn has_ext_backup(device: &dyn Device) -> bool {
 }
 
 fn has_bytes(device: &dyn Device, at: u64, expected: &[u8]) -> bool {
-    let mut bytes = [0; 16];
-    let bytes = &mut bytes[..expected.len()];
-    device.read_at(at, bytes).is_ok() && bytes == expected
+    let mut bytes = [0; MAGIC_BYTES_MAX];
+    bytes
+        .get_mut(..expected.len())
+        .is_some_and(|bytes| device.read_at(at, bytes).is_ok() && bytes == expected)
 }
 
 fn read<const N: usize>(device: &dyn Device, at: u64) -> Option<[u8; N]> {
@@ -100,9 +193,8 @@ mod tests {
 
     #[test]
     fn each_mark_is_recognised() {
-        for (at, mark, what) in MARKS {
-            assert!(mark.len() <= 16);
-            assert_eq!(recognise(&with_mark(*at, mark)), Content::Other(what));
+        for mark in MARKS {
+            assert_eq!(recognise(&with_mark(mark.at, mark.magic)), Content::Other(mark.name));
         }
         assert_eq!(recognise(&with_mark(1080, &EXT_MAGIC)), Content::Ext);
         assert_eq!(recognise(&with_mark(0, &[])), Content::Unknown);

@@ -40,11 +40,11 @@ use std::sync::Arc;
 pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
     Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
-    create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test,
+    create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test, log_len,
     overtaken_write_test, recover, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
-pub use content::{Content, recognise};
+pub use content::{Content, Mark, Remedy, foreign_mark, recognise};
 pub use counted::Counted;
 pub use file::FileDevice;
 pub use freeze::{Frozen, MountPoint};
@@ -53,9 +53,9 @@ pub use inherited::inherited;
 pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
 pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
-pub use mounts::{Usage, read_small, usage_of};
+pub use mounts::{Usage, is_served_for, read_small, usage_of, writer_of};
 pub use noted::Noted;
-pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, open};
+pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
 pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};
@@ -64,7 +64,7 @@ pub use remembered::Remembered;
 pub use salvage::salvage;
 pub use slice::Slice;
 pub use write::{
-    OpenedForWriting, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
+    OpenedForWriting, ReadHold, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
     WriteErrorKind, WriteOptions, open_writable,
 };
 

@@ -6,8 +6,10 @@
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 /// One use of a target by somebody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,11 @@ pub enum Usage {
         /// Name of that block device.
         by: String,
     },
+    /// A process has locked it for writing.
+    Locked {
+        /// Its number.
+        by: u32,
+    },
 }
 
 impl Usage {
@@ -49,8 +56,29 @@ impl fmt::Display for Usage {
             }
             Usage::Attached { device } => write!(f, "it is attached to the loop device {device}"),
             Usage::Held { by } => write!(f, "the block device {by} is built on it"),
+            Usage::Locked { by } => write!(f, "process {by} has it open for writing"),
         }
     }
+}
+
+/// The process that has locked the file or block device at `path` for writing, if it is another one and the system tells which.
+/// Do not call it for a target that this process has locked itself: Linux drops one of the two kinds of lock then.
+pub fn writer_of(path: &Path) -> Option<u32> {
+    let kind = fs::metadata(path).ok()?.file_type();
+    // To open a pipe would wait for its other end, and to open a tape would move it.
+    if !kind.is_file() && !kind.is_block_device() {
+        return None;
+    }
+    let file = fs::File::open(path).ok()?;
+    let lock = fcntl_getlk(&file, &Flock::from(FlockType::ReadLock)).ok()??;
+    u32::try_from(lock.pid?.as_raw_nonzero().get()).ok()
+}
+
+/// Whether process `pid` sees a FUSE file system that shows the file or block device at `path`.
+pub fn is_served_for(pid: u32, path: &Path) -> bool {
+    let mounts = read_small(Path::new(&format!("/proc/{pid}/mountinfo"))).unwrap_or_default();
+    let Ok(metadata) = fs::metadata(path) else { return false };
+    parse_mounts(&mounts).iter().any(|mount| mount.serves(&metadata))
 }
 
 /// Who uses the file or block device at `path`; nothing if that cannot be found out.
@@ -86,6 +114,8 @@ pub(crate) struct Mount {
     pub(crate) device: String,
     /// Where it is mounted.
     pub(crate) at: PathBuf,
+    /// What is mounted, as the one who mounted it calls it.
+    pub(crate) source: String,
     /// The file system's type.
     pub(crate) kind: String,
     /// Whether the file system (not only this mount of it) is read-only.
@@ -98,12 +128,35 @@ impl Mount {
         let (major, minor) = self.device.split_once(':')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     }
+
+    /// Whether it is a FUSE file system (fsmend mount, fuse2fs) that shows the file or block device with that metadata.
+    fn serves(&self, target: &fs::Metadata) -> bool {
+        // Other kinds of file systems name no files, and those on networks name hosts.
+        let is_fuse = self.kind.starts_with("fuse.") || self.kind == "fuse";
+        let source = is_fuse.then_some(Path::new(&self.source)).filter(|source| source.is_absolute());
+        source.and_then(|source| fs::metadata(source).ok()).is_some_and(|source| is_same(&source, target))
+    }
+}
+
+/// Whether two names lead to the same file or block device.
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    match (one.rdev(), other.rdev()) {
+        (0, 0) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (one, other) => one == other,
+    }
 }
 
 impl System<'_> {
     fn usage_of(&self, path: &Path) -> Vec<Usage> {
         let Ok(metadata) = fs::metadata(path) else { return Vec::new() };
-        let mut usage = Vec::new();
+        let served = self.mounts.iter().filter(|mount| mount.serves(&metadata));
+        let mut usage: Vec<Usage> = served
+            .map(|mount| Usage::Mounted {
+                device: mount.source.clone(),
+                at: mount.at.clone(),
+                read_only: mount.read_only,
+            })
+            .collect();
         if metadata.rdev() != 0 {
             let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
             self.uses_of_device(&self.sys.join(format!("dev/block/{major}:{minor}")), 0, &mut usage);
@@ -176,9 +229,15 @@ fn parse_mount(line: &str) -> Option<Mount> {
     let mut fields = mount.split(' ');
     let (device, at) = (fields.nth(2)?, fields.nth(1)?);
     let mut file_system = file_system.split(' ');
-    let (kind, options) = (file_system.next()?.to_owned(), file_system.nth(1)?);
+    let (kind, source, options) = (file_system.next()?, file_system.next()?, file_system.next()?);
     let read_only = options.split(',').any(|option| option == "ro");
-    Some(Mount { device: device.to_owned(), at: unescape(at).into(), kind, read_only })
+    Some(Mount {
+        device: device.to_owned(),
+        at: unescape(at).into(),
+        source: unescape(source),
+        kind: kind.to_owned(),
+        read_only,
+    })
 }
 
 /// Turns `\040` and the like back into characters.
@@ -216,10 +275,35 @@ mod tests {
         assert_eq!(mounts.len(), 2);
         assert_eq!(
             mounts[1],
-            Mount { device: "7:3".into(), at: "/mnt/a b".into(), kind: "ext4".into(), read_only: true }
+            Mount {
+                device: "7:3".into(),
+                at: "/mnt/a b".into(),
+                source: "/dev/loop3".into(),
+                kind: "ext4".into(),
+                read_only: true
+            }
         );
         assert_eq!(mounts[1].number(), Some((7, 3)));
         assert_eq!(unescape("a\\b\\134c\\"), "a\\b\\c\\");
+    }
+
+    #[test]
+    fn an_image_in_a_fuse_mount_is_in_use() {
+        let image = std::env::temp_dir().join(format!("fsmend-served {}", std::process::id()));
+        fs::write(&image, "x").unwrap();
+        let shown = image.display().to_string().replace(' ', "\\040");
+        let table = |kind: &str, how: &str| {
+            parse_mounts(&format!("36 35 0:54 / /mnt {how} - {kind} {shown} {how},user_id=0\n"))
+        };
+        let usage =
+            |kind, how| System { sys: Path::new("/nowhere"), mounts: table(kind, how) }.usage_of(&image);
+        let mounted = |read_only| {
+            [Usage::Mounted { device: image.display().to_string(), at: "/mnt".into(), read_only }]
+        };
+        assert_eq!(usage("fuse.fsmend", "rw"), mounted(false));
+        assert_eq!(usage("fuse.fuse2fs", "ro"), mounted(true));
+        assert_eq!(usage("nfs", "rw"), []);
+        fs::remove_file(image).unwrap();
     }
 
     #[test]

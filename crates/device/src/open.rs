@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::mounts::{Usage, usage_of};
+use rustix::io::Errno;
+
+use crate::mounts::{Usage, usage_of, writer_of};
 use crate::qcow2::is_qcow2;
 use crate::{Content, Device, FileDevice, Partition, Qcow2Device, Slice, partitions, recognise};
 
@@ -64,7 +66,7 @@ pub enum OpenErrorKind {
     /// Nothing there.
     NotFound,
     /// We may not read it.
-    PermissionDenied,
+    PermissionDenied(io::Error),
     /// We may read it, but not write it.
     WritePermissionDenied(io::Error),
     /// Nobody may write it: the device is write-protected, or the file lies on a file system that is mounted for reading only.
@@ -111,7 +113,10 @@ pub enum OpenErrorKind {
 /// Opens `path` for reading and finds out what is to be checked: the whole of it, or every ext partition if it is a disk
 /// with a partition table, or what `options` name.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
-    let usage = usage_of(path);
+    let mut usage = usage_of(path);
+    if !usage.iter().any(|usage| matches!(usage, Usage::Mounted { .. })) {
+        usage.extend(writer_of(path).map(|by| Usage::Locked { by }));
+    }
     let (targets, skipped) = open_device(path)
         .and_then(|device| choose(&path.display().to_string(), device, options))
         .map_err(|kind| OpenError { path: path.to_owned(), kind })?;
@@ -139,7 +144,7 @@ pub(crate) fn starts_like_qcow2(file: &dyn Device) -> bool {
 pub(crate) fn refusal(error: io::Error) -> OpenErrorKind {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OpenErrorKind::NotFound,
-        io::ErrorKind::PermissionDenied => OpenErrorKind::PermissionDenied,
+        io::ErrorKind::PermissionDenied => OpenErrorKind::PermissionDenied(error),
         io::ErrorKind::IsADirectory => OpenErrorKind::Directory,
         io::ErrorKind::InvalidInput => OpenErrorKind::NotSeekable,
         _ => OpenErrorKind::Io(error),
@@ -235,6 +240,30 @@ impl OpenError {
     }
 }
 
+/// The way out where the kernel has refused to open something to `verb` it ("read" or "write"): which permission is missing.
+pub fn missing_permission(error: &io::Error, verb: &str) -> String {
+    permission_of(
+        error.raw_os_error().map(Errno::from_raw_os_error),
+        rustix::process::geteuid().is_root(),
+        verb,
+    )
+}
+
+fn permission_of(error: Option<Errno>, is_root: bool, verb: &str) -> String {
+    match error {
+        // A device cgroup answers with this, whatever the user and the mode of the node.
+        Some(Errno::PERM) => format!(
+            "a device cgroup or a security module does not let this process {verb} the device; a container must be given it \
+             (docker run --device, DeviceAllow= of systemd)"
+        ),
+        _ if is_root => format!(
+            "root may not {verb} it here: the capability CAP_DAC_OVERRIDE is missing, or a security module or a network file system \
+             refuses"
+        ),
+        _ => format!("run as root or as a user who may {verb} it"),
+    }
+}
+
 impl OpenErrorKind {
     /// What is wrong, and the way out.
     fn text(&self) -> (String, String) {
@@ -243,13 +272,11 @@ impl OpenErrorKind {
                 "there is no such file (expected an image file or a block device)",
                 "check the name (lsblk lists block devices)",
             ),
-            OpenErrorKind::PermissionDenied => (
-                "no permission to read it",
-                "run as root or as a user who may read it (a container must be given the device)",
-            ),
+            OpenErrorKind::PermissionDenied(error) => {
+                return (format!("no permission to read it: {error}"), missing_permission(error, "read"));
+            }
             OpenErrorKind::WritePermissionDenied(error) => {
-                let way_out = "run as root or as a user who may write it, or work on a copy";
-                return (format!("it cannot be written: {error}"), way_out.into());
+                return (format!("it cannot be written: {error}"), missing_permission(error, "write"));
             }
             OpenErrorKind::ReadOnly => (
                 "it cannot be written: the device is write-protected, or the file system on which the image lies is mounted \

@@ -13,7 +13,7 @@ pub struct CheckOptions {
     /// Workers, at least one.
     pub threads: usize,
     /// Most memory the run may hold, in bytes: a hard budget. With little the run does some things in a poorer way and says
-    /// so ([`CheckReport::degraded`]); with too little it is refused.
+    /// so ([`degraded`](crate::report::CheckReport::degraded)); with too little it is refused.
     pub memory: u64,
     /// Whether a dirty journal is replayed in memory before the check.
     pub replay: bool,
@@ -27,7 +27,7 @@ pub struct CheckOptions {
     pub backend: ReadBackend,
     /// Whether every kept problem needs its path, or only the first few of each kind.
     pub want_all_paths: bool,
-    /// Set when what is wrong has to be mended as well: [`CheckReport::changes`] then says what has to be written.
+    /// Set when what is wrong has to be repaired as well: the check then keeps the facts for that.
     pub repair: Option<Wishes>,
     /// Reads the clocks; checks never do it themselves.
     pub meter: fn() -> Meter,

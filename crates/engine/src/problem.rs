@@ -367,6 +367,19 @@ impl Problem {
         text
     }
 
+    /// The former names that it lists.
+    pub fn former_names(&self) -> Vec<FormerName> {
+        let lists = self.details.iter().filter_map(|(_, value)| match value {
+            Value::List(values) => Some(values),
+            _ => None,
+        });
+        let names = lists.flatten().filter_map(|value| match value {
+            Value::Former(name) => Some(name.clone()),
+            _ => None,
+        });
+        names.collect()
+    }
+
     /// The operands that the row's message names and that nobody supplied: none, if the check is right.
     pub fn missing_operands(&self) -> Vec<&'static str> {
         let named = self.row.message.split('{').skip(1).filter_map(|rest| rest.split_once('}'));

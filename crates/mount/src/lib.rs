@@ -12,8 +12,10 @@
 //!
 //! [`Mounted::mount`] begins it, [`Mounted::wait`] serves until the folder is unmounted or a [`Stopper`] ends it, and leaves the file system clean.
 
+mod attach;
 mod convert;
 mod options;
+mod seek;
 mod server;
 #[cfg(feature = "testing")]
 pub mod slow;
@@ -30,6 +32,7 @@ use std::time::Duration;
 use fsmend_vfs::{FileSystem, Time};
 use fuser::{BackgroundSession, Session};
 
+pub use attach::{place, remount};
 pub use options::{Options, UnknownOption};
 
 use server::{Server, State};
@@ -141,12 +144,20 @@ impl Mounted {
         options: &Options,
         clock: Clock,
     ) -> Result<Mounted, (io::Error, Arc<Shared>)> {
-        let shared = Arc::new(Shared { state: Mutex::new(State::new(file_system)), clock });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(State::new(file_system, options.synchronous)), clock });
         let (sender, events) = channel();
-        let server = Server::new(Arc::clone(&shared), sender.clone());
+        let server = Server::new(Arc::clone(&shared), sender.clone(), options);
         let begun = || {
-            let place = place.canonicalize()?;
-            let session = Session::new(server, &place, &options.config())?;
+            let place = attach::place(place)?;
+            let config = options.config();
+            let session = match attach::attach(&place, options)? {
+                None => Session::new(server, &place, &config)?,
+                Some(fuse) => {
+                    let begun = Session::from_fd(server, fuse, config.acl, config);
+                    begun.inspect_err(|_| drop(unmount::unmount(&place)))?
+                }
+            };
             Ok((place, ManuallyDrop::new(session.spawn()?)))
         };
         match begun() {

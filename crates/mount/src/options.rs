@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fuser::{Config, MountOption, SessionACL};
+use rustix::mount::MountFlags;
 
 /// How to mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +25,49 @@ pub struct Options {
     pub source: String,
     /// The type after `fuse.` in the mount table.
     pub kind: String,
+    /// What a change has made is durable before the change is answered.
+    pub synchronous: bool,
+    /// All files are shown as this user's.
+    pub uid: Option<u32>,
+    /// All files are shown as this group's.
+    pub gid: Option<u32>,
 }
+
+/// Words that are what is done anyway, or that are meant for mount(8), fsck(8) and systemd.
+const PASSED_OVER: [&str; 26] = [
+    "_netdev",
+    "atime",
+    "auto",
+    "default_permissions",
+    "defaults",
+    "diratime",
+    "iversion",
+    "lazytime",
+    "loud",
+    "mand",
+    "noatime",
+    "noauto",
+    "nodiratime",
+    "nofail",
+    "noiversion",
+    "nolazytime",
+    "nomand",
+    "norelatime",
+    "nostrictatime",
+    "nouser",
+    "nousers",
+    "relatime",
+    "remount",
+    "silent",
+    "strictatime",
+    "nonempty",
+];
+
+/// Words with a value of which the same holds; the kernel shows some of them in the mount table, from where a remount hands them on.
+const VALUES_PASSED_OVER: [&str; 10] = [
+    "comment", "user", "helper", "subtype", "user_id", "group_id", "rootmode", "max_read", "blksize",
+    "uhelper",
+];
 
 impl Default for Options {
     fn default() -> Self {
@@ -38,6 +81,9 @@ impl Default for Options {
             commit: Duration::from_secs(5),
             source: "fsmend".to_owned(),
             kind: "fsmend".to_owned(),
+            synchronous: false,
+            uid: None,
+            gid: None,
         }
     }
 }
@@ -50,8 +96,8 @@ impl fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\"{}\" is no option for a mount; there are ro, rw, allow_other, default_permissions, dev, nodev, suid, nosuid, exec, noexec, \
-             noatime and commit=SECONDS",
+            "\"{}\" is no option for a mount; there are ro, rw, sync, allow_other, dev, nodev, suid, nosuid, exec, noexec, commit=SECONDS, uid=N, gid=N, \
+             fsname=NAME, partition=N, offset=BYTES, and those of mount(8) that every file system takes",
             self.0
         )
     }
@@ -76,18 +122,48 @@ impl Options {
             "nosuid" => self.set_user_id = false,
             "exec" => self.execute = true,
             "noexec" => self.execute = false,
-            // These are what is done anyway.
-            "default_permissions" | "noatime" | "defaults" => {}
-            other => {
-                let seconds = other.strip_prefix("commit=").and_then(|seconds| seconds.parse().ok());
-                let seconds = seconds.filter(|seconds| (1..=900).contains(seconds));
-                self.commit = Duration::from_secs(seconds.ok_or_else(|| UnknownOption(word.to_owned()))?);
-            }
+            "sync" | "dirsync" => self.synchronous = true,
+            "async" => self.synchronous = false,
+            // What every user may mount, no user may use against others.
+            "user" | "users" => (self.execute, self.set_user_id, self.devices) = (false, false, false),
+            "owner" | "group" => (self.set_user_id, self.devices) = (false, false),
+            word if PASSED_OVER.contains(&word) => {}
+            _ => self.take_value(word).ok_or_else(|| UnknownOption(word.to_owned()))?,
         }
         Ok(())
     }
 
-    /// In fuser's words.
+    fn take_value(&mut self, word: &str) -> Option<()> {
+        if word.starts_with("x-") || word.starts_with("X-") {
+            return Some(());
+        }
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "commit" => {
+                let seconds = value.parse().ok().filter(|seconds| (1..=900).contains(seconds))?;
+                self.commit = Duration::from_secs(seconds);
+            }
+            "uid" => self.uid = Some(value.parse().ok()?),
+            "gid" => self.gid = Some(value.parse().ok()?),
+            "fsname" => self.source = value.to_owned(),
+            name if VALUES_PASSED_OVER.contains(&name) => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// For mount(2): flags, and what FUSE is told besides.
+    pub(crate) fn flags(&self) -> MountFlags {
+        let mut flags = MountFlags::NOATIME;
+        flags.set(MountFlags::RDONLY, self.read_only);
+        flags.set(MountFlags::NODEV, !self.devices);
+        flags.set(MountFlags::NOSUID, !self.set_user_id);
+        flags.set(MountFlags::NOEXEC, !self.execute);
+        flags.set(MountFlags::SYNCHRONOUS, self.synchronous);
+        flags
+    }
+
+    /// In fuser's words, which are those of fusermount3.
     pub(crate) fn config(&self) -> Config {
         let choose = |yes, one, other| if yes { one } else { other };
         let mut config = Config::default();
@@ -97,6 +173,7 @@ impl Options {
             // The driver leaves permissions to us, and we to the kernel.
             MountOption::DefaultPermissions,
             MountOption::NoAtime,
+            choose(self.synchronous, MountOption::Sync, MountOption::Async),
             choose(self.read_only, MountOption::RO, MountOption::RW),
             choose(self.devices, MountOption::Dev, MountOption::NoDev),
             choose(self.set_user_id, MountOption::Suid, MountOption::NoSuid),
@@ -129,8 +206,21 @@ mod tests {
     }
 
     #[test]
+    fn words_of_fstab_are_taken_or_passed_over() {
+        let fstab = "defaults,noauto,nofail,_netdev,x-systemd.automount,x-systemd.device-timeout=5,relatime,async,comment=mine";
+        assert_eq!(taken(fstab), Ok(Options::default()));
+        // What the mount table of the kernel says, and a remount hands on.
+        let table = "remount,rw,nosuid,nodev,noatime,user_id=0,group_id=0,default_permissions,allow_other";
+        assert_eq!(taken(table), Ok(Options { allow_other: true, ..Options::default() }));
+        let options = taken("dev,suid,user,uid=1000,gid=100,fsname=disk,sync").expect("all are known");
+        assert!(!options.execute && !options.devices && !options.set_user_id && options.synchronous);
+        assert_eq!((options.uid, options.gid, &*options.source), (Some(1000), Some(100), "disk"));
+        assert!(taken("user,exec").is_ok_and(|options| options.execute));
+    }
+
+    #[test]
     fn unknown_words_are_named() {
-        for word in ["data=journal", "commit=0", "commit=x", "RO"] {
+        for word in ["data=journal", "commit=0", "commit=x", "RO", "uid=me", "errors=panic"] {
             let error = taken(&format!("ro,{word}")).expect_err("it is not known");
             assert!(error.to_string().starts_with(&format!("\"{word}\" is no option")), "{error}");
         }

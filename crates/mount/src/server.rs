@@ -10,17 +10,18 @@ use std::time::{Duration, SystemTime};
 use fsmend_base::InodeNo;
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind,
-    Permissions, SetAttributes, Time, Visit,
+    Permissions, SetAttributes, Time,
 };
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
-use crate::{Event, Served, Shared};
+use crate::seek::{Entry, entries, next_data, next_hole};
+use crate::{Event, Options, Served, Shared};
 
 /// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
 /// it may have missed all the same.
@@ -29,11 +30,13 @@ const BELIEVE: Duration = Duration::from_secs(60);
 /// Most bytes of one request to write; more than the kernel puts into one today.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// Directory entries that are looked at together.
-const ENTRIES_AT_ONCE: usize = 256;
-
-/// Extents that are looked at together when data or a hole is sought.
-const EXTENTS_AT_ONCE: usize = 64;
+/// What the kernel is asked for. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
+const WISHES: [InitFlags; 4] = [
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+];
 
 // setxattr(2), fallocate(2) and lseek(2), whose numbers reach us as they are.
 const XATTR_CREATE: i32 = 1;
@@ -46,11 +49,13 @@ const SEEK_HOLE: i32 = 4;
 pub(crate) struct State {
     file_system: Served,
     changed: bool,
+    synchronous: bool,
 }
 
 impl State {
-    pub fn new(file_system: Served) -> Self {
-        State { file_system, changed: false }
+    /// With `synchronous`, what a change has made is durable when it returns.
+    pub fn new(file_system: Served, synchronous: bool) -> Self {
+        State { file_system, changed: false, synchronous }
     }
 
     /// Makes durable what has changed, if something has.
@@ -77,11 +82,21 @@ pub(crate) struct Server {
     events: Sender<Event>,
     root: InodeNo,
     block_size: u32,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    opens: Opens,
+}
+
+/// What the kernel tells when it is opened.
+#[derive(Clone, Copy)]
+struct Opens {
+    files: bool,
+    directories: bool,
 }
 
 impl Server {
     /// `events` is told when the last request has been answered.
-    pub fn new(shared: Arc<Shared>, events: Sender<Event>) -> Self {
+    pub fn new(shared: Arc<Shared>, events: Sender<Event>, options: &Options) -> Self {
         let (root, block_size) = match shared.state.lock() {
             Ok(mut state) => {
                 let space = state.file_system.statfs().unwrap_or_default();
@@ -89,7 +104,16 @@ impl Server {
             }
             Err(_) => (InodeNo(0), 0),
         };
-        Server { shared, events, root, block_size: block_size.max(512) }
+        let (uid, gid) = (options.uid, options.gid);
+        Server {
+            shared,
+            events,
+            root,
+            block_size: block_size.max(512),
+            uid,
+            gid,
+            opens: Opens { files: true, directories: true },
+        }
     }
 
     /// Looks at the file system.
@@ -123,7 +147,12 @@ impl Server {
         let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
         state.changed = true;
         state.file_system.act_for(caller);
-        change(&mut *state.file_system, (self.shared.clock)()).map_err(errno)
+        let now = (self.shared.clock)();
+        let changed = change(&mut *state.file_system, now).map_err(errno)?;
+        if state.synchronous {
+            state.commit(now).map_err(errno)?;
+        }
+        Ok(changed)
     }
 
     /// The inode that the kernel means. It calls the root 1, whatever that is called on the disk.
@@ -137,7 +166,8 @@ impl Server {
     /// What the kernel calls an inode.
     fn attr(&self, of: &Attributes) -> FileAttr {
         let node = if of.inode == self.root { 1 } else { u64::from(of.inode.0) };
-        file_attr(of, INodeNo(node), self.block_size)
+        let shown = file_attr(of, INodeNo(node), self.block_size);
+        FileAttr { uid: self.uid.unwrap_or(shown.uid), gid: self.gid.unwrap_or(shown.gid), ..shown }
     }
 
     /// Sends an entry that the kernel may keep; it is held already. (Should the answer not reach the kernel because the one who asked is gone, the
@@ -177,7 +207,37 @@ impl Server {
         self.change(|fs, now| fs.release(inode, count, now))
     }
 
-    fn open_file(&self, node: INodeNo, reply: ReplyOpen) {
+    /// Adds an entry with what is known about its inode, which the kernel keeps; false if there is no room for it.
+    fn add_with_attributes(
+        &self,
+        fs: &mut dyn FileSystem,
+        entry: &Entry,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> fsmend_vfs::Result<bool> {
+        let name = OsStr::from_bytes(&entry.name);
+        let is_dot = matches!(&*entry.name, b"." | b"..");
+        let inode = u32::try_from(entry.number).map(InodeNo).map_err(|_| fsmend_vfs::Errno::Corrupt)?;
+        // Where an inode cannot be read, the rest of the folder can: of that one nothing is believed, so that whoever wants it gets the error.
+        let (attr, generation, believe) = match fs.getattr(inode) {
+            Ok(of) => (self.attr(&of), of.generation, BELIEVE),
+            Err(_) => {
+                let kind = file_type(entry.kind);
+                (FileAttr { ino: INodeNo(entry.number), kind, ..nobody() }, 0, Duration::ZERO)
+            }
+        };
+        let generation = Generation(u64::from(generation));
+        let is_full = reply.add(attr.ino, entry.cookie, name, &believe, &attr, generation);
+        if !is_full && !is_dot {
+            // The kernel keeps the others, and forgets them one day.
+            let _ = fs.hold(inode);
+        }
+        Ok(!is_full)
+    }
+
+    fn open_file(&self, node: INodeNo, told: bool, reply: ReplyOpen) {
+        if !told {
+            return reply.error(Errno::ENOSYS);
+        }
         match self.hold(node) {
             Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(error),
@@ -206,7 +266,14 @@ impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // What the kernel does not know it goes without.
         let _ = config.set_max_write(WRITE_BYTES_MAX);
-        let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
+        for wish in WISHES {
+            let _ = config.add_capabilities(wish);
+        }
+        // It holds what it has looked up, so that it need not tell us what it opens: fewer requests.
+        self.opens = Opens {
+            files: !config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
+            directories: !config.capabilities().contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT),
+        };
         Ok(())
     }
 
@@ -367,7 +434,7 @@ impl Filesystem for Server {
     }
 
     fn open(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.open_file(node, reply);
+        self.open_file(node, self.opens.files, reply);
     }
 
     fn create(
@@ -380,6 +447,10 @@ impl Filesystem for Server {
         _flags: i32,
         reply: ReplyCreate,
     ) {
+        if !self.opens.files {
+            // It uses mknod from now on, and tells us nothing when it closes the file.
+            return reply.error(Errno::ENOSYS);
+        }
         let made = self.make(who, parent, name, NewKind::Regular, mode).and_then(|of| {
             self.look(|fs| fs.hold(of.inode))?;
             Ok(of)
@@ -424,10 +495,10 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self
+        let written = self
             .inode(node)
-            .and_then(|inode| self.change_for(who, |fs, now| fs.write(inode, offset, bytes, now)))
-        {
+            .and_then(|inode| self.change_for(who, |fs, now| fs.write(inode, offset, bytes, now)));
+        match written {
             // As many as came in one request, which are few.
             Ok(written) => reply.written(written as u32),
             Err(error) => reply.error(error),
@@ -459,7 +530,7 @@ impl Filesystem for Server {
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.open_file(node, reply);
+        self.open_file(node, self.opens.directories, reply);
     }
 
     fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -473,6 +544,30 @@ impl Filesystem for Server {
                 }
                 reply.ok();
             }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let added = self.inode(node).and_then(|inode| {
+            self.look(|fs| {
+                for entry in entries(fs, inode, offset)? {
+                    if !self.add_with_attributes(fs, &entry, &mut reply)? {
+                        break;
+                    }
+                }
+                Ok(())
+            })
+        });
+        match added {
+            Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
     }
@@ -590,91 +685,5 @@ impl Filesystem for Server {
             Ok(found) => reply.offset(found),
             Err(error) => reply.error(error),
         }
-    }
-}
-
-/// An entry of a directory, to keep.
-struct Entry {
-    number: u64,
-    kind: fsmend_vfs::FileKind,
-    name: Vec<u8>,
-    cookie: u64,
-}
-
-/// Some entries from `cookie` on.
-fn entries(fs: &mut dyn FileSystem, directory: InodeNo, cookie: u64) -> fsmend_vfs::Result<Vec<Entry>> {
-    let mut seen = Vec::new();
-    fs.readdir(directory, cookie, &mut |entry| {
-        if seen.len() == ENTRIES_AT_ONCE {
-            return Visit::Full;
-        }
-        seen.push((entry.inode, entry.kind, entry.name.to_vec(), entry.cookie));
-        Visit::More
-    })?;
-    let kept = seen.into_iter().map(|(inode, kind, name, cookie)| {
-        let kind = match kind {
-            Some(kind) => kind,
-            // Directories of old file systems do not say it.
-            None => fs.getattr(inode)?.kind,
-        };
-        Ok(Entry { number: u64::from(inode.0), kind, name, cookie })
-    });
-    kept.collect()
-}
-
-/// The first byte of data at `from` or behind; `None` if there is none. What was never written counts as a hole.
-fn next_data(fs: &mut dyn FileSystem, inode: InodeNo, from: u64) -> fsmend_vfs::Result<Option<u64>> {
-    let size = fs.getattr(inode)?.size;
-    let mut at = from;
-    while at < size {
-        let Some(extents) = extents(fs, inode, at)? else { return Ok(Some(at)) };
-        let data = extents.iter().find(|extent| !extent.unwritten);
-        if let Some(data) = data {
-            let found = data.offset.max(at);
-            return Ok(Some(found).filter(|found| *found < size));
-        }
-        match extents.last() {
-            Some(last) => at = last.offset.saturating_add(last.len),
-            None => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-/// The first byte at `from` or behind in a hole, of which one begins at the end of the file; `None` behind that.
-fn next_hole(fs: &mut dyn FileSystem, inode: InodeNo, from: u64) -> fsmend_vfs::Result<Option<u64>> {
-    let size = fs.getattr(inode)?.size;
-    if from >= size {
-        return Ok(None);
-    }
-    let mut at = from;
-    while at < size {
-        let Some(extents) = extents(fs, inode, at)? else { return Ok(Some(size)) };
-        if extents.is_empty() {
-            break;
-        }
-        for extent in extents {
-            if extent.unwritten || extent.offset > at {
-                return Ok(Some(at.min(size)));
-            }
-            at = extent.offset.saturating_add(extent.len);
-        }
-    }
-    Ok(Some(at.min(size)))
-}
-
-/// Extents that end behind `at`; `None` where the file system cannot tell.
-fn extents(
-    fs: &mut dyn FileSystem,
-    inode: InodeNo,
-    at: u64,
-) -> fsmend_vfs::Result<Option<Vec<fsmend_vfs::Extent>>> {
-    match fs.extents(inode, at, EXTENTS_AT_ONCE) {
-        Ok(mut extents) => {
-            extents.retain(|extent| extent.offset.saturating_add(extent.len) > at);
-            Ok(Some(extents))
-        }
-        Err(fsmend_vfs::Errno::NotSupported) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -141,8 +141,10 @@ pub fn unmount_below(folder: &Path) -> Vec<PathBuf> {
 /// Environment variable that names the file in which skipped tests are noted for the summary of `cargo xtask test`.
 pub const SKIP_LOG: &str = "FSMEND_SKIP_LOG";
 
-/// Notes that `test` was skipped, and why. A skipped test passes, but never silently.
+/// Notes that `test` was skipped, and why. A skipped test passes, but never silently: it is said on standard error, which the test harness
+/// does not take (it takes what `eprintln!` writes).
 pub fn skip(test: &str, why: &str) {
+    let _ = io::Write::write_all(&mut io::stderr().lock(), format!("skipped: {test}: {why}\n").as_bytes());
     let Some(log) = std::env::var_os(SKIP_LOG) else { return };
     if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(log) {
         let _ = io::Write::write_all(&mut file, format!("{test}: {why}\n").as_bytes());

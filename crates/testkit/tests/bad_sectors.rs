@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, Draft, Plan};
 use fsmend_disksim::{Fault, FaultKind, Machine, SimDisk};
-use fsmend_engine::Progress;
 use fsmend_engine::report::JournalUse;
+use fsmend_engine::{Action, InodeState, Problem, Progress};
 use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::damage::Survey;
@@ -79,6 +79,46 @@ fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
     assert!(!report.findings.is_damaged(), "{}: {:?}", case.name, report.findings.counts());
     done.read_at(sector * 512, &mut [0; 512]).unwrap();
     true
+}
+
+#[test]
+fn a_name_of_an_unreadable_inode_is_not_said_to_lead_to_a_file_that_is_gone() {
+    let recipe = matrix::all().into_iter().find(|recipe| recipe.name == "ext4-defaults").unwrap();
+    let image = match build(&recipe).unwrap() {
+        Built::Image(image) => image,
+        Built::Skipped(reason) => return skip("names of unreadable inodes", &reason),
+    };
+    let survey = Survey::of(&image).unwrap();
+    let inode = survey.structures.iter().rfind(|structure| structure.kind == "inode of a file").unwrap();
+    let byte = inode.patches(&survey, vec![0], false)[0].offset;
+    let disk = SimDisk::new("disk", &Machine::new(1), Arc::new(survey.image.clone()));
+    disk.plan_fault(Fault::lasting(FaultKind::Read, byte / 512..byte / 512 + 1));
+    let device: Arc<dyn Device> = Arc::new(disk);
+    let mut repair = repaired(&device).unwrap();
+    let row = "ext.directory.entry-inode-unused";
+    let names: Vec<_> = repair.found.findings.iter().filter(|problem| problem.row.code == row).collect();
+    assert!(!names.is_empty(), "{:?}", repair.found.findings.counts());
+    // Tables are read in pieces: what stands beside the sector is given up with it, and not said to be damaged.
+    let says = |problem: &&&Problem, why: &str| problem.message().ends_with(why);
+    assert!(names.iter().any(|problem| says(&problem, "which cannot be read")), "{names:?}");
+    let beside = |problem: &&Problem| says(&problem, "which lies beside bytes that cannot be read");
+    assert!(
+        names.iter().all(|problem| says(&problem, "which cannot be read") || beside(problem)),
+        "{names:?}"
+    );
+    let changes = repair.changes.clone();
+    let files = repair::files(&device, &mut repair, &options(Manner::default()));
+    assert_eq!(repair.changes, changes, "they are only looked at");
+    let lost: Vec<_> = files.iter().filter(|file| file.state == InodeState::Unreadable).collect();
+    assert!(!lost.is_empty(), "{files:#?}");
+    for file in lost {
+        let is_name =
+            |action: &Action| matches!(action, Action::NameRemoved(path) if file.path.as_ref() == Some(path));
+        assert!(
+            file.actions.iter().all(is_name) && file.losses.iter().any(|lost| lost.code == row),
+            "{file:?}"
+        );
+    }
 }
 
 #[test]

@@ -106,6 +106,11 @@ const STRICTER_ON_PURPOSE: &[(&str, &str, &str)] = &[
         "e2fsck compares the first quarter of the reserved pointers (63 of 255 when tried); the kernel all when it grows the file system",
     ),
     (
+        "attribute in inode.e_value_offs",
+        "ext.xattr.acl-astray",
+        "the entry leads into the list, not to its start: the kernel answers EINVAL for the list; e2fsck does not read lists",
+    ),
+    (
         "superblock.s_last_orphan",
         "ext.orphan.",
         "the number is impossible; -n does not look at orphans, -p and -y call it illegal and clear it",

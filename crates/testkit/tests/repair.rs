@@ -86,6 +86,15 @@ const MENDED: &[u64] = &[
     3298577088518,
     // The number of a user's file for project quota.
     7696581411597,
+    // What the kernel refuses or does not see: attributes of a block out of order, access lists with a name, at another place, of another length, an empty
+    // attribute behind the end, a journal that begins too close to its end.
+    1099527749900,
+    9895622606857,
+    9895622607372,
+    9895622607885,
+    12094642848768,
+    16492816826890,
+    1099520148742,
     // A link that is too long for its inode, with a count of no blocks.
     14293703592192,
     // Broken bytes: two wrong lengths in one directory block; a pointer of a file into a directory; a pipe with a flag of indexes.

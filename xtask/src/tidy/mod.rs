@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: house rules that neither the compiler nor clippy knows.
 
 mod catalogue;
+mod circles;
 mod edges;
 mod links;
 mod sources;
@@ -46,6 +47,7 @@ pub fn run() -> io::Result<()> {
     edges::check(&sources, &mut remarks);
     sources::check(&sources, &mut remarks);
     catalogue::check(&sources, &mut remarks);
+    circles::check(&sources, &mut remarks);
     links::check(&root, &sources, &mut remarks);
     for warning in &remarks.warnings {
         println!("tidy: warning: {warning}");

@@ -2,7 +2,8 @@
 //! operands in any order, `--` before operands that begin with a dash.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use lexopt::Arg;
 
 /// What stands on a command line.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,42 +27,23 @@ pub enum Trouble {
 /// take a value.
 pub fn parse(arguments: &[OsString], letters: &str) -> Result<Words, Trouble> {
     let mut words = Words::default();
-    let mut rest = arguments.iter();
-    while let Some(word) = rest.next() {
-        match word.as_bytes() {
-            b"--" => {
-                words.operands.extend(rest.by_ref().cloned());
+    let mut parser = lexopt::Parser::from_args(arguments.to_vec());
+    loop {
+        match parser.next() {
+            Ok(None) => return Ok(words),
+            Ok(Some(Arg::Value(operand))) => words.operands.push(operand),
+            Ok(Some(Arg::Short(letter))) => {
+                let value = match takes_value(letter, letters).ok_or(Trouble::Unknown(letter))? {
+                    true => Some(parser.value().map_err(|_| Trouble::ValueMissing(letter))?),
+                    false => None,
+                };
+                words.options.push((letter, value));
             }
-            [b'-', cluster @ ..] if !cluster.is_empty() => {
-                read_cluster(cluster, letters, &mut rest, &mut words.options)?;
-            }
-            _ => words.operands.push(word.clone()),
+            // Here the second dash is a letter, and so is what stands behind a letter without a value.
+            Ok(Some(Arg::Long(_))) => return Err(Trouble::Unknown('-')),
+            Err(_) => return Err(Trouble::Unknown('=')),
         }
     }
-    Ok(words)
-}
-
-fn read_cluster<'a>(
-    cluster: &[u8],
-    letters: &str,
-    rest: &mut impl Iterator<Item = &'a OsString>,
-    options: &mut Vec<(char, Option<OsString>)>,
-) -> Result<(), Trouble> {
-    for (at, letter) in cluster.iter().enumerate() {
-        let letter = char::from(*letter);
-        if !takes_value(letter, letters).ok_or(Trouble::Unknown(letter))? {
-            options.push((letter, None));
-            continue;
-        }
-        let behind = &cluster[at + 1..];
-        let value = match behind {
-            [] => rest.next().cloned().ok_or(Trouble::ValueMissing(letter))?,
-            _ => OsString::from_vec(behind.to_vec()),
-        };
-        options.push((letter, Some(value)));
-        return Ok(());
-    }
-    Ok(())
 }
 
 /// Whether the option takes a value; `None` when it is none.
@@ -118,6 +100,8 @@ mod tests {
     fn what_cannot_be_read() {
         assert_eq!(parse(&words("-fQ"), "f"), Err(Trouble::Unknown('Q')));
         assert_eq!(parse(&words("-:"), "f:"), Err(Trouble::Unknown(':')));
+        assert_eq!(parse(&words("--force"), "f"), Err(Trouble::Unknown('-')));
+        assert_eq!(parse(&words("-f=1"), "f"), Err(Trouble::Unknown('=')));
         assert_eq!(parse(&words("x -fC"), "fC:"), Err(Trouble::ValueMissing('C')));
     }
 

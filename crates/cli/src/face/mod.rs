@@ -26,7 +26,6 @@ use std::path::Path;
 
 use self::config::Config;
 use self::options::{Mode, Options};
-pub use self::out::utc;
 use self::session::Session;
 use crate::{ask, exit};
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::config::Config;
+use crate::dates::moment;
 
 /// Standard output and its copy.
 pub struct Out {
@@ -78,74 +79,26 @@ impl Expansion<'_> {
     }
 
     fn expand(&self, letter: char) -> String {
-        let (year, month, day) = civil_date(self.now / 86_400);
-        let (hour, minute, second) = (self.now / 3600 % 24, self.now / 60 % 60, self.now % 60);
+        let date = |format: &str| moment(self.now).strftime(format).to_string();
         match letter {
-            'd' => format!("{day:02}"),
-            'D' => format!("{year}{month:02}{day:02}"),
+            'd' | 'H' | 'm' | 'M' | 'S' | 'y' | 'Y' => date(&format!("%{letter}")),
+            'D' => date("%Y%m%d"),
             'h' => crate::mmp::node().replace('/', "_"),
-            'H' => format!("{hour:02}"),
-            'm' => format!("{month:02}"),
-            'M' => format!("{minute:02}"),
             'N' => self.device.replace('/', "_"),
             'p' => std::process::id().to_string(),
             's' => self.now.to_string(),
-            'S' => format!("{second:02}"),
-            'T' => format!("{hour:02}{minute:02}{second:02}"),
+            'T' => date("%H%M%S"),
             'u' => std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned()).replace('/', "_"),
             'U' => String::new(),
-            'y' => format!("{:02}", year % 100),
-            'Y' => year.to_string(),
             '%' => "%".to_owned(),
             other => format!("%{other}"),
         }
     }
 }
 
-/// A moment, given in seconds since the epoch, for people.
-pub fn utc(now: u64) -> String {
-    Expansion { device: "", now }.fill("%Y-%m-%d %H:%M:%S UTC")
-}
-
-/// Year, month and day of a day counted from the beginning of 1970, by whole cycles of 400 years.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    const CYCLE_DAYS: u64 = 146_097;
-    let mut left = days % CYCLE_DAYS;
-    let mut year = 1970 + days / CYCLE_DAYS * 400;
-    loop {
-        let len = if is_leap(year) { 366 } else { 365 };
-        if left < len {
-            break;
-        }
-        left -= len;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    for (month, len) in (1..).zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
-        if left < len {
-            return (year, month, left + 1);
-        }
-        left -= len;
-    }
-    (year, 12, 31)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates() {
-        assert_eq!(civil_date(0), (1970, 1, 1));
-        assert_eq!(civil_date(11_016), (2000, 2, 29));
-        assert_eq!(civil_date(20_777), (2026, 11, 20));
-        assert_eq!(civil_date(365), (1971, 1, 1));
-        assert!(civil_date(u64::MAX / 86_400).0 > 2_000_000);
-    }
 
     #[test]
     fn names_of_logs() {

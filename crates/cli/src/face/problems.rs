@@ -137,7 +137,7 @@ mod tests {
     fn stale_totals_are_no_errors() {
         assert!(!leaves_errors(&report(&["ext.allocation.totals-stale"])));
         assert!(leaves_errors(&report(&["ext.allocation.totals-stale", "ext.inode.links-mismatch"])));
-        assert!(leaves_errors(&report(&[PRIMARY_REPLACED, "ext.allocation.totals-stale"])));
+        assert!(leaves_errors(&report(&[PRIMARY_REPLACED, "ext.allocation.free-blocks"])));
         assert!(!leaves_errors(&report(&[PRIMARY_REPLACED])), "a backup that is up to date");
         assert!(
             is_unspoken(row("ext.allocation.totals-stale")) && !is_unspoken(row("ext.inode.links-mismatch"))
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn problems_are_told_in_the_order_of_passes() {
         let report =
-            report(&["ext.allocation.totals-stale", "ext.inode.links-mismatch", "ext.directory.unconnected"]);
+            report(&["ext.allocation.free-blocks", "ext.inode.links-mismatch", "ext.directory.unconnected"]);
         let passes = by_pass(&report, &Config::default());
         let told: Vec<(usize, &str)> = passes
             .iter()
@@ -158,7 +158,7 @@ mod tests {
             [
                 (3, "ext.directory.unconnected"),
                 (4, "ext.inode.links-mismatch"),
-                (5, "ext.allocation.totals-stale")
+                (5, "ext.allocation.free-blocks")
             ]
         );
         assert!(first_unsafe(&passes, &Config::default()).is_some());

@@ -176,7 +176,9 @@ impl Session {
     fn finish_interrupted(&mut self) -> Result<bool, u8> {
         let Some(hold) = &self.hold else {
             if let Some(told) = writing::interrupted(&self.path, 0, &*self.device) {
+                // What is half-written is no damage of the file system; it is in no state to be mounted either.
                 self.out.print(&format!("{}: {told}\n", self.name));
+                return Err(exit::PROBLEMS);
             }
             return Ok(false);
         };

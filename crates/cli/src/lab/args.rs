@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::{Format, Show};
+use crate::common_args::{Format, Show};
 
 const AFTER: &str = "The same seed makes the same file system, byte for byte, and the same accesses. Nothing here asks before it writes: lab \
                      is for image files and disks that hold nothing of worth (docs/lab.md). Exit codes: 0 done, 8 could not be done, 16 usage error.";

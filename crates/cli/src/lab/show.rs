@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
-use crate::args::{Format, Show};
+use crate::common_args::{Format, Show};
 use crate::numbers;
 
 /// Steps of the bar.

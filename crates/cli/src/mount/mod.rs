@@ -1,5 +1,10 @@
 //! `fsmend mount`: a file system in a folder, served by this process until somebody unmounts it or ends the process.
 
+pub mod ending;
+pub mod helper;
+
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -8,14 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use fsmend_device::{OpenOptions, WritableDevice, WriteOptions};
+use fsmend_device::{OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, WritableDevice, WriteOptions};
 use fsmend_ext_driver::{Ext, MountOptions, Unwritable};
 use fsmend_mount::{Ended, Mounted, Options, Stopper};
 
 use crate::writing::{self, Hold};
 use crate::{exit, machine, target};
 
-const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or SIGINT; wait for it to end before you use the target elsewhere. \
+const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or SIGINT. After umount the process still writes what is left; every command \
+                     of fsmend waits for that. \
                      Exit codes: 0 left clean, 8 could not be mounted or not be left clean, 16 usage error.";
 
 /// `fsmend mount`.
@@ -54,22 +60,64 @@ const READY: &str = "ready";
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &MountArgs) -> u8 {
-    let mut options =
-        Options { source: source(&arguments.target), kind: "fsmend".to_owned(), ..Options::default() };
-    if let Err(unknown) = arguments.options.iter().try_for_each(|list| options.take(list)) {
-        eprintln!("fsmend: {unknown}.");
+    let mut asked = Asked::default();
+    if let Err(why) = arguments.options.iter().try_for_each(|list| asked.take(list)) {
+        eprintln!("fsmend: {why}.");
         return exit::USAGE;
     }
+    if asked.options.source.is_empty() {
+        asked.options.source = source(&arguments.target);
+    }
     if arguments.background && !arguments.detached {
-        return in_background().unwrap_or_else(|error| {
+        return in_background(arguments).unwrap_or_else(|error| {
             eprintln!("fsmend: it cannot be served in the background: {error}.");
             exit::OPERATIONAL
         });
     }
-    serve(arguments, &options).unwrap_or_else(|why| {
+    let place = OpenOptions {
+        offset: arguments.offset.or(asked.place.offset),
+        partition: arguments.partition.or(asked.place.partition),
+    };
+    serve(arguments, &asked.options, &place).unwrap_or_else(|why| {
         eprintln!("fsmend: {}: {why}.", arguments.target.display());
         exit::OPERATIONAL
     })
+}
+
+/// What `-o` says.
+struct Asked {
+    options: Options,
+    /// In fstab there is no other place to say it.
+    place: OpenOptions,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        let options = Options { source: String::new(), ..Options::default() };
+        Asked { options, place: OpenOptions::default() }
+    }
+}
+
+impl Asked {
+    fn take(&mut self, list: &str) -> Result<(), String> {
+        let words = list.split(',').filter(|word| !word.is_empty());
+        for word in words {
+            if let Some(bytes) = word.strip_prefix("offset=") {
+                self.place.offset = Some(crate::numbers::parse_size(bytes)?);
+            } else if let Some(number) = word.strip_prefix("partition=") {
+                let wrong = |_| format!("\"{word}\" names no partition");
+                self.place.partition = Some(number.parse().map_err(wrong)?);
+            } else {
+                self.options.take(word).map_err(|unknown| unknown.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a word behind `-o` is understood.
+fn take(word: &str) -> Result<(), String> {
+    Asked::default().take(word)
 }
 
 /// What the mount table says is mounted.
@@ -77,10 +125,10 @@ fn source(target: &Path) -> String {
     target.canonicalize().unwrap_or_else(|_| target.to_owned()).display().to_string()
 }
 
-/// Starts this program again, with the same words, and waits until the folder can be used.
-fn in_background() -> io::Result<u8> {
+/// Starts this program again and waits until the folder can be used.
+fn in_background(arguments: &MountArgs) -> io::Result<u8> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).arg("--detached");
+    command.args(words(arguments));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut said = String::new();
     if let Some(pipe) = child.stdout.take() {
@@ -94,13 +142,31 @@ fn in_background() -> io::Result<u8> {
     Ok(code.unwrap_or(exit::OPERATIONAL))
 }
 
-fn serve(arguments: &MountArgs, options: &Options) -> Result<u8, String> {
-    let device = open(arguments, options.read_only)?;
+/// The words that start a process of its own for `arguments`.
+fn words(arguments: &MountArgs) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["mount".into(), "--detached".into()];
+    arguments.options.iter().for_each(|list| words.extend(["-o".into(), list.into()]));
+    let mut number = |name: &str, value: Option<u64>| {
+        words.extend(value.map(|value| OsString::from(format!("--{name}={value}"))));
+    };
+    number("partition", arguments.partition.map(u64::from));
+    number("offset", arguments.offset);
+    words.extend(["--".into(), arguments.target.clone().into(), arguments.dir.clone().into()]);
+    words
+}
+
+fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Result<u8, String> {
+    let unusable =
+        |error: &dyn Display| format!("it cannot be mounted on {}: {error}", arguments.dir.display());
+    // Before anything is opened, replayed or finished.
+    fsmend_mount::place(&arguments.dir).map_err(|error| unusable(&error))?;
+    ending::wait(&arguments.target);
+    let (device, _hold) = open(&arguments.target, place, options.read_only)?;
     let now = machine::time();
     let how = if options.read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
     let ext = Ext::mount(device.clone(), how).map_err(|error| error.to_string())?;
     let mounted = Mounted::mount(Box::new(ext), &arguments.dir, options, machine::time)
-        .map_err(|refused| format!("it cannot be mounted on {}: {refused}", arguments.dir.display()))?;
+        .map_err(|refused| unusable(&refused))?;
     if let Err(error) = stop_on_signals(mounted.stopper()) {
         eprintln!("fsmend: signals cannot be caught ({error}): unmount the folder to end it.");
     }
@@ -112,29 +178,44 @@ fn serve(arguments: &MountArgs, options: &Options) -> Result<u8, String> {
     Ok(exit::CLEAN)
 }
 
-/// Opens the target: so that nobody else uses it meanwhile, if it may be written; what an interrupted repair has left is finished first.
-fn open(arguments: &MountArgs, read_only: bool) -> Result<Arc<dyn WritableDevice>, String> {
-    let options = OpenOptions { offset: arguments.offset, partition: arguments.partition };
+/// A target, and what keeps others from writing it if we do not write it ourselves.
+type Opened = (Arc<dyn WritableDevice>, Option<ReadHold>);
+
+/// Opens the target so that nobody else writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
+fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, String> {
+    let refused = |error: OpenError| target::refusal(&error).to_string();
     let several = || "there are several file systems on it; name one with --partition".to_owned();
     if read_only {
-        let opened = fsmend_device::open(&arguments.target, &options)
-            .map_err(|error| target::refusal(&error).to_string())?;
-        for usage in opened.usage.iter().filter(|usage| usage.may_write()) {
-            eprintln!("fsmend: {usage}: what changes there meanwhile will be a mess here.");
-        }
+        let opened = fsmend_device::open(path, options).map_err(refused)?;
+        let hold = hold(path, opened.usage).map_err(refused)?;
         let mut targets = opened.targets;
         let only = targets.pop().filter(|_| targets.is_empty()).ok_or_else(several)?;
-        if let Some(told) = writing::interrupted(&arguments.target, only.start, &*only.device) {
+        if let Some(told) = writing::interrupted(path, only.start, &*only.device) {
             return Err(told);
         }
-        return Ok(Arc::new(Unwritable(only.device)));
+        return Ok((Arc::new(Unwritable(only.device)), Some(hold)));
     }
-    let mut holds = Hold::open(&arguments.target, &options, WriteOptions::default())
-        .map_err(|error| target::refusal(&error).to_string())?;
+    let mut holds = Hold::open(path, options, WriteOptions::default()).map_err(refused)?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or_else(several)?;
     let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure.to_string())?;
     told.iter().for_each(|told| eprintln!("fsmend: {told}."));
-    Ok(only.target.device)
+    Ok((only.target.device, None))
+}
+
+/// Holds a target that is only read. Where somebody may write it, what is read would not fit together.
+fn hold(path: &Path, mut usage: Vec<Usage>) -> Result<ReadHold, OpenError> {
+    // A loop device that is not mounted changes nothing by itself.
+    usage.retain(|usage| !matches!(usage, Usage::Attached { .. }));
+    let error = |kind| OpenError { path: path.to_owned(), kind };
+    if usage.iter().any(Usage::may_write) {
+        return Err(error(OpenErrorKind::Busy(usage)));
+    }
+    ReadHold::open(path, &usage).map_err(|why| {
+        error(match why.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => OpenErrorKind::Busy(Vec::new()),
+            _ => OpenErrorKind::Io(why),
+        })
+    })
 }
 
 /// A thread that ends the mount on the signals that ask for it.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
-use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend};
+use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend, missing_permission};
 use fsmend_engine::{Findings, Problem, Progress};
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
@@ -20,7 +20,6 @@ use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 
 use super::freeze::{Freeze, Freezer, stopping_at};
 use super::{Online, Seen, View, is_cancelled, judged};
-use crate::check;
 
 /// A whole check is tried on the frozen file system unless it takes longer than so many times the limit while others go on writing: it
 /// is quicker when they wait.
@@ -65,7 +64,7 @@ pub fn see(
     }
     let scanned = means.scan(progress);
     if is_cancelled(cancel) {
-        return refused(check::cancelled());
+        return refused(crate::outcome::cancelled());
     }
     match freezer {
         Ok(mut freezer) => means.settle(scanned, &mut freezer),
@@ -124,7 +123,7 @@ impl<'a> Means<'a> {
                 Ok(seen) => return *seen,
                 Err((back, _)) if is_cancelled(self.cancel) => {
                     drop(back);
-                    return refused(check::cancelled());
+                    return refused(crate::outcome::cancelled());
                 }
                 Err((back, None)) => scanned = *back,
                 Err((back, Some(why))) => return unconfirmed(*back, why),
@@ -133,7 +132,7 @@ impl<'a> Means<'a> {
         match self.check_frozen(freezer) {
             Some(Ok((result, freeze))) => judged(result, online(View::FrozenCheck, freeze)),
             Some(Err(why)) => unconfirmed(scanned, why),
-            None if is_cancelled(self.cancel) => refused(check::cancelled()),
+            None if is_cancelled(self.cancel) => refused(crate::outcome::cancelled()),
             None => self.confirm_frozen(scanned, freezer),
         }
     }
@@ -212,7 +211,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
     let refusal = Refusal {
         code: "cannot-open",
         message: format!("{} cannot be read ({error})", path.display()),
-        way_out: "Run it as root".to_owned(),
+        way_out: missing_permission(error, "read"),
     };
     Refused { refusal, findings: Box::new(Findings::new()) }
 }

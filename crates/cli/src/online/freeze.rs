@@ -1,5 +1,6 @@
 //! Freezing a mounted file system for a bounded time, and thawing it whatever happens.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
@@ -74,7 +75,13 @@ impl Freezer {
         look: impl FnOnce(&AtomicBool) -> T,
     ) -> Result<(T, Freeze), String> {
         let (at, started) = (SystemTime::now(), Instant::now());
-        let frozen = self.mount.freeze().map_err(|error| format!("it cannot be frozen ({error})"))?;
+        let frozen = self.mount.freeze().map_err(|error| match error.kind() {
+            // Root of a container lacks it.
+            io::ErrorKind::PermissionDenied => {
+                format!("it cannot be frozen ({error}): the capability CAP_SYS_ADMIN is missing")
+            }
+            _ => format!("it cannot be frozen ({error})"),
+        })?;
         let stop_at = started + self.limit.mul_f64(0.9);
         let found = stopping_at(stop_at, cancel, look);
         frozen.thaw().map_err(|_| "somebody else thawed it meanwhile".to_owned())?;

@@ -8,6 +8,7 @@ mod lvm;
 mod mark;
 mod reflink;
 pub mod tell;
+pub mod view;
 pub mod watchdog;
 
 use std::path::{Path, PathBuf};
@@ -22,55 +23,14 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::online::judge;
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 
-use crate::args::CheckArgs;
 use crate::check;
-use crate::outcome::{Answer, Checked, Outcome};
+use crate::check_args::CheckArgs;
+use crate::outcome::{self, Answer, Checked, Outcome};
 use crate::ticker::Ticker;
 use crate::{journal_device, target};
 use args::Wish;
 use freeze::Freezer;
-
-/// What was looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum View {
-    /// A snapshot.
-    LvmSnapshot,
-    /// A copy of the image.
-    ReflinkCopy,
-    /// All of the frozen file system.
-    FrozenCheck,
-    /// The live file system, which left no suspicions, and superblock, groups and journal of the frozen one.
-    FrozenLook,
-    /// The live file system, and some records of the frozen one.
-    FrozenRecords,
-    /// The live file system, nothing of which could be confirmed.
-    Live,
-    /// It is mounted, but nobody can write to it.
-    ReadOnly,
-    /// It is not mounted.
-    NotMounted,
-}
-
-/// How a file system in use was checked.
-#[derive(Debug)]
-pub struct Online {
-    /// What was looked at.
-    pub view: View,
-    /// What the view was made of, where that has a name of its own.
-    pub of: Option<String>,
-    /// The moment that the view shows.
-    pub at: SystemTime,
-    /// For how long writers had to wait.
-    pub frozen: Option<Duration>,
-    /// What may be wrong, but could not be confirmed.
-    pub unconfirmed: Report,
-    /// Why not, in a sentence.
-    pub reason: Option<String>,
-    /// Why views that are better were not possible, in sentences.
-    pub tried: Vec<String>,
-    /// What came of marking it for repair, if that was done.
-    pub marked: Option<Result<(), String>>,
-}
+pub use view::{Online, View};
 
 /// A view that stands still.
 struct Taken {
@@ -85,13 +45,6 @@ struct Seen {
     result: Result<CheckReport, Refused>,
     unconfirmed: Findings,
     online: Online,
-}
-
-impl Online {
-    fn new(view: View, at: SystemTime) -> Self {
-        let (unconfirmed, tried) = (Report::default(), Vec::new());
-        Online { view, of: None, at, frozen: None, unconfirmed, reason: None, tried, marked: None }
-    }
 }
 
 /// Checks all targets, one after the other: each may have to be still for a moment, and never two at once.
@@ -196,7 +149,7 @@ fn check_mounted(
         seen = Some(see(arguments, found, options, &progress[0], cancel));
     });
     let Some(Seen { result, unconfirmed, mut online }) = seen else {
-        return outcome_of(path, started, Err(check::cancelled()));
+        return outcome_of(path, started, Err(outcome::cancelled()));
     };
     online.unconfirmed = Report::new(unconfirmed);
     match result {

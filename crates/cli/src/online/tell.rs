@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fsmend_engine::report::Report;
 
 use super::{Online, View};
+use crate::dates::utc;
 use crate::numbers::{counted, duration};
 use crate::style::{Style, printable};
 
@@ -52,7 +53,7 @@ pub fn seconds(at: SystemTime) -> u64 {
 /// The view in a sentence or two, and what could not be confirmed.
 pub fn text(online: &Online, style: Style) -> String {
     let of = printable(online.of.as_deref().unwrap_or("the file system"));
-    let mut view = format!("Checked: {}; as of {}", online.view.sentence(&of), date(seconds(online.at)));
+    let mut view = format!("Checked: {}; as of {}", online.view.sentence(&of), utc(seconds(online.at)));
     if let Some(frozen) = online.frozen {
         view.push_str(&format!("; frozen for {}", duration(frozen)));
     }
@@ -95,38 +96,4 @@ fn unconfirmed_text(online: &Online, style: Style) -> String {
 /// How many suspicions there are.
 pub fn count(unconfirmed: &Report) -> u64 {
     unconfirmed.problem_count()
-}
-
-/// A moment as people write it: `2026-11-21 22:30:05 UTC`.
-fn date(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March: the day that some years have more comes last. 400 years have 146,097 days.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_written_as_people_do() {
-        let known = [
-            (0, "1970-01-01 00:00:00 UTC"),
-            (951_782_400, "2000-02-29 00:00:00 UTC"),
-            (1_798_761_599, "2026-12-31 23:59:59 UTC"),
-            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
-        ];
-        for (seconds, expected) in known {
-            assert_eq!(date(seconds), expected);
-        }
-    }
 }

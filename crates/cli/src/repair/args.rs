@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::args::Common;
+use crate::common_args::Common;
 
 const EXIT_CODES: &str = "Exit codes: 0 nothing had to be done (or a plan was saved), 1 repaired, 4 problems are left and nothing was written, \
                           8 could not be done, 16 usage error, 32 stopped by the user.";

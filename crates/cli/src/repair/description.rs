@@ -1,56 +1,41 @@
 //! What a repair does, in the form in which it is told, saved and documented (docs/json-schema.md).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use fsmend_base::InodeNo;
 use fsmend_device::Plan;
-use fsmend_engine::FormerName;
+use fsmend_engine::inodes::Kind;
 use fsmend_engine::report::Report;
+use fsmend_engine::{Action, FileChange, InodeState, Row};
+use fsmend_ext_check::directory::problems::ENTRY_INODE_UNUSED;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
-use crate::regained::{Regained, former_names};
+use crate::numbers::{bytes, counted, thousands};
+use crate::regained::Regained;
 use crate::remedies::Remedies;
+use crate::style::printable;
 
 /// Files beyond these are counted and not named in a saved plan.
 const FILES_SAVED: usize = 10_000;
 /// Problems of a kind beyond these are counted and not listed in a saved plan.
 const PROBLEMS_SAVED: usize = 100;
-/// What is known of a file or directory that problems are about.
-#[derive(Debug, Default)]
-pub struct File {
-    /// Its path, if a name leads to it.
-    pub path: Option<String>,
-    /// What it was called before, if it has no name.
-    pub former_names: Vec<FormerName>,
-}
-
-impl File {
-    fn told(&self, inode: InodeNo) -> ToldFile<'_> {
-        ToldFile {
-            inode: inode.0,
-            path: self.path.as_deref(),
-            former_names: self.former_names.iter().map(former_name).collect(),
-        }
-    }
-}
-
 /// What can be said of a repair beside its problems.
 #[derive(Debug, Default)]
 pub struct Description {
-    /// Inodes that problems are about.
-    pub files: BTreeMap<InodeNo, File>,
+    /// Files and directories that problems are about, and what happens to them, in the order of inodes.
+    pub files: Vec<FileChange>,
     /// What may be lost: how many problems of a kind, its code, and the sentence.
     pub losses: Vec<(u64, &'static str, &'static str)>,
     /// Losses that only later looks found: what became of the problem, in a sentence of its own, with its code.
     pub later: Vec<(&'static str, String)>,
+    remedies: Remedies,
 }
 
 impl Description {
-    /// Gathers it from what was wrong, and from what only `later` looks found.
-    pub fn new(report: &Report, later: &Report, remedies: Remedies) -> Self {
-        let mut description = Description::default();
+    /// Gathers it from what was wrong, from what only `later` looks found, and from what happens to `files`.
+    pub fn new(report: &Report, later: &Report, files: Vec<FileChange>, remedies: Remedies) -> Self {
+        let mut description = Description { files, remedies, ..Description::default() };
         for group in later.damage() {
             let told = group.problems.iter().map(|problem| (group.row.code, problem.message()));
             description.later.extend(told);
@@ -64,18 +49,49 @@ impl Description {
             } else if group.row.loses_something() {
                 description.losses.push((group.total, group.row.code, remedies.of(group.row).loss));
             }
-            for problem in &group.problems {
-                let Some(inode) = problem.object.inode else { continue };
-                let file = description.files.entry(inode).or_default();
-                if file.path.is_none() {
-                    file.path.clone_from(&problem.object.path);
-                }
-                if file.former_names.is_empty() {
-                    file.former_names = former_names(problem);
-                }
-            }
         }
         description
+    }
+
+    /// The files of which something may be lost.
+    pub fn files_with_losses(&self) -> impl Iterator<Item = &FileChange> {
+        self.files.iter().filter(|file| {
+            // "Nothing; ..." is a remark.
+            let mut sentences = file.losses.iter().map(|row| self.sentence(file, row));
+            file.actions.iter().any(Action::loses_something)
+                || sentences.any(|sentence| !sentence.starts_with("Nothing;"))
+        })
+    }
+
+    /// The losses that no file stands for.
+    pub fn losses_without_file(&self) -> impl Iterator<Item = &(u64, &'static str, &'static str)> {
+        let named: BTreeSet<&str> =
+            self.files.iter().flat_map(|file| &file.losses).map(|row| row.code).collect();
+        self.losses.iter().filter(move |(_, code, _)| !named.contains(code))
+    }
+
+    /// What is lost of a file: its sentences.
+    pub fn loss_of(&self, file: &FileChange) -> String {
+        let sentences: Vec<&str> = file.losses.iter().map(|row| self.sentence(file, row)).collect();
+        sentences.join(" ")
+    }
+
+    fn sentence(&self, file: &FileChange, row: &'static Row) -> &'static str {
+        if *row != ENTRY_INODE_UNUSED {
+            return self.remedies.of(row).loss;
+        }
+        match file.state {
+            InodeState::Unreadable => {
+                "The name, and the file unless the device can be made to read its inode: copy it with a rescue tool first."
+            }
+            // Another problem with it tells what else is lost.
+            InodeState::InUse if file.actions.contains(&Action::Removed) && file.losses.len() > 1 => {
+                "Its name."
+            }
+            InodeState::InUse if file.actions.contains(&Action::Removed) => "The file and its name.",
+            InodeState::InUse => "The name.",
+            InodeState::Unused => "The name. Its inode was not in use before this repair.",
+        }
     }
 
     /// As JSON, with at most `files_max` files named.
@@ -85,7 +101,7 @@ impl Description {
 
     fn told(&self, files_max: usize) -> Told<'_> {
         Told {
-            files: self.files.iter().take(files_max).map(|(inode, file)| file.told(*inode)).collect(),
+            files: self.files.iter().take(files_max).map(told_file).collect(),
             files_total: self.files.len(),
             losses: self
                 .losses
@@ -94,6 +110,105 @@ impl Description {
                 .collect(),
             found_later: self.later.iter().map(|(code, message)| ToldLater { code, message }).collect(),
         }
+    }
+}
+
+/// A file as it is called in a list: its path first.
+pub fn label(file: &FileChange) -> String {
+    let inode = file.inode;
+    let mut facts = Vec::new();
+    match file.kind {
+        Kind::Directory => facts.push("directory".to_owned()),
+        Kind::Symlink => facts.push("symbolic link".to_owned()),
+        Kind::CharDevice | Kind::BlockDevice => facts.push("device file".to_owned()),
+        Kind::Fifo => facts.push("named pipe".to_owned()),
+        Kind::Socket => facts.push("socket".to_owned()),
+        Kind::Regular | Kind::Unused | Kind::Unknown => {}
+    }
+    match file.state {
+        InodeState::Unused => facts.push("not in use".to_owned()),
+        InodeState::Unreadable => facts.push("cannot be read".to_owned()),
+        InodeState::InUse => {}
+    }
+    if let (Some(size), Kind::Regular | Kind::Unknown) = (file.size, file.kind) {
+        facts.push(bytes(size));
+    }
+    match &file.path {
+        Some(path) => {
+            facts.insert(0, format!("inode {inode}"));
+            format!("{} ({})", printable(path), facts.join(", "))
+        }
+        None => match file.former_names.first() {
+            Some(name) => {
+                facts
+                    .insert(0, format!("inode {inode}, which was probably {}", printable(&name.to_string())));
+                facts.join(", ")
+            }
+            None if facts.is_empty() => format!("inode {inode}"),
+            None => format!("inode {inode} ({})", facts.join(", ")),
+        },
+    }
+}
+
+/// What happens to a file.
+pub fn verbs(file: &FileChange) -> String {
+    let verbs: Vec<String> = file.actions.iter().map(|action| verb(action, file)).collect();
+    verbs.join(", ")
+}
+
+fn verb(action: &Action, file: &FileChange) -> String {
+    match action {
+        Action::Removed => "removed".to_owned(),
+        Action::Truncated(size) => format!("truncated to {} bytes", thousands(*size)),
+        Action::Extended(size) => format!("size set to {} bytes", thousands(*size)),
+        Action::Unmapped(count) => {
+            format!("{} taken out of its map, reads as zeroes there", counted(*count, "block", "blocks"))
+        }
+        Action::Copied(count) => format!("{} copied", counted(*count, "block", "blocks")),
+        Action::Renamed(from, to) => format!("renamed from {} to {}", printable(from), printable(to)),
+        Action::MovedToLostFound(name) => format!("moved to lost+found as {}", printable(name)),
+        Action::NameRemoved(path) if file.path.as_ref() == Some(path) => "name removed".to_owned(),
+        Action::NameRemoved(path) => format!("name {} removed", printable(path)),
+        Action::Corrected => "metadata corrected".to_owned(),
+        Action::Kept => "kept as it is".to_owned(),
+    }
+}
+
+fn told_file(file: &FileChange) -> ToldFile<'_> {
+    ToldFile {
+        inode: file.inode.0,
+        path: file.path.as_deref(),
+        former_names: file.former_names.iter().map(former_name).collect(),
+        kind: kind_word(file.kind),
+        state: file.state.word(),
+        size: file.size,
+        actions: file.actions.iter().map(told_action).collect(),
+        losses: file.losses.iter().map(|row| row.code).collect(),
+    }
+}
+
+fn kind_word(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Regular => "regular",
+        Kind::Directory => "directory",
+        Kind::CharDevice => "char-device",
+        Kind::BlockDevice => "block-device",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::Symlink => "symlink",
+        Kind::Unused | Kind::Unknown => return None,
+    })
+}
+
+fn told_action(action: &Action) -> ToldAction<'_> {
+    let told = ToldAction { action: action.word(), ..ToldAction::default() };
+    match action {
+        Action::Truncated(size) | Action::Extended(size) => ToldAction { size: Some(*size), ..told },
+        Action::Unmapped(count) | Action::Copied(count) => ToldAction { blocks: Some(*count), ..told },
+        Action::Renamed(from, to) => ToldAction { path: Some(from), name: Some(to), ..told },
+        Action::MovedToLostFound(name) => ToldAction { name: Some(name), ..told },
+        Action::NameRemoved(path) => ToldAction { path: Some(path), ..told },
+        Action::Removed | Action::Corrected | Action::Kept => told,
     }
 }
 
@@ -114,6 +229,27 @@ struct ToldFile<'d> {
     path: Option<&'d str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     former_names: Vec<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    actions: Vec<ToldAction<'d>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    losses: Vec<&'static str>,
+}
+
+#[derive(Default, Serialize)]
+struct ToldAction<'d> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'d str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'d str>,
 }
 
 #[derive(Serialize)]
@@ -162,17 +298,16 @@ struct ToldProblems {
 pub fn plan_text(
     target: &str,
     start: u64,
-    (report, later): (&Report, &Report),
-    remedies: Remedies,
+    report: &Report,
+    description: &Description,
     (journal, regained): (Option<Json>, &Regained),
 ) -> String {
     let problems = report.damage().map(|group| ToldProblems {
         code: group.row.code,
         count: group.total,
         messages: group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect(),
-        repair: remedies.of(group.row).repair,
+        repair: description.remedies.of(group.row).repair,
     });
-    let description = Description::new(report, later, remedies);
     let text = PlanText {
         tool: Tool { name: "fsmend", version: env!("CARGO_PKG_VERSION") },
         target,

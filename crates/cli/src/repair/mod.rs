@@ -21,13 +21,13 @@ use fsmend_ext_check::run::Refused;
 pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
 
-use self::description::plan_text;
+use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
-use crate::args::{Common, Format};
+use crate::common_args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
-use crate::stopping::Watch;
+use crate::stopping::{self, Watch};
 use crate::target::NotedDevice;
 use crate::ticker::{self, Ticker};
 use crate::writing::{self, Failure, Hold, Undo, Written};
@@ -39,10 +39,22 @@ pub fn run(arguments: &RepairArgs) -> u8 {
     if let Err(error) = check::stop_on_signals(&cancel) {
         eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
     }
-    let show = Show::new(arguments);
-    let limit = check::read_limit(arguments.common.read_limit, &cancel);
-    let ending = work(arguments, limit, &show, &cancel).unwrap_or_else(|ending| ending);
-    show.end(&ending)
+    stopping::in_thread(|| {
+        let show = Show::new(arguments);
+        let limit = check::read_limit(arguments.common.read_limit, &cancel);
+        let ending = work(arguments, limit, &show, &cancel).unwrap_or_else(|ending| ending);
+        show.end(&ending)
+    })
+}
+
+/// While nothing is written: a signal ends the process, however long reads take. A document has to be written to its end, though.
+fn watch(arguments: &RepairArgs) -> Option<Watch> {
+    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
+    let last_words = move || {
+        ticker::clear_line(when);
+        eprintln!("fsmend: {name}: stopped; nothing was written.");
+    };
+    (arguments.common.format == Format::Text).then(|| Watch::new(last_words))
 }
 
 /// What is to be repaired, opened.
@@ -88,7 +100,10 @@ fn work(
     if let Some(place) = &arguments.plan {
         places::for_plan(place).map_err(|why| Ending::Failed(Failure::Place(place.clone(), why)))?;
     }
-    let work = open(arguments, limit, show).map_err(Ending::Refused)?;
+    let watch = watch(arguments);
+    let opened = open(arguments, limit, show).map_err(Ending::Refused);
+    drop(watch);
+    let work = opened?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
     let work = work.with_journal(&arguments.common, show);
     if work.hold.is_some() {
@@ -99,8 +114,10 @@ fn work(
     if let Some(told) = target::unreadable(&work.noted) {
         show.warn(&told);
     }
-    let repair = planned.map_err(|refused| ended(refused, show))?;
+    let mut repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
+    let check = repair_options(arguments, &work).map_err(Ending::Refused)?.check;
+    let files = repair::files(&work.device, &mut repair, &check);
     let Repair { found, left, rounds, changes, journal_changes, later } = repair;
     let later = Report::new(later);
     let left = Report::new(left.findings);
@@ -111,12 +128,13 @@ fn work(
     let regained = Regained::of(&[&checked.report, &later], &[]);
     let target = path.display().to_string();
     let remedies = Remedies { duplicates: arguments.duplicates };
-    let text = plan_text(&target, work.start, (&checked.report, &later), remedies, (journal, &regained));
+    let description = Description::new(&checked.report, &later, files, remedies);
+    let text = plan_text(&target, work.start, &checked.report, &description, (journal, &regained));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
-    show.plan((checked, later), started.elapsed(), &plan, (rounds, &left));
+    show.plan((checked, later), description, started.elapsed(), &plan, (rounds, &left));
     if is_sound {
         return Ok(if was_interrupted { Ending::FinishedOnly } else { Ending::Nothing });
     }
@@ -159,7 +177,10 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
             show.warn(&format!("{usage}: what changes meanwhile makes the plan useless."));
         }
         let only = only_one(opened.targets, |target| target.partition)?;
-        let (start, device) = (start_of(arguments, &only), target::limited(only.device, limit.as_ref()));
+        let (start, device) = (
+            target::start_of(&*only.device, arguments.common.offset),
+            target::limited(only.device, limit.as_ref()),
+        );
         return Ok(Work::new(start, device, None, limit));
     }
     let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
@@ -168,12 +189,6 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
     hold.journal.clone_from(&arguments.common.journal);
     let device = target::limited(hold.device(), limit.as_ref());
     Ok(Work::new(hold.target.start, device, Some(hold), limit))
-}
-
-/// Where in its file or device the file system starts.
-fn start_of(arguments: &RepairArgs, target: &fsmend_device::Target) -> u64 {
-    let shift = target.device.direct().map(|direct| direct.shift);
-    shift.or(arguments.common.offset).unwrap_or(0)
 }
 
 /// One file system is repaired at a time.
@@ -199,9 +214,7 @@ fn finish_interrupted(
     cancel: &AtomicBool,
 ) -> Result<bool, Ending> {
     let Some(hold) = &work.hold else {
-        if let Some(told) = writing::interrupted(&arguments.target, work.start, &*work.device) {
-            show.warn(&format!("{told}."));
-        }
+        writing::refuse_interrupted(&arguments.target, work.start, &*work.device).map_err(Ending::Refused)?;
         return Ok(false);
     };
     let told = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
@@ -212,20 +225,14 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
-    // Nothing is written before there is a plan. A document has to be written to its end.
-    let is_text = arguments.common.format == Format::Text;
-    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
-    let _watch = is_text.then(|| {
-        Watch::new(move || {
-            ticker::clear_line(when);
-            eprintln!("fsmend: {name}: stopped; nothing was written.");
-        })
-    });
-    Ticker::new(arguments.common.progress).limited(arguments.common.read_limit).run_beside(&progress, || {
+    let watch = watch(arguments);
+    let ticker = Ticker::new(arguments.common.progress).limited(arguments.common.read_limit);
+    ticker.run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
             repair::plan(&work.device, options, &progress[0], cancel)
         }));
     });
+    drop(watch);
     planned.unwrap_or_else(|| Err(plain(cancelled())))
 }
 

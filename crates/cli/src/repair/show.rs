@@ -13,11 +13,11 @@ use fsmend_ext_check::Refusal;
 use serde_json::{Value as Json, json};
 
 use super::args::RepairArgs;
-use super::description::Description;
-use crate::args::Format;
+use super::description::{Description, label, verbs};
 use crate::ask::{self, Answer};
+use crate::common_args::Format;
 use crate::numbers::{bytes, counted, thousands};
-use crate::outcome::{Answer as Result_, Checked, Outcome};
+use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
 use crate::regained::Regained;
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
@@ -73,6 +73,7 @@ impl Ending {
             Ending::Shown { .. } | Ending::Impossible | Ending::NotSafe(_) => exit::PROBLEMS,
             Ending::NobodyToAsk | Ending::WrittenInPart(_) | Ending::NotSeparable => exit::PROBLEMS,
             Ending::Declined | Ending::Stopped => exit::CANCELLED,
+            Ending::Refused(refusal) if refusal.code == INTERRUPTED_CODE => exit::PROBLEMS,
             Ending::Failed(failure) if failure.is_stop() => exit::CANCELLED,
             Ending::Refused(_) | Ending::Failed(_) => exit::OPERATIONAL,
         }
@@ -178,11 +179,11 @@ impl Show {
     pub fn plan(
         &self,
         (checked, later): (Checked, Report),
+        description: Description,
         took: Duration,
         plan: &Plan,
         (rounds, left): (u32, &Report),
     ) {
-        let description = Description::new(&checked.report, &later, self.remedies);
         let outcome = Outcome {
             target: self.name.clone(),
             partition: None,
@@ -233,26 +234,14 @@ impl Show {
             ));
         }
         let listed = if self.all { usize::MAX } else { LISTED };
-        for (inode, file) in description.files.iter().take(listed) {
-            let path = match (&file.path, file.former_names.first()) {
-                (Some(path), _) => format!(" ({})", printable(path)),
-                (None, Some(name)) => format!(", which was probably {}", printable(&name.to_string())),
-                (None, None) => String::new(),
-            };
-            text.push_str(&self.style.wrap("  - ", &format!("inode {inode}{path}")));
+        for file in description.files.iter().take(listed) {
+            text.push_str(&self.style.wrap("  - ", &format!("{}: {}", label(file), verbs(file))));
         }
         if description.files.len() > listed {
             let rest = thousands((description.files.len() - listed) as u64);
             text.push_str(&format!("    and {rest} more (--all lists them)\n"));
         }
-        if description.losses.is_empty() {
-            text.push_str("Nothing is lost.\n");
-        } else {
-            text.push_str("What may be lost:\n");
-        }
-        for (count, code, loss) in &description.losses {
-            text.push_str(&self.style.wrap("  - ", &format!("{code} ({}): {loss}", thousands(*count))));
-        }
+        text.push_str(&self.losses_text(description, listed));
         if !description.later.is_empty() {
             text.push_str("Found only on the way, in what the repair had already mended:\n");
         }
@@ -262,6 +251,32 @@ impl Show {
         if description.later.len() > listed {
             let rest = thousands((description.later.len() - listed) as u64);
             text.push_str(&format!("    and {rest} more (--all lists them)\n"));
+        }
+        text
+    }
+
+    /// What may be lost, file by file, and then what no file stands for.
+    fn losses_text(&self, description: &Description, listed: usize) -> String {
+        let files: Vec<_> = description.files_with_losses().collect();
+        let rest: Vec<_> = description.losses_without_file().collect();
+        if files.is_empty() && rest.is_empty() {
+            return "Nothing is lost.\n".to_owned();
+        }
+        let mut text = String::from("What may be lost:\n");
+        for file in files.iter().take(listed) {
+            let mut line = format!("{}: {}.", label(file), verbs(file));
+            if !file.losses.is_empty() {
+                let codes: Vec<&str> = file.losses.iter().map(|row| row.code).collect();
+                line.push_str(&format!(" {} [{}]", description.loss_of(file), codes.join(", ")));
+            }
+            text.push_str(&self.style.wrap("  - ", &line));
+        }
+        if files.len() > listed {
+            let more = thousands((files.len() - listed) as u64);
+            text.push_str(&format!("    and {more} more files (--all lists them)\n"));
+        }
+        for (count, code, loss) in rest {
+            text.push_str(&self.style.wrap("  - ", &format!("{code} ({}): {loss}", thousands(*count))));
         }
         text
     }

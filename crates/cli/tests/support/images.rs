@@ -65,6 +65,14 @@ pub fn have(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
+/// The same, for a test that only root can run.
+pub fn have_root(test: &str, programs: &[&str]) -> bool {
+    if !host::is_root() {
+        host::skip(test, "needs root");
+    }
+    host::is_root() && have(test, programs)
+}
+
 /// Lets debugfs change an image.
 pub fn debugfs(image: &Path, request: &str) {
     host::run("debugfs", ["-w", "-R", request, image.to_str().unwrap()]).unwrap();

@@ -17,6 +17,8 @@ pub enum ApplyError {
         /// Length now.
         found: u64,
     },
+    /// The name of the target leads to another file or device by now. Nothing was written.
+    TargetReplaced,
     /// The log could not be written in full. Nothing else was written.
     LogNotWritten(WriteError),
     /// The log could not be read. Nothing was written by this call.
@@ -65,6 +67,9 @@ impl fmt::Display for ApplyError {
                     f,
                     "the target has {found} bytes, and had {planned} when the plan was made; nothing was written"
                 )
+            }
+            ApplyError::TargetReplaced => {
+                write!(f, "another file or device has taken the place of the target; nothing was written")
             }
             ApplyError::LogNotWritten(error) => {
                 write!(f, "the log could not be written: {error}; the target was not touched")

@@ -11,7 +11,7 @@ use super::layout::{
 use super::{ApplyError, Control, LogFile, Progress, Step};
 use crate::blocks::{BLOCK_BYTES, Sum, read_sectors};
 use crate::plan::{Entry, u64_at};
-use crate::{Device, Differences, Plan};
+use crate::{Device, Differences, Plan, WritableDevice};
 
 /// So many blocks are read and written at once.
 pub(super) const CHUNK_BLOCKS: usize = 256;
@@ -93,6 +93,24 @@ impl<'l> Log<'l> {
             self.write_slot(state).map_err(ApplyError::LogNotWritten)?;
         }
         self.file.sync().map_err(ApplyError::LogNotWritten)
+    }
+
+    /// Compares `target` once more with what the plan was made for, now that the log is on the disk: writing and syncing it may have taken
+    /// minutes.
+    pub fn confirm(&self, target: &dyn WritableDevice, control: Control<'_>) -> Result<(), ApplyError> {
+        let Some(found) = target.len_now() else { return Err(ApplyError::TargetReplaced) };
+        if found != self.plan.target_len() {
+            return Err(ApplyError::TargetLength { planned: self.plan.target_len(), found });
+        }
+        let mut differences = Differences::default();
+        let mut chunk = vec![0; CHUNK_BLOCKS.min(self.plan.entries().len()) * BLOCK_BYTES];
+        for entries in self.plan.entries().chunks(CHUNK_BLOCKS) {
+            if control.is_stopped() {
+                return Err(ApplyError::Stopped { begun: false });
+            }
+            compare_images(&self.plan, entries, target, &mut chunk, &mut differences);
+        }
+        if differences.is_empty() { Ok(()) } else { Err(ApplyError::TargetChanged(differences)) }
     }
 
     /// A log that is there. `None` if it was never completed. Takes a few times as much memory as its plan.
@@ -188,12 +206,7 @@ fn write_images(
         if control.is_stopped() {
             return Err(ApplyError::Stopped { begun: false });
         }
-        let mut place = chunk.as_mut_slice();
-        for neighbours in entries.chunk_by(|a, b| a.index + 1 == b.index) {
-            let (images, rest) = place.split_at_mut(neighbours.len() * BLOCK_BYTES);
-            read_images(plan, neighbours, target, images, &mut differences);
-            place = rest;
-        }
+        compare_images(plan, entries, target, &mut chunk, &mut differences);
         // Once it is known that the plan does not fit, the rest is only compared.
         if differences.is_empty() {
             writer.write(&chunk[..entries.len() * BLOCK_BYTES])?;
@@ -202,6 +215,22 @@ fn write_images(
         (control.progress)(Progress { step: Step::Log, done, total });
     }
     if differences.is_empty() { Ok(()) } else { Err(ApplyError::TargetChanged(differences)) }
+}
+
+/// Fills `images` with what lies in the blocks `entries`, and notes those that are not what the plan was made for.
+fn compare_images(
+    plan: &Plan,
+    entries: &[Entry],
+    target: &dyn Device,
+    images: &mut [u8],
+    differences: &mut Differences,
+) {
+    let mut place = images;
+    for neighbours in entries.chunk_by(|a, b| a.index + 1 == b.index) {
+        let (images, rest) = place.split_at_mut(neighbours.len() * BLOCK_BYTES);
+        read_images(plan, neighbours, target, images, differences);
+        place = rest;
+    }
 }
 
 /// Fills `images` with what lies in the blocks `neighbours`, one behind the other, and notes those that are not what the plan was made

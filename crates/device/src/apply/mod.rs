@@ -23,6 +23,7 @@ mod write_test;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::blocks::BLOCK_BYTES;
 use crate::{Plan, WritableDevice, WriteError};
 
 use carry::{Direction, carry};
@@ -119,7 +120,8 @@ pub struct Applied {
 /// Carries out `plan` on `target`. The file for the log is new and empty, and lies outside the target ([`create_log`] makes one).
 ///
 /// Before anything is written, every block is compared with what it was when the plan was made; if one differs, or the log
-/// cannot be written, or the stop flag is set, the log is removed and the target is as it was. After a later failure the
+/// cannot be written, or the stop flag is set, the log is removed and the target is as it was. When the log is on the disk, everything is
+/// compared once more. After a later failure the
 /// log is left open: [`ApplyError::is_begun`] tells these apart.
 pub fn apply(
     plan: &Plan,
@@ -133,7 +135,9 @@ pub fn apply(
         target_name: target.name(),
         state: LogState::Applying,
     };
-    let mut log = match Log::write(file, plan, target, begin, options.control) {
+    let written = Log::write(file, plan, target, begin, options.control);
+    let confirmed = written.and_then(|log| log.confirm(target, options.control).map(|()| log));
+    let mut log = match confirmed {
         Ok(log) => log,
         Err(error) => {
             // Whether it can be removed or not: the target is untouched, and the next run throws an incomplete log away.
@@ -145,6 +149,12 @@ pub fn apply(
     (options.control.close)(Way::Forward).map_err(ApplyError::Write)?;
     log.finish(LogState::Applied)?;
     Ok(Applied { blocks: plan.entries().len() as u64, undo_kept: options.keep_undo })
+}
+
+/// Bytes that the log for `plan` takes.
+pub fn log_len(plan: &Plan) -> u64 {
+    let images = (plan.entries().len() as u64).saturating_mul(BLOCK_BYTES as u64);
+    layout::images_at(plan.as_bytes().len() as u64).saturating_add(images)
 }
 
 #[cfg(test)]

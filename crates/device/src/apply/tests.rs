@@ -97,6 +97,84 @@ fn without_undo_nothing_is_left_behind() {
     assert!(folder.names().is_empty());
 }
 
+/// A log at whose first sync something happens to the target.
+struct Meddling<'m> {
+    log: LogOnDisk,
+    meddle: &'m (dyn Fn() + Sync),
+    is_done: AtomicBool,
+}
+
+impl Device for Meddling<'_> {
+    fn name(&self) -> &str {
+        self.log.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.log.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), crate::ReadError> {
+        self.log.read_at(offset, buf)
+    }
+}
+
+impl WritableDevice for Meddling<'_> {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        self.log.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        if !self.is_done.swap(true, Ordering::Relaxed) {
+            (self.meddle)();
+        }
+        self.log.sync()
+    }
+}
+
+impl LogFile for Meddling<'_> {
+    fn sync_entry(&self) -> Result<(), WriteError> {
+        self.log.sync_entry()
+    }
+
+    fn remove(&self) -> Result<(), WriteError> {
+        self.log.remove()
+    }
+}
+
+#[test]
+fn a_target_that_changes_while_the_log_is_written_is_left_alone() {
+    let folder = Folder::new("meddling");
+    let apply_while = |meddle: &(dyn Fn(&std::path::Path) + Sync)| {
+        let path = folder.0.join("target.img");
+        std::fs::write(&path, image(9_000_100)).unwrap();
+        let target = crate::WritableFile::open(&path, false).unwrap();
+        let (plan, _) = plan(&target);
+        let meddle = || meddle(&path);
+        let log = Meddling { log: folder.log(), meddle: &meddle, is_done: AtomicBool::new(false) };
+        let refused = apply(&plan, &target, &log, &options()).unwrap_err();
+        assert!(!refused.is_begun(), "{refused}");
+        assert!(folder.names().iter().all(|name| name.starts_with("target.img")), "{:?}", folder.names());
+        (refused, std::fs::read(&path).unwrap())
+    };
+    let set_len = |path: &std::path::Path, len| {
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
+    };
+    let (refused, left) = apply_while(&|path| set_len(path, 10_000));
+    assert!(matches!(refused, ApplyError::TargetLength { found: 10_000, .. }), "{refused}");
+    assert!(left == image(9_000_100)[..10_000], "and it does not grow again");
+    let (refused, left) = apply_while(&|path| {
+        use std::os::unix::fs::FileExt;
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(b"x", 5001).unwrap();
+    });
+    assert!(matches!(&refused, ApplyError::TargetChanged(found) if found.offsets == [4096]), "{refused}");
+    assert_eq!(left[5001], b'x');
+    let (refused, _) = apply_while(&|path| {
+        std::fs::rename(path, path.with_extension("img.old")).unwrap();
+        std::fs::write(path, b"another").unwrap();
+    });
+    assert_eq!(refused, ApplyError::TargetReplaced);
+}
+
 #[test]
 fn a_target_that_has_changed_is_refused_before_anything_is_written() {
     let (folder, (device, plan, _)) = (Folder::new("changed"), trial());

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::{OpenErrorKind, OpenOptions, Opened, open};
+use super::{OpenErrorKind, OpenOptions, Opened, missing_permission, open};
 use crate::testing::TempFile;
 
 const SECTOR: usize = 512;
@@ -102,6 +102,22 @@ fn each_refusal_says_what_it_is() {
     std::fs::set_permissions(file.path(), PermissionsExt::from_mode(0o000)).unwrap();
     // Root may read everything.
     if let Err(error) = open(file.path(), &OpenOptions::default()) {
-        assert!(matches!(error.kind, OpenErrorKind::PermissionDenied));
+        assert!(matches!(error.kind, OpenErrorKind::PermissionDenied(_)));
     }
+}
+
+#[test]
+fn a_device_that_a_container_may_not_use_is_no_matter_of_root() {
+    use rustix::io::Errno;
+    let of = |error, is_root| super::permission_of(Some(error), is_root, "read");
+    assert!(
+        of(Errno::PERM, true).contains("device cgroup") && of(Errno::PERM, false).contains("device cgroup")
+    );
+    assert!(
+        of(Errno::ACCESS, true).contains("CAP_DAC_OVERRIDE")
+            && !of(Errno::ACCESS, true).contains("run as root")
+    );
+    assert!(of(Errno::ACCESS, false).contains("run as root"));
+    let error = std::io::Error::from(Errno::PERM);
+    assert!(missing_permission(&error, "write").contains("write the device"));
 }

@@ -6,12 +6,13 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use rustix::fs::{
-    Advice, FallocateFlags, FileType, FlockOperation, OFlags, fadvise, fallocate, fcntl_lock, flock, fsync,
+    Advice, FallocateFlags, FileType, FlockOperation, OFlags, SeekFrom, fadvise, fallocate, fcntl_lock,
+    flock, fstat, fsync, seek,
 };
 use rustix::io::{Errno, pwrite};
 
 use super::{WritableDevice, WriteError, WriteErrorKind, check_write};
-use crate::{Device, Direct, FileDevice, ReadError};
+use crate::{Device, Direct, FileDevice, ReadError, Usage};
 
 /// How often a request that the kernel asks to repeat is repeated before it counts as failed.
 const TRANSIENT_RETRIES_MAX: u32 = 16;
@@ -42,8 +43,10 @@ impl WritableFile {
             flags |= OFlags::EXCL;
         }
         let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
-        if kind == FileType::RegularFile {
-            lock(&file)?;
+        match kind {
+            FileType::RegularFile => lock(&file)?,
+            // It says which process has the device; that the device is ours alone, O_EXCL sees to. (flock is what udev takes while it looks at devices.)
+            _ => drop(fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)),
         }
         Ok(WritableFile { inner: FileDevice::from_file(path.display().to_string(), file)? })
     }
@@ -73,6 +76,33 @@ fn lock(file: &File) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A target that is only read, but that nobody may write as long as this lives.
+#[derive(Debug)]
+pub struct ReadHold {
+    _file: File,
+}
+
+impl ReadHold {
+    /// Takes hold of `path`: an image by a lock that several readers can have, a block device with O_EXCL. A block device that is mounted for reading only, as
+    /// `usage` says, is held by that mount. Refused (EWOULDBLOCK, EBUSY) while somebody else may write it.
+    pub fn open(path: &Path, usage: &[Usage]) -> io::Result<Self> {
+        let kind = FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode);
+        crate::file::refuse_other_kinds(kind)?;
+        let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let is_held = usage.iter().any(|usage| matches!(usage, Usage::Mounted { .. }));
+        if kind == FileType::BlockDevice && !is_held {
+            flags |= OFlags::EXCL;
+        }
+        let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
+        if kind == FileType::RegularFile
+            && let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockShared)
+        {
+            return Err(Errno::AGAIN.into());
+        }
+        Ok(ReadHold { _file: file })
+    }
 }
 
 impl Device for WritableFile {
@@ -120,6 +150,22 @@ impl WritableDevice for WritableFile {
         let discarded = is_within && len > 0 && fallocate(self.inner.file(), how, offset, len).is_ok();
         self.inner.changed(offset, len);
         discarded
+    }
+
+    fn len_now(&self) -> Option<u64> {
+        let file = self.inner.file();
+        let stat = fstat(file).ok()?;
+        // A name that leads nowhere is no reason to stop: the file may have been deleted on purpose, or lie in another namespace.
+        if let Ok(named) = rustix::fs::stat(self.inner.name()) {
+            let is_same = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::BlockDevice => named.st_rdev == stat.st_rdev,
+                _ => (named.st_dev, named.st_ino) == (stat.st_dev, stat.st_ino),
+            };
+            if !is_same {
+                return None;
+            }
+        }
+        seek(file, SeekFrom::End(0)).ok()
     }
 
     fn forget(&self, offset: u64, len: u64) {
@@ -226,7 +272,20 @@ mod tests {
         device.write_at(4095, &[1, 2]).unwrap_err();
         let refused = WritableFile::open(file.path(), false).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert!(ReadHold::open(file.path(), &[]).is_err());
         drop(device);
+        WritableFile::open(file.path(), false).unwrap();
+    }
+
+    #[test]
+    fn readers_hold_a_file_together_and_no_writer_gets_it() {
+        let file = TempFile::new("held", &[0; 4096]);
+        let one = ReadHold::open(file.path(), &[]).unwrap();
+        let other = ReadHold::open(file.path(), &[]).unwrap();
+        assert!(WritableFile::open(file.path(), false).is_err());
+        drop(one);
+        assert!(WritableFile::open(file.path(), false).is_err());
+        drop(other);
         WritableFile::open(file.path(), false).unwrap();
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::{Device, ReadError, Slice, check_bounds};
 
-pub use file::WritableFile;
+pub use file::{ReadHold, WritableFile};
 pub(crate) use file::{sync_file, write_fully};
 pub use memory::WritableMemory;
 pub use open::{OpenedForWriting, WritableTarget, WriteOptions, open_writable};
@@ -27,6 +27,12 @@ pub trait WritableDevice: Device {
     /// service to the device; returns whether it could be told.
     fn discard(&self, _offset: u64, _len: u64) -> bool {
         false
+    }
+
+    /// The length that the device has now, which may differ from [`Device::len`] where somebody changes it meanwhile; `None` when its name
+    /// leads to something else by now.
+    fn len_now(&self) -> Option<u64> {
+        Some(self.len())
     }
 
     /// Has the next read of `len` bytes from `offset` ask the medium itself, as far as the system can be told to forget what it has read
@@ -97,6 +103,10 @@ macro_rules! forward {
                 (**self).discard(offset, len)
             }
 
+            fn len_now(&self) -> Option<u64> {
+                (**self).len_now()
+            }
+
             fn forget(&self, offset: u64, len: u64) {
                 (**self).forget(offset, len);
             }
@@ -123,6 +133,11 @@ impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
     fn discard(&self, offset: u64, len: u64) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
             && self.inner().discard(self.start() + offset, len)
+    }
+
+    fn len_now(&self) -> Option<u64> {
+        let inner = self.inner().len_now()?;
+        Some(inner.saturating_sub(self.start()).min(self.len()))
     }
 
     fn forget(&self, offset: u64, len: u64) {

@@ -10,10 +10,12 @@ use fsmend_device::{Device, Overlay};
 use fsmend_engine::problem::Row;
 use fsmend_engine::report::Summary;
 use fsmend_engine::{Findings, Severity};
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::{incompat, ro_compat};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::FromBytes;
 
+use crate::allocation::StoredTotals;
+use crate::journal::draft::Draft;
 use crate::orphan::{self, Orphans};
 use crate::run;
 use crate::superblock::{self, Settled};
@@ -48,8 +50,12 @@ pub struct Glance {
 impl Glance {
     /// Whether something was seen that only a whole check can judge. What a replay brings with it is not such a thing.
     pub fn is_doubtful(&self) -> bool {
-        self.findings.iter().any(|problem| problem.row.severity > Severity::Note && !is_routine(problem.row))
+        is_doubtful(&self.findings)
     }
+}
+
+fn is_doubtful(findings: &Findings) -> bool {
+    findings.iter().any(|problem| problem.row.severity > Severity::Note && !is_routine(problem.row))
 }
 
 /// Problems that every crash leaves behind.
@@ -88,6 +94,8 @@ fn look(
     let mut settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
     let fs = run::open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
+    // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
+    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
     let journal = journal::examine(&fs, external, options.replay, options.memory, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
@@ -104,7 +112,9 @@ fn look(
     let fs = run::open(&overlay, settled.clone(), options.now, judged);
     mmp::check(&fs, findings);
     let released = match options.replay {
-        true => orphan::released(&fs, (journal.replayed, journal.dropped), options.memory, findings)?,
+        true => {
+            orphan::released(&fs, (journal.replayed || was_open, journal.dropped), options.memory, findings)?
+        }
         false => Orphans::default(),
     };
     drop(fs);
@@ -114,9 +124,35 @@ fn look(
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
     }
     let fs = run::open(&overlay, settled.clone(), options.now, &mut again);
+    let seen = seen(&fs, &settled, journal.replayed, findings);
+    let is_trusted = options.replay && !settled.is_backup() && !is_doubtful(findings) && !is_doubtful(&again);
+    let totals = if is_trusted { fresh_totals(&fs, &seen) } else { BTreeMap::new() };
+    drop(fs);
+    lay_over(&mut overlay, block_size, totals)?;
     let changes = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
     let journal_changes = journal.external_writes;
-    Ok(Glance { orphans, changes, journal_changes, ..seen(&fs, &settled, journal.replayed, findings) })
+    Ok(Glance { orphans, changes, journal_changes, ..seen })
+}
+
+/// The superblock with the totals that the group descriptors add up to, where its own are old: kernels write them only when
+/// they unmount, and a preening run leaves no stale ones behind.
+fn fresh_totals(fs: &Fs<'_>, seen: &Glance) -> BTreeMap<u64, Box<[u8]>> {
+    let free_blocks = seen.summary.blocks_total.saturating_sub(seen.summary.blocks_used);
+    let free_inodes = seen.summary.files_total.saturating_sub(seen.summary.files_used);
+    let stored = StoredTotals::of(&fs.superblock);
+    if (stored.free_blocks, stored.free_inodes) == (free_blocks, free_inodes) {
+        return BTreeMap::new();
+    }
+    let mut draft = Draft::new(fs);
+    // A superblock that cannot be read was settled from a backup, and those are left alone.
+    let _ = draft.edit_superblock(|raw| {
+        raw.s_free_blocks_count_lo.set(free_blocks as u32);
+        if raw.features().has_incompat(incompat::BIT64) {
+            raw.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
+        }
+        raw.s_free_inodes_count.set(free_inodes as u32);
+    });
+    draft.into_writes()
 }
 
 fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Glance {

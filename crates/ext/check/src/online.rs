@@ -86,7 +86,7 @@ pub fn suspicions(findings: Findings) -> Vec<Problem> {
     let mut problems = findings.into_sorted();
     problems.retain(|problem| {
         let row = problem.row;
-        row.severity > Severity::Note && !is_routine(row) && *row != allocation::TOTALS_STALE
+        row.severity > Severity::Note && !is_routine(row)
     });
     problems
 }

@@ -18,6 +18,7 @@ use fsmend_engine::repair::Changes;
 pub use fsmend_engine::report::CheckReport;
 use fsmend_engine::report::{Division, Naming};
 use fsmend_engine::{Budget, Findings, Problem, Progress, Row};
+use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
@@ -102,6 +103,8 @@ fn check_from(
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
+    // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
+    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
     let journal = journal::examine(&fs, external, options.replay, room, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     let changed = !journal.writes.is_empty();
@@ -137,9 +140,9 @@ fn check_from(
     };
     let held = fs.metadata.bytes_held() + (overlay.memory_max() - device.memory_max());
     let room = budget.free().saturating_sub(held);
-    let orphans = orphan::released(&fs, (journal.replayed, journal.dropped), room, findings)?;
+    let orphans = orphan::released(&fs, (journal.replayed || was_open, journal.dropped), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
-    let totals = StoredTotals::of(&settled.superblock);
+    let totals = StoredTotals { is_backup: settled.is_backup(), ..StoredTotals::of(&settled.superblock) };
     if !orphans.writes.is_empty() {
         drop(fs);
         lay_over(&mut overlay, block_size, orphans.writes)?;
@@ -225,6 +228,9 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
     }
 }
 
+/// Inodes, claims, and what is wrong with them.
+type Cross = (InodeTable, Claims, Remains);
+
 /// What a check leaves behind for the repair of the same round.
 pub struct Facts {
     /// The device as the replay of the journal and the release of orphans leave it.
@@ -232,7 +238,7 @@ pub struct Facts {
     /// The file system on it.
     pub(crate) layout: Layout,
     /// Inodes, claims, and what is wrong; `None` when there is nothing to repair.
-    pub(crate) cross: Option<(InodeTable, Claims, Remains)>,
+    pub(crate) cross: Option<Cross>,
     /// What the replay changes on the device of an external journal.
     pub(crate) journal_changes: Changes,
     /// What the run may still hold.
@@ -247,7 +253,7 @@ fn check_settled(
     (early, released, on_disk): (Findings, QuotaUsage, StoredTotals),
     budget: &Arc<Budget>,
     laps: &mut Laps<'_>,
-) -> Result<(CheckReport, Option<(InodeTable, Claims, Remains)>), Refusal> {
+) -> Result<(CheckReport, Option<Cross>), Refusal> {
     let plan = Plan::new(fs, options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
@@ -319,10 +325,7 @@ fn check_settled(
     let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
     remains.is_damaged = is_damaged || improves;
     let remains = (gathers && (improves || !findings.is_empty())).then_some((inodes, claims, remains));
-    Ok((
-        CheckReport { findings, summary, stats: laps.take(), division, degraded, ..CheckReport::default() },
-        remains,
-    ))
+    Ok((CheckReport { findings, summary, stats: laps.take(), division, degraded }, remains))
 }
 
 /// Calls the checks of the [`PASSES`], in their order.

@@ -283,11 +283,16 @@ impl Volume {
             let matters = needs_recovery || !read_only;
             return if matters { Err(MountError::ExternalJournal) } else { Ok(()) };
         }
-        self.read_journal(InodeNo(raw.s_journal_inum.get()), needs_recovery, read_only)
-            .map_err(|error| self.why(error))
+        let journal = InodeNo(raw.s_journal_inum.get());
+        self.read_journal(journal, (needs_recovery, is_torn), read_only).map_err(|error| self.why(error))
     }
 
-    fn read_journal(&mut self, number: InodeNo, needs_recovery: bool, read_only: bool) -> Result<(), Errno> {
+    fn read_journal(
+        &mut self,
+        number: InodeNo,
+        (needs_recovery, is_torn): (bool, bool),
+        read_only: bool,
+    ) -> Result<(), Errno> {
         let inode = self.load(number)?;
         if !inode.is_regular() || number.0 < special::JOURNAL {
             return Err(self.store.corrupt(|| "the journal is no file".into()));
@@ -309,7 +314,10 @@ impl Volume {
         let mut log = Log::open(&mut self.store, pieces, block_size)?;
         // Without the flag, everything is home already, whatever the log says.
         if needs_recovery {
-            let blocks = log.replay(&mut self.store)?;
+            let blocks = match is_torn && !log.is_dirty() {
+                true => log.spare(&mut self.store, SUPERBLOCK_OFFSET / size)?,
+                false => log.replay(&mut self.store)?,
+            };
             self.store.drop_cache();
             if read_only {
                 self.store.set_replayed(blocks.into_iter().collect());
@@ -368,10 +376,9 @@ impl Volume {
         } else {
             self.geometry.features.incompat &= !incompat::RECOVER;
         }
-        // Whoever finds the file system after a crash has to know that there is something to be replayed. The log has it first, in
-        // case the power fails while the superblock is being written.
+        // This is the spare transaction. Only when the superblock is home does the log say that it may hold something.
         self.commit(now)?;
-        self.flush_home()?;
+        self.empty_log()?;
         self.clean_up_orphans(now)
     }
 
@@ -423,8 +430,9 @@ impl Volume {
         }
         let had_log = self.log.is_some();
         self.commit(now)?;
-        self.empty_log()?;
-        // Everything is at home now, and may say so; first in the log, in case the power fails while the superblock is being written.
+        self.flush_home()?;
+        // Everything is at home now: the log says so first, then, in the spare transaction and at home, the superblock.
+        self.set_log_aside()?;
         self.change_superblock(|superblock| {
             if had_log {
                 let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
@@ -434,6 +442,7 @@ impl Volume {
         })?;
         self.commit(now)?;
         self.flush_home()?;
-        self.close_log()
+        self.log = None;
+        Ok(())
     }
 }

@@ -287,10 +287,10 @@ impl Volume {
         result
     }
 
-    /// Leaves the log with nothing to be replayed; all of it has to be at home.
-    pub fn close_log(&mut self) -> Result<()> {
-        match self.log.take() {
-            Some(mut log) => log.close(&mut self.store),
+    /// Says that the log is empty, and readies it for the spare transaction; everything in it has to be at home.
+    pub fn set_log_aside(&mut self) -> Result<()> {
+        match &mut self.log {
+            Some(log) => log.set_aside(&mut self.store),
             None => Ok(()),
         }
     }

@@ -158,6 +158,11 @@ impl RawInode {
         record[..len].copy_from_slice(&self.as_bytes()[..len]);
     }
 
+    /// Whether names may lead to it: deleted and free inodes have no links.
+    pub fn is_in_use(&self) -> bool {
+        self.i_links_count.get() > 0
+    }
+
     /// The file type bits of `i_mode`.
     pub fn file_type(&self) -> u16 {
         self.i_mode.get() & mode::TYPE_MASK

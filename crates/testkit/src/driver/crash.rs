@@ -12,7 +12,7 @@ use fsmend_vfs::{Attributes, Errno, FileKind, FileSystem, InodeNo, Time};
 use super::model::{Body, Model};
 use super::snapshot::names;
 use super::workload::{View, Workload};
-use super::{Base, NOW, complaint};
+use super::{Base, NOW, complaint, damage_after_crash};
 
 /// What was done before the power failed.
 struct History {
@@ -116,6 +116,11 @@ impl Sweep {
 
     fn judge(&self, disk: &Arc<SimDisk>, history: &History) -> Result<(), String> {
         let now = Time::at(history.clock);
+        if self.base.kind != Kind::Ext2
+            && let Some(said) = damage_after_crash(&disk.bytes(), history.clock)
+        {
+            return Err(format!("called damaged before it is mounted again: {said}"));
+        }
         let device = Arc::clone(disk) as Arc<dyn WritableDevice>;
         let mut fs = Ext::mount(device, MountOptions::new(now)).map_err(|error| error.to_string())?;
         let view = view_of(&mut fs).map_err(|error| format!("{error} ({:?})", fs.trouble()))?;

@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, MemoryDevice, WritableDevice, WritableMemory};
-use fsmend_engine::Progress;
+use fsmend_engine::{Progress, Severity};
 use fsmend_ext_check::run::{CheckOptions, check};
 use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
+use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use fsmend_vfs::{FileSystem, Time};
+use zerocopy::FromBytes;
 
 use self::workload::Workload;
 use crate::host;
@@ -176,6 +179,29 @@ pub fn complaint(image: &[u8], now: i64) -> io::Result<Option<String>> {
     let said: Vec<String> =
         problems.iter().map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
     Ok((!said.is_empty()).then(|| format!("fsmend: {}", said.join("\n"))))
+}
+
+/// What `fsmend check` calls damage in an image as a crash has left it, its journal not replayed. A superblock that was cut in two while it was
+/// written is more than a check can know about: `None`.
+pub fn damage_after_crash(image: &[u8], now: i64) -> Option<String> {
+    let start = SUPERBLOCK_OFFSET as usize;
+    let superblock = image.get(start..start + SUPERBLOCK_SIZE)?;
+    let superblock = RawSuperblock::read_from_bytes(superblock).ok()?;
+    let has_sum = superblock.features().metadata_csum();
+    if has_sum && !checksum::superblock(&superblock).is_right() {
+        return None;
+    }
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("image", image.to_vec()));
+    let options = CheckOptions { now: now.unsigned_abs() + 1, ..options(Manner::default()) };
+    let report = match check(&device, &options, &Progress::new(), &AtomicBool::new(false)) {
+        Ok(report) => report,
+        Err(refused) => return Some(format!("fsmend: {refused}")),
+    };
+    let problems = report.findings.into_sorted();
+    let damage = problems.iter().filter(|problem| problem.row.severity > Severity::Note);
+    let said: Vec<String> =
+        damage.map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
+    (!said.is_empty()).then(|| said.join("\n"))
 }
 
 /// Keeps an image that a test has failed with, if the environment says where to.

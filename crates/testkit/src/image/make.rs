@@ -78,7 +78,11 @@ impl Maker<'_> {
 
     fn apply(&self, step: &After) -> io::Result<()> {
         match step {
-            After::Tune2fs(arguments) => self.run("tune2fs", words(arguments), &[0]).map(|_| ()),
+            After::Tune2fs(arguments) => {
+                // Some changes are refused unless the last check is newer than the last mount.
+                self.run("e2fsck", words("-fp"), &[0, 1])?;
+                self.run("tune2fs", words(arguments), &[0]).map(|_| ())
+            }
             After::Resize(arguments, size) => self.resize(arguments, *size),
             After::Optimise => self.optimise(),
             After::Debugfs(commands) => self.debugfs(commands),

@@ -44,14 +44,17 @@ pub struct StoredTotals {
     pub free_blocks: u64,
     /// Free inodes.
     pub free_inodes: u64,
+    /// Whether a backup says so, which stands in for the primary superblock.
+    pub is_backup: bool,
 }
 
 impl StoredTotals {
-    /// What `superblock` says.
+    /// What `superblock`, a primary one, says.
     pub fn of(superblock: &RawSuperblock) -> Self {
         StoredTotals {
             free_blocks: superblock.free_blocks_count(),
             free_inodes: u64::from(superblock.s_free_inodes_count.get()),
+            is_backup: false,
         }
     }
 }
@@ -94,8 +97,8 @@ pub fn check(
     totals
 }
 
-/// The totals are compared through the groups' counts: kernels let the superblock's own lag behind. What is wrong is shown as
-/// it is `on_disk`.
+/// The totals are compared through the groups' counts: kernels let the superblock's own lag behind, which is no damage unless a backup
+/// stands in. What is wrong is shown as it is `on_disk`.
 pub fn check_totals(fs: &Fs<'_>, totals: &Totals, on_disk: StoredTotals, findings: &mut Findings) {
     let unit = u64::from(fs.geometry.cluster_blocks);
     let stored = StoredTotals::of(&fs.superblock);
@@ -103,14 +106,16 @@ pub fn check_totals(fs: &Fs<'_>, totals: &Totals, on_disk: StoredTotals, finding
         let problem = Problem::new(&problems::FREE_BLOCKS).stored(totals.stored_free_units * unit);
         findings.raise(problem.observed(totals.free_units * unit));
     } else if stored.free_blocks != totals.free_units * unit {
-        let problem = Problem::new(&problems::TOTALS_STALE).detail("what", "blocks");
+        let row = if on_disk.is_backup { &problems::FREE_BLOCKS } else { &problems::TOTALS_STALE };
+        let problem = Problem::new(row).detail("what", "blocks");
         findings.raise(problem.stored(on_disk.free_blocks).observed(totals.free_units * unit));
     }
     if totals.stored_free_inodes != totals.free_inodes {
         let problem = Problem::new(&problems::FREE_INODES).stored(totals.stored_free_inodes);
         findings.raise(problem.observed(totals.free_inodes));
     } else if stored.free_inodes != totals.free_inodes {
-        let problem = Problem::new(&problems::TOTALS_STALE).detail("what", "inodes");
+        let row = if on_disk.is_backup { &problems::FREE_INODES } else { &problems::TOTALS_STALE };
+        let problem = Problem::new(row).detail("what", "inodes");
         findings.raise(problem.stored(on_disk.free_inodes).observed(totals.free_inodes));
     }
 }

@@ -149,9 +149,9 @@ problem_rows! {
     }
     /// The totals in the superblock lag behind the groups' counts.
     TOTALS_STALE = "ext.allocation.totals-stale" {
-        severity: Minor, evidence: Cross, preen: true,
+        severity: Note, evidence: Cross, preen: true,
         message: "the superblock's total of free {what} ({stored}) lags behind the groups' ({observed})",
-        meaning: "Kernels write the totals only when they unmount; after an unclean stop they are simply old. Every mount computes them anew.",
+        meaning: "Kernels write the totals only when they unmount; after a crash they are old. Every mount computes them anew, so this is no damage.",
         repair: "The total is set to the sum of the groups' counts.",
         loss: "Nothing.",
         peers: [0x05000D, 0x05000F],

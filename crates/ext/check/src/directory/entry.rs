@@ -7,11 +7,14 @@ use fsmend_ext_format::casefold;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entry, EntryHeader, EntryLayout};
 use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
-use fsmend_ext_format::inode::special;
+use fsmend_ext_format::inode::{RawInode, special};
 
 use super::nature::Nature;
 use super::{Surroundings, encryption, problems as rows};
 use crate::Fs;
+
+/// What cannot be read of an inode table is given up in pieces of this size.
+const PIECE_BYTES: u64 = 4096;
 
 /// Where an entry stands in its directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -200,10 +203,34 @@ impl Judge<'_> {
 
     /// A problem of this entry. `stored` is the inode that it leads to.
     pub fn problem(&self, row: &'static Row, entry: &Entry<'_>) -> Problem {
-        Problem::new(row)
+        let problem = Problem::new(row)
             .inode(self.nature.inode)
             .stored(entry.header.inode)
-            .detail("name", Value::name(entry.name))
+            .detail("name", Value::name(entry.name));
+        if *row == rows::ENTRY_INODE_UNUSED {
+            return problem.detail("state", self.state_of(InodeNo(entry.header.inode)));
+        }
+        problem
+    }
+
+    /// Why an inode counts as unused.
+    fn state_of(&self, inode: InodeNo) -> &'static str {
+        match self.fs.read_inode(inode) {
+            Some(Err(_)) => "cannot be read",
+            Some(Ok(record)) if !RawInode::from_record(&record).is_in_use() => "is not in use",
+            Some(Ok(_)) if self.is_beside_unreadable(inode) => "lies beside bytes that cannot be read",
+            Some(Ok(_)) => "is too damaged to be kept",
+            None => "is not in use",
+        }
+    }
+
+    /// Whether something cannot be read so near to an inode that it was given up with it: tables are read in pieces of several inodes.
+    fn is_beside_unreadable(&self, inode: InodeNo) -> bool {
+        let Some(offset) = self.fs.inode_offset(inode) else { return false };
+        let start = offset.saturating_sub(PIECE_BYTES);
+        let end = offset.saturating_add(2 * PIECE_BYTES).min(self.fs.device.len());
+        let mut bytes = vec![0; end.saturating_sub(start).min(3 * PIECE_BYTES) as usize];
+        self.fs.device.read_at(start, &mut bytes).is_err()
     }
 }
 

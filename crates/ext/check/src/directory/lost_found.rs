@@ -69,7 +69,7 @@ fn has_free_inode(fs: &Fs<'_>, inodes: &InodeTable) -> bool {
 }
 
 /// The inode that the name `lost+found` in the root leads to.
-pub(super) fn find(fs: &Fs<'_>) -> Option<InodeNo> {
+pub(crate) fn find(fs: &Fs<'_>) -> Option<InodeNo> {
     let root = Directory::open(fs, InodeNo(special::ROOT))?;
     let mut found = None;
     entries_of(fs, &root, &mut |inode, name| {

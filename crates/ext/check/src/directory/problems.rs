@@ -105,10 +105,10 @@ problem_rows! {
     /// A name of a file that is not there.
     ENTRY_INODE_UNUSED = "ext.directory.entry-inode-unused" {
         severity: Major, evidence: Cross, preen: true,
-        message: "'{name}' in directory {inode} leads to inode {stored}, which is not in use",
-        meaning: "The file was deleted or lost, but its name stayed; or its inode is too damaged to be kept.",
+        message: "'{name}' in directory {inode} leads to inode {stored}, which {state}",
+        meaning: "The file was deleted or lost, but its name stayed; or the device does not give back its inode; or its inode is too damaged to be kept.",
         repair: "The entry is removed.",
-        loss: "The name; the file is gone already.",
+        loss: "The name. The file too, if its inode cannot be read or is removed by this repair.",
         peers: [0x020003],
     }
     /// A name of the directory in itself.
@@ -563,7 +563,7 @@ problem_rows! {
     }
     /// No lost+found.
     LOST_FOUND_MISSING = "ext.directory.lost-found-missing" {
-        severity: Minor, evidence: Cross, preen: true,
+        severity: Note, evidence: Cross, preen: true,
         message: "there is no lost+found in the root directory",
         meaning: "A repair puts files and directories there whose names are lost. File systems work without it.",
         repair: "The directory is made.",

@@ -3,7 +3,7 @@
 
 pub(crate) mod attributes;
 mod fields;
-pub(crate) mod inspection;
+pub mod inspection;
 mod layout;
 mod link_target;
 pub(crate) mod map;
@@ -131,6 +131,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     let mut attributes = attributes::inspect(subject)?;
     layout::settle(subject)?;
     special_file::recognise_directory(subject);
+    special_file::recognise_file(subject);
     attributes::inspect_inline_data(subject, &mut attributes)?;
     layout::fast_symlink_flag(subject);
     let kind = known_kind(subject)?;

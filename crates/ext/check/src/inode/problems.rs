@@ -434,6 +434,16 @@ problem_rows! {
         peers: [0x020011],
     }
 
+    /// Type restored: the type bits are impossible, or those of a device, but there are the contents of a file.
+    TYPE_RESTORED = "ext.inode.type-restored" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode} has mode {stored}, but it holds the contents of a regular file",
+        meaning: "The type bits of the mode are damaged. Its flags, its map and its space in use are those of a regular file.",
+        repair: "It is made a regular file again. The permissions stay as they are.",
+        loss: "Nothing.",
+        peers: [0x020012, 0x020018, 0x020019],
+    }
+
     /// Mode unknown: the type bits of the mode are damaged, and the data do not show what it was.
     MODE_UNKNOWN = "ext.inode.mode-unknown" {
         severity: Major, evidence: Local, preen: false,

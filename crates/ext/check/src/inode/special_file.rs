@@ -3,12 +3,13 @@
 use fsmend_base::BlockNo;
 use fsmend_engine::Value;
 use fsmend_ext_format::extent::{Extent, ExtentHeader, extents, indexes};
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::inode::{flags, mode};
+use fsmend_ext_format::xattr::{Area, name_index};
 
 use super::problems::{
     BLOCK_DEVICE_WRONG, CHAR_DEVICE_WRONG, FIFO_WRONG, IMMUTABLE_SPECIAL, SIZE_OF_SPECIAL, SOCKET_WRONG,
-    SPECIAL_WITH_MAP_FLAGS, TREAT_AS_DIRECTORY,
+    SPECIAL_WITH_MAP_FLAGS, TREAT_AS_DIRECTORY, TYPE_RESTORED,
 };
 use super::subject::Subject;
 use crate::extent;
@@ -81,6 +82,43 @@ pub(crate) fn recognise_directory(subject: &mut Subject<'_, '_>) {
     subject.raise(problem);
     let permissions = permissions(subject);
     subject.raw.i_mode.set(mode::DIRECTORY | permissions);
+}
+
+/// Makes an inode a regular file again whose mode has an impossible type, or says that it is a device, pipe or socket, but which holds
+/// the contents of a file: extents, data in the inode, or (where the type is impossible) a block map. A symbolic link that is mapped cannot be
+/// told from a file and becomes one: its target is kept as contents.
+pub(crate) fn recognise_file(subject: &mut Subject<'_, '_>) {
+    let is_impossible = subject.kind().is_none();
+    if !is_impossible && !subject.is_special_file() || !holds_file(subject, is_impossible) {
+        return;
+    }
+    let stored = Value::Text(format!("{:#o}", subject.raw.i_mode.get()));
+    let problem = subject.problem(&TYPE_RESTORED).stored(stored);
+    subject.raise(problem);
+    let permissions = subject.raw.i_mode.get() & 0o7777;
+    subject.raw.i_mode.set(mode::REGULAR | permissions);
+}
+
+fn holds_file(subject: &Subject<'_, '_>, is_impossible: bool) -> bool {
+    let raw = &subject.raw;
+    let has_size = raw.size() > 0;
+    let has_space = raw.i_blocks_lo.get() > 0 || raw.i_blocks_high.get() > 0;
+    match (raw.has_flag(flags::EXTENTS), raw.has_flag(flags::INLINE_DATA)) {
+        (true, false) => {
+            let has_entries = ExtentHeader::parse(&raw.i_block).is_some_and(|root| root.entries > 0);
+            extent::is_enabled(subject) && has_size && has_space && has_entries
+        }
+        (false, true) => {
+            let area = Area::of_inode(&subject.record);
+            let has_data = area.is_some_and(|area| area.find(name_index::SYSTEM, b"data").is_some());
+            subject.has_incompat(incompat::INLINE_DATA) && has_size && has_data
+        }
+        (false, false) => {
+            let first = first_mapped_block(subject).filter(|block| *block != 0);
+            is_impossible && has_size && has_space && first.is_some()
+        }
+        (true, true) => false,
+    }
 }
 
 /// The permissions of a directory whose type was lost, and perhaps they with it. Those of lost+found, which is the first ordinary inode

@@ -117,7 +117,8 @@ impl<'a, 'd> Subject<'a, 'd> {
     }
 }
 
-fn kind_of(file_type: u16) -> Option<Kind> {
+/// What the type bits of a mode say; `None` for no known type.
+pub(crate) fn kind_of(file_type: u16) -> Option<Kind> {
     Some(match file_type {
         mode::REGULAR => Kind::Regular,
         mode::DIRECTORY => Kind::Directory,

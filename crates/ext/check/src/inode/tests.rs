@@ -92,7 +92,7 @@ fn fields_of_files() {
             (|raw| raw.set_size(3 * 1024 - 1), &[&SIZE_WRONG]),
             (|raw| raw.set_size(1 << 41), &[]),
             (|raw| raw.set_size(1 << 43), &[&SIZE_WRONG]),
-            (|raw| raw.i_mode.set(0o170644), &[&MODE_UNKNOWN]),
+            (|raw| raw.i_mode.set(0o170644), &[&TYPE_RESTORED]),
             (|raw| raw.clear_flag(flags::EXTENTS), &[&FLAG_MISSING]),
             (
                 |raw| {
@@ -131,6 +131,21 @@ fn fields_of_directories() {
     );
     let empty = tree(mode::DIRECTORY, 0, &[], 0, 0);
     assert!(Bench::new().expect(FILE, &empty, &[&EMPTY_DIRECTORY]).cleared);
+}
+
+#[test]
+fn a_file_whose_type_is_impossible_keeps_its_contents() {
+    for mode in [0o170644, 0o644, mode::BLOCK_DEVICE | 0o644, mode::FIFO | 0o644] {
+        let mut raw = plain_file();
+        raw.i_mode.set(mode);
+        let inspection = Bench::new().expect(FILE, &raw, &[&TYPE_RESTORED]);
+        assert_eq!((inspection.kind, inspection.raw().i_mode.get()), (Kind::Regular, 0o100_644));
+        assert_eq!(inspection.runs.len(), Bench::new().expect(FILE, &plain_file(), &[]).runs.len());
+    }
+    // Nothing tells what this one was.
+    let mut raw = inode(mode::REGULAR);
+    raw.i_mode.set(0o170644);
+    assert!(Bench::new().expect(FILE, &raw, &[&MODE_UNKNOWN]).cleared);
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub(crate) mod draft;
 pub(crate) mod extents;
 mod external;
 mod fast_commit;
+pub(crate) mod indirect;
 mod log;
 pub(crate) mod map;
 mod names;

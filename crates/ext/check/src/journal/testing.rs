@@ -28,7 +28,7 @@ pub(crate) const BLOCKS: u64 = 1400;
 pub(crate) const INODES: u32 = 64;
 pub(crate) const JOURNAL: u64 = 200;
 const JOURNAL_BLOCKS: u32 = 1024;
-const TABLE: u64 = 5;
+pub(crate) const TABLE: u64 = 5;
 
 pub(crate) struct World {
     pub device: MemoryDevice,

@@ -13,6 +13,7 @@ use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::extent::ExtentHeader;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::xattr::Area;
 
 use crate::Fs;
 
@@ -91,7 +92,7 @@ fn compare(
     let record = fs.read_inode(inode).and_then(Result::ok).unwrap_or_default();
     let raw = RawInode::from_record(&record);
     if observed == 0 && inode.0 != special::ROOT && fact.kind() != Kind::Directory {
-        if is_empty(&raw) {
+        if is_empty(&record) {
             findings.raise(Problem::new(&problems::UNATTACHED_EMPTY).inode(inode));
             return false;
         }
@@ -114,15 +115,22 @@ fn compare(
     attach
 }
 
-/// Nothing that could be kept: a file without size, blocks, inline data, and without a pointer that would lead to any. (Of a device, a pipe or a
-/// socket, what it is is all that it ever held.)
-pub(crate) fn is_empty(raw: &RawInode) -> bool {
+/// Nothing that could be kept: a file without size, blocks, inline data and attributes, and without a pointer that would lead to any. (Of a
+/// device, a pipe or a socket, what it is is all that it ever held.)
+pub(crate) fn is_empty(record: &[u8]) -> bool {
+    let raw = RawInode::from_record(record);
     raw.file_type() == mode::REGULAR
         && raw.size() == 0
         && raw.i_blocks_lo.get() == 0
         && raw.i_blocks_high.get() == 0
         && !raw.has_flag(flags::INLINE_DATA)
-        && leads_nowhere(raw)
+        && leads_nowhere(&raw)
+        && !has_attributes(record)
+}
+
+/// Whether attributes stand in the inode, among them access lists. Those in a block of their own count as space.
+fn has_attributes(record: &[u8]) -> bool {
+    Area::of_inode(record).is_some_and(|area| area.entries().any(|entry| entry.is_ok()))
 }
 
 /// Whether a map holds no entry. One that holds some, of a file that is empty by its size and its space, is damaged: what it was nobody knows, and it
@@ -143,9 +151,10 @@ mod tests {
     #[test]
     fn what_a_device_is_is_worth_keeping() {
         let of = |file_type: u16| {
-            let mut raw = RawInode::from_record(&[]);
+            let (mut record, mut raw) = (vec![0; 256], RawInode::from_record(&[]));
             raw.i_mode.set(file_type | 0o644);
-            raw
+            raw.store(&mut record);
+            record
         };
         assert!(is_empty(&of(mode::REGULAR)));
         for kept in [mode::CHAR_DEVICE, mode::BLOCK_DEVICE, mode::FIFO, mode::SOCKET] {
@@ -160,13 +169,31 @@ mod tests {
             raw.i_mode.set(mode::REGULAR | 0o644);
             raw.i_flags.set(flags);
             raw.i_block[..block.len()].copy_from_slice(block);
-            raw
+            let mut record = vec![0; 256];
+            raw.store(&mut record);
+            record
         };
         let root = |entries| [0x0A, 0xF3, entries, 0, 4, 0, 0, 0, 0, 0, 0, 0];
         assert!(is_empty(&of(0, &[])));
         assert!(is_empty(&of(flags::EXTENTS, &root(0))));
         assert!(!is_empty(&of(0, &[7])), "a pointer");
         assert!(!is_empty(&of(flags::EXTENTS, &root(1))), "an extent");
+    }
+
+    #[test]
+    fn attributes_in_the_inode_are_worth_keeping() {
+        let (mut record, mut raw) = (vec![0; 256], RawInode::from_record(&[]));
+        raw.i_mode.set(mode::REGULAR | 0o644);
+        raw.store(&mut record);
+        record[128] = 32;
+        record[160..164].copy_from_slice(&[0, 0, 0x02, 0xEA]);
+        assert!(is_empty(&record), "a table without entries");
+        // The name "user.a" without a value.
+        record[164..166].copy_from_slice(&[1, 1]);
+        record[180] = b'a';
+        assert!(!is_empty(&record));
+        record[160] = 1;
+        assert!(is_empty(&record), "no table");
     }
 
     #[test]

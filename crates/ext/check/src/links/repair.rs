@@ -88,7 +88,7 @@ fn settle(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact, observed: u32) -> Settle
     let Some(Ok(mut record)) = fs.read_inode(inode) else { return Settled::Left };
     let mut raw = RawInode::from_record(&record);
     if observed == 0 {
-        let goes = fact.kind() != Kind::Directory && is_empty(&raw);
+        let goes = fact.kind() != Kind::Directory && is_empty(&record);
         return if goes { Settled::Freed(Owner::of(&raw)) } else { Settled::Left };
     }
     let count = if is_saturated(fact, observed) { 1 } else { observed.min(LINKS_MAX) } as u16;

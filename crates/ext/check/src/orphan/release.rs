@@ -13,6 +13,7 @@ use crate::Fs;
 use crate::inode::MapRun;
 use crate::journal::draft::{Draft, EditError};
 use crate::journal::extents;
+use crate::journal::indirect;
 use crate::journal::map::{self, FileMap};
 use crate::quota::{Owner, bytes_of};
 
@@ -122,16 +123,51 @@ impl<'a, 'd> Release<'a, 'd> {
         let end = raw.size().div_ceil(u64::from(self.fs.geometry.block_size));
         let (kept, cut) = split_at(&map.runs, end);
         raw.i_dtime = U32::new(0);
-        // A hole-free walk of an indirect map would be needed to clear its pointers; inspection finds those blocks.
-        if cut.is_empty() || !raw.has_flag(flags::EXTENTS) {
+        if !has_map(raw) {
+            // The target of a short symbolic link, or data in the inode, stands where a map would.
+            return Ok(());
+        }
+        self.clear_tail(raw, &kept)?;
+        if cut.is_empty() && raw.has_flag(flags::EXTENTS) {
             return Ok(());
         }
         let before = bytes_of(&self.fs.geometry, raw);
+        if raw.has_flag(flags::EXTENTS) {
+            extents::rewrite(&mut self.draft, inode, raw, map, &kept)?;
+        } else {
+            let gone = indirect::cut(&mut self.draft, raw, end)?;
+            if cut.is_empty() && gone.is_empty() {
+                return Ok(());
+            }
+            gone.iter().try_for_each(|block| self.free_blocks(inode, *block, 1))?;
+            let nodes = map.map_blocks.len().saturating_sub(gone.len()) as u64;
+            extents::count_blocks(&self.draft, raw, &kept, nodes);
+        }
         self.free_runs(inode, &cut)?;
-        extents::rewrite(&mut self.draft, inode, raw, map, &kept)?;
         let after = bytes_of(&self.fs.geometry, raw);
         let owner = Owner::of(raw);
         self.orphans.used.charge_many(owner, before.saturating_sub(after), 0);
+        Ok(())
+    }
+
+    /// Zeroes what stands behind the end of the file in its last block: a file that grows again shall not show it. Contents that are
+    /// encrypted, or sealed, are left as they are.
+    fn clear_tail(&mut self, raw: &RawInode, kept: &[MapRun]) -> Result<(), EditError> {
+        let block_size = u64::from(self.fs.geometry.block_size);
+        let within = raw.size() % block_size;
+        let last = raw.size() / block_size;
+        let is_sealed = raw.has_flag(flags::ENCRYPT) || raw.has_flag(flags::VERITY);
+        let is_plain = raw.file_type() == mode::REGULAR && !is_sealed;
+        let run =
+            kept.last().filter(|run| !run.unwritten && last.wrapping_sub(run.logical) < run.count.into());
+        let Some(run) = run.filter(|_| is_plain && within > 0) else { return Ok(()) };
+        let block = run.physical + (last - run.logical);
+        let mut contents = self.draft.read(block)?;
+        let Some(tail) = contents.get_mut(within as usize..) else { return Ok(()) };
+        if tail.iter().any(|byte| *byte != 0) {
+            tail.fill(0);
+            self.draft.put(block, contents);
+        }
         Ok(())
     }
 

@@ -5,12 +5,13 @@
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_ext_format::features::{compat, ro_compat};
+use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::orphan_file::ORPHAN_BLOCK_MAGIC;
 use zerocopy::little_endian::{U16, U32};
 
 use super::problems::*;
 use super::{Orphans, refugees, released};
-use crate::journal::testing::{BLOCK, World, assert_raised};
+use crate::journal::testing::{BLOCK, TABLE, World, assert_raised};
 
 fn release(world: &mut World, replayed: bool) -> (Orphans, Findings) {
     let mut findings = Findings::new();
@@ -46,6 +47,55 @@ fn the_list_is_released() {
     assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
     assert_eq!(orphans.writes[&1][0xE8..0xEC], [0; 4], "the list is empty");
     assert_raised(&release(&mut with_list(), false).1, &[&UNRELEASED]);
+}
+
+/// A world with the truncated file 13, whose blocks 70 to 81 and, through the indirect block 82, 83 to 85 are mapped without extents.
+fn with_block_map(size: u32) -> World {
+    let mut world = World::new(0);
+    world.file(13, 1, &[(0, 70, 16)], u64::from(size));
+    world.edit_inode(13, |raw| {
+        raw.i_flags = U32::new(0);
+        for (word, block) in raw.i_block.chunks_exact_mut(4).zip((70u32..=82).chain([0, 0])) {
+            word.copy_from_slice(&block.to_le_bytes());
+        }
+    });
+    let pointers: Vec<u8> = (83u32..86).flat_map(u32::to_le_bytes).collect();
+    world.bytes(82, 0, &pointers);
+    world.bytes(71, 0, &[7; BLOCK]);
+    world.superblock.s_last_orphan = U32::new(13);
+    world
+}
+
+fn record_of_13(orphans: &Orphans) -> RawInode {
+    RawInode::from_record(&orphans.writes[&(TABLE + 1)][512..640])
+}
+
+#[test]
+fn a_truncation_on_ext3_stays_done() {
+    let (orphans, findings) = release(&mut with_block_map(1500), true);
+    assert_raised(&findings, &[&WAITING]);
+    let raw = record_of_13(&orphans);
+    let map: Vec<u32> = (0..15).map(|index| raw.block_word(index)).collect();
+    assert_eq!(map, [70, 71, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!((raw.i_blocks_lo.get(), raw.size()), (4, 1500));
+    let bits = u32::from_le_bytes(orphans.writes[&3][8..12].try_into().unwrap());
+    assert_eq!(bits >> 5 & 0xFFFF, 0b11, "of blocks 70 to 85 the first two stay");
+    let last = &orphans.writes[&71];
+    assert_eq!((last[475], last[476], last[BLOCK - 1]), (7, 0, 0), "nothing stays behind the end");
+}
+
+#[test]
+fn a_partial_truncation_keeps_what_the_indirect_block_still_maps() {
+    let (orphans, _) = release(&mut with_block_map(13 * 1024), true);
+    let raw = record_of_13(&orphans);
+    assert_eq!((raw.block_word(11), raw.block_word(12), raw.i_blocks_lo.get()), (81, 82, 28));
+    assert_eq!(orphans.writes[&82][..12], [83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let bits = u32::from_le_bytes(orphans.writes[&3][8..12].try_into().unwrap());
+    assert_eq!(bits >> 5 & 0xFFFF, 0x3FFF, "blocks 84 and 85 go");
+    // Behind the size there are only holes: the inode and its map stay as they are.
+    let (orphans, _) = release(&mut with_block_map(15 * 1024), true);
+    assert!(orphans.truncated.contains(&InodeNo(13)));
+    assert!(!orphans.writes.contains_key(&(TABLE + 1)) && !orphans.writes.contains_key(&82));
 }
 
 #[test]

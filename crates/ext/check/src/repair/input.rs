@@ -108,11 +108,16 @@ impl Mender<'_> {
         self.fs.read_inode(inode)?.ok()
     }
 
-    /// The fixed fields of `inode` as they stood before this round mended anything.
-    pub fn inode_before(&self, inode: InodeNo) -> Option<RawInode> {
+    /// The record of `inode` as it stood before this round mended anything.
+    pub fn record_before(&self, inode: InodeNo) -> Option<Vec<u8>> {
         let mut record = vec![0; self.fs.geometry.inode_size as usize];
         self.draft.read_before(self.fs.inode_offset(inode)?, &mut record).ok()?;
-        Some(RawInode::from_record(&record))
+        Some(record)
+    }
+
+    /// The fixed fields of `inode` as they stood before this round mended anything.
+    pub fn inode_before(&self, inode: InodeNo) -> Option<RawInode> {
+        Some(RawInode::from_record(&self.record_before(inode)?))
     }
 
     /// Writes the record of an inode, with its checksum (put into `record` too).

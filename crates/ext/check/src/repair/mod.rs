@@ -6,6 +6,7 @@
 
 mod allocator;
 mod apart;
+mod files;
 pub(crate) mod hidden;
 pub(crate) mod improve;
 mod input;
@@ -22,6 +23,7 @@ pub use crate::rounds::{plan, without};
 
 pub use crate::inode::seal::{seal_inode, seed_of};
 pub use apart::{Laid, Writes};
+pub use files::files;
 pub use input::{Mender, Remains};
 pub use marker::{last, marker};
 pub use mend::mend;

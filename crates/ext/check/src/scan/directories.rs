@@ -14,6 +14,8 @@ use crate::reading::{announce_all, announce_blocks, read_within};
 
 /// Most directories in a batch.
 const DIRECTORIES_PER_BATCH: usize = 512;
+/// Most things in a batch of a sample: as many as there are reads in flight.
+const SAMPLED_PER_BATCH: usize = 32;
 /// Most blocks of larger directories that a cold device is told about ahead.
 const BLOCKS_AHEAD: usize = 2048;
 /// Tables for the proof of one directory that a worker keeps for the next one.
@@ -79,6 +81,8 @@ pub(super) fn announce_directories(fs: &Fs<'_>, jobs: &[DirectoryJob]) {
 impl<'a> Scan<'a> {
     /// Most things in a batch, where there are to be `most`.
     pub(super) fn batch(&self, most: usize) -> usize {
+        // A sample ends between two batches.
+        let most = if self.sample.is_some() { most.min(SAMPLED_PER_BATCH) } else { most };
         self.schedule.batch_max.clamp(1, most)
     }
 

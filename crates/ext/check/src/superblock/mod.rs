@@ -11,7 +11,6 @@ mod correction;
 mod desc_size;
 mod fields;
 mod flexible;
-mod foreign;
 mod identity;
 pub mod problems;
 mod refusal;
@@ -22,7 +21,7 @@ pub(crate) mod testing;
 mod tests;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_device::Device;
+use fsmend_device::{Device, foreign_mark};
 pub use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
@@ -201,8 +200,8 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         {
             return Err(refusal::journal_device(device));
         }
-        if let (false, Some(what)) = (is_ext, foreign::identify(device)) {
-            return Err(refusal::foreign(device, what));
+        if let (false, Some(mark)) = (is_ext, foreign_mark(device)) {
+            return Err(refusal::foreign(device, mark));
         }
         let is_contradicted = backup.is_some_and(|backup| {
             candidates::is_contradicted(candidate, &backup)
@@ -262,7 +261,10 @@ fn no_backup(device: &dyn Device, primary: Candidate, findings: &mut Findings) -
     match primary.geometry {
         Ok(_) => Ok(primary),
         Err(Unsound::Magic(_)) => {
-            findings.raise(Problem::new(&problems::UNUSABLE).observed("no magic number"));
+            // Only what was an ext file system can have lost its superblock.
+            if was_ext(device, &primary.raw) {
+                findings.raise(Problem::new(&problems::UNUSABLE).observed("no magic number"));
+            }
             Err(refusal::no_magic(device))
         }
         Err(unsound) => {
@@ -275,6 +277,13 @@ fn no_backup(device: &dyn Device, primary: Candidate, findings: &mut Findings) -
             Err(refusal::bad_superblock(device, &unsound.to_string()))
         }
     }
+}
+
+/// Whether a superblock without its magic number makes sense with it.
+fn was_ext(device: &dyn Device, raw: &RawSuperblock) -> bool {
+    let mut raw = raw.clone();
+    raw.s_magic.set(EXT_MAGIC);
+    Geometry::from_superblock(&raw, device.len()).is_ok()
 }
 
 fn raise_unsound(unsound: Unsound, findings: &mut Findings) {

@@ -1,9 +1,8 @@
 //! Why a device cannot be checked at all, in words.
 
-use fsmend_device::Device;
+use fsmend_device::{Device, Mark, Remedy};
 use fsmend_ext_format::features::{Features, incompat};
 
-use super::foreign;
 use crate::Refusal;
 
 /// Names of incompatible features that we do not check.
@@ -82,22 +81,35 @@ pub(super) fn unreadable(device: &dyn Device) -> Refusal {
     }
 }
 
-pub(super) fn foreign(device: &dyn Device, what: &str) -> Refusal {
-    let table = what.contains("partition table");
+pub(super) fn foreign(device: &dyn Device, mark: &Mark) -> Refusal {
+    let name = device.name();
+    let relation =
+        if matches!(mark.remedy, Remedy::NoFileSystem | Remedy::Convert(_)) { "is" } else { "holds" };
     Refusal {
         code: "not-ext",
-        message: format!("{} holds {what}, not an ext2, ext3 or ext4 file system", device.name()),
-        way_out: if table {
-            "Name a partition with --partition".to_owned()
-        } else {
-            "Use the tools for that; if there was an ext file system before, name a backup superblock with -b"
-                .to_owned()
+        message: format!("{name} {relation} {}, not an ext2, ext3 or ext4 file system", mark.name),
+        way_out: match mark.remedy {
+            Remedy::Partition => "Name a partition with --partition".to_owned(),
+            Remedy::Convert(command) => {
+                format!("Check the file system in it: \"{}\"", command.replace("FILE", name))
+            }
+            Remedy::NoFileSystem => "Check that it is the right file".to_owned(),
+            Remedy::Tools => {
+                "Use the tools for that; if there was an ext file system before, name a backup superblock with -b"
+                    .to_owned()
+            }
         },
     }
 }
 
+/// Whether the first sector ends with the signature of a boot sector or partition table.
+fn has_boot_signature(device: &dyn Device) -> bool {
+    let mut bytes = [0; 2];
+    device.read_at(510, &mut bytes).is_ok() && bytes == [0x55, 0xAA]
+}
+
 pub(super) fn no_magic(device: &dyn Device) -> Refusal {
-    let boot = foreign::has_boot_signature(device);
+    let boot = has_boot_signature(device);
     let hint = if boot { " (it starts like a boot sector or a disk with a partition table)" } else { "" };
     Refusal {
         code: "not-ext",

@@ -31,7 +31,7 @@ pub(super) fn mend(
     let mut tables = None;
     while let Some(Ok(entry)) = (Area { bytes, entries_at: at, values_at }).entries().next() {
         at += entry.table_len();
-        if !entry.name.contains(&0) && !(is_list(&entry) && !entry.name.is_empty()) {
+        if !entry.name.contains(&0) && (!is_list(&entry) || entry.name.is_empty()) {
             continue;
         }
         let area = Area { bytes, entries_at, values_at };

@@ -6,9 +6,19 @@
 //! Order of writes, on which everything rests:
 //!
 //! 1. data of files, at once, when they are written;
-//! 2. descriptors, changed blocks and revoke records into the log; **sync**;
+//! 2. descriptors, changed blocks, revoke records, and zeroes where the commit block will stand, into the log; **sync**;
 //! 3. the commit block; **sync**. Now the transaction has happened.
 //! 4. Later, the changed blocks home; **sync**; the superblock of the log; **sync**. Only then is the log written again from its start.
+//!
+//! The superblock of the file system says that the log may hold something (`needs_recovery`) before the log does, and until it does not any more: a
+//! checker or a kernel that finds transactions behind a superblock without the flag takes that for damage, or passes over them. A superblock of two
+//! sectors may be cut in two while it is written, so there is a copy of it in the log first: a **spare transaction** at the start of a log that
+//! says that it is empty. Nothing replays it but this driver, and only where the superblock has a wrong checksum. Its number is the one before
+//! `s_sequence`, so that no later transaction is taken for it. So, on opening and on closing:
+//!
+//! 1. the superblock of the log, empty; **sync**;
+//! 2. the spare transaction; **sync**;
+//! 3. the superblock of the file system, with the flag or (closing) without; **sync**.
 //!
 //! A block that a transaction frees is not used again before that transaction is in the log (`alloc` sees to that), so step 1 never
 //! writes over something that a crash would bring back.
@@ -128,6 +138,11 @@ impl Log {
     /// The block of the log after `block`.
     fn after(&self, block: u32) -> u32 {
         if block + 1 >= self.end { self.first } else { block + 1 }
+    }
+
+    /// The block of the log before `block`.
+    fn before(&self, block: u32) -> u32 {
+        if block <= self.first { self.end - 1 } else { block - 1 }
     }
 
     /// Where block `block` of the log lies on the device.

@@ -44,6 +44,26 @@ impl Log {
         }
         let found = self.find(store)?;
         self.refuse_fast_commits(store)?;
+        let blocks = self.bodies(store, found)?;
+        // What is left of a transaction that was being written has our number; ours begin behind it.
+        self.sequence = self.sequence.wrapping_add(2);
+        self.head = self.first;
+        Ok(blocks)
+    }
+
+    /// What the spare transaction of an empty log says of `block`, if there is one.
+    pub fn spare(&mut self, store: &mut Store, block: u64) -> Result<BTreeMap<u64, Block>> {
+        self.superblock.s_start = self.first.into();
+        self.sequence = self.sequence.wrapping_sub(1);
+        let mut found = self.find(store)?;
+        found.blocks.retain(|number, _| *number == block);
+        let blocks = self.bodies(store, found)?;
+        self.sequence = self.sequence.wrapping_add(2);
+        Ok(blocks)
+    }
+
+    /// The blocks that `found` says have to be written home.
+    fn bodies(&self, store: &mut Store, found: Found) -> Result<BTreeMap<u64, Block>> {
         let mut blocks = BTreeMap::new();
         for (number, logged) in found.blocks {
             // A block is not replayed from the transaction that revoked it, or from one before.
@@ -52,9 +72,6 @@ impl Log {
                 blocks.insert(number, self.body(store, &logged)?);
             }
         }
-        // What is left of a transaction that was being written has our number; ours begin behind it.
-        self.sequence = self.sequence.wrapping_add(2);
-        self.head = self.first;
         Ok(blocks)
     }
 

@@ -33,24 +33,34 @@ impl Log {
         } else if wide {
             return Err(store.corrupt(|| "a journal of the first version on a 64-bit file system".into()));
         }
-        self.emptied(store)
+        self.set_aside(store)
+    }
+
+    /// Says that the log is empty, and readies its first blocks for the spare transaction (see the head of [`journal`](super)).
+    /// Everything in the log has to be at home and durable.
+    pub fn set_aside(&mut self, store: &mut Store) -> Result<()> {
+        self.head = self.first;
+        self.used = 0;
+        self.logged.clear();
+        // The next transaction that counts has the number behind that of the spare one.
+        self.write_superblock(store, 0, self.sequence.wrapping_add(1))
     }
 
     /// Everything in the log is at home and durable: the superblock of the log says so, and then it is true.
     pub fn emptied(&mut self, store: &mut Store) -> Result<()> {
         self.used = 0;
         self.logged.clear();
-        self.write_superblock(store, self.head)
+        self.write_superblock(store, self.head, self.sequence)
     }
 
-    /// The end: there is nothing in the log, and nothing to be replayed.
+    /// There is nothing in the log, nothing to be replayed, and no spare transaction.
     pub fn close(&mut self, store: &mut Store) -> Result<()> {
-        self.write_superblock(store, 0)
+        self.write_superblock(store, 0, self.sequence.wrapping_add(2))
     }
 
-    fn write_superblock(&mut self, store: &mut Store, start: u32) -> Result<()> {
+    fn write_superblock(&mut self, store: &mut Store, start: u32, sequence: u32) -> Result<()> {
         self.superblock.s_start = U32::new(start);
-        self.superblock.s_sequence = U32::new(self.sequence);
+        self.superblock.s_sequence = U32::new(sequence);
         if self.superblock.has_csum() {
             self.superblock.s_checksum = U32::new(self.superblock.computed_checksum());
         }
@@ -111,8 +121,13 @@ impl Log {
             blocks.extend(bodies);
         }
         let commit: Block = self.commit_block(crc, now).into();
+        // All that a commit block says stands in its first sector. Zeroes lie under it, so that a write which is cut in two leaves it whole or not at
+        // all, and never one with a wrong checksum.
+        blocks.push(vec![0; self.block_size].into());
         self.append(store, &blocks)?;
         store.sync()?;
+        let (last, used) = (self.before(self.head), self.used);
+        (self.head, self.used) = (last, used - 1);
         self.append(store, &[commit])?;
         store.sync()?;
         self.sequence = self.sequence.wrapping_add(1);

@@ -40,7 +40,7 @@ impl<'a> NameAt<'a> {
     fn words<const N: usize>(&self, number: &impl Fn(u8) -> u32) -> [u32; N] {
         let (whole, _) = self.bytes.as_chunks::<4>();
         let Some(whole) = whole.first_chunk::<N>() else { return load_words(self.name(), number) };
-        let pad = (self.len as u64 & 0xFF) * 0x0101_0101 << 32;
+        let pad = ((self.len as u64 & 0xFF) * 0x0101_0101) << 32;
         let bits = 8 * self.len.min(4 * N) as u32;
         let mut words = [0; N];
         let mut all = 0;

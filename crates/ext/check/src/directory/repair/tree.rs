@@ -7,7 +7,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::pool::Stage;
 use fsmend_engine::tree::TreeFinding;
-use fsmend_ext_format::inode::{RawInode, special};
+use fsmend_ext_format::inode::special;
 
 use super::contents::{Names, NewName};
 use super::{chains, insert, lost_found, remove};
@@ -88,8 +88,8 @@ fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
     // What only the repair has emptied stays: its owner and its times are left, and the name that it may have had.
     let has_contents = |fs: &Fs<'_>, inode: &InodeNo| {
         let now = fs.read_inode(*inode).and_then(Result::ok);
-        let records = [now.map(|record| RawInode::from_record(&record)), mender.inode_before(*inode)];
-        records.iter().flatten().any(|raw| !links::is_empty(raw))
+        let records = [now, mender.record_before(*inode)];
+        records.iter().flatten().any(|record| !links::is_empty(record))
     };
     let mut kept = mender.side_by_side(&NAMELESS, &found, |inode| *inode, has_contents).into_iter();
     found.retain(|_| kept.next() == Some(true));

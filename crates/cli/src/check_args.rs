@@ -1,0 +1,55 @@
+//! The arguments of `fsmend check`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fsmend_device::OpenOptions;
+use fsmend_engine::pool::Mode;
+
+use crate::common_args::{Common, EXIT_CODES};
+use crate::online::args::OnlineArgs;
+
+/// `fsmend check`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct CheckArgs {
+    /// Image file (raw or qcow2), block device, or whole disk with partitions; with --online a mount point too
+    #[arg(required_unless_present = "mounted", value_name = "TARGET")]
+    pub targets: Vec<PathBuf>,
+
+    /// How workers are divided between the stages: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
+    /// [default: resource-aware at low priority (nice, SCHED_BATCH, SCHED_IDLE), else dynamic]
+    #[arg(long, value_name = "MODE")]
+    pub schedule: Option<Mode>,
+
+    /// Print only the headline of each target
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Add what each stage cost: time, processor time, memory, bytes read, rate
+    #[arg(long)]
+    pub stats: bool,
+
+    /// Write down what each worker did when, for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// Do not check; say how long a check would take
+    #[arg(long)]
+    pub estimate: bool,
+
+    /// What a repair takes, too.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// File systems in use.
+    #[command(flatten, next_help_heading = "File systems in use")]
+    pub online: OnlineArgs,
+}
+
+impl CheckArgs {
+    /// Which part of each target is meant.
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions { offset: self.common.offset, partition: self.common.partition }
+    }
+}

@@ -1,0 +1,26 @@
+//! Moments, for people.
+
+use jiff::Timestamp;
+
+/// A moment, given in seconds since the epoch, for people.
+pub fn utc(now: u64) -> String {
+    moment(now).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// A moment, given in seconds since the epoch; the last one that has a date for what lies behind it.
+pub fn moment(now: u64) -> Timestamp {
+    i64::try_from(now).ok().and_then(|now| Timestamp::from_second(now).ok()).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_795_183_513), "2026-11-20 14:05:13 UTC");
+        assert!(utc(u64::MAX).starts_with("9999-12-"));
+    }
+}

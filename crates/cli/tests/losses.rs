@@ -1,0 +1,132 @@
+//! What a repair says that is lost: every file by name, with what happens to it, and no more than is true.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/images.rs"]
+mod images;
+#[path = "support/schema.rs"]
+mod schema;
+
+use std::path::Path;
+
+use images::{Folder, debugfs, fsmend, have, stdout};
+use schema::valid_report;
+use serde_json::Value;
+
+/// What a dry run says, its line breaks taken out, and its document.
+fn planned(image: &Path) -> (String, Value) {
+    let image = image.to_str().unwrap();
+    let text = stdout(&fsmend(&["repair", "--dry-run", image]));
+    let document = valid_report(&stdout(&fsmend(&["repair", "--dry-run", "--format", "json", image])));
+    (text.split_whitespace().collect::<Vec<_>>().join(" "), document["repair"].clone())
+}
+
+fn file(repair: &Value, path: &str) -> Value {
+    let files = repair["files"].as_array().unwrap();
+    let found = files.iter().find(|file| file["path"] == path);
+    found.unwrap_or_else(|| panic!("{path}: {files:#?}")).clone()
+}
+
+fn actions(file: &Value) -> Vec<&str> {
+    let actions = file["actions"].as_array().unwrap();
+    actions.iter().map(|action| action["action"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_may_be_lost_names_each_file_and_what_happens_to_it() {
+    if !have("losses: files by name", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("losses-files");
+    let image = folder.image("x.img", &["-O", "^metadata_csum"]);
+    let big = folder.path("big");
+    std::fs::write(&big, vec![7; 300_000]).unwrap();
+    for request in [
+        format!("write {} a/nameless", big.display()),
+        format!("write {} a/short", big.display()),
+        format!("write {} a/free", big.display()),
+        format!("write {} a/odd", big.display()),
+        "unlink a/nameless".to_owned(),
+        "sif a/short size 5000".to_owned(),
+        "sif a/odd mode 0170644".to_owned(),
+        "sif a/free links_count 0".to_owned(),
+        "sif a/free dtime 1".to_owned(),
+    ] {
+        debugfs(&image, &request);
+    }
+    let (text, repair) = planned(&image);
+    assert!(!text.contains("gone already"), "{text}");
+    // A name of an inode that was freed before: nothing but the name.
+    let freed = file(&repair, "/a/free");
+    assert_eq!((freed["state"].as_str(), actions(&freed)), (Some("unused"), vec!["name-removed"]));
+    assert!(text.contains("name removed. The name. Its inode was not in use before this repair."), "{text}");
+    // The contents that have lost their name are kept under another one.
+    let nameless = repair["files"].as_array().unwrap().iter().find(|file| file["path"].is_null()).unwrap();
+    assert_eq!((nameless["size"].as_u64(), actions(nameless)), (Some(300_000), vec!["moved-to-lost-found"]));
+    let place = format!("moved to lost+found as #{}", nameless["inode"]);
+    assert!(text.contains(&place), "{text}");
+    let short = file(&repair, "/a/short");
+    assert_eq!((short["size"].as_u64(), actions(&short)), (Some(5000), vec!["extended"]));
+    // Whatever becomes of a file with an impossible mode: what is told of it is what the repair leaves.
+    let is_removed = actions(&file(&repair, "/a/odd")) == ["removed"];
+    let code = images::code(&fsmend(&["repair", "-y", image.to_str().unwrap()]));
+    assert_eq!(code, 1);
+    let stays = images::asked(&image, "stat a/odd").contains("Inode:");
+    assert_eq!(stays, !is_removed);
+    // Each file that is listed has a verb.
+    for file in repair["files"].as_array().unwrap() {
+        assert!(!actions(file).is_empty(), "{file}");
+    }
+}
+
+#[test]
+fn files_that_share_blocks_are_told_with_what_is_copied() {
+    if !have("losses: shared blocks", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("losses-shared");
+    let image = folder.image("x.img", &["-O", "^metadata_csum,^extents,^64bit"]);
+    // Both begin with the same block now.
+    let first = images::asked(&image, "bmap a/one 0");
+    debugfs(&image, &format!("sif a/two block[0] {}", first.trim()));
+    let (text, repair) = planned(&image);
+    let told = [file(&repair, "/a/one"), file(&repair, "/a/two")];
+    let copied = told.iter().filter(|file| actions(file).contains(&"copied")).count();
+    assert_eq!(copied, 1, "one gets a copy, one keeps its block: {text}");
+    assert!(text.contains("1 block copied"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_no_file_system_is_named() {
+    let folder = Folder::new("losses-foreign");
+    let path = folder.path("x");
+    let said = |at: usize, magic: &[u8]| {
+        let mut bytes = vec![0; 1 << 20];
+        bytes[at..at + magic.len()].copy_from_slice(magic);
+        std::fs::write(&path, bytes).unwrap();
+        let checked = fsmend(&["check", path.to_str().unwrap()]);
+        assert_eq!(images::code(&checked), 8);
+        assert!(!stdout(&checked).contains("ext.superblock.unusable"), "{}", stdout(&checked));
+        images::stderr(&checked)
+    };
+    let name = path.to_str().unwrap();
+    for (at, magic, what, remedy) in [
+        (0, b"KDMV" as &[u8], "a VMDK image", format!("qemu-img convert -f vmdk -O raw {name} {name}.raw")),
+        (0, b"conectix", "a VHD image", "-f vpc".to_owned()),
+        (0, b"vhdxfile", "a VHDX image", "-f vhdx".to_owned()),
+        (64, b"\x7f\x10\xda\xbe", "a VDI image", "-f vdi".to_owned()),
+        (0, b"\x1f\x8b\x08", "a gzip archive", format!("gzip -dc {name} > {name}.raw")),
+        (0, b"\xfd7zXZ\0", "an xz archive", "xz -dc".to_owned()),
+        (0, b"\x28\xb5\x2f\xfd", "a zstd archive", "zstd -dc".to_owned()),
+        (257, b"ustar", "a tar archive", "tar -xf".to_owned()),
+        (0, b"\x89PNG\r\n\x1a\n", "a PNG picture", "the right file".to_owned()),
+        (0, b"%PDF-", "a PDF document", "the right file".to_owned()),
+        (0, b"\x7fELF", "an ELF program", "the right file".to_owned()),
+        // Nothing that is known, and no file system either.
+        (5, b"hello", "does not hold an ext2", String::new()),
+    ] {
+        let said = said(at, magic);
+        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(what) && flat.contains(&remedy), "{what}: {said}");
+    }
+}
