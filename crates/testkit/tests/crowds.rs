@@ -151,8 +151,6 @@ fn check_of_copies(image: &[u8], memory: u64) -> (BTreeMap<&'static str, u64>, u
     let device: Arc<dyn Device> = Arc::clone(&counted) as Arc<dyn Device>;
     let how = CheckOptions { memory, now: 4_000_000_000, ..options(Manner::default()) };
     let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false)).unwrap();
-    let peak = report.stats.iter().map(|stage| stage.peak_memory).max().unwrap_or_default();
-    assert!(peak <= memory, "{peak} of {memory}");
     (report.findings.counts(), counted.total().0 / BLOCK)
 }
 
