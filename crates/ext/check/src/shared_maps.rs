@@ -36,9 +36,14 @@ impl SharedMapInodes {
     }
 }
 
-/// Whether so many claims on units that were claimed before are more than the files can have blocks for.
+/// Claims on units that were claimed before are looked into one by one up to so many times the units of the file system. One map that reaches over all
+/// others makes as many as there are units: then the others' owners have to be found, and nothing of theirs is given up.
+const REPEATED_TIMES_MAX: u64 = 64;
+
+/// Whether so many claims on units that were claimed before are too many to look into.
 pub(crate) fn is_too_many(geometry: &Geometry, repeated: u64) -> bool {
-    repeated > geometry.clusters_count() && !geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
+    repeated > geometry.clusters_count().saturating_mul(REPEATED_TIMES_MAX)
+        && !geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
 }
 
 /// What files have claimed so far, in the order of inodes.
