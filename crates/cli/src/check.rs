@@ -106,7 +106,7 @@ pub fn external_journal(
     target::open_plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
         code: "journal-device",
         message: format!("the external journal {} cannot be used: {}", path.display(), refusal.message),
-        way_out: refusal.way_out,
+        hint: refusal.hint,
     })
 }
 

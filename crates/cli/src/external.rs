@@ -69,7 +69,7 @@ impl Journal {
         let writes: Vec<JournalWrite> = writes.ok_or_else(damaged)?;
         let whole = OpenOptions { offset: Some(0), partition: None };
         let opened = open_writable(&path, &whole, WriteOptions::default())
-            .map_err(|error| format!("{}: {}; {}", path.display(), error.message(), error.way_out()))?;
+            .map_err(|error| format!("{}: {}; {}", path.display(), error.message(), error.hint()))?;
         let target = opened
             .targets
             .into_iter()

@@ -12,10 +12,10 @@ mod check;
 mod check_args;
 mod common_args;
 mod dates;
+mod e2fsck_compat;
 mod exit;
 mod explain;
 mod external;
-mod face;
 mod identity;
 mod inspect;
 mod journal_device;
@@ -30,7 +30,7 @@ mod online;
 mod outcome;
 mod output;
 mod places;
-mod regained;
+mod recovered_names;
 mod remedies;
 mod repair;
 mod stopping;
@@ -52,8 +52,8 @@ use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some((program, arguments)) = face::called_as(&arguments) {
-        return ExitCode::from(face::run(&program, arguments));
+    if let Some((program, arguments)) = e2fsck_compat::called_as(&arguments) {
+        return ExitCode::from(e2fsck_compat::run(&program, arguments));
     }
     if let Some(arguments) = mount::helper::called_as(&arguments) {
         return ExitCode::from(mount::helper::run(arguments));

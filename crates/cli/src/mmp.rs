@@ -63,7 +63,7 @@ fn pause(span: Duration, cancel: &AtomicBool) -> Result<(), Refusal> {
             return Err(Refusal {
                 code: CANCELLED_CODE,
                 message: "stopped while waiting for another machine".to_owned(),
-                way_out: "Run it again".to_owned(),
+                hint: "Run it again".to_owned(),
             });
         }
         std::thread::sleep(PAUSE);
@@ -75,7 +75,7 @@ fn in_use(block: &MmpBlock, how: &str) -> Refusal {
     Refusal {
         code: "mmp-in-use",
         message: format!("its MMP block says that it is {how} on {}", owner(block)),
-        way_out: "Unmount it there. If that machine is gone for good: tune2fs -f -E clear_mmp".to_owned(),
+        hint: "Unmount it there. If that machine is gone for good: tune2fs -f -E clear_mmp".to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ pub fn cancelled() -> Refusal {
     Refusal {
         code: CANCELLED_CODE,
         message: "stopped before it was checked".to_owned(),
-        way_out: "Run it again".to_owned(),
+        hint: "Run it again".to_owned(),
     }
 }
 

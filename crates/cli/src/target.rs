@@ -166,13 +166,13 @@ pub fn open_plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
     opened.targets.into_iter().next().map(|found| found.device).ok_or_else(|| Refusal {
         code: "cannot-open",
         message: "nothing was found in it".to_owned(),
-        way_out: "Check the name".to_owned(),
+        hint: "Check the name".to_owned(),
     })
 }
 
 /// An error of opening as a refusal.
 pub fn refusal(error: &OpenError) -> Refusal {
-    Refusal { code: "cannot-open", message: error.message(), way_out: sentence(&error.way_out()) }
+    Refusal { code: "cannot-open", message: error.message(), hint: sentence(&error.hint()) }
 }
 
 /// `text` with a capital at its beginning.

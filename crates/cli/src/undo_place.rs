@@ -15,7 +15,7 @@ const NAMES_MAX: u32 = 100;
 /// A file beside the place, which becomes the undo file.
 pub struct Reserved {
     place: PathBuf,
-    draft: PathBuf,
+    builder: PathBuf,
     file: File,
 }
 
@@ -26,10 +26,10 @@ impl Reserved {
         for number in 0..NAMES_MAX {
             let mut name = name.to_owned();
             name.push(format!(".part{number}"));
-            let draft = place.with_file_name(name);
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft) {
+            let builder = place.with_file_name(name);
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&builder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                opened => return Ok(Reserved { place: place.to_owned(), draft, file: opened? }),
+                opened => return Ok(Reserved { place: place.to_owned(), builder, file: opened? }),
             }
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
@@ -57,7 +57,7 @@ impl Reserved {
         // More room than that may have been kept.
         self.file.set_len(copied)?;
         self.file.sync_all()?;
-        fs::rename(&self.draft, &self.place)?;
+        fs::rename(&self.builder, &self.place)?;
         fs::remove_file(log)
     }
 }
@@ -65,7 +65,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         // It is gone already where it became the undo file.
-        let _ = fs::remove_file(&self.draft);
+        let _ = fs::remove_file(&self.builder);
     }
 }
 

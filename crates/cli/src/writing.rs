@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{
-    ApplyError, ApplyOptions, Control, Device, Draft, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
-    OpenOptions, Plan, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice, WritableTarget,
-    WriteError, WriteErrorKind, WriteOptions, WriteTest, apply, close_write_test, create_log, create_log_in,
-    end_write_test, find_open_log, inspect_log, is_write_test, log_len, open_writable, overtaken_write_test,
-    recover,
+    ApplyError, ApplyOptions, Control, Device, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
+    OpenOptions, Plan, PlanBuilder, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice,
+    WritableTarget, WriteError, WriteErrorKind, WriteOptions, WriteTest, apply, close_write_test, create_log,
+    create_log_in, end_write_test, find_open_log, inspect_log, is_write_test, log_len, open_writable,
+    overtaken_write_test, recover,
 };
 use fsmend_ext_check::{Refusal, repair};
 
 use crate::external::Journal;
 use crate::mount::ending;
 use crate::outcome::INTERRUPTED_CODE;
-use crate::regained::Regained;
+use crate::recovered_names::RecoveredNames;
 use crate::style::printable;
 use crate::undo_place::Reserved;
 use crate::{machine, mmp, places};
@@ -200,7 +200,7 @@ impl Hold {
                 let journal = plan.as_ref().map_or(Ok(None), |plan| self.journal_of(plan, false))?;
                 let kept = RefCell::new(Ok(None));
                 let close = |way| {
-                    let names = plan.as_ref().map(Regained::of_plan).unwrap_or_default();
+                    let names = plan.as_ref().map(RecoveredNames::of_plan).unwrap_or_default();
                     self.close(way, journal.as_ref(), &names, log.path(), &kept)
                 };
                 let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
@@ -313,7 +313,7 @@ impl Hold {
                 }
             }
         }
-        let names = Regained::of_plan(plan);
+        let names = RecoveredNames::of_plan(plan);
         let kept = RefCell::new(Ok(None));
         let carry_out = |log: &LogOnDisk| {
             let close = |way| self.close(way, journal.as_ref(), &names, log.path(), &kept);
@@ -359,7 +359,7 @@ impl Hold {
         &self,
         way: Way,
         journal: Option<&Journal>,
-        names: &Regained,
+        names: &RecoveredNames,
         log: &Path,
         kept: &RefCell<Kept>,
     ) -> Result<(), WriteError> {
@@ -453,7 +453,7 @@ pub fn refuse_interrupted(path: &Path, start: u64, device: &dyn Device) -> Resul
     Err(Refusal {
         code: INTERRUPTED_CODE,
         message: format!("{}: {told}", path.display()),
-        way_out: "Finish it first (fsmend repair)".to_owned(),
+        hint: "Finish it first (fsmend repair)".to_owned(),
     })
 }
 
@@ -492,8 +492,8 @@ pub fn plan(
     marker.extend(mark);
     marker.sort_unstable();
     let last = repair::last(changes);
-    let draft = Draft { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
-    Plan::make(device, &draft).map_err(Failure::Plan)
+    let builder = PlanBuilder { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
+    Plan::make(device, &builder).map_err(Failure::Plan)
 }
 
 fn is_apart(one: &(u64, Vec<u8>), other: &(u64, Vec<u8>)) -> bool {

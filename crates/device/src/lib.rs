@@ -58,7 +58,7 @@ pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
-pub use plan::{Condition, Differences, Draft, Plan, PlanError, PlannedBlock};
+pub use plan::{Condition, Differences, Plan, PlanBuilder, PlanError, PlannedBlock};
 pub use qcow2::Qcow2Device;
 pub use remembered::Remembered;
 pub use salvage::salvage;

@@ -235,7 +235,7 @@ impl OpenError {
     }
 
     /// What to do about it; begins in lower case.
-    pub fn way_out(&self) -> String {
+    pub fn hint(&self) -> String {
         self.kind.text().1
     }
 }
@@ -267,7 +267,7 @@ fn permission_of(error: Option<Errno>, is_root: bool, verb: &str) -> String {
 impl OpenErrorKind {
     /// What is wrong, and the way out.
     fn text(&self) -> (String, String) {
-        let (message, way_out) = match self {
+        let (message, hint) = match self {
             OpenErrorKind::NotFound => (
                 "there is no such file (expected an image file or a block device)",
                 "check the name (lsblk lists block devices)",
@@ -285,10 +285,10 @@ impl OpenErrorKind {
             ),
             OpenErrorKind::Busy(usage) => return busy(usage),
             OpenErrorKind::NotWritable(what) => {
-                let way_out = "convert it first (qemu-img convert -O raw) and repair the result";
+                let hint = "convert it first (qemu-img convert -O raw) and repair the result";
                 return (
                     format!("it is {what}, which can be checked but not repaired in place"),
-                    way_out.into(),
+                    hint.into(),
                 );
             }
             OpenErrorKind::Directory => (
@@ -310,8 +310,8 @@ impl OpenErrorKind {
                 );
             }
             OpenErrorKind::Image(error) => {
-                let way_out = "convert it (qemu-img convert -O raw) and check the result";
-                return (error.to_string(), way_out.into());
+                let hint = "convert it (qemu-img convert -O raw) and check the result";
+                return (error.to_string(), hint.into());
             }
             OpenErrorKind::NoSuchPartition { wanted, there } => return no_such_partition(*wanted, there),
             OpenErrorKind::PartitionBeyondEnd { wanted, disk_len } => {
@@ -327,11 +327,11 @@ impl OpenErrorKind {
             }
             OpenErrorKind::NoExtPartition(skipped) => {
                 let rows = skipped.iter().map(|Skipped { partition, why }| format!("{partition}: {why}"));
-                let way_out = format!("name one with --partition to check it nevertheless: {}", list(rows));
-                return ("none of its partitions holds an ext file system".into(), way_out);
+                let hint = format!("name one with --partition to check it nevertheless: {}", list(rows));
+                return ("none of its partitions holds an ext file system".into(), hint);
             }
         };
-        (message.into(), way_out.into())
+        (message.into(), hint.into())
     }
 }
 
@@ -340,8 +340,8 @@ fn busy(usage: &[Usage]) -> (String, String) {
         [] => "another program has locked it".to_owned(),
         usage => list(usage.iter().map(Usage::to_string)),
     };
-    let way_out = "unmount or detach it, or end the program that uses it, and start again";
-    (format!("it is in use: {who}"), way_out.into())
+    let hint = "unmount or detach it, or end the program that uses it, and start again";
+    (format!("it is in use: {who}"), hint.into())
 }
 
 fn no_such_partition(wanted: u32, there: &[Partition]) -> (String, String) {
@@ -360,7 +360,7 @@ fn list(rows: impl Iterator<Item = String>) -> String {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.path.display(), self.message(), self.way_out())
+        write!(f, "{}: {}; {}", self.path.display(), self.message(), self.hint())
     }
 }
 

@@ -5,7 +5,8 @@
 use std::time::Instant;
 
 use fsmend_device::{
-    ApplyOptions, Control, Draft, LogOnDisk, OpenOptions, Plan, WriteOptions, apply, open_writable, undo,
+    ApplyOptions, Control, LogOnDisk, OpenOptions, Plan, PlanBuilder, WriteOptions, apply, open_writable,
+    undo,
 };
 
 /// Blocks that change, each for itself.
@@ -27,7 +28,7 @@ fn writing() {
         println!("{what}: {:.3} s", clock.elapsed().as_secs_f64());
         clock = Instant::now();
     };
-    let plan = Plan::make(&device, &Draft { changes: &changes, ..Draft::default() }).unwrap();
+    let plan = Plan::make(&device, &PlanBuilder { changes: &changes, ..PlanBuilder::default() }).unwrap();
     lap("plan");
     plan.save(&folder.join("plan")).unwrap();
     assert!(Plan::load(&folder.join("plan"), u64::MAX).unwrap() == plan);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::desk::Model;
 use crate::flash::{Flash, FlashDescription};
 use crate::hdd::{Hdd, HddDescription};
+use crate::request_queue::Model;
 
 /// Something that a disk was asked to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

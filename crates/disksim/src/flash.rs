@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::desk::{Desk, Model};
 use crate::drive::Ticket;
+use crate::request_queue::{Model, RequestQueue};
 
 /// What is known of a disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl FlashDescription {
 #[derive(Clone, Debug)]
 pub(crate) struct Flash {
     of: FlashDescription,
-    desk: Desk,
+    queue: RequestQueue,
     /// When each die is free.
     dies: Vec<f64>,
     /// When the link would be free if it had never waited.
@@ -95,7 +95,7 @@ impl Flash {
         Flash {
             dies: vec![0.0; of.dies.max(1) as usize],
             of,
-            desk: Desk::default(),
+            queue: RequestQueue::default(),
             link_free: 0.0,
             written_at: 0.0,
             flying: BinaryHeap::new(),
@@ -104,7 +104,7 @@ impl Flash {
 
     /// When the next command may begin: at once, or when one of those in the queue is done.
     fn admitted(&mut self) -> f64 {
-        let mut begin = self.desk.now;
+        let mut begin = self.queue.now;
         while let Some(Reverse(end)) = self.flying.peek().copied() {
             let end = end as f64;
             if end > begin && self.flying.len() < self.of.queue_depth.max(1) {
@@ -118,16 +118,16 @@ impl Flash {
 }
 
 impl Model for Flash {
-    fn desk(&self) -> &Desk {
-        &self.desk
+    fn queue(&self) -> &RequestQueue {
+        &self.queue
     }
 
-    fn desk_mut(&mut self) -> &mut Desk {
-        &mut self.desk
+    fn queue_mut(&mut self) -> &mut RequestQueue {
+        &mut self.queue
     }
 
     fn ask(&mut self, offset: u64, len: u64) -> Ticket {
-        let ticket = self.desk.take_read(len);
+        let ticket = self.queue.take_read(len);
         let begin = self.admitted();
         let page = self.of.page.max(1);
         let (first, last) = (offset / page, offset.saturating_add(len.max(1) - 1) / page);
@@ -146,27 +146,27 @@ impl Model for Flash {
         }
         end += self.of.read_ns;
         self.flying.push(Reverse(end as u64));
-        self.desk.finish(ticket, end);
+        self.queue.finish(ticket, end);
         ticket
     }
 
     fn wait(&mut self, ticket: Ticket) {
-        self.desk.collect(ticket);
+        self.queue.collect(ticket);
     }
 
     /// Where it goes does not matter.
     fn write(&mut self, _offset: u64, len: u64) {
-        self.desk.count_write(len);
+        self.queue.count_write(len);
         let rate = self.of.write_rate.max(1) as f64 / 1e9;
-        self.desk.now += self.of.write_ns + len as f64 / self.of.link.max(1) as f64 * 1e9;
-        self.written_at = self.written_at.max(self.desk.now) + len as f64 / rate;
+        self.queue.now += self.of.write_ns + len as f64 / self.of.link.max(1) as f64 * 1e9;
+        self.written_at = self.written_at.max(self.queue.now) + len as f64 / rate;
         let room_at = self.written_at - self.of.write_cache as f64 / rate;
-        self.desk.now = self.desk.now.max(room_at);
+        self.queue.now = self.queue.now.max(room_at);
     }
 
     fn flush(&mut self) {
-        self.desk.statistics.flushes += 1;
-        self.desk.now = self.desk.now.max(self.written_at) + self.of.write_ns;
+        self.queue.statistics.flushes += 1;
+        self.queue.now = self.queue.now.max(self.written_at) + self.of.write_ns;
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn done(disk: &Flash, ticket: Ticket) -> f64 {
-        disk.desk.done_at(ticket).expect("nobody has waited for it")
+        disk.queue.done_at(ticket).expect("nobody has waited for it")
     }
 
     /// Reads of 4 KiB a second, with so many in flight.

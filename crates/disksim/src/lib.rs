@@ -6,7 +6,6 @@
 //!
 //! And a disk's time ([`Disk`], [`Timed`]): what requests would have taken on a hard disk ([`HddDescription`]) or on flash ([`FlashDescription`]), on a clock of its own.
 
-mod desk;
 mod disk;
 mod drive;
 mod fault;
@@ -15,6 +14,7 @@ mod flash;
 mod hdd;
 mod machine;
 mod medium;
+mod request_queue;
 mod timed;
 
 pub use disk::SimDisk;

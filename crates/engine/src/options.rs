@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fsmend_device::{Device, ReadBackend};
 
-use crate::pool::{Crew, Schedule};
+use crate::pool::{PoolConfig, Schedule};
 use crate::{Allowance, Clock, Trace};
 
 /// What the caller wants of a run.
@@ -28,7 +28,7 @@ pub struct CheckOptions {
     /// Whether every kept problem needs its path, or only the first few of each kind.
     pub want_all_paths: bool,
     /// Set when what is wrong has to be repaired as well: the check then keeps the facts for that.
-    pub repair: Option<Wishes>,
+    pub repair: Option<RepairPolicy>,
     /// Reads the clocks; checks never do it themselves.
     pub meter: fn() -> Meter,
     /// Clocks that measure what batches cost, by which workers are divided between the stages. Without them, all things
@@ -44,8 +44,8 @@ pub struct CheckOptions {
 
 impl CheckOptions {
     /// Who works out mends.
-    pub fn menders(&self) -> Crew<'_> {
-        Crew {
+    pub fn repair_pool(&self) -> PoolConfig<'_> {
+        PoolConfig {
             workers: self.threads,
             allowance: self.allowance.as_deref(),
             clock: self.stage_clock,
@@ -79,14 +79,14 @@ pub struct SuperblockOptions {
 
 /// How the user wants things to be repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wishes {
+pub struct RepairPolicy {
     /// What becomes of blocks that several files claim.
     pub duplicates: Duplicates,
     /// Whether a file system whose files share blocks on purpose (`shared_blocks`) is to be made an ordinary one. Without this
     /// wish such a file system is not repaired at all.
     pub unshare: bool,
     /// The list of bad blocks as it is to be, before anything is checked.
-    pub bad_blocks: Option<BadBlockWish>,
+    pub bad_blocks: Option<BadBlockOption>,
     /// What is to be made better, once nothing is wrong.
     pub improvements: Improvements,
 }
@@ -107,7 +107,7 @@ pub enum Duplicates {
 
 /// Blocks that are to stand on the list of bad blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct BadBlockWish {
+pub struct BadBlockOption {
     /// The blocks.
     pub blocks: Arc<[u64]>,
     /// Whether those that stand there already stay.
@@ -138,5 +138,5 @@ pub struct RepairOptions {
     /// How to check.
     pub check: CheckOptions,
     /// How to mend.
-    pub wishes: Wishes,
+    pub policy: RepairPolicy,
 }

@@ -12,12 +12,12 @@ pub struct Refusal {
     /// What is the matter, in a sentence.
     pub message: String,
     /// What can be done, in a sentence.
-    pub way_out: String,
+    pub hint: String,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}. {}", self.message, self.way_out)
+        write!(f, "{}. {}", self.message, self.hint)
     }
 }
 

@@ -7,7 +7,7 @@ use fsmend_base::InodeNo;
 
 use crate::claims::SharedBitmap;
 use crate::inodes::{DirectoryFact, InodeTable, Kind};
-use crate::pool::{self, Crew, Stage};
+use crate::pool::{self, PoolConfig, Stage};
 
 /// What the tree check finds about one directory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,9 +44,9 @@ const DIRECTORIES_PER_WORKER: u64 = 2048;
 /// Directories deeper than this below the root are left to the exact walk.
 const DEPTH_MAX: usize = 1 << 16;
 
-/// Checks the tree below `root` once all directories have been scanned, with this crew. The root's parent is the root.
-pub fn check(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> TreeReport {
-    let (is_sound, without_entry) = look(inodes, root, crew, cancel);
+/// Checks the tree below `root` once all directories have been scanned, with this pool. The root's parent is the root.
+pub fn check(inodes: &InodeTable, root: InodeNo, pool: PoolConfig<'_>, cancel: &AtomicBool) -> TreeReport {
+    let (is_sound, without_entry) = look(inodes, root, pool, cancel);
     TreeReport { findings: if is_sound { Vec::new() } else { walk(inodes, root) }, without_entry }
 }
 
@@ -60,12 +60,17 @@ struct Look {
 
 /// Whether there is nothing to find, and the directories without a parent entry. Workers climb from each directory to the first one
 /// that is known to hang on the root, and make known those that they came through.
-fn look(inodes: &InodeTable, root: InodeNo, crew: Crew<'_>, cancel: &AtomicBool) -> (bool, Vec<InodeNo>) {
+fn look(
+    inodes: &InodeTable,
+    root: InodeNo,
+    pool: PoolConfig<'_>,
+    cancel: &AtomicBool,
+) -> (bool, Vec<InodeNo>) {
     let connected = SharedBitmap::new(u64::from(inodes.inodes_count()) + 1);
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
     let start = |_worker| Look { is_sound: true, without_entry: Vec::new(), path: Vec::new() };
     let looks = pool::run_slices(
-        crew.for_work((1 + inodes.directory_count() / DIRECTORIES_PER_WORKER) as usize),
+        pool.for_work((1 + inodes.directory_count() / DIRECTORIES_PER_WORKER) as usize),
         &[Stage { name: "tree", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE,
@@ -197,7 +202,7 @@ mod tests {
                 directory.parent_entry.store(*entry, Relaxed);
             }
         }
-        let found = check(&inodes, InodeNo(2), Crew::of(2), &AtomicBool::new(false));
+        let found = check(&inodes, InodeNo(2), PoolConfig::of(2), &AtomicBool::new(false));
         assert_eq!(found.findings, walk(&inodes, InodeNo(2)), "the quick way and the exact one agree");
         let without_entry = parents.iter().filter(|(_, _, entry)| *entry == 0);
         let expected: Vec<InodeNo> = without_entry.map(|(inode, ..)| InodeNo(*inode)).collect();

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use fsmend_device::{Device, MemoryDevice, OpenOptions};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::{CheckReport, Refused};
 use fsmend_ext_format::{directory, extent, fast_commit, htree, quota, rext3 as format, xattr};
 
@@ -220,7 +220,7 @@ pub fn repair_image(data: &[u8]) {
 /// The changes of a repair, where there is one that leaves a sound image.
 fn repaired(image: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image.to_vec()));
-    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let repair = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
     repair.is_clean().then_some(repair.changes)
 }

@@ -16,7 +16,7 @@ pub mod process;
 pub mod repair;
 pub mod rext3;
 pub mod sharing;
-pub mod stranger;
+pub mod structured_damage;
 pub mod within;
 
 use std::path::PathBuf;

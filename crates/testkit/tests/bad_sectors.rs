@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, Draft, Plan};
+use fsmend_device::{Device, Plan, PlanBuilder};
 use fsmend_disksim::{Fault, FaultKind, Machine, SimDisk};
 use fsmend_engine::report::JournalUse;
 use fsmend_engine::{Action, InodeState, Problem, Progress};
-use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, Repair, RepairOptions, RepairPolicy};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::damage::Survey;
 use fsmend_testkit::host::skip;
@@ -66,8 +66,9 @@ fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
     let left: Vec<&str> = repair.left.findings.iter().map(|problem| problem.row.code).collect();
     assert!(repair.is_clean(), "{name}: {left:?} is left");
     let (marker, last) = (repair::marker(&device, &repair.changes), repair::last(&repair.changes));
-    let draft = Draft { changes: &repair.changes, marker: &marker, last: &last, ..Draft::default() };
-    let plan = Plan::make(&device, &draft).unwrap();
+    let builder =
+        PlanBuilder { changes: &repair.changes, marker: &marker, last: &last, ..PlanBuilder::default() };
+    let plan = Plan::make(&device, &builder).unwrap();
     if !plan.blocks().any(|block| block.is_unreadable) {
         // Nobody reads it: the bitmap of a group without inodes.
         return false;
@@ -147,7 +148,7 @@ fn a_journal_that_cannot_be_read_is_not_called_clean() {
 }
 
 fn repaired(device: &Arc<dyn Device>) -> Result<Repair, String> {
-    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let repair = repair::plan(device, &options, &Progress::new(), &AtomicBool::new(false));
     repair.map_err(|refused| refused.to_string())
 }

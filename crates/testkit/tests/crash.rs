@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::SeededRandom;
 use fsmend_device::{
-    ApplyOptions, Condition, Control, Device, Draft, MemoryDevice, Plan, Way, WritableDevice, apply, recover,
+    ApplyOptions, Condition, Control, Device, MemoryDevice, Plan, PlanBuilder, Way, WritableDevice, apply,
+    recover,
 };
 use fsmend_disksim::{Machine, SimDisk, SimFile};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_ext_driver::mkfs::Kind;
 use fsmend_testkit::crash::{Case, Swept};
 use fsmend_testkit::damage::{Damage, Survey};
@@ -41,8 +42,9 @@ fn random_case(seed: u64) -> Case {
     let marker: Vec<(u64, Vec<u8>)> =
         (0..random.below(3)).map(|mark| (1024 + mark * 9000, vec![7; 700])).collect();
     let device = MemoryDevice::new("random", before.clone());
-    let draft = Draft { changes: &changes, marker: &marker, last: &[(0, 2048)], ..Draft::default() };
-    let plan = Plan::make(&device, &draft).unwrap();
+    let builder =
+        PlanBuilder { changes: &changes, marker: &marker, last: &[(0, 2048)], ..PlanBuilder::default() };
+    let plan = Plan::make(&device, &builder).unwrap();
     Case { name: format!("random plan {seed}"), before: Arc::new(before), bad_sectors: Vec::new(), plan }
 }
 
@@ -87,14 +89,15 @@ fn repairs_wanted() -> usize {
 /// The repair of a damaged image, if it needs one and one can be made.
 fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
     let memory: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), image.clone()));
-    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let repair = repair::plan(&memory, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
     if repair.changes.is_empty() || !repair.is_clean() {
         return None;
     }
     let (marker, last) = (repair::marker(&memory, &repair.changes), repair::last(&repair.changes));
-    let draft = Draft { changes: &repair.changes, marker: &marker, last: &last, ..Draft::default() };
-    let plan = Plan::make(&memory, &draft).unwrap();
+    let builder =
+        PlanBuilder { changes: &repair.changes, marker: &marker, last: &last, ..PlanBuilder::default() };
+    let plan = Plan::make(&memory, &builder).unwrap();
     Some(Case { name, before: Arc::new(image), bad_sectors: Vec::new(), plan })
 }
 

@@ -231,7 +231,7 @@ fn fs_has_extents(image: &[u8]) -> bool {
     u32::from_le_bytes([image[1120], image[1121], image[1122], image[1123]]) & 0x40 != 0
 }
 
-/// Wishes for the worst places there are.
+/// RepairPolicy for the worst places there are.
 struct Hostile(SeededRandom);
 
 impl Policy for Hostile {

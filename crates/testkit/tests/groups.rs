@@ -12,7 +12,7 @@ use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::clock::Clock;
 use fsmend_engine::trace::Kind;
 use fsmend_engine::{Progress, Trace};
-use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_testkit::contents::Content;
 use fsmend_testkit::damage::{Damage, Survey};
 use fsmend_testkit::host::skip;
@@ -41,7 +41,7 @@ fn plan(image: &[u8], threads: usize) -> (Outcome, BTreeMap<&'static str, usize>
     let trace = Arc::new(Trace::new(Clock { wall: ticks, thread_cpu: ticks }));
     let mut check = options(Manner { threads, ..Manner::default() });
     check.trace = Some(Arc::clone(&trace));
-    let options = RepairOptions { check, wishes: Wishes::default() };
+    let options = RepairOptions { check, policy: RepairPolicy::default() };
     let repair = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refused| panic!("{refused}"));
     assert!(repair.is_clean(), "{:?}", repair.left.findings.counts());

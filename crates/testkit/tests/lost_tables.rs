@@ -12,7 +12,7 @@ use std::time::Duration;
 use fsmend_base::GroupNo;
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, Repair, RepairOptions, RepairPolicy};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
@@ -89,7 +89,7 @@ fn plan(image: &[u8], threads: usize) -> Repair {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("tables", image.to_vec()));
     let mut check = options(Manner::default());
     check.threads = threads;
-    let options = RepairOptions { check, wishes: Wishes::default() };
+    let options = RepairOptions { check, policy: RepairPolicy::default() };
     repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refused| panic!("{refused}"))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, RepairPolicy};
 use fsmend_testkit::contents::Content;
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::image::{Built, Recipe, build};
@@ -40,11 +40,11 @@ fn base(name: &'static str, mke2fs: &'static str) -> Option<PathBuf> {
     }
 }
 
-fn plan(image: &[u8], wishes: Wishes, threads: usize) -> Repair {
+fn plan(image: &[u8], policy: RepairPolicy, threads: usize) -> Repair {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("owners", image.to_vec()));
     let mut check = options(Manner::default());
     check.threads = threads;
-    let options = RepairOptions { check, wishes };
+    let options = RepairOptions { check, policy };
     repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refused| panic!("{refused}"))
 }
@@ -53,12 +53,12 @@ fn plan(image: &[u8], wishes: Wishes, threads: usize) -> Repair {
 fn judge(name: &str, image: &[u8], scratch: &Path) -> bool {
     let mut shares = false;
     for duplicates in [Duplicates::Clone, Duplicates::Zero, Duplicates::LostFound, Duplicates::Delete] {
-        let wishes = Wishes { duplicates, ..Wishes::default() };
-        let repair = plan(image, wishes.clone(), 2);
+        let policy = RepairPolicy { duplicates, ..RepairPolicy::default() };
+        let repair = plan(image, policy.clone(), 2);
         shares |= repair.found.findings.counts().contains_key("ext.block.multiply-claimed");
         assert!(repair.is_clean(), "{name} {duplicates:?}: {:?}", repair.left.findings.counts());
         assert!(repair.rounds <= 4, "{name} {duplicates:?}: {} rounds", repair.rounds);
-        assert_eq!(plan(image, wishes.clone(), 7).changes, repair.changes, "{name} {duplicates:?}");
+        assert_eq!(plan(image, policy.clone(), 7).changes, repair.changes, "{name} {duplicates:?}");
         let mut mended = image.to_vec();
         for (offset, bytes) in &repair.changes {
             mended[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -66,7 +66,7 @@ fn judge(name: &str, image: &[u8], scratch: &Path) -> bool {
         fs::write(scratch, &mended).unwrap();
         let (verdict, said) = e2fsck(scratch, Duration::from_secs(30)).unwrap();
         assert_eq!(verdict, Verdict::Sound, "{name} {duplicates:?}: {said}");
-        assert!(plan(&mended, wishes, 1).changes.is_empty(), "{name} {duplicates:?}: a second repair");
+        assert!(plan(&mended, policy, 1).changes.is_empty(), "{name} {duplicates:?}: a second repair");
     }
     shares
 }
@@ -154,7 +154,7 @@ fn translators_of_the_hurd_get_places_of_their_own() {
     image[900 * 1024..901 * 1024].fill(b'T');
     fs::write(&path, &image).unwrap();
     assert!(judge("both", &image, &path.with_extension("scratch")));
-    let mended = laid_over(&image, &plan(&image, Wishes::default(), 2));
+    let mended = laid_over(&image, &plan(&image, RepairPolicy::default(), 2));
     let blocks = ["d/a", "d/b"].map(|file| translator(&path, &mended, file));
     assert!(blocks.contains(&900) && blocks[0] != blocks[1], "{blocks:?}");
     for block in blocks {
@@ -166,7 +166,7 @@ fn translators_of_the_hurd_get_places_of_their_own() {
     debugfs(&path, &format!("sif d/a translator {}", data[4]));
     let image = fs::read(&path).unwrap();
     assert!(judge("data", &image, &path.with_extension("scratch")));
-    let mended = laid_over(&image, &plan(&image, Wishes::default(), 2));
+    let mended = laid_over(&image, &plan(&image, RepairPolicy::default(), 2));
     let moved = translator(&path, &mended, "d/a");
     assert!(moved != 0 && moved.to_string() != data[4]);
     assert!(mended[moved as usize * 1024..][..1024].iter().all(|byte| *byte == 7), "what lay there");
@@ -185,8 +185,8 @@ fn files_named_in_inline_directories_go_where_they_are_wanted() {
     let image = fs::read(&path).unwrap();
     assert!(judge("inline", &image, &scratch));
     for (duplicates, in_lost_found) in [(Duplicates::LostFound, true), (Duplicates::Delete, false)] {
-        let wishes = Wishes { duplicates, ..Wishes::default() };
-        let repair = plan(&image, wishes, 2);
+        let policy = RepairPolicy { duplicates, ..RepairPolicy::default() };
+        let repair = plan(&image, policy, 2);
         assert!(repair.later.is_empty() || in_lost_found, "{:?}", repair.later.counts());
         fs::write(&scratch, laid_over(&image, &repair)).unwrap();
         let names = |folder: &str| {

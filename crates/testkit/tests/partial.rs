@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::InodeNo;
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::{Problem, Progress};
-use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::CheckOptions;
 use fsmend_testkit::host::{find_program, run, skip};
 use fsmend_testkit::target_folder;
@@ -55,7 +55,7 @@ fn image(label: &str) -> Option<(Vec<u8>, usize)> {
 fn what_the_journal_brings_to_a_declined_record_is_written() {
     let Some((bytes, place)) = image("declined") else { return };
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("partial", bytes.clone()));
-    let options = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let (progress, cancel) = (Progress::new(), AtomicBool::new(false));
     let plan = repair::plan(&device, &options, &progress, &cancel).unwrap();
     let found: Vec<&Problem> = plan.found.findings.iter().collect();
@@ -79,8 +79,8 @@ fn a_repair_that_ignores_a_waiting_journal_is_refused() {
     let Some((bytes, _)) = image("refused") else { return };
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("unreplayed", bytes));
     let check = CheckOptions { replay: false, ..options(Manner::default()) };
-    let options = RepairOptions { check, wishes: Wishes::default() };
+    let options = RepairOptions { check, policy: RepairPolicy::default() };
     let refused = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap_err();
     assert!(refused.refusal.message.contains("journal"), "{}", refused.refusal.message);
-    assert!(!refused.refusal.way_out.is_empty());
+    assert!(!refused.refusal.hint.is_empty());
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::SeededRandom;
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::CheckReport;
 use fsmend_testkit::rext3::{DEEP, HOLES, JOURNAL, LINK, MANY, ONE, PLAIN, ROOT, SUB, TWO};
 use fsmend_testkit::rext3::{Image, Role, Shape, build};
@@ -47,7 +47,7 @@ fn expect(image: &Image, wanted: &[&str]) {
 /// Repairs `image`: nothing may be left that is wrong, and a second repair changes nothing.
 #[track_caller]
 fn sound_after_repair(image: &Image) -> Vec<u8> {
-    let asked = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let plan = |bytes: &[u8]| {
         repair::plan(&device(bytes), &asked, &Progress::new(), &AtomicBool::new(false)).unwrap()
     };

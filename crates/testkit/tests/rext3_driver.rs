@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_device::{Device, MemoryDevice, WritableDevice, WritableMemory};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, Repair, RepairOptions, RepairPolicy};
 use fsmend_ext_driver::mkfs::{Kind, MkfsError, Options, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_ext_format::geometry::Geometry;
@@ -253,7 +253,7 @@ fn what_breaks_the_rules_of_the_format_is_not_followed() {
 
 fn planned(image: &[u8]) -> Repair {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("rext3", image.to_vec()));
-    let asked = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false)).unwrap()
 }
 

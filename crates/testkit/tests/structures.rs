@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use fsmend_device::{Device, MemoryDevice, ReadBackend};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{Repair, RepairOptions, Wishes, plan};
+use fsmend_ext_check::repair::{Repair, RepairOptions, RepairPolicy, plan};
 use fsmend_ext_check::run::{CheckOptions, Meter};
 use fsmend_ext_check::superblock::SuperblockOptions;
 use fsmend_ext_format::checksum;
@@ -63,7 +63,7 @@ fn planned(image: &[u8], block: Option<u64>) -> Repair {
         allowance: None,
         trace: None,
     };
-    let options = RepairOptions { check, wishes: Wishes::default() };
+    let options = RepairOptions { check, policy: RepairPolicy::default() };
     plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refusal| panic!("refused: {refusal}"))
 }

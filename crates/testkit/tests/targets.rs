@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fsmend_device::{
-    ApplyOptions, Control, Draft, LogState, OpenErrorKind, OpenOptions, Plan, Recovered, Usage,
+    ApplyOptions, Control, LogState, OpenErrorKind, OpenOptions, Plan, PlanBuilder, Recovered, Usage,
     WritableTarget, WriteOptions, apply, create_log, find_logs, open_writable, undo,
 };
 use fsmend_testkit::host::{find_program, is_root, run, skip};
@@ -104,8 +104,9 @@ fn a_block_device_is_repaired_and_taken_back() {
     let target = opened(&device.0, WriteOptions::default()).unwrap();
     let changes: Vec<(u64, Vec<u8>)> =
         (0..200).map(|number| (70_000 + number * 30_000, vec![number as u8; 5000])).collect();
-    let draft = Draft { changes: &changes, marker: &[(1024, vec![9; 1024])], ..Draft::default() };
-    let plan = Plan::make(&*target.device, &draft).unwrap();
+    let builder =
+        PlanBuilder { changes: &changes, marker: &[(1024, vec![9; 1024])], ..PlanBuilder::default() };
+    let plan = Plan::make(&*target.device, &builder).unwrap();
     let log = create_log(&device.0, &state).unwrap();
     assert!(log.path().starts_with(&state), "not beside a device");
     let control = Control::unattended();

@@ -209,7 +209,7 @@ impl Notes {
         Ok(read_if_any(&self.folder.join("place"))?.trim().parse().unwrap_or(0))
     }
 
-    /// A line for the ledger: which places, and what became of them.
+    /// A line for the deferred certification: which places, and what became of them.
     fn enter(&self, places: Range<usize>, tally: &Tally) -> io::Result<()> {
         let words: Vec<String> = tally.iter().map(|(fate, count)| format!("{fate} {count}")).collect();
         let line = format!("{}..{}: {}\n", places.start, places.end, words.join(", "));

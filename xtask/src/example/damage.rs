@@ -59,8 +59,8 @@ fn directories(image: &mut Image) -> io::Result<()> {
     // An entry that calls a file a directory.
     edit_entry(image, "users/alice/photos/2026-06", "sunset.jpg", |entry| entry[7] = 2)?;
     // A parent entry that leads somewhere else.
-    let stranger = image.inode("etc")?;
-    edit_entry(image, "users/bob/thesis/figures", "..", |entry| put32(entry, 0, stranger))?;
+    let structured_damage = image.inode("etc")?;
+    edit_entry(image, "users/bob/thesis/figures", "..", |entry| put32(entry, 0, structured_damage))?;
     // Two entries of one name.
     edit_entry(image, "users/alice/letters", "draft-2.txt", |entry| entry[14] = b'1')?;
     // An entry that leads to an inode that nobody uses.

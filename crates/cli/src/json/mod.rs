@@ -120,7 +120,7 @@ fn checked_members(checked: &Checked) -> Members<'_> {
 /// Programs that only look for problems find those that led to the refusal.
 fn refused_members<'a>(refusal: &Refusal, found_before: &'a Report) -> Members<'a> {
     let mut members = report_members(found_before);
-    let error = json!({"code": refusal.code, "message": refusal.message, "way_out": refusal.way_out});
+    let error = json!({"code": refusal.code, "message": refusal.message, "way_out": refusal.hint});
     members.push_some("error", Some(error));
     members
 }

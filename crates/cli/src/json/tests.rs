@@ -67,7 +67,7 @@ fn outcome(result: Result<Answer, Refusal>) -> Outcome {
 }
 
 fn refused(code: &'static str) -> Outcome {
-    outcome(Err(Refusal { code, message: "no".to_owned(), way_out: "try".to_owned() }))
+    outcome(Err(Refusal { code, message: "no".to_owned(), hint: "try".to_owned() }))
 }
 
 fn document(outcomes: &[Outcome], wall: Option<Duration>) -> String {

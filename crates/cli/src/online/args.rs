@@ -19,8 +19,8 @@ pub struct OnlineArgs {
     pub mounted: bool,
 
     /// Which view to make
-    #[arg(long, value_enum, value_name = "VIEW", default_value_t = Wish::Auto, requires = "online")]
-    pub view: Wish,
+    #[arg(long, value_enum, value_name = "VIEW", default_value_t = ViewChoice::Auto, requires = "online")]
+    pub view: ViewChoice,
 
     /// Most milliseconds for which a file system may be frozen at a time; what cannot be confirmed in them is called unconfirmed
     #[arg(long, value_name = "MS", default_value_t = 500, requires = "online", value_parser = clap::value_parser!(u32).range(1..=60_000))]
@@ -41,7 +41,7 @@ pub struct OnlineArgs {
 
 /// Views that can be asked for.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum ViewChoice {
     /// The first of these that is possible
     Auto,
     /// An LVM snapshot

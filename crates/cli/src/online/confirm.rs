@@ -38,7 +38,7 @@ struct Scanned {
 }
 
 /// What is at hand.
-struct Means<'a> {
+struct Confirmation<'a> {
     path: &'a Path,
     cached: Arc<dyn Device>,
     options: &'a CheckOptions,
@@ -54,25 +54,25 @@ pub fn see(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Seen {
-    let means = match Means::new(&found.device, options, cancel) {
-        Ok(means) => means,
+    let confirmation = match Confirmation::new(&found.device, options, cancel) {
+        Ok(confirmation) => confirmation,
         Err(refusal) => return refused(refusal),
     };
     if let Ok(freezer) = &freezer {
         // What waits in memory would look like damage.
         let _ = freezer.sync();
     }
-    let scanned = means.scan(progress);
+    let scanned = confirmation.scan(progress);
     if is_cancelled(cancel) {
         return refused(crate::outcome::cancelled());
     }
     match freezer {
-        Ok(mut freezer) => means.settle(scanned, &mut freezer),
+        Ok(mut freezer) => confirmation.settle(scanned, &mut freezer),
         Err(why) => unconfirmed(scanned, format!("It was not frozen: {why}")),
     }
 }
 
-impl<'a> Means<'a> {
+impl<'a> Confirmation<'a> {
     fn new(path: &'a Path, options: &'a CheckOptions, cancel: &'a AtomicBool) -> Result<Self, Refusal> {
         let refusal = |error: std::io::Error| cannot_read(path, &error).refusal;
         let cached: Arc<dyn Device> = Arc::new(FileDevice::open(path).map_err(refusal)?);
@@ -82,9 +82,9 @@ impl<'a> Means<'a> {
             other => other,
         };
         let fresh_options = CheckOptions { backend, ..options.clone() };
-        let means = Means { path, cached, options, fresh_options, cancel };
-        means.fresh().map_err(refusal)?;
-        Ok(means)
+        let confirmation = Confirmation { path, cached, options, fresh_options, cancel };
+        confirmation.fresh().map_err(refusal)?;
+        Ok(confirmation)
     }
 
     /// The device as it is on the medium. What one look has read is not kept for the next one.
@@ -211,7 +211,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
     let refusal = Refusal {
         code: "cannot-open",
         message: format!("{} cannot be read ({error})", path.display()),
-        way_out: missing_permission(error, "read"),
+        hint: missing_permission(error, "read"),
     };
     Refused { refusal, findings: Box::new(Findings::new()) }
 }

@@ -37,12 +37,12 @@ fn file_name(outcome: &Outcome) -> PathBuf {
 /// Puts a whole new file in the place of an old one: whoever reads it never sees a part.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let mut file = fs::File::create(&draft)?;
+    let builder = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let mut file = fs::File::create(&builder)?;
     let written =
-        file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, path));
+        file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&builder, path));
     if written.is_err() {
-        let _ = fs::remove_file(&draft);
+        let _ = fs::remove_file(&builder);
     }
     written
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn refused(target: &str, partition: Option<u32>) -> Outcome {
-        let refusal = Refusal { code: "not-ext", message: "no".to_owned(), way_out: "none".to_owned() };
+        let refusal = Refusal { code: "not-ext", message: "no".to_owned(), hint: "none".to_owned() };
         Outcome {
             target: target.to_owned(),
             partition,

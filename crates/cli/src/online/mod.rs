@@ -28,7 +28,7 @@ use crate::check_args::CheckArgs;
 use crate::outcome::{self, Answer, Checked, Outcome};
 use crate::ticker::Ticker;
 use crate::{journal_device, target};
-use args::Wish;
+use args::ViewChoice;
 use freeze::Freezer;
 pub use view::{Online, View};
 
@@ -77,7 +77,7 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
     let found = mounted_at(path).map_err(|error| Refusal {
         code: "cannot-open",
         message: format!("{} cannot be found ({error})", path.display()),
-        way_out: "Check the name (findmnt lists what is mounted)".to_owned(),
+        hint: "Check the name (findmnt lists what is mounted)".to_owned(),
     })?;
     if found.is_some() {
         return Ok(found);
@@ -86,7 +86,7 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         return Err(Refusal {
             code: "not-a-mount-point",
             message: format!("No ext2, ext3 or ext4 file system is mounted at {}", path.display()),
-            way_out: "Name the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
+            hint: "Name the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
                 .to_owned(),
         });
     }
@@ -97,7 +97,7 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         [one, ..] => Err(Refusal {
             code: "several-mounts",
             message: format!("Several mounted file systems lie on {}", path.display()),
-            way_out: format!("Name them one by one by their mount points, {} first", one.display()),
+            hint: format!("Name them one by one by their mount points, {} first", one.display()),
         }),
     }
 }
@@ -176,28 +176,28 @@ fn see(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Seen {
-    let wish = arguments.online.view;
+    let choice = arguments.online.view;
     // What stands still needs nothing from a journal on another device, which nobody has frozen or taken a snapshot of.
     let elsewhere = FileDevice::open(&found.device)
         .is_ok_and(|device| journal_device::wanted(&device, arguments.common.superblock_options()).is_some());
     let options = &CheckOptions { replay: options.replay && !elsewhere, ..options.clone() };
     let mut tried = Vec::new();
-    let wants = |view| wish == Wish::Auto || wish == view;
-    if wants(Wish::Lvm) {
+    let wants = |view| choice == ViewChoice::Auto || choice == view;
+    if wants(ViewChoice::Lvm) {
         match see_snapshot(found, options, progress, cancel) {
             Ok(seen) => return seen,
             Err(why) => tried.push(format!("No LVM snapshot: {why}.")),
         }
     }
     let mut freezer =
-        if wish == Wish::Lvm { None } else { Some(Freezer::new(found, arguments.online.limit())) };
-    if let (true, Some(Ok(freezer))) = (wants(Wish::Reflink), &mut freezer) {
+        if choice == ViewChoice::Lvm { None } else { Some(Freezer::new(found, arguments.online.limit())) };
+    if let (true, Some(Ok(freezer))) = (wants(ViewChoice::Reflink), &mut freezer) {
         match reflink::take(found, freezer, cancel) {
             Ok(taken) => return see_taken(View::ReflinkCopy, taken, tried, options, progress, cancel),
             Err(why) => tried.push(format!("No reflink copy: {why}.")),
         }
     }
-    if wants(Wish::Freeze) {
+    if wants(ViewChoice::Freeze) {
         let freezer = freezer.unwrap_or_else(|| Err("it was not asked for".to_owned()));
         let mut seen = confirm::see(found, freezer, options, progress, cancel);
         seen.online.tried = tried;
@@ -217,7 +217,7 @@ fn no_view(tried: Vec<String>) -> Seen {
             "The view that was asked for cannot be had. {}",
             tried.join(" ").trim_end_matches('.')
         ),
-        way_out: "Let fsmend choose the view (--view auto)".to_owned(),
+        hint: "Let fsmend choose the view (--view auto)".to_owned(),
     };
     let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });
     let online = Online { tried, ..Online::new(View::Live, SystemTime::now()) };

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
 use crate::numbers::{bytes, counted, thousands};
-use crate::regained::Regained;
+use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::style::printable;
 
@@ -99,16 +99,16 @@ impl Description {
         json!(self.told(files_max))
     }
 
-    fn told(&self, files_max: usize) -> Told<'_> {
-        Told {
+    fn told(&self, files_max: usize) -> Rendered<'_> {
+        Rendered {
             files: self.files.iter().take(files_max).map(told_file).collect(),
             files_total: self.files.len(),
             losses: self
                 .losses
                 .iter()
-                .map(|(count, code, loss)| ToldLoss { code, count: *count, loss })
+                .map(|(count, code, loss)| RenderedLoss { code, count: *count, loss })
                 .collect(),
-            found_later: self.later.iter().map(|(code, message)| ToldLater { code, message }).collect(),
+            found_later: self.later.iter().map(|(code, message)| RenderedLater { code, message }).collect(),
         }
     }
 }
@@ -174,8 +174,8 @@ fn verb(action: &Action, file: &FileChange) -> String {
     }
 }
 
-fn told_file(file: &FileChange) -> ToldFile<'_> {
-    ToldFile {
+fn told_file(file: &FileChange) -> RenderedFile<'_> {
+    RenderedFile {
         inode: file.inode.0,
         path: file.path.as_deref(),
         former_names: file.former_names.iter().map(former_name).collect(),
@@ -200,14 +200,14 @@ fn kind_word(kind: Kind) -> Option<&'static str> {
     })
 }
 
-fn told_action(action: &Action) -> ToldAction<'_> {
-    let told = ToldAction { action: action.word(), ..ToldAction::default() };
+fn told_action(action: &Action) -> RenderedAction<'_> {
+    let told = RenderedAction { action: action.word(), ..RenderedAction::default() };
     match action {
-        Action::Truncated(size) | Action::Extended(size) => ToldAction { size: Some(*size), ..told },
-        Action::Unmapped(count) | Action::Copied(count) => ToldAction { blocks: Some(*count), ..told },
-        Action::Renamed(from, to) => ToldAction { path: Some(from), name: Some(to), ..told },
-        Action::MovedToLostFound(name) => ToldAction { name: Some(name), ..told },
-        Action::NameRemoved(path) => ToldAction { path: Some(path), ..told },
+        Action::Truncated(size) | Action::Extended(size) => RenderedAction { size: Some(*size), ..told },
+        Action::Unmapped(count) | Action::Copied(count) => RenderedAction { blocks: Some(*count), ..told },
+        Action::Renamed(from, to) => RenderedAction { path: Some(from), name: Some(to), ..told },
+        Action::MovedToLostFound(name) => RenderedAction { name: Some(name), ..told },
+        Action::NameRemoved(path) => RenderedAction { path: Some(path), ..told },
         Action::Removed | Action::Corrected | Action::Kept => told,
     }
 }
@@ -215,15 +215,15 @@ fn told_action(action: &Action) -> ToldAction<'_> {
 /// A [`Description`] in the form in which it is written. (A tree of JSON values of it would take longer than all else that is done with a
 /// plan.)
 #[derive(Serialize)]
-struct Told<'d> {
-    files: Vec<ToldFile<'d>>,
+struct Rendered<'d> {
+    files: Vec<RenderedFile<'d>>,
     files_total: usize,
-    losses: Vec<ToldLoss>,
-    found_later: Vec<ToldLater<'d>>,
+    losses: Vec<RenderedLoss>,
+    found_later: Vec<RenderedLater<'d>>,
 }
 
 #[derive(Serialize)]
-struct ToldFile<'d> {
+struct RenderedFile<'d> {
     inode: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<&'d str>,
@@ -234,13 +234,13 @@ struct ToldFile<'d> {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
-    actions: Vec<ToldAction<'d>>,
+    actions: Vec<RenderedAction<'d>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     losses: Vec<&'static str>,
 }
 
 #[derive(Default, Serialize)]
-struct ToldAction<'d> {
+struct RenderedAction<'d> {
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
@@ -253,14 +253,14 @@ struct ToldAction<'d> {
 }
 
 #[derive(Serialize)]
-struct ToldLoss {
+struct RenderedLoss {
     code: &'static str,
     count: u64,
     loss: &'static str,
 }
 
 #[derive(Serialize)]
-struct ToldLater<'d> {
+struct RenderedLater<'d> {
     code: &'static str,
     message: &'d str,
 }
@@ -271,11 +271,11 @@ struct PlanText<'d> {
     tool: Tool,
     target: &'d str,
     start: u64,
-    problems: Vec<ToldProblems>,
+    problems: Vec<RenderedProblems>,
     #[serde(flatten)]
-    told: Told<'d>,
+    told: Rendered<'d>,
     journal: Option<Json>,
-    regained: Vec<&'d str>,
+    recovered_names: Vec<&'d str>,
 }
 
 #[derive(Serialize)]
@@ -286,7 +286,7 @@ struct Tool {
 
 /// Problems of one kind.
 #[derive(Serialize)]
-struct ToldProblems {
+struct RenderedProblems {
     code: &'static str,
     count: u64,
     messages: Vec<String>,
@@ -300,9 +300,9 @@ pub fn plan_text(
     start: u64,
     report: &Report,
     description: &Description,
-    (journal, regained): (Option<Json>, &Regained),
+    (journal, recovered_names): (Option<Json>, &RecoveredNames),
 ) -> String {
-    let problems = report.damage().map(|group| ToldProblems {
+    let problems = report.damage().map(|group| RenderedProblems {
         code: group.row.code,
         count: group.total,
         messages: group.problems.iter().take(PROBLEMS_SAVED).map(|problem| problem.message()).collect(),
@@ -315,7 +315,7 @@ pub fn plan_text(
         problems: problems.collect(),
         told: description.told(FILES_SAVED),
         journal,
-        regained: regained.lines().collect(),
+        recovered_names: recovered_names.lines().collect(),
     };
     serde_json::to_string(&text).expect("text and numbers, under names that are text, are JSON")
 }

@@ -15,7 +15,7 @@ use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
-use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::Refused;
 
 pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
@@ -25,7 +25,7 @@ use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
 use crate::common_args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
-use crate::regained::Regained;
+use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::stopping::{self, Watch};
 use crate::target::NotedDevice;
@@ -125,11 +125,11 @@ fn work(
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
     let journal = external::to_json(work.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
-    let regained = Regained::of(&[&checked.report, &later], &[]);
+    let recovered_names = RecoveredNames::of(&[&checked.report, &later], &[]);
     let target = path.display().to_string();
     let remedies = Remedies { duplicates: arguments.duplicates };
     let description = Description::new(&checked.report, &later, files, remedies);
-    let text = plan_text(&target, work.start, &checked.report, &description, (journal, &regained));
+    let text = plan_text(&target, work.start, &checked.report, &description, (journal, &recovered_names));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
@@ -147,7 +147,7 @@ fn work(
     }
     let declined = show.may_write(arguments, is_damaged, cancel)?;
     // It is told at the end as well.
-    let regained = show.regained(&declined);
+    let recovered_names = show.recovered_names(&declined);
     if declined.is_empty() {
         return Ok(Ending::Written(write(arguments, &work, &plan, cancel)?));
     }
@@ -161,7 +161,7 @@ fn work(
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
     // It is a text of ours.
-    let text = regained.put_into(&text).unwrap_or(text);
+    let text = recovered_names.put_into(&text).unwrap_or(text);
     let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }
@@ -202,7 +202,7 @@ fn only_one<T>(mut found: Vec<T>, partition: impl Fn(&T) -> Option<u32>) -> Resu
     Err(Refusal {
         code: "several-partitions",
         message: format!("there are several file systems on it: partitions {}", numbers.join(", ")),
-        way_out: "Name one with --partition".to_owned(),
+        hint: "Name one with --partition".to_owned(),
     })
 }
 
@@ -263,7 +263,7 @@ fn plain(refusal: Refusal) -> Refused {
 
 fn repair_options(arguments: &RepairArgs, work: &Work) -> Result<RepairOptions, Refusal> {
     let external = check::external_journal(work.journal.as_deref(), work.limit.as_ref())?;
-    let wishes = Wishes {
+    let policy = RepairPolicy {
         duplicates: match arguments.duplicates {
             DuplicatesArg::Clone => Duplicates::Clone,
             DuplicatesArg::Zero => Duplicates::Zero,
@@ -271,16 +271,16 @@ fn repair_options(arguments: &RepairArgs, work: &Work) -> Result<RepairOptions, 
             DuplicatesArg::Delete => Duplicates::Delete,
         },
         unshare: arguments.unshare,
-        ..Wishes::default()
+        ..RepairPolicy::default()
     };
-    Ok(RepairOptions { check: check::options(&arguments.common, external), wishes })
+    Ok(RepairOptions { check: check::options(&arguments.common, external), policy })
 }
 
 fn cancelled() -> Refusal {
     Refusal {
         code: CANCELLED_CODE,
         message: "stopped before there was a plan".to_owned(),
-        way_out: "Run it again".to_owned(),
+        hint: "Run it again".to_owned(),
     }
 }
 

@@ -31,9 +31,9 @@ pub fn undo(arguments: &UndoArgs) -> u8 {
 }
 
 /// What to say and the exit code; or what to complain about.
-type Told = Result<(String, u8), (String, u8)>;
+type Rendered = Result<(String, u8), (String, u8)>;
 
-fn finish(told: Told) -> u8 {
+fn finish(told: Rendered) -> u8 {
     match told {
         Ok((text, code)) => {
             text.lines().for_each(|line| println!("{}", printable(line)));
@@ -50,7 +50,7 @@ fn failed(text: impl ToString) -> (String, u8) {
     (text.to_string(), exit::OPERATIONAL)
 }
 
-fn apply_plan(arguments: &ApplyArgs) -> Told {
+fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let name = arguments.plan.display();
     let plan =
         Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| match places::kind(&arguments.plan) {
@@ -104,7 +104,7 @@ fn apply_plan(arguments: &ApplyArgs) -> Told {
     Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}{also}"), exit::CORRECTED))
 }
 
-fn take_back(arguments: &UndoArgs) -> Told {
+fn take_back(arguments: &UndoArgs) -> Rendered {
     let name = arguments.undo.display();
     let log = LogOnDisk::open(&arguments.undo).map_err(|error| failed(format!("{name}: {error}")))?;
     let contents = inspect_log(&log).map_err(|error| failed(format!("{name}: {error}")))?;

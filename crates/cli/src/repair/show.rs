@@ -18,7 +18,7 @@ use crate::ask::{self, Answer};
 use crate::common_args::Format;
 use crate::numbers::{bytes, counted, thousands};
 use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
-use crate::regained::Regained;
+use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
 use crate::text::{self, Layout};
@@ -133,7 +133,7 @@ struct Seen {
     /// What only later looks found.
     later: Report,
     /// What stands in `lost+found` once it is written.
-    regained: Regained,
+    recovered_names: RecoveredNames,
     /// The first kind of problem that only a later look found and that is not safe to mend unattended.
     later_unsafe: Option<&'static str>,
 }
@@ -401,7 +401,7 @@ impl Show {
                 let sentence = format!("{name}: {}", self.sentence(told));
                 self.print(&format!("\n{}{}", self.style.wrap("", &sentence), command(told)));
                 if let Ending::Written(written) | Ending::WrittenInPart(written) = told {
-                    self.tell_regained(written);
+                    self.tell_recovered_names(written);
                 }
             }
         }
@@ -414,20 +414,20 @@ impl Show {
     }
 
     /// What is going to stand in `lost+found`, without what was declined.
-    pub fn regained(&self, declined: &[Problem]) -> Regained {
+    pub fn recovered_names(&self, declined: &[Problem]) -> RecoveredNames {
         let mut seen = self.seen.borrow_mut();
         let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
-            return Regained::default();
+            return RecoveredNames::default();
         };
-        let regained = Regained::of(&[&checked.report, &seen.later], declined);
-        seen.regained = regained.clone();
-        regained
+        let recovered_names = RecoveredNames::of(&[&checked.report, &seen.later], declined);
+        seen.recovered_names = recovered_names.clone();
+        recovered_names
     }
 
     /// Tells what stands in `lost+found` by now, and what it was before.
-    fn tell_regained(&self, written: &Written) {
+    fn tell_recovered_names(&self, written: &Written) {
         let seen = self.seen.borrow();
-        let all = seen.regained.len();
+        let all = seen.recovered_names.len();
         if all == 0 {
             return;
         }
@@ -435,7 +435,7 @@ impl Show {
         let what = counted(all as u64, "file or directory", "files and directories");
         let mut text =
             self.style.wrap("", &format!("In lost+found now, with a name that is still known ({what}):"));
-        for line in seen.regained.lines().take(listed) {
+        for line in seen.recovered_names.lines().take(listed) {
             text.push_str(&self.style.wrap("  - ", line));
         }
         if all > listed {
@@ -492,7 +492,7 @@ impl Show {
                 refused = self.without_result(Refusal {
                     code: crate::outcome::CANCELLED_CODE,
                     message: self.sentence(ending),
-                    way_out: "Run it again".to_owned(),
+                    hint: "Run it again".to_owned(),
                 });
                 &refused
             }

@@ -44,7 +44,7 @@ pub(super) struct Log<'l> {
 }
 
 /// What can be said about a log without reading all of it.
-pub(super) struct Glance {
+pub(super) struct LogSummary {
     pub state: LogState,
     /// If there is a whole one.
     pub header: Option<Header>,
@@ -177,12 +177,12 @@ impl<'l> Log<'l> {
 }
 
 /// State and target of a log, without reading all of it.
-pub(super) fn glance(file: &dyn LogFile) -> Result<Glance, ApplyError> {
+pub(super) fn summarize(file: &dyn LogFile) -> Result<LogSummary, ApplyError> {
     let state = newest_slot(file).map_or(LogState::Incomplete, |slot| slot.state);
     let header = Header::read(file)?;
     let plan_start = read_if_there::<24>(file, PLAN_AT)?;
     let target_len = plan_start.filter(|start| Plan::is_plan(start)).map_or(0, |start| u64_at(&start, 16));
-    Ok(Glance { state, header, target_len })
+    Ok(LogSummary { state, header, target_len })
 }
 
 /// Whether the file begins as a log does, or is one whose first bytes never reached the disk: then it may be removed if it was

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::LogOnDisk;
 use super::layout::LogState;
-use super::log::{Glance, Log, begins_like_log, glance};
+use super::log::{Log, LogSummary, begins_like_log, summarize};
 use super::recover::compare;
 use crate::Device;
 use crate::plan::sync_folder_of;
@@ -59,7 +59,7 @@ pub fn find_logs(path: &Path, state_folder: &Path) -> Vec<FoundLog> {
         let names = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for file in logs_in(place.parent().unwrap_or(Path::new(".")), |name| is_numbered(name, &names)) {
             if let Ok(log) = LogOnDisk::open(&file) {
-                let state = glance(&log).map_or(LogState::Incomplete, |glance| glance.state);
+                let state = summarize(&log).map_or(LogState::Incomplete, |summarize| summarize.state);
                 logs.push(FoundLog { log, state });
             }
         }
@@ -76,12 +76,12 @@ pub fn find_open_log(path: &Path, start: u64, device: &dyn Device, state_folder:
         let names = place.file_name()?.to_string_lossy().into_owned();
         let mut files = logs_in(place.parent()?, |name| is_numbered(name, &names));
         files.retain(|file| is_trusted(file, path));
-        first_open(files, true, |log, glance| target.may_own(log, glance))
+        first_open(files, true, |log, summarize| target.may_own(log, summarize))
     });
     beside.or_else(|| {
         let mut files = logs_in(state_folder, |name| name.contains(SUFFIX));
         files.retain(|file| is_trusted(file, path));
-        first_open(files, false, |log, glance| target.owns(log, glance))
+        first_open(files, false, |log, summarize| target.owns(log, summarize))
     })
 }
 
@@ -93,20 +93,22 @@ struct Wanted<'w> {
 
 impl Wanted<'_> {
     /// Whether nothing in the header speaks against it. A log without a header was cut short when it was begun, or has been damaged.
-    fn may_own(&self, log: &LogOnDisk, glance: &Glance) -> bool {
-        let Some(header) = &glance.header else { return glance.state.is_open() || begins_like_log(log) };
+    fn may_own(&self, log: &LogOnDisk, summarize: &LogSummary) -> bool {
+        let Some(header) = &summarize.header else {
+            return summarize.state.is_open() || begins_like_log(log);
+        };
         header.start == self.start
-            && (glance.state == LogState::Incomplete || glance.target_len == self.device.len())
+            && (summarize.state == LogState::Incomplete || summarize.target_len == self.device.len())
     }
 
     /// Whether the contents of the target say that it is this one.
-    fn owns(&self, log: &LogOnDisk, glance: &Glance) -> bool {
-        let Some(header) = &glance.header else { return false };
+    fn owns(&self, log: &LogOnDisk, summarize: &LogSummary) -> bool {
+        let Some(header) = &summarize.header else { return false };
         let same_name = header.target_name == self.device.name() && header.start == self.start;
-        if glance.state == LogState::Incomplete {
+        if summarize.state == LogState::Incomplete {
             return same_name;
         }
-        if glance.target_len != self.device.len() {
+        if summarize.target_len != self.device.len() {
             return false;
         }
         let Ok(Some(log)) = Log::read(log) else { return same_name };
@@ -125,21 +127,21 @@ impl Wanted<'_> {
 fn first_open(
     files: Vec<PathBuf>,
     beside: bool,
-    is_ours: impl Fn(&LogOnDisk, &Glance) -> bool,
+    is_ours: impl Fn(&LogOnDisk, &LogSummary) -> bool,
 ) -> Option<FoundLog> {
     let mut incomplete = None;
     for file in files {
         let Ok(log) = LogOnDisk::open(&file) else { continue };
-        let glance = match glance(&log) {
-            Ok(glance) => glance,
+        let summarize = match summarize(&log) {
+            Ok(summarize) => summarize,
             Err(_) if beside => return Some(FoundLog { log, state: LogState::Applying }),
             Err(_) => continue,
         };
-        let state = glance.state;
-        if state.is_open() && is_ours(&log, &glance) {
+        let state = summarize.state;
+        if state.is_open() && is_ours(&log, &summarize) {
             return Some(FoundLog { log, state });
         }
-        if state == LogState::Incomplete && incomplete.is_none() && is_ours(&log, &glance) {
+        if state == LogState::Incomplete && incomplete.is_none() && is_ours(&log, &summarize) {
             incomplete = Some(FoundLog { log, state });
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::testing::TempFile;
-use crate::{Condition, Device, Draft, OpenOptions, WritableMemory, WriteOptions, open_writable};
+use crate::{Condition, Device, OpenOptions, PlanBuilder, WritableMemory, WriteOptions, open_writable};
 
 /// A folder of its own for each test.
 struct Folder(PathBuf);
@@ -52,7 +52,9 @@ fn plan(device: &dyn Device) -> (Plan, Vec<u8>) {
     changes.extend((10..1000).map(|block| (block * 8192 + 17, vec![block as u8; 3])));
     changes.push((device.len() - 1, vec![0x55]));
     let marker = [(1024, vec![0xEE; 1024])];
-    let plan = Plan::make(device, &Draft { changes: &changes, marker: &marker, ..Draft::default() }).unwrap();
+    let plan =
+        Plan::make(device, &PlanBuilder { changes: &changes, marker: &marker, ..PlanBuilder::default() })
+            .unwrap();
     let mut after = vec![0; device.len() as usize];
     device.read_at(0, &mut after).unwrap();
     for (at, bytes) in changes {
@@ -277,8 +279,8 @@ fn any_damage_to_a_log_is_survived() {
     let folder = Folder::new("hostile");
     let device = WritableMemory::new("target", image(20_000));
     let marker = [(1024, vec![0xEE; 8])];
-    let draft = Draft { changes: &[(5000, vec![1; 30])], marker: &marker, ..Draft::default() };
-    let plan = Plan::make(&device, &draft).unwrap();
+    let builder = PlanBuilder { changes: &[(5000, vec![1; 30])], marker: &marker, ..PlanBuilder::default() };
+    let plan = Plan::make(&device, &builder).unwrap();
     let log = folder.log();
     apply(&plan, &device, &log, &options()).unwrap();
     let mut bytes = vec![0; log.len() as usize];

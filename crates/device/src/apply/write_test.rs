@@ -19,7 +19,7 @@ use super::recover::compare;
 use super::{ApplyError, Control, LogFile, Progress, Step};
 use crate::blocks::{BLOCK_BYTES, read_sectors};
 use crate::plan::Entry;
-use crate::{Device, Draft, Plan, WritableDevice, WriteError, WriteErrorKind};
+use crate::{Device, Plan, PlanBuilder, WritableDevice, WriteError, WriteErrorKind};
 
 /// Tells the plans of tests from those of repairs.
 const IDENTITY: &[u8] = b"write test";
@@ -40,7 +40,7 @@ pub struct WriteTest<'t> {
     pub piece: u64,
     /// Byte of the file or block device at which the target starts.
     pub start: u64,
-    /// The bytes that mark the target as long as patterns stand in it ([`Draft::marker`]).
+    /// The bytes that mark the target as long as patterns stand in it ([`PlanBuilder::marker`]).
     pub marker: &'t [(u64, Vec<u8>)],
     /// Where patterns come from.
     pub seed: u64,
@@ -148,8 +148,13 @@ impl WriteTest<'_> {
             .filter(|block| !spared.contains(block))
             .map(|block| (self.bytes_of(block).start, self.pattern(block)))
             .collect();
-        let draft = Draft { identity: IDENTITY, changes: &patterns, marker: self.marker, ..Draft::default() };
-        let plan = Plan::make(target, &draft).map_err(no_plan)?;
+        let builder = PlanBuilder {
+            identity: IDENTITY,
+            changes: &patterns,
+            marker: self.marker,
+            ..PlanBuilder::default()
+        };
+        let plan = Plan::make(target, &builder).map_err(no_plan)?;
         if plan.entries().iter().any(|entry| entry.is_unreadable) {
             // It could be read a moment ago.
             return Err(no_plan("a block cannot be read reliably"));

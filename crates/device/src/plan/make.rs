@@ -11,7 +11,7 @@ const BLOCKS_AT_ONCE: usize = 64;
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Draft<'d> {
+pub struct PlanBuilder<'d> {
     /// Who the target is, e.g. the UUID and the label of the file system; at most 1024 bytes. Not interpreted.
     pub identity: &'d [u8],
     /// What is repaired and lost, for those who read the plan (JSON). Not interpreted.
@@ -26,13 +26,13 @@ pub struct Draft<'d> {
 }
 
 impl Plan {
-    /// The plan that makes the changes of `draft` to `device` as it is now. Changes that change nothing are left out; if none
+    /// The plan that makes the changes of `builder` to `device` as it is now. Changes that change nothing are left out; if none
     /// is left, the plan is empty and writes no marker either.
-    pub fn make(device: &dyn Device, draft: &Draft<'_>) -> Result<Plan, PlanError> {
-        check_writes(draft.changes, device.len())?;
-        check_writes(draft.marker, device.len())?;
-        let mut maker = Maker { device, draft, records: Vec::new(), count: 0, has_changes: false };
-        for neighbours in touched_blocks(draft).chunk_by(|a, b| a + 1 == *b) {
+    pub fn make(device: &dyn Device, builder: &PlanBuilder<'_>) -> Result<Plan, PlanError> {
+        check_writes(builder.changes, device.len())?;
+        check_writes(builder.marker, device.len())?;
+        let mut maker = Maker { device, builder, records: Vec::new(), count: 0, has_changes: false };
+        for neighbours in touched_blocks(builder).chunk_by(|a, b| a + 1 == *b) {
             neighbours.chunks(BLOCKS_AT_ONCE).for_each(|part| maker.add_blocks(part));
         }
         if !maker.has_changes {
@@ -41,8 +41,8 @@ impl Plan {
         let header = Header {
             target_len: device.len(),
             block_count: maker.count,
-            identity: draft.identity,
-            text: draft.text,
+            identity: builder.identity,
+            text: builder.text,
         };
         Plan::parse(header.enclose(&maker.records)?)
     }
@@ -50,7 +50,7 @@ impl Plan {
 
 struct Maker<'m> {
     device: &'m dyn Device,
-    draft: &'m Draft<'m>,
+    builder: &'m PlanBuilder<'m>,
     /// The blocks so far, as they are saved.
     records: Vec<u8>,
     count: u64,
@@ -74,7 +74,7 @@ impl Maker<'_> {
     fn add_block(&mut self, index: u64, before: &[u8], unreadable: bool) {
         let (start, end) = (index * BLOCK_BYTES as u64, index * BLOCK_BYTES as u64 + before.len() as u64);
         let mut after = before.to_vec();
-        lay_writes(self.draft.changes, start, &mut after);
+        lay_writes(self.builder.changes, start, &mut after);
         let marked = self.marked(start, before);
         let is_same = after == before;
         if is_same && marked.is_none() && !unreadable {
@@ -82,7 +82,7 @@ impl Maker<'_> {
         }
         self.has_changes |= !is_same || unreadable;
         let is_last = marked.is_some()
-            || self.draft.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
+            || self.builder.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
         let (mut runs, mut marker_runs) = (Vec::new(), Vec::new());
         // Where the before-image is not known, the after-image must not depend on it.
         let changes = append_image(before, &after, unreadable, &mut runs);
@@ -98,7 +98,7 @@ impl Maker<'_> {
     /// The block at `start` with the marker over it, where that makes a difference.
     fn marked(&self, start: u64, before: &[u8]) -> Option<Vec<u8>> {
         let end = start + before.len() as u64;
-        let marker = self.draft.marker;
+        let marker = self.builder.marker;
         if !marker.iter().any(|(at, bytes)| *at < end && start < at + bytes.len() as u64) {
             return None;
         }
@@ -131,12 +131,12 @@ fn lay_writes(writes: &[(u64, Vec<u8>)], start: u64, block: &mut [u8]) -> bool {
 }
 
 /// Numbers of the blocks in which something is written, ascending.
-fn touched_blocks(draft: &Draft<'_>) -> Vec<u64> {
+fn touched_blocks(builder: &PlanBuilder<'_>) -> Vec<u64> {
     let blocks_of = |(at, bytes): &(u64, Vec<u8>)| {
         let end = (at + bytes.len() as u64).div_ceil(BLOCK_BYTES as u64);
         at / BLOCK_BYTES as u64..if bytes.is_empty() { 0 } else { end }
     };
-    let mut blocks: Vec<u64> = draft.changes.iter().chain(draft.marker).flat_map(blocks_of).collect();
+    let mut blocks: Vec<u64> = builder.changes.iter().chain(builder.marker).flat_map(blocks_of).collect();
     blocks.sort_unstable();
     blocks.dedup();
     blocks

@@ -13,7 +13,7 @@ use std::fmt;
 use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
 use crate::{Device, ReadError};
 
-pub use make::Draft;
+pub use make::PlanBuilder;
 pub(crate) use parse::u64_at;
 use runs::Runs;
 pub(crate) use save::sync_folder_of;

@@ -13,9 +13,14 @@ fn device(len: usize) -> MemoryDevice {
 
 fn plan_of(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Plan {
     let marker = [(1024, vec![0xEE; 10])];
-    let draft =
-        Draft { identity: b"uuid", text: "{\"lost\":[]}", changes, marker: &marker, last: &[(9000, 1)] };
-    Plan::make(device, &draft).unwrap()
+    let builder = PlanBuilder {
+        identity: b"uuid",
+        text: "{\"lost\":[]}",
+        changes,
+        marker: &marker,
+        last: &[(9000, 1)],
+    };
+    Plan::make(device, &builder).unwrap()
 }
 
 #[test]
@@ -49,8 +54,8 @@ fn changes_out_of_order_or_beyond_the_end_are_refused() {
         vec![(19_999, vec![1; 2])],
         vec![(u64::MAX, vec![1])],
     ] {
-        let draft = Draft { changes: &changes, ..Draft::default() };
-        assert_eq!(Plan::make(&device, &draft), Err(PlanError::Changes));
+        let builder = PlanBuilder { changes: &changes, ..PlanBuilder::default() };
+        assert_eq!(Plan::make(&device, &builder), Err(PlanError::Changes));
     }
 }
 

@@ -11,8 +11,8 @@ mod geometry;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::desk::{Desk, Model};
 use crate::drive::Ticket;
+use crate::request_queue::{Model, RequestQueue};
 
 pub use drives::HddDescription;
 use geometry::{Geometry, SECTOR};
@@ -28,7 +28,7 @@ const PIECE_SECTORS: u64 = (1 << 20) / SECTOR;
 pub(crate) struct Hdd {
     of: HddDescription,
     geometry: Geometry,
-    desk: Desk,
+    queue: RequestQueue,
     /// When the disk has done what it was told so far.
     free_at: f64,
     cylinder: u64,
@@ -66,7 +66,7 @@ impl Hdd {
         Hdd {
             geometry: Geometry::new(&of),
             of,
-            desk: Desk::default(),
+            queue: RequestQueue::default(),
             free_at: 0.0,
             cylinder: 0,
             waiting: Vec::new(),
@@ -101,7 +101,7 @@ impl Hdd {
     /// Begins to put on the platters, of what was written, the stretch that the heads reach soonest. The computer waits only until the disk
     /// is done with the one before.
     fn write_out_one(&mut self) {
-        let begin = self.desk.now.max(self.free_at);
+        let begin = self.queue.now.max(self.free_at);
         let here = self.unwritten.range(..).map(|(start, end)| (*start, *end));
         let nearest = here.min_by(|a, b| self.reach(begin, a.0).total_cmp(&self.reach(begin, b.0)));
         let Some((start, end)) = nearest else { return };
@@ -114,7 +114,7 @@ impl Hdd {
         self.unwritten_sectors -= end - start;
         self.stop_reading_ahead(begin);
         self.free_at = self.move_and_transfer(begin, start, end - start);
-        self.desk.now = begin;
+        self.queue.now = begin;
     }
 
     /// Does the next thing that was asked for; whether there was one.
@@ -135,7 +135,7 @@ impl Hdd {
         // In the order in which they came, for those that the queue has no room for yet.
         let waiting = self.waiting.remove(index);
         let end = self.serve(ready, &waiting);
-        self.desk.finish(waiting.ticket, end);
+        self.queue.finish(waiting.ticket, end);
         true
     }
 
@@ -195,7 +195,7 @@ impl Hdd {
     fn serve(&mut self, begin: f64, waiting: &Waiting) -> f64 {
         let (sector, count) = (waiting.sector, waiting.count);
         if let Some(index) = self.segment_for(begin, waiting) {
-            self.desk.statistics.read_ahead_hits += 1;
+            self.queue.statistics.read_ahead_hits += 1;
             self.segments[index].used = waiting.ticket.0;
             let segment = self.segments[index];
             let end = sector + count;
@@ -253,43 +253,43 @@ impl Hdd {
         let seek = self.geometry.seek(self.cylinder, place.cylinder);
         let turn = self.geometry.rotation(begin + seek, place);
         let transfer = self.geometry.transfer(sector, count);
-        self.desk.statistics.seeks += u64::from(seek > 0.0);
-        self.desk.statistics.seeking += Duration::from_nanos(seek as u64);
-        self.desk.statistics.turning += Duration::from_nanos(turn as u64);
-        self.desk.statistics.transferring += Duration::from_nanos(transfer as u64);
+        self.queue.statistics.seeks += u64::from(seek > 0.0);
+        self.queue.statistics.seeking += Duration::from_nanos(seek as u64);
+        self.queue.statistics.turning += Duration::from_nanos(turn as u64);
+        self.queue.statistics.transferring += Duration::from_nanos(transfer as u64);
         self.cylinder = self.geometry.place((sector + count).saturating_sub(1)).cylinder;
         begin + seek + turn + transfer
     }
 }
 
 impl Model for Hdd {
-    fn desk(&self) -> &Desk {
-        &self.desk
+    fn queue(&self) -> &RequestQueue {
+        &self.queue
     }
 
-    fn desk_mut(&mut self) -> &mut Desk {
-        &mut self.desk
+    fn queue_mut(&mut self) -> &mut RequestQueue {
+        &mut self.queue
     }
 
     fn ask(&mut self, offset: u64, len: u64) -> Ticket {
-        let ticket = self.desk.take_read(len);
+        let ticket = self.queue.take_read(len);
         let sector = offset / SECTOR;
         let count = offset.saturating_add(len).div_ceil(SECTOR).saturating_sub(sector);
-        self.waiting.push(Waiting { ticket, since: self.desk.now, sector, count });
+        self.waiting.push(Waiting { ticket, since: self.queue.now, sector, count });
         ticket
     }
 
     fn wait(&mut self, ticket: Ticket) {
-        while !self.desk.collect(ticket) && self.serve_one() {}
+        while !self.queue.collect(ticket) && self.serve_one() {}
     }
 
     /// Into the cache while there is room.
     fn write(&mut self, offset: u64, len: u64) {
-        self.desk.count_write(len);
+        self.queue.count_write(len);
         let sector = offset / SECTOR;
         let end = offset.saturating_add(len).div_ceil(SECTOR);
         self.segments.retain(|segment| end <= segment.start || segment.limit <= sector);
-        self.desk.now += self.of.overhead_ms * 1e6 + self.over_the_wire(end - sector);
+        self.queue.now += self.of.overhead_ms * 1e6 + self.over_the_wire(end - sector);
         self.remember(sector, end);
         while self.unwritten_sectors * SECTOR > self.of.write_cache {
             self.write_out_one();
@@ -298,11 +298,11 @@ impl Model for Hdd {
 
     /// Until it is on the platters.
     fn flush(&mut self) {
-        self.desk.statistics.flushes += 1;
+        self.queue.statistics.flushes += 1;
         while !self.unwritten.is_empty() {
             self.write_out_one();
         }
-        self.desk.now = self.desk.now.max(self.free_at) + self.of.overhead_ms * 1e6;
+        self.queue.now = self.queue.now.max(self.free_at) + self.of.overhead_ms * 1e6;
     }
 }
 
@@ -435,11 +435,11 @@ mod tests {
                 let first = near.pop_front().expect("there are some");
                 disk.wait(first);
             }
-            if disk.desk.done_at(far).is_some() {
+            if disk.queue.done_at(far).is_some() {
                 break;
             }
         }
-        assert!(disk.desk.done_at(far).is_some(), "{:?}", disk.now());
+        assert!(disk.queue.done_at(far).is_some(), "{:?}", disk.now());
         assert!(disk.now() < Duration::from_secs(5));
     }
 

@@ -54,7 +54,7 @@ impl Default for Schedule {
 
 /// Who works, and what is noted of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Crew<'a> {
+pub struct PoolConfig<'a> {
     /// How many workers there are (0 counts as 1).
     pub workers: usize,
     /// How many of them may work at any time, when somebody decides that while they are at it.
@@ -67,10 +67,10 @@ pub struct Crew<'a> {
     pub every_worker: bool,
 }
 
-impl Crew<'_> {
+impl PoolConfig<'_> {
     /// So many workers, who may always work, and of whom nothing is measured.
     pub fn of(workers: usize) -> Self {
-        Crew { workers, allowance: None, clock: None, trace: None, every_worker: false }
+        PoolConfig { workers, allowance: None, clock: None, trace: None, every_worker: false }
     }
 
     /// The same, with only as many workers as are worth starting for what there is to do.
@@ -81,7 +81,7 @@ impl Crew<'_> {
 
     /// The same, but with no more workers than there is work for.
     fn at_most(self, useful: usize) -> Self {
-        Crew { workers: self.workers.min(useful).max(1), ..self }
+        PoolConfig { workers: self.workers.min(useful).max(1), ..self }
     }
 
     /// How many may work now.
@@ -101,29 +101,29 @@ impl Crew<'_> {
     }
 }
 
-/// Runs the crew until all queues are empty and nobody is at work, or until cancelled.
+/// Runs the pool until all queues are empty and nobody is at work, or until cancelled.
 /// Each worker gets its own state from `start` and hands it back. Returns the states in worker order.
 pub fn run<B: Send, W: Send>(
-    crew: Crew<'_>,
+    pool: PoolConfig<'_>,
     queues: &Queues<'_, B>,
     start: impl Fn(usize) -> W + Sync,
     process: impl Fn(&mut W, StageIndex, B) -> Work + Sync,
 ) -> Vec<W> {
-    let began = crew.trace.map(Trace::now);
+    let began = pool.trace.map(Trace::now);
     let work = |worker: usize| {
-        let _guard = PanicGuard(queues, crew.allowance);
+        let _guard = PanicGuard(queues, pool.allowance);
         let mut state = start(worker);
         let mut finished = None;
-        while let Some((order, batch)) = take(&crew, queues, worker, finished) {
+        while let Some((order, batch)) = take(&pool, queues, worker, finished) {
             finished = Some((
                 order,
-                measured(&crew, queues, worker, order, || process(&mut state, order.stage, batch)),
+                measured(&pool, queues, worker, order, || process(&mut state, order.stage, batch)),
             ));
         }
         state
     };
-    let states = if crew.workers <= 1 { vec![work(0)] } else { side_by_side(crew.workers, &work) };
-    if let (Some(trace), Some(began)) = (crew.trace, began) {
+    let states = if pool.workers <= 1 { vec![work(0)] } else { side_by_side(pool.workers, &work) };
+    if let (Some(trace), Some(began)) = (pool.trace, began) {
         trace.end(Kind::Parallel, queues.stages().first().map_or("", |stage| stage.name), 0, began);
     }
     states
@@ -145,7 +145,7 @@ fn side_by_side<W: Send>(workers: usize, work: &(impl Fn(usize) -> W + Sync)) ->
 
 /// Lets each of the workers' `states` do something by itself, all at once.
 pub fn each<W: Send>(
-    crew: Crew<'_>,
+    pool: PoolConfig<'_>,
     stage: &'static [Stage; 1],
     states: &mut [W],
     work: impl Fn(&mut W) + Sync,
@@ -154,7 +154,7 @@ pub fn each<W: Send>(
     let queues = Queues::new(stage, &never);
     states.iter_mut().for_each(|state| queues.push(0, 1, state));
     run(
-        crew,
+        pool,
         &queues,
         |_| (),
         |(), _stage, state: &mut W| {
@@ -166,14 +166,14 @@ pub fn each<W: Send>(
 
 /// The next batch, and a note if it had to be waited for.
 fn take<B>(
-    crew: &Crew<'_>,
+    pool: &PoolConfig<'_>,
     queues: &Queues<'_, B>,
     worker: usize,
     finished: Option<(Order, u64)>,
 ) -> Option<(Order, B)> {
-    let Some(trace) = crew.trace else { return queues.take(worker, crew, finished).0 };
+    let Some(trace) = pool.trace else { return queues.take(worker, pool, finished).0 };
     let start = trace.now();
-    let (taken, waited) = queues.take(worker, crew, finished);
+    let (taken, waited) = queues.take(worker, pool, finished);
     if let Some(kind) = waited {
         let name = taken.as_ref().map_or("end", |(order, _)| queues.stages()[order.stage].name);
         trace.end(kind, name, worker, start);
@@ -183,21 +183,21 @@ fn take<B>(
 
 /// Does a batch and returns what it cost: nanoseconds, or without a clock its units.
 fn measured<B>(
-    crew: &Crew<'_>,
+    pool: &PoolConfig<'_>,
     queues: &Queues<'_, B>,
     worker: usize,
     order: Order,
     process: impl FnOnce() -> Work,
 ) -> u64 {
-    let start = crew.clock.map(|clock| (clock.wall)());
-    let noted = crew.trace.map(Trace::now);
+    let start = pool.clock.map(|clock| (clock.wall)());
+    let noted = pool.trace.map(Trace::now);
     let work = process();
-    if let (Some(trace), Some(noted)) = (crew.trace, noted) {
+    if let (Some(trace), Some(noted)) = (pool.trace, noted) {
         let work = Work { units: order.units, ..work };
         let name = queues.stages()[order.stage].name;
         trace.end_batch(Kind::Batch, name, worker, noted, work, (order.number, order.parent));
     }
-    match (crew.clock, start) {
+    match (pool.clock, start) {
         (Some(clock), Some(start)) => (clock.wall)().saturating_sub(start),
         _ => order.units,
     }
@@ -217,7 +217,7 @@ impl<B> Drop for PanicGuard<'_, '_, B> {
 /// Runs `process` over `items` in parallel, in slices of `slice` items handed out in order, and returns the workers'
 /// states. For phases that have one kind of work and know all of it from the start.
 pub fn run_slices<T: Sync, W: Send>(
-    crew: Crew<'_>,
+    pool: PoolConfig<'_>,
     stage: &'static [Stage; 1],
     items: &[T],
     slice: usize,
@@ -229,7 +229,7 @@ pub fn run_slices<T: Sync, W: Send>(
     for part in items.chunks(slice.max(1)) {
         queues.push(0, part.len() as u64, part);
     }
-    run(crew.at_most(items.len().div_ceil(slice.max(1))), &queues, start, |state, _stage, part: &[T]| {
+    run(pool.at_most(items.len().div_ceil(slice.max(1))), &queues, start, |state, _stage, part: &[T]| {
         process(state, part);
         Work { items: part.len() as u64, ..Work::default() }
     })

@@ -8,7 +8,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::trace::Kind;
 
 use super::scheduler::{Order, Scheduler, Turn};
-use super::{Crew, Schedule, Stage, StageIndex};
+use super::{PoolConfig, Schedule, Stage, StageIndex};
 
 std::thread_local! {
     /// The number of the batch that this thread is at work on, for the trace: who made which batch.
@@ -96,7 +96,7 @@ impl<'c, B> Queues<'c, B> {
     pub(super) fn take(
         &self,
         worker: usize,
-        crew: &Crew<'_>,
+        pool: &PoolConfig<'_>,
         finished: Option<(Order, u64)>,
     ) -> (Option<(Order, B)>, Option<Kind>) {
         AT_WORK.set(0);
@@ -111,10 +111,10 @@ impl<'c, B> Queues<'c, B> {
         loop {
             if waiting.broken || self.cancel.load(Relaxed) || waiting.scheduler.is_done() {
                 drop(waiting);
-                self.end(crew.allowance);
+                self.end(pool.allowance);
                 return (None, waited);
             }
-            if let Some(allowance) = crew.allowance.filter(|allowance| !allowance.admits(worker)) {
+            if let Some(allowance) = pool.allowance.filter(|allowance| !allowance.admits(worker)) {
                 // It may have been woken for a batch, which is now somebody else's; and pools are divided anew.
                 self.changed.notify_all();
                 drop(waiting);
@@ -123,7 +123,7 @@ impl<'c, B> Queues<'c, B> {
                 waiting = self.lock();
                 continue;
             }
-            if let Turn::Work(order, batch) = waiting.scheduler.next(worker, crew.allowed()) {
+            if let Turn::Work(order, batch) = waiting.scheduler.next(worker, pool.allowed()) {
                 AT_WORK.set(order.number);
                 return (Some((order, batch)), waited);
             }

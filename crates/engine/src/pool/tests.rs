@@ -36,13 +36,19 @@ fn amount(plain: u64) -> u64 {
 }
 
 /// A run in which every item goes through `stages` stages; returns how many batches each worker did.
-fn counts(mode: Mode, crew: Crew<'_>, items: u64, stages: usize, each: impl Fn(u64) + Sync) -> Vec<u64> {
+fn counts(
+    mode: Mode,
+    pool: PoolConfig<'_>,
+    items: u64,
+    stages: usize,
+    each: impl Fn(u64) + Sync,
+) -> Vec<u64> {
     let cancel = AtomicBool::new(false);
     let schedule = Schedule { mode, ..Schedule::default() };
     let queues = Queues::scheduled(&STAGES[..stages], &cancel, schedule, u64::MAX);
     (0..items).for_each(|item| queues.push(0, 1, item));
     run(
-        crew,
+        pool,
         &queues,
         |_| 0,
         |count, stage, item| {
@@ -61,7 +67,7 @@ fn work_that_makes_work_is_all_done_in_every_mode() {
     for mode in MODES {
         explore(move || {
             for workers in if cfg!(feature = "model") { &[3][..] } else { &[1, 2, 7, 64] } {
-                let counts = counts(mode, Crew::of(*workers), amount(100), 3, |_| ());
+                let counts = counts(mode, PoolConfig::of(*workers), amount(100), 3, |_| ());
                 assert_eq!(counts.iter().sum::<u64>(), 3 * amount(100), "{mode} with {workers}");
             }
         });
@@ -75,7 +81,7 @@ fn cancelling_stops_the_hand_out() {
         let queues = Queues::new(&STAGES[..1], &cancel);
         (0..1000u64).for_each(|item| queues.push(0, 1, item));
         let states = run(
-            Crew::of(2),
+            PoolConfig::of(2),
             &queues,
             |_| 0u64,
             |count, _, _| {
@@ -103,7 +109,7 @@ fn too_much_waiting_memory_is_used_up_first() {
         most.fetch_max(queues.bytes(), Relaxed);
         Work::default()
     };
-    run(Crew::of(1), &queues, |_| (), fill);
+    run(PoolConfig::of(1), &queues, |_| (), fill);
     assert_eq!(most.into_inner(), 200, "one batch of the first stage at a time goes beyond the limit");
 }
 
@@ -113,8 +119,8 @@ fn only_as_many_work_as_are_allowed_to() {
         explore(move || {
             for allowed in [1, 2, 4] {
                 let allowance = Allowance::new(allowed);
-                let crew = Crew { allowance: Some(&allowance), ..Crew::of(6) };
-                let counts = counts(mode, crew, amount(200), 2, |_| ());
+                let pool = PoolConfig { allowance: Some(&allowance), ..PoolConfig::of(6) };
+                let counts = counts(mode, pool, amount(200), 2, |_| ());
                 assert_eq!(counts.iter().sum::<u64>(), 2 * amount(200));
                 assert!(counts[allowed..].iter().all(|count| *count == 0), "{mode} {counts:?}");
                 assert_eq!(allowance.parked(), 0);
@@ -128,8 +134,8 @@ fn an_allowance_that_moves_loses_nothing() {
     for mode in MODES {
         explore(move || {
             let allowance = Allowance::new(4);
-            let crew = Crew { allowance: Some(&allowance), ..Crew::of(4) };
-            let counts = counts(mode, crew, amount(1000), 3, |item| allowance.set(item as usize % 5));
+            let pool = PoolConfig { allowance: Some(&allowance), ..PoolConfig::of(4) };
+            let counts = counts(mode, pool, amount(1000), 3, |item| allowance.set(item as usize % 5));
             assert_eq!(counts.iter().sum::<u64>(), 3 * amount(1000), "{mode}");
         });
     }
@@ -141,8 +147,8 @@ fn an_allowance_may_move_from_outside() {
         let allowance = Allowance::new(3);
         thread::scope(|scope| {
             scope.spawn(|| [1, 3, 2, 1, 3].into_iter().for_each(|allowed| allowance.set(allowed)));
-            let crew = Crew { allowance: Some(&allowance), ..Crew::of(3) };
-            let counts = counts(Mode::PipelineEqual, crew, amount(500), 3, |_| ());
+            let pool = PoolConfig { allowance: Some(&allowance), ..PoolConfig::of(3) };
+            let counts = counts(Mode::PipelineEqual, pool, amount(500), 3, |_| ());
             assert_eq!(counts.iter().sum::<u64>(), 3 * amount(500));
         });
     });
@@ -155,7 +161,7 @@ fn slices_cover_everything_once() {
         let sum = |sum: &mut u64, part: &[u64]| *sum += part.iter().sum::<u64>();
         let slice = if cfg!(feature = "model") { 250 } else { 10 };
         let stage = &[Stage { name: "sums", pass: 0 }];
-        let sums = run_slices(Crew::of(3), stage, &items, slice, &AtomicBool::new(false), |_| 0, sum);
+        let sums = run_slices(PoolConfig::of(3), stage, &items, slice, &AtomicBool::new(false), |_| 0, sum);
         assert_eq!(sums.iter().sum::<u64>(), 500_500);
     });
 }
@@ -167,8 +173,8 @@ fn a_panic_is_passed_on_and_hangs_nobody() {
     for allowed in [1, 3] {
         let allowance = Allowance::new(allowed);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let crew = Crew { allowance: Some(&allowance), ..Crew::of(3) };
-            counts(Mode::Dynamic, crew, 10, 1, |item| assert_ne!(item, 5))
+            let pool = PoolConfig { allowance: Some(&allowance), ..PoolConfig::of(3) };
+            counts(Mode::Dynamic, pool, 10, 1, |item| assert_ne!(item, 5))
         }));
         assert!(result.is_err());
         assert_eq!(allowance.parked(), 0);
@@ -179,7 +185,7 @@ fn a_panic_is_passed_on_and_hangs_nobody() {
 #[test]
 fn more_threads_than_anybody_has_cores() {
     for mode in MODES {
-        let counts = counts(mode, Crew::of(64), 2000, 3, |item| {
+        let counts = counts(mode, PoolConfig::of(64), 2000, 3, |item| {
             if item % 7 == 0 {
                 std::thread::yield_now();
             }
@@ -193,8 +199,8 @@ fn more_threads_than_anybody_has_cores() {
 fn what_happens_is_written_down() {
     let clock = Clock { wall: || 7, thread_cpu: || 3 };
     let trace = Trace::new(clock);
-    let crew = Crew { trace: Some(&trace), clock: Some(clock), ..Crew::of(2) };
-    counts(Mode::Data, crew, 10, 2, |_| ());
+    let pool = PoolConfig { trace: Some(&trace), clock: Some(clock), ..PoolConfig::of(2) };
+    counts(Mode::Data, pool, 10, 2, |_| ());
     let events = trace.events();
     let batches: Vec<_> = events.iter().filter(|event| event.kind == Kind::Batch).collect();
     assert_eq!(batches.len(), 20);

@@ -15,6 +15,6 @@ mod partial;
 mod rounds;
 
 pub use changes::Changes;
-pub use overlay::{Draft, Sketch};
+pub use overlay::{RepairOverlay, WritableOverlay};
 pub use partial::{Partial, Rest, without};
 pub use rounds::{Format, Round, plan};

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use fsmend_device::{Device, Direct, Overlay, ReadError};
 
 use crate::Edit;
-use crate::pool::{self, Crew, Stage};
+use crate::pool::{self, PoolConfig, Stage};
 
 /// The work of comparing what was written with what lay there.
 const COMPARISON: &[Stage; 1] = &[Stage { name: "changes", pass: 0 }];
@@ -18,13 +18,13 @@ const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// An overlay that is written through a shared reference, so that the checks' own functions can read what has been mended.
 /// Only one thread writes, in a fixed order.
-pub struct Draft<'d> {
+pub struct RepairOverlay<'d> {
     below: &'d dyn Device,
     overlay: RwLock<Overlay<&'d dyn Device>>,
 }
 
 /// A device that is written in memory only.
-pub trait Sketch: Device {
+pub trait WritableOverlay: Device {
     /// Puts `bytes` at `offset`. What lies behind the end of the device is left out: nothing could be written there, and the next
     /// look says what is wrong.
     fn write(&self, offset: u64, bytes: &[u8]);
@@ -39,7 +39,7 @@ pub trait Sketch: Device {
     fn read_before(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError>;
 }
 
-impl Sketch for Draft<'_> {
+impl WritableOverlay for RepairOverlay<'_> {
     fn write(&self, offset: u64, bytes: &[u8]) {
         let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
         let _ = overlay.write(offset, bytes);
@@ -60,10 +60,10 @@ impl Sketch for Draft<'_> {
     }
 }
 
-impl<'d> Draft<'d> {
+impl<'d> RepairOverlay<'d> {
     /// Nothing written yet.
     pub fn new(below: &'d dyn Device) -> Self {
-        Draft { below, overlay: RwLock::new(Overlay::new(below)) }
+        RepairOverlay { below, overlay: RwLock::new(Overlay::new(below)) }
     }
 
     /// Lays edits down, in their order.
@@ -75,8 +75,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// What has been written and differs from what lay there, in ascending order. The `crew` compares.
-    pub fn into_changes(self, crew: Crew<'_>) -> Vec<(u64, Vec<u8>)> {
+    /// What has been written and differs from what lay there, in ascending order. The `pool` compares.
+    pub fn into_changes(self, pool: PoolConfig<'_>) -> Vec<(u64, Vec<u8>)> {
         let overlay = self.overlay.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut runs: Vec<(u64, Vec<u8>)> = overlay.into_runs().collect();
         let numbers: Vec<usize> = (0..runs.len()).collect();
@@ -86,7 +86,7 @@ impl<'d> Draft<'d> {
         };
         let cancel = AtomicBool::new(false);
         let equal =
-            pool::run_slices(crew, COMPARISON, &numbers, RUNS_PER_SLICE, &cancel, |_| Vec::new(), compare);
+            pool::run_slices(pool, COMPARISON, &numbers, RUNS_PER_SLICE, &cancel, |_| Vec::new(), compare);
         let equal: HashSet<usize> = equal.into_iter().flatten().collect();
         let mut numbers = numbers.into_iter();
         runs.retain(|_| numbers.next().is_none_or(|number| !equal.contains(&number)));
@@ -121,7 +121,7 @@ fn note_equal(below: &dyn Device, runs: &[(usize, &(u64, Vec<u8>))], equal: &mut
     }
 }
 
-impl Device for Draft<'_> {
+impl Device for RepairOverlay<'_> {
     fn name(&self) -> &str {
         self.below.name()
     }
@@ -159,17 +159,17 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_only_differences_are_changes() {
         let below = MemoryDevice::new("below", vec![7; 4096]);
-        let draft = Draft::new(&below);
-        draft.write(10, &[1, 2]);
-        draft.write(100, &[7, 7]);
-        draft.write(4095, &[1, 2]);
+        let overlay = RepairOverlay::new(&below);
+        overlay.write(10, &[1, 2]);
+        overlay.write(100, &[7, 7]);
+        overlay.write(4095, &[1, 2]);
         let mut buf = [0; 4];
-        assert!(draft.read_at(9, &mut buf).is_ok());
+        assert!(overlay.read_at(9, &mut buf).is_ok());
         assert_eq!(buf, [7, 1, 2, 7]);
-        assert!(draft.read_before(9, &mut buf).is_ok());
+        assert!(overlay.read_before(9, &mut buf).is_ok());
         assert_eq!(buf, [7; 4]);
-        assert!(draft.bytes_written() >= 5);
-        assert_eq!(draft.into_changes(Crew::of(1)), [(10, vec![1, 2])]);
+        assert!(overlay.bytes_written() >= 5);
+        assert_eq!(overlay.into_changes(PoolConfig::of(1)), [(10, vec![1, 2])]);
     }
 
     /// A device of which 64 bytes cannot be read.
@@ -200,11 +200,12 @@ mod tests {
         let bytes: Vec<u8> = (0..4000).flat_map(block).collect();
         let below = Faulty(MemoryDevice::new("below", bytes));
         let changes = |workers| {
-            let draft = Draft::new(&below);
+            let overlay = RepairOverlay::new(&below);
             for number in (0..4000).filter(|number| number % 97 != 5) {
-                draft.put(number * 64, if number.is_multiple_of(3) { vec![255; 64] } else { block(number) });
+                overlay
+                    .put(number * 64, if number.is_multiple_of(3) { vec![255; 64] } else { block(number) });
             }
-            draft.into_changes(Crew::of(workers))
+            overlay.into_changes(PoolConfig::of(workers))
         };
         let found = changes(1);
         // Block 100 cannot be read: what it holds is not known to be the same.

@@ -60,8 +60,8 @@ pub fn without<F: Partial>(
     rest.extend(cut(changes, &spared));
     let mut kept = format.marked_unclean(device, rest);
     kept.retain(|(_, bytes)| !bytes.is_empty());
-    let draft: Arc<dyn Device> = Arc::new(laid(device, &kept));
-    let (left, _) = format.check(&draft, &options.check, Naming::All, watch)?;
+    let overlay: Arc<dyn Device> = Arc::new(laid(device, &kept));
+    let (left, _) = format.check(&overlay, &options.check, Naming::All, watch)?;
     let before: BTreeSet<Key> = found.iter().map(|problem| problem.key()).collect();
     let is_harmless = left
         .findings

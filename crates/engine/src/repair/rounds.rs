@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{Device, Overlay, Remembered};
 
 use super::changes::{Changes, lay};
-use crate::options::{CheckOptions, Improvements, RepairOptions, SuperblockOptions, Wishes};
+use crate::options::{CheckOptions, Improvements, RepairOptions, RepairPolicy, SuperblockOptions};
 use crate::problem::{Key, Problem};
 use crate::refusal::{Refusal, Refused};
 use crate::report::{CheckReport, Naming, Repair};
@@ -71,7 +71,7 @@ pub fn plan<F: Format>(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<Repair, Refused> {
-    let plain = Wishes { improvements: Improvements::default(), ..options.wishes.clone() };
+    let plain = RepairPolicy { improvements: Improvements::default(), ..options.policy.clone() };
     let mut mending = CheckOptions { repair: Some(plain.clone()), ..options.check.clone() };
     // Every round looks at what is damaged, and nothing writes meanwhile.
     let memory = (options.check.memory / REMEMBERED_PART).min(REMEMBERED_MAX);
@@ -79,7 +79,7 @@ pub fn plan<F: Format>(
     let mut changes = Overlay::new(Arc::clone(device));
     lay(&mut changes, format.prepare(device, options)?);
     let watch = (progress, cancel);
-    let mut improves = options.wishes.improvements.any();
+    let mut improves = options.policy.improvements.any();
     let mut later = Later::default();
     let mut first: Option<CheckReport> = None;
     let mut journal_changes = Vec::new();
@@ -97,7 +97,7 @@ pub fn plan<F: Format>(
         if improves && changes_nothing && !report.findings.is_damaged() {
             // Nothing is wrong any more: what is sound is made better, and looked at again.
             improves = false;
-            mending.repair = Some(options.wishes.clone());
+            mending.repair = Some(options.policy.clone());
             first.get_or_insert(report);
             continue;
         }
@@ -200,7 +200,7 @@ fn still_in_use() -> Refused {
     let refusal = Refusal {
         code: "internal",
         message: "the draft of the repair is still in use after a round of it".to_owned(),
-        way_out: "Please report this".to_owned(),
+        hint: "Please report this".to_owned(),
     };
     Refused { refusal, findings: Box::default() }
 }

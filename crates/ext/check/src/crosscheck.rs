@@ -18,14 +18,14 @@ use fsmend_ext_format::inode::{RawInode, special};
 use crate::allocation::{StoredTotals, Totals};
 use crate::directory::suspects::Suspects;
 use crate::directory::{self, Directory, Surroundings};
-use crate::fast::directory::{DirectoryProof, DirectoryProver};
-use crate::fast::inode::{InodeProver, Proof, Verdict};
-use crate::fast::ledger::{DirectoryJob, Ledger};
+use crate::fast::deferred::{DeferredCertification, DirectoryJob};
+use crate::fast::directory::{DirectoryFastPath, DirectorySummary};
+use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
 use crate::inode::units_of;
 use crate::links::Adjustments;
+use crate::memory_plan::RunContext;
 use crate::owners::{self, Owner};
-use crate::plan::Means;
-use crate::repair::Remains;
+use crate::repair::RepairInput;
 use crate::resize_inode::ResizeInode;
 use crate::scan::{ScanOutcome, charge};
 use crate::shared_maps::MapWalkLimiter;
@@ -46,7 +46,7 @@ pub struct CrossCheck<'a> {
     /// What the scan left.
     pub outcome: ScanOutcome,
     /// Workers and memory to be used.
-    pub means: Means<'a>,
+    pub run_context: RunContext<'a>,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
     /// Blocks on the list of bad blocks, ascending.
@@ -64,7 +64,7 @@ pub struct CrossCheck<'a> {
     /// The same, as the superblock on the disk says.
     pub on_disk: StoredTotals,
     /// What is kept for a repair.
-    pub remains: Remains,
+    pub repair_input: RepairInput,
 }
 
 /// Which directories hold names of what is doubtful.
@@ -100,11 +100,11 @@ impl CrossCheck<'_> {
             fs: self.fs,
             inodes: &self.inodes,
             surroundings: Surroundings { bad_blocks: self.bad_blocks, contested },
-            crew: self.means.crew(),
-            budget: self.means.budget,
+            pool: self.run_context.pool(),
+            budget: self.run_context.budget,
             cancel: self.cancel,
         };
-        let names = &mut self.remains.names;
+        let names = &mut self.repair_input.names;
         inspection
             .inspect(&suspects, &mut self.outcome.findings, &mut |inode, mending| names.note(inode, mending));
     }
@@ -129,8 +129,8 @@ impl CrossCheck<'_> {
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
-            crew: self.means.crew(),
-            room: self.means.plan.owners,
+            pool: self.run_context.pool(),
+            room: self.run_context.plan.owners,
             cancel: self.cancel,
         }
     }
@@ -169,11 +169,11 @@ impl CrossCheck<'_> {
         holders
     }
 
-    /// Takes back what was counted for directories that turn out not to be innocent, and returns them. For `suspects` nothing was counted. Why this does not depend on timing stands in
-    /// [`ledger`](crate::fast::ledger).
+    /// Takes back what was counted for directories that turn out not to be clean, and returns them. For `suspects` nothing was counted. Why this does not depend on timing stands in
+    /// [`deferred certification`](crate::fast::deferred certification).
     fn withdraw_guilty(&mut self, suspects: &BTreeSet<InodeNo>) -> BTreeSet<InodeNo> {
-        let prover = DirectoryProver::new(&self.fs.geometry, &self.inodes);
-        let ledger = Ledger::new(&prover, &self.inodes);
+        let fast_path = DirectoryFastPath::new(&self.fs.geometry, &self.inodes);
+        let deferred = DeferredCertification::new(&fast_path, &self.inodes);
         let mut guilty = std::mem::take(&mut self.outcome.guilty);
         for inode in self.lost_inodes() {
             if self.inodes.kind(inode) == Kind::Directory {
@@ -191,17 +191,17 @@ impl CrossCheck<'_> {
         guilty.extend(&holders.of_revised);
         guilty.retain(|inode| !suspects.contains(inode));
         let innocent = |holder: &InodeNo| !guilty.contains(holder) && !suspects.contains(holder);
-        // What contested directories are called in innocent ones.
+        // What contested directories are called in clean ones.
         let mut names: BTreeMap<InodeNo, Vec<InodeNo>> = BTreeMap::new();
         for (child, holder) in holders.of_contested.iter().filter(|(_, holder)| innocent(holder)) {
             names.entry(*child).or_default().push(*holder);
         }
         guilty.extend(names.values().filter(|holders| holders.len() > 1).flatten());
         let mut reader = BatchReader::new(self.fs.device, ReadBackend::Pread, 1);
-        let mut proof = DirectoryProof::default();
+        let mut summary = DirectorySummary::default();
         for inode in &guilty {
-            if self.prove_again(*inode, &prover, &mut reader, &mut proof) {
-                ledger.withdraw(*inode, &proof);
+            if self.summarize_again(*inode, &fast_path, &mut reader, &mut summary) {
+                deferred.withdraw(*inode, &summary);
             }
         }
         for fact in contested.iter().filter_map(|child| self.inodes.directory(*child)) {
@@ -213,17 +213,17 @@ impl CrossCheck<'_> {
     }
 
     /// The proof with which the directory was counted.
-    fn prove_again(
+    fn summarize_again(
         &self,
         inode: InodeNo,
-        prover: &DirectoryProver<'_>,
+        fast_path: &DirectoryFastPath<'_>,
         reader: &mut BatchReader<'_>,
-        proof: &mut DirectoryProof,
+        summary: &mut DirectorySummary,
     ) -> bool {
         let job = Directory::open(self.fs, inode).and_then(|directory| {
             DirectoryJob::of_inspected(inode, &directory.record, &directory.runs, directory.inline)
         });
-        job.is_some_and(|job| job.prove(prover, self.fs, reader, proof).proved)
+        job.is_some_and(|job| job.summarize(fast_path, self.fs, reader, summary).clean)
     }
 
     /// Inodes whose records lie in bad blocks: they are lost.
@@ -252,7 +252,7 @@ impl CrossCheck<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let found = pool::run_slices(
-            self.means.crew(),
+            self.run_context.pool(),
             &[Stage { name: "doubtful names", pass: 0 }],
             &directories,
             DIRECTORIES_PER_SLICE,
@@ -293,7 +293,7 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
-        let mut census = MapWalkLimiter::new(&self.fs.geometry);
+        let mut file_types = MapWalkLimiter::new(&self.fs.geometry);
         loop {
             let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
             let groups = self.tails_named_in(&fresh);
@@ -302,7 +302,7 @@ impl CrossCheck<'_> {
                 return;
             }
             for group in groups {
-                self.open_tail(group, suspects, &mut census);
+                self.open_tail(group, suspects, &mut file_types);
             }
         }
     }
@@ -321,7 +321,7 @@ impl CrossCheck<'_> {
             });
         };
         let found = pool::run_slices(
-            self.means.crew().for_work(1 + directories.len() / DIRECTORIES_PER_SLICE),
+            self.run_context.pool().for_work(1 + directories.len() / DIRECTORIES_PER_SLICE),
             &[Stage { name: "tails", pass: 0 }],
             directories,
             DIRECTORIES_PER_SLICE / 4,
@@ -332,7 +332,7 @@ impl CrossCheck<'_> {
         found.into_iter().flatten().collect()
     }
 
-    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, census: &mut MapWalkLimiter) {
+    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, file_types: &mut MapWalkLimiter) {
         let per_group = self.fs.geometry.inodes_per_group;
         let first = group * per_group + 1;
         let scanned =
@@ -343,7 +343,7 @@ impl CrossCheck<'_> {
             if record.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            inode::limit_walk(census, self.fs, inode, &record);
+            inode::limit_walk(file_types, self.fs, inode, &record);
             let mut found = self.outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
             let fact = self.outcome.take_inspection(inode, &inspection, &self.claims, self.fs);
@@ -388,14 +388,14 @@ impl CrossCheck<'_> {
         self.extra = extra;
     }
 
-    /// Inspects the innocent ones among inodes whose attribute block goes: their space is wrong without it. (The
+    /// Inspects the clean ones among inodes whose attribute block goes: their space is wrong without it. (The
     /// inspection of the others has seen that already.)
     fn without_attribute_block(&mut self, references: &[(u64, InodeNo)]) {
-        let prover = InodeProver::new(self.fs);
-        let mut proof = Proof::default();
+        let fast_path = InodeFastPath::new(self.fs);
+        let mut summary = InodeSummary::default();
         for (_, inode) in references {
             let Some(Ok(record)) = self.fs.read_inode(*inode) else { continue };
-            if prover.prove(*inode, &record, &mut proof) == Verdict::Innocent {
+            if fast_path.summarize(*inode, &record, &mut summary) == Verdict::Clean {
                 inode::inspect(self.fs, *inode, &record, &mut self.outcome.findings);
             }
         }
@@ -426,7 +426,7 @@ impl CrossCheck<'_> {
         for inode in references.keys().filter(is_unmarked) {
             let (links, _) = self.inodes.links(*inode);
             self.inodes.revise(*inode, InodeFact::new(Kind::Regular, mark::VALUE_HOLDER), links);
-            self.remains.value_inodes.push((*inode, ValueMend::Flag));
+            self.repair_input.value_inodes.push((*inode, ValueMend::Flag));
         }
         let flagged: Vec<_> = holders
             .into_iter()
@@ -442,7 +442,7 @@ impl CrossCheck<'_> {
             let (links, _) = self.inodes.links(*spurious);
             self.inodes.revise(*spurious, InodeFact::new(Kind::Regular, 0), links);
         }
-        self.remains.value_inodes.extend(mends);
+        self.repair_input.value_inodes.extend(mends);
     }
 
     /// Owners of contested blocks.
@@ -453,7 +453,7 @@ impl CrossCheck<'_> {
         if self.outcome.findings.gathers_edits() {
             let units = self.extra.iter().take(attributes).map(|(unit, _)| *unit);
             let contested = self.claims.contested();
-            self.remains.attribute_units = units.filter(|unit| contested.get(*unit)).collect();
+            self.repair_input.attribute_units = units.filter(|unit| contested.get(*unit)).collect();
         }
     }
 
@@ -463,13 +463,13 @@ impl CrossCheck<'_> {
             return;
         }
         if self.claims.origins().is_none() && self.claims.contested().ones().next().is_some() {
-            self.means.shortages.origins.store(true, Relaxed);
+            self.run_context.shortages.origins.store(true, Relaxed);
         }
         let mut findings = std::mem::take(&mut self.outcome.findings);
-        let is_exhausted = || self.means.budget.is_exhausted();
+        let is_exhausted = || self.run_context.budget.is_exhausted();
         let contest = self.search(&self.extra).report(is_exhausted, &mut findings);
         self.outcome.findings = findings;
-        self.remains.contest = contest;
+        self.repair_input.contest = contest;
     }
 
     /// Root, tree, lost+found, link counts.
@@ -477,21 +477,21 @@ impl CrossCheck<'_> {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
         directory::tree::check_root(self.fs, &self.inodes, findings);
-        let (crew, cancel) = (self.means.crew(), self.cancel);
-        let found = tree::check(&self.inodes, root, crew, cancel);
+        let (pool, cancel) = (self.run_context.pool(), self.cancel);
+        let found = tree::check(&self.inodes, root, pool, cancel);
         let adjustments = self.adjustments(&found.findings);
         let findings = &mut self.outcome.findings;
         let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &found, findings);
-        let unattached = links::check(self.fs, &self.inodes, &adjustments, (crew, cancel), findings);
+        let unattached = links::check(self.fs, &self.inodes, &adjustments, (pool, cancel), findings);
         let reconnects =
             found.findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;
         let lost_found =
             directory::lost_found::check_lost_found(self.fs, &self.inodes, &self.claims, pending, findings);
-        self.remains.names.tree = found.findings;
-        self.remains.names.parent_entries = parent_entries;
-        self.remains.names.lost_found = lost_found;
-        self.remains.adjustments = adjustments;
+        self.repair_input.names.tree = found.findings;
+        self.repair_input.names.parent_entries = parent_entries;
+        self.repair_input.names.lost_found = lost_found;
+        self.repair_input.adjustments = adjustments;
     }
 
     /// How reconnecting directories changes the numbers of names.

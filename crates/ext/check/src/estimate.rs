@@ -14,7 +14,7 @@ use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::{Budget, Findings, Progress};
 
-use crate::plan::{Means, Plan, Shortages};
+use crate::memory_plan::{MemoryPlan, RunContext, Shortages};
 use crate::reading::announce_all;
 use crate::scan::foresight::{directories, mapped_blocks};
 use crate::scan::{STAGES, Scan, ScanOutcome};
@@ -127,9 +127,9 @@ pub fn estimate(
 
     let in_use: Vec<u32> = groups_in_use(&fs);
     let budget = Arc::new(Budget::new(options.memory));
-    let plan = Plan::new(&fs, options, &budget)?;
+    let plan = MemoryPlan::new(&fs, options, &budget)?;
     let shortages = Shortages::default();
-    let means = Means {
+    let run_context = RunContext {
         plan: &plan,
         allowance: options.allowance.as_deref(),
         clock: options.stage_clock,
@@ -139,7 +139,7 @@ pub fn estimate(
         cancel,
     };
     let workers = plan.workers as f64;
-    let (sample, trial) = trials(&fs, options, means, &in_use);
+    let (sample, trial) = trials(&fs, options, run_context, &in_use);
     let all = Amounts::of(&fs, &in_use);
     let scan = whole(&fs, &trial, &all, &Amounts::of(&fs, &sample));
     let bitmaps = bitmaps(&fs, &sample, clock);
@@ -193,7 +193,12 @@ fn sample(fs: &Fs<'_>, in_use: &[u32], times: usize) -> Vec<u32> {
 }
 
 /// Tries a sample, and where that had to be fetched, further ones. The first of several is not counted: the device had nothing to do before.
-fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32]) -> (Vec<u32>, Trial) {
+fn trials(
+    fs: &Fs<'_>,
+    options: &CheckOptions,
+    run_context: RunContext<'_>,
+    in_use: &[u32],
+) -> (Vec<u32>, Trial) {
     let mut rest = in_use.to_vec();
     let (mut tried, mut sum) = (Vec::new(), Trial::default());
     let clock = || options.stage_clock.map_or(0, |clock| (clock.wall)());
@@ -202,9 +207,9 @@ fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32])
     for round in 0.. {
         let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
         rest.retain(|group| next.binary_search(group).is_err());
-        let last = trial(fs, options, means, &next, started.saturating_add(time as u64));
+        let last = trial(fs, options, run_context, &next, started.saturating_add(time as u64));
         let foretold =
-            last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), means.plan.workers as f64);
+            last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), run_context.plan.workers as f64);
         time = (foretold / TRIAL_ONE_IN).min(TRIALS_MAX);
         let goes_on = last.is_cold()
             && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
@@ -223,14 +228,28 @@ fn trials(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, in_use: &[u32])
 }
 
 /// Runs the stages over the sample, until the clock shows `end`.
-fn trial(fs: &Fs<'_>, options: &CheckOptions, means: Means<'_>, sample: &[u32], end: u64) -> Trial {
+fn trial(
+    fs: &Fs<'_>,
+    options: &CheckOptions,
+    run_context: RunContext<'_>,
+    sample: &[u32],
+    end: u64,
+) -> Trial {
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
-    let inodes = InodeTable::within(means.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
-    let claims = Claims::within(means.budget, fs.geometry.clusters_count());
+    let inodes =
+        InodeTable::within(run_context.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+    let claims = Claims::within(run_context.budget, fs.geometry.clusters_count());
     // As before any scan; it also brings in the pages of the bitmap, which would else be paid for by the sample alone.
-    run::claim_static(fs, &claims, means);
-    let scan =
-        Scan::new(fs, &inodes, &claims, &progress, means.plan.backend, means, (options.schedule, true));
+    run::claim_static(fs, &claims, run_context);
+    let scan = Scan::new(
+        fs,
+        &inodes,
+        &claims,
+        &progress,
+        run_context.plan.backend,
+        run_context,
+        (options.schedule, true),
+    );
     let before = (options.meter)();
     let outcome: ScanOutcome = scan.sampling(sample, end).run().unwrap_or_default();
     let after = (options.meter)();

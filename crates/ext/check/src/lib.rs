@@ -2,34 +2,34 @@
 //! orphans, quota; each beside the catalogue rows that it raises.
 //!
 //! Two ways lead through a record (see ARCHITECTURE.md, "Innocence and inspection"): the fast path proves that
-//! nothing at all is unusual about it; whatever it cannot prove innocent is *inspected* in full, on a private copy
+//! nothing at all is unusual about it; whatever it cannot prove clean is *inspected* in full, on a private copy
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
 pub mod allocation;
 pub mod bad_blocks;
 pub mod catalogue;
-pub mod census;
 pub mod context;
 pub mod crosscheck;
 pub mod directory;
 pub mod estimate;
 pub mod extent;
 pub mod fast;
+pub mod file_types;
 pub mod free_space;
-pub mod glance;
 pub mod group;
 pub mod indirect;
 pub mod inline_data;
 pub mod inode;
 pub mod journal;
 pub mod links;
+pub mod memory_plan;
 pub mod mmp;
 pub mod online;
 pub mod orphan;
 pub mod owners;
 pub mod passes;
 pub mod paths;
-pub mod plan;
+pub mod precheck;
 pub mod quota;
 pub mod reading;
 pub mod region;

@@ -21,10 +21,10 @@ use fsmend_engine::{Findings, Problem, Severity};
 
 use crate::allocation::problems as allocation;
 use crate::directory::Directory;
-use crate::glance::{Glance, glance};
 use crate::inode::problems::{DELETION_TIME_MISSING, ORPHAN_REMAINS};
 use crate::journal::problems::NOT_REPLAYED;
 use crate::orphan::problems::{UNRELEASED, WAITING};
+use crate::precheck::{Precheck, precheck};
 use crate::quota::problems::USAGE_WRONG;
 use crate::run;
 use crate::{Fs, directory, inode, superblock};
@@ -109,8 +109,8 @@ pub fn recurring(mut now: Vec<Problem>, before: &[Problem]) -> Vec<Problem> {
 
 /// A look at the frozen file system that takes milliseconds, however many files there are: superblock, descriptors, journal, orphans.
 /// None if something is out of order or the totals disagree: then only a whole check can judge.
-pub fn look(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Option<Glance>, Refused> {
-    let mut seen = glance(device, options)?;
+pub fn look(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Option<Precheck>, Refused> {
+    let mut seen = precheck(device, options)?;
     let summary = &seen.summary;
     let agrees = seen.stored_files == summary.files_used && seen.stored_blocks == summary.blocks_used;
     let in_order = agrees && !seen.is_doubtful();
@@ -119,7 +119,7 @@ pub fn look(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Option<G
 }
 
 /// The report of a live scan whose suspicions have all gone: what [`look`] saw, and the counts of the scan.
-pub fn without_suspicions(scan: CheckReport, seen: Glance) -> CheckReport {
+pub fn without_suspicions(scan: CheckReport, seen: Precheck) -> CheckReport {
     let mut report = CheckReport { findings: seen.findings, ..scan };
     report.summary.journal = seen.summary.journal;
     report

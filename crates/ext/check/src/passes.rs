@@ -9,20 +9,20 @@ use fsmend_engine::passes::{Flow, Pass};
 use fsmend_ext_format::inode::special;
 
 use crate::crosscheck::CrossCheck;
-use crate::repair::{Mender, improve};
+use crate::repair::{RepairContext, improve};
 use crate::{
     allocation, directory, extent, group, inode, journal, links, mmp, orphan, owners, quota, region,
     resize_inode, superblock, xattr,
 };
 
 /// One row.
-pub(crate) type ExtPass = Pass<fn(&mut CrossCheck<'_>), fn(&mut Mender<'_>) -> Flow>;
+pub(crate) type ExtPass = Pass<fn(&mut CrossCheck<'_>), fn(&mut RepairContext<'_>) -> Flow>;
 
 /// A repair that always goes on.
 macro_rules! repair {
     ($call:expr) => {
-        Some(|mender: &mut Mender<'_>| {
-            $call(mender);
+        Some(|context: &mut RepairContext<'_>| {
+            $call(context);
             Flow::GoesOn
         })
     };
@@ -65,7 +65,7 @@ fn check_mmp(cross: &mut CrossCheck<'_>) {
 
 fn check_resize_inode(cross: &mut CrossCheck<'_>) {
     cross.resize = resize_inode::check(cross.fs, &mut cross.outcome.findings);
-    cross.remains.resize_is_wrong = cross.resize.is_wrong;
+    cross.repair_input.resize_is_wrong = cross.resize.is_wrong;
 }
 
 fn check_large_files(cross: &mut CrossCheck<'_>) {
@@ -81,26 +81,26 @@ fn check_refugees(cross: &mut CrossCheck<'_>) {
 }
 
 fn check_quota(cross: &mut CrossCheck<'_>) {
-    cross.remains.quota.merge(std::mem::take(&mut cross.outcome.quota));
-    quota::check(cross.fs, &cross.remains.quota, &mut cross.outcome.findings);
+    cross.repair_input.quota.merge(std::mem::take(&mut cross.outcome.quota));
+    quota::check(cross.fs, &cross.repair_input.quota, &mut cross.outcome.findings);
 }
 
 fn check_bitmaps(cross: &mut CrossCheck<'_>) {
-    let crew = cross.means.crew();
+    let pool = cross.run_context.pool();
     let findings = &mut cross.outcome.findings;
-    cross.totals = allocation::check(cross.fs, &cross.inodes, &cross.claims, crew, cross.cancel, findings);
+    cross.totals = allocation::check(cross.fs, &cross.inodes, &cross.claims, pool, cross.cancel, findings);
 }
 
 fn check_totals(cross: &mut CrossCheck<'_>) {
     allocation::check_totals(cross.fs, &cross.totals, cross.on_disk, &mut cross.outcome.findings);
 }
 
-fn repair_owners(mender: &mut Mender<'_>) -> Flow {
-    if owners::repair::mend(mender) { Flow::GoesOn } else { Flow::Stops }
+fn repair_owners(context: &mut RepairContext<'_>) -> Flow {
+    if owners::repair::mend(context) { Flow::GoesOn } else { Flow::Stops }
 }
 
-fn repair_bitmaps(mender: &mut Mender<'_>) {
-    mender.totals = allocation::repair::mend(mender);
+fn repair_bitmaps(context: &mut RepairContext<'_>) {
+    context.totals = allocation::repair::mend(context);
 }
 
 #[cfg(test)]

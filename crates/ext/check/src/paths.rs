@@ -49,15 +49,16 @@ pub fn name_objects(
         }
     }
     let bytes = (wanted.len() as u64 + mentions) * PATH_BYTES / 2;
-    if !cross.means.budget.try_reserve(bytes) {
+    if !cross.run_context.budget.try_reserve(bytes) {
         degraded.push(format!(
             "{} inodes are named by their numbers only: there was too little memory to look up their paths.",
             wanted.len()
         ));
     } else if !wanted.is_empty() {
-        let _held = Reservation::of(cross.means.budget, bytes);
+        let _held = Reservation::of(cross.run_context.budget, bytes);
         let wanted: Vec<_> = wanted.into_iter().collect();
-        let paths = Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.means.crew(), cross.cancel));
+        let paths =
+            Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.run_context.pool(), cross.cancel));
         for problem in findings.rows_mut().flatten() {
             problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
             for (_, value) in &mut problem.details {
@@ -93,19 +94,19 @@ pub fn name_nameless(
         wanted.extend(inodes.take(if all { usize::MAX } else { NAMED_PER_ROW }));
     }
     let bytes = SEARCH_BYTES + wanted.len() as u64 * FORMER_BYTES;
-    if !cross.means.budget.try_reserve(bytes) {
+    if !cross.run_context.budget.try_reserve(bytes) {
         degraded.push(format!(
             "Nobody looked for the former names of {} inodes without a name: there was too little memory.",
             wanted.len()
         ));
         return findings;
     }
-    let _held = Reservation::of(cross.means.budget, bytes);
+    let _held = Reservation::of(cross.run_context.budget, bytes);
     let search = Search {
         fs: cross.fs,
         inodes: &cross.inodes,
         unowned: &unowned,
-        crew: cross.means.crew(),
+        pool: cross.run_context.pool(),
         cancel: cross.cancel,
     };
     let mut names = search.names_of(&wanted);

@@ -11,10 +11,10 @@ use fsmend_engine::report::{CheckReport, Naming, Repair};
 use fsmend_engine::{Problem, Progress, Refusal, Refused};
 use fsmend_ext_format::features::ro_compat;
 
-use crate::glance::glance;
 use crate::journal::problems::NOT_REPLAYED;
+use crate::precheck::precheck;
 use crate::run::{Facts, check_for_repair};
-use crate::{bad_blocks, plan as memory, repair, superblock};
+use crate::{bad_blocks, memory_plan as memory, repair, superblock};
 
 /// ext2, ext3 and ext4, as the engine's rounds see them.
 pub struct Ext;
@@ -42,7 +42,7 @@ impl Format for Ext {
     }
 
     fn prepare(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
-        let changes = match &options.wishes.bad_blocks {
+        let changes = match &options.policy.bad_blocks {
             Some(wish) => bad_blocks::relist(device, &options.check, wish)?,
             None => Changes::new(),
         };
@@ -96,12 +96,12 @@ pub fn without(
 fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Result<Round, Refusal> {
     let Facts { overlay, layout, cross, journal_changes, budget } = facts;
     let nothing = |journal_changes| Ok(Round { changes: Changes::new(), journal_changes });
-    let (Some((inodes, claims, mut remains)), Some(wishes)) = (cross, options.repair.clone()) else {
+    let (Some((inodes, claims, mut repair_input)), Some(policy)) = (cross, options.repair.clone()) else {
         return nothing(journal_changes);
     };
     let fs = layout.on(&overlay);
     let features = fs.geometry.features;
-    let refusal = match features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !wishes.unshare {
+    let refusal = match features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !policy.unshare {
         true => Some(shared()),
         false => superblock::unknown_to_repairs(features),
     };
@@ -109,8 +109,10 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
         return if report.findings.is_damaged() { Err(refusal) } else { nothing(journal_changes) };
     }
     // What is written is held once more when it is handed on.
-    remains.room = Some(budget.free() / 2);
-    let Some((changes, lost)) = repair::mend(fs, (inodes, claims), remains, wishes, options.menders()) else {
+    repair_input.room = Some(budget.free() / 2);
+    let Some((changes, lost)) =
+        repair::mend(fs, (inodes, claims), repair_input, policy, options.repair_pool())
+    else {
         budget.charge(budget.free() + 1);
         memory::stop_if_exhausted(&budget)?;
         return nothing(journal_changes);
@@ -126,7 +128,7 @@ fn shared() -> Refusal {
         message:
             "The file system is damaged, and its files share blocks (shared_blocks): it can only be read"
                 .to_owned(),
-        way_out: "Ask for copies of all shared blocks (--unshare), which makes it an ordinary file system"
+        hint: "Ask for copies of all shared blocks (--unshare), which makes it an ordinary file system"
             .to_owned(),
     }
 }
@@ -134,13 +136,13 @@ fn shared() -> Refusal {
 /// What the journal holds is newer than what is on the disk: a repair without it would mend what is not wrong, and the next replay
 /// would write old blocks over what it has mended.
 fn refuse_waiting_journal(device: &Arc<dyn Device>, check: &CheckOptions) -> Result<(), Refused> {
-    if check.replay || !glance(device, check)?.findings.has(&NOT_REPLAYED) {
+    if check.replay || !precheck(device, check)?.findings.has(&NOT_REPLAYED) {
         return Ok(());
     }
     let refusal = Refusal {
         code: "journal-not-replayed",
         message: "the journal waits to be replayed, and a repair without what it holds would do harm".to_owned(),
-        way_out: "Repair it without --no-replay: the replay is part of the plan. What is on the disk can be looked at with check --no-replay"
+        hint: "Repair it without --no-replay: the replay is part of the plan. What is on the disk can be looked at with check --no-replay"
             .to_owned(),
     };
     Err(Refused { refusal, findings: Box::default() })

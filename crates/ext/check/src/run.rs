@@ -28,14 +28,14 @@ use crate::bad_blocks::BadBlocks;
 use crate::context::Layout;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
+use crate::memory_plan::{self, MemoryPlan, RunContext, Shortages};
 use crate::owners::Owner;
 use crate::passes::PASSES;
-use crate::plan::{self, Means, Plan, Shortages};
 use crate::quota::QuotaUsage;
 use crate::region::Regions;
-use crate::repair::Remains;
+use crate::repair::RepairInput;
 use crate::resize_inode::ResizeInode;
-use crate::scan::{STAGES, Scan, ScanOutcome, take_census};
+use crate::scan::{STAGES, Scan, ScanOutcome, count_file_types};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{Fs, Refusal, bad_blocks, group, journal, orphan, paths, quota, resize_inode, summary};
 
@@ -99,7 +99,7 @@ fn check_from(
         choice = SuperblockOptions::default();
         settled = superblock::settle(&overlay, choice, options.now, &mut findings.fresh())?;
     }
-    plan::charge_tables(&settled.geometry, device.memory_max(), &budget)?;
+    memory_plan::charge_tables(&settled.geometry, device.memory_max(), &budget)?;
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
@@ -161,7 +161,7 @@ fn check_from(
     group::refuse_without_room(&settled, &fs.groups)?;
     laps.lap("opening", fs.groups.len() as u64);
     budget.charge(fs.metadata.bytes_held() + overlay.memory_max() - device.memory_max());
-    plan::stop_if_exhausted(&budget)?;
+    memory_plan::stop_if_exhausted(&budget)?;
     let (mut report, cross) = check_settled(
         &fs,
         &bad,
@@ -175,10 +175,10 @@ fn check_from(
     if options.repair.is_none() {
         return Ok((report, None));
     }
-    let cross = cross.map(|(inodes, claims, mut remains)| {
-        remains.bad_blocks = bad.blocks;
-        remains.journal_dropped = journal.dropped;
-        (inodes, claims, remains)
+    let cross = cross.map(|(inodes, claims, mut repair_input)| {
+        repair_input.bad_blocks = bad.blocks;
+        repair_input.journal_dropped = journal.dropped;
+        (inodes, claims, repair_input)
     });
     let layout = fs.into_layout();
     let facts = Facts { overlay, layout, cross, journal_changes: journal.external_writes, budget };
@@ -201,7 +201,7 @@ fn beyond_device(error: ReadError) -> Refusal {
     Refusal {
         code: "journal-beyond-device",
         message: format!("the journal holds a block that the device does not have: {error}"),
-        way_out: "Check without it (--no-replay)".to_owned(),
+        hint: "Check without it (--no-replay)".to_owned(),
     }
 }
 
@@ -229,7 +229,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
 }
 
 /// Inodes, claims, and what is wrong with them.
-type Cross = (InodeTable, Claims, Remains);
+type Cross = (InodeTable, Claims, RepairInput);
 
 /// What a check leaves behind for the repair of the same round.
 pub struct Facts {
@@ -254,10 +254,10 @@ fn check_settled(
     budget: &Arc<Budget>,
     laps: &mut Laps<'_>,
 ) -> Result<(CheckReport, Option<Cross>), Refusal> {
-    let plan = Plan::new(fs, options, budget)?;
+    let plan = MemoryPlan::new(fs, options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
-    let means = Means {
+    let run_context = RunContext {
         plan: &plan,
         allowance: options.allowance.as_deref(),
         clock: options.stage_clock,
@@ -270,14 +270,14 @@ fn check_settled(
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);
     let system = system_owners(fs, bad, &resize_inode::claims(fs));
-    let (inodes, claims, outcome) = scan(fs, &system, options, means, progress);
+    let (inodes, claims, outcome) = scan(fs, &system, options, run_context, progress);
     stop_if(cancel)?;
-    plan::stop_if_exhausted(budget)?;
+    memory_plan::stop_if_exhausted(budget)?;
     plan.scan_is_over(budget);
     laps.side_by_side(&STAGES, &outcome.costs);
     let mut tree = Reservation::new(budget);
-    tree.set(inodes.directory_count() * plan::TREE_BYTES_PER_DIRECTORY);
-    plan::stop_if_exhausted(budget)?;
+    tree.set(inodes.directory_count() * memory_plan::TREE_BYTES_PER_DIRECTORY);
+    memory_plan::stop_if_exhausted(budget)?;
     let non_contiguous = outcome.non_contiguous;
     let waited = outcome.waited;
     let division = Division {
@@ -293,7 +293,7 @@ fn check_settled(
         inodes,
         claims,
         outcome,
-        means,
+        run_context,
         cancel,
         bad_blocks: &bad.blocks,
         extra: Vec::new(),
@@ -301,37 +301,38 @@ fn check_settled(
         resize: ResizeInode::default(),
         totals: Totals::default(),
         on_disk,
-        remains: Remains { quota: released, ..Remains::default() },
-        unshares: options.repair.as_ref().is_some_and(|wishes| wishes.unshare),
+        repair_input: RepairInput { quota: released, ..RepairInput::default() },
+        unshares: options.repair.as_ref().is_some_and(|policy| policy.unshare),
     };
     cross.outcome.findings.merge(findings);
     run_passes(&mut cross, &behind, laps)?;
     let mut findings = std::mem::take(&mut cross.outcome.findings);
-    cross.remains.rebuilds = std::mem::take(&mut cross.outcome.rebuilds);
-    cross.remains.rebuilds.sort_unstable();
+    cross.repair_input.rebuilds = std::mem::take(&mut cross.outcome.rebuilds);
+    cross.repair_input.rebuilds.sort_unstable();
     let mut degraded = plan.degraded.clone();
     degraded.extend(shortages.sentences(&plan));
-    degraded.extend(plan::fewer_kept(findings.kept_per_row(), budget));
+    degraded.extend(memory_plan::fewer_kept(findings.kept_per_row(), budget));
     let edits = findings.take_edits();
     let is_damaged = findings.is_damaged() || !edits.is_empty();
     let findings = paths::name_objects(&cross, findings, (naming, options.want_all_paths), &mut degraded);
     let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &cross.claims, &cross.totals, non_contiguous);
-    let CrossCheck { inodes, claims, mut remains, system, .. } = cross;
-    remains.edits = edits;
-    remains.features = superblock::repair::missing_features(&findings);
-    remains.system_owners = system;
-    let improves = options.repair.as_ref().is_some_and(|wishes| wishes.improvements.any());
-    remains.is_damaged = is_damaged || improves;
-    let remains = (gathers && (improves || !findings.is_empty())).then_some((inodes, claims, remains));
-    Ok((CheckReport { findings, summary, stats: laps.take(), division, degraded }, remains))
+    let CrossCheck { inodes, claims, mut repair_input, system, .. } = cross;
+    repair_input.edits = edits;
+    repair_input.features = superblock::repair::missing_features(&findings);
+    repair_input.system_owners = system;
+    let improves = options.repair.as_ref().is_some_and(|policy| policy.improvements.any());
+    repair_input.is_damaged = is_damaged || improves;
+    let repair_input =
+        (gathers && (improves || !findings.is_empty())).then_some((inodes, claims, repair_input));
+    Ok((CheckReport { findings, summary, stats: laps.take(), division, degraded }, repair_input))
 }
 
 /// Calls the checks of the [`PASSES`], in their order.
 fn run_passes(cross: &mut CrossCheck<'_>, behind: &Behind<'_>, laps: &mut Laps<'_>) -> Result<(), Refusal> {
     let suspects = cross.outcome.suspect_directories.len() as u64;
-    let budget = cross.means.budget;
+    let budget = cross.run_context.budget;
     let mut edits_held = Reservation::new(budget);
     for (pass, check) in PASSES.iter().filter_map(|pass| Some((pass, pass.check?))) {
         let (list, bytes) = cross.outcome.findings.edit_bytes_held();
@@ -345,7 +346,7 @@ fn run_passes(cross: &mut CrossCheck<'_>, behind: &Behind<'_>, laps: &mut Laps<'
             laps.lap(pass.name, amount);
         }
         stop_if(cross.cancel)?;
-        plan::stop_if_exhausted(budget)?;
+        memory_plan::stop_if_exhausted(budget)?;
     }
     Ok(())
 }
@@ -385,25 +386,25 @@ fn scan(
     fs: &Fs<'_>,
     system: &BTreeSet<(u64, Owner)>,
     options: &CheckOptions,
-    means: Means<'_>,
+    run_context: RunContext<'_>,
     progress: &Progress,
 ) -> (InodeTable, Claims, ScanOutcome) {
     let Geometry { inodes_count, inodes_per_group, .. } = fs.geometry;
     for fast_maps in [true, false] {
-        let inodes = InodeTable::within(means.budget, inodes_count, inodes_per_group);
-        let claims = means.claims(fs);
-        claim_static(fs, &claims, means);
+        let inodes = InodeTable::within(run_context.budget, inodes_count, inodes_per_group);
+        let claims = run_context.claims(fs);
+        claim_static(fs, &claims, run_context);
         for (unit, _) in system {
             claims.claim(*unit, 1, Origin::KNOWN);
         }
         let how = (options.schedule, fast_maps);
-        let outcome = Scan::new(fs, &inodes, &claims, progress, means.plan.backend, means, how)
+        let outcome = Scan::new(fs, &inodes, &claims, progress, run_context.plan.backend, run_context, how)
             .mending(options.repair.is_some())
             .run();
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }
-        take_census(fs, means.cancel);
+        count_file_types(fs, run_context.cancel);
     }
     let inodes = InodeTable::new(inodes_count, inodes_per_group);
     (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())
@@ -424,7 +425,7 @@ fn system_owners(fs: &Fs<'_>, bad: &BadBlocks, resize: &[u64]) -> BTreeSet<(u64,
 
 /// Claims the clusters that hold static metadata. With clusters larger than blocks, several of its blocks may lie in
 /// one cluster, which is legal: each is claimed once.
-pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
+pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, run_context: RunContext<'_>) {
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
         let claim_part = |(): &mut (), starts: &[u64]| {
@@ -437,7 +438,7 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, means: Means<'_>) {
         };
         let starts: Vec<u64> = (0..words).step_by(WORDS_AT_ONCE as usize).collect();
         let stage = &[Stage { name: "static metadata", pass: 0 }];
-        pool::run_slices(means.crew(), stage, &starts, 1, &AtomicBool::new(false), |_| (), claim_part);
+        pool::run_slices(run_context.pool(), stage, &starts, 1, &AtomicBool::new(false), |_| (), claim_part);
         return;
     }
     let mut last = None;
@@ -462,7 +463,7 @@ pub fn stopped() -> Refusal {
     Refusal {
         code: "cancelled",
         message: "The check was stopped before it was through".to_owned(),
-        way_out: "Run it again".to_owned(),
+        hint: "Run it again".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crc_fast::{CrcAlgorithm, checksum};
 use fsmend_device::{
-    ApplyOptions, Control, Device, Draft, MemoryDevice, Plan, Way, WritableDevice, apply, inspect_log,
+    ApplyOptions, Control, Device, MemoryDevice, Plan, PlanBuilder, Way, WritableDevice, apply, inspect_log,
     recover, undo,
 };
 use fsmend_disksim::{Machine, SimDisk, SimFile};
@@ -79,14 +79,14 @@ fn sound_plan() -> Option<&'static Plan> {
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
     let make = || {
         let changes = [(5000, vec![1; 30]), (8190, vec![2; 4]), (19_999, vec![3])];
-        let draft = Draft {
+        let builder = PlanBuilder {
             identity: b"identity",
             text: "{}",
             changes: &changes,
             marker: &[(1024, vec![4; 1024])],
             last: &[(1024, 1024)],
         };
-        Plan::make(&MemoryDevice::new("target", target_bytes()), &draft).ok()
+        Plan::make(&MemoryDevice::new("target", target_bytes()), &builder).ok()
     };
     PLAN.get_or_init(make).as_ref()
 }

@@ -435,8 +435,8 @@ mod tests {
         assert!(losses(&before, &theirs, &[folder(), spoiled(), of("d/a~0", 15)]).is_empty());
         assert_eq!(losses(&before, &theirs, &[folder(), spoiled()]).len(), 1, "the other one is gone");
         let other = ("d/a", Node { owner: (7, 7), ..node(16, 16) });
-        let stranger = [folder(), other, of("d/a~0", 15)];
-        assert_eq!(losses(&before, &theirs, &stranger).len(), 1, "it never had that name");
+        let structured_damage = [folder(), other, of("d/a~0", 15)];
+        assert_eq!(losses(&before, &theirs, &structured_damage).len(), 1, "it never had that name");
     }
 
     #[test]

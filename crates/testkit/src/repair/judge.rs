@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use super::compare::Trees;
-use super::desk::with_bytes;
 use super::image::Image;
 use super::known::{Facts, Known};
 use super::mount;
+use super::scratch::with_bytes;
 use super::spoiled::Spoiled;
 use super::subject::{E2fsck, Outcome, Subject};
 use super::tree::Tree;

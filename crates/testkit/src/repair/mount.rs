@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::bytes::{Reader, u32_at};
-use super::desk;
 use super::image::Image;
+use super::scratch;
 use super::seen::compare;
 use super::subject::{E2fsck, Scratch};
 use super::tree::Tree;
@@ -28,7 +28,7 @@ pub fn complaint(image: &Image, tree: &Tree) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let before = errors_noted(image);
-    let (said, left) = desk::with_loop(image, |device, point| shown(device, point, tree))?;
+    let (said, left) = scratch::with_loop(image, |device, point| shown(device, point, tree))?;
     let errors = errors_noted(&left);
     let noted = || format!("the kernel noted {errors} errors in the superblock");
     Ok(said.err().or_else(|| (errors > before).then(noted)))

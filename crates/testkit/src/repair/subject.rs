@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use fsmend_device::{Device, FileDevice};
 use fsmend_engine::{Progress, Severity};
-use fsmend_ext_check::repair::{Repair, RepairOptions, Wishes, plan};
+use fsmend_ext_check::repair::{Repair, RepairOptions, RepairPolicy, plan};
 
-use super::desk;
 use super::image::Image;
+use super::scratch;
 use crate::host::command;
 use crate::oracle::complains;
 use crate::process::{Ended, Limits, Run, run_limited};
@@ -86,7 +86,7 @@ impl Fsmend {
         check.now = self.now;
         // What is written is held twice. (A tenth of the bytes of a large image may be broken.)
         check.memory = check.memory.max(2 * device.len());
-        let options = RepairOptions { check, wishes: Wishes::default() };
+        let options = RepairOptions { check, policy: RepairPolicy::default() };
         let (done, result) = mpsc::channel();
         let cancel = Arc::new(AtomicBool::new(false));
         let cancelled = Arc::clone(&cancel);
@@ -140,7 +140,7 @@ pub fn changes_of_repair(path: &Path) -> io::Result<Vec<(u64, Vec<u8>)>> {
     let mut check = options(Manner { threads: 2, ..Manner::default() });
     check.now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     check.memory = 1 << 30;
-    let options = RepairOptions { check, wishes: Wishes::default() };
+    let options = RepairOptions { check, policy: RepairPolicy::default() };
     let repair = plan(&device, &options, &Progress::new(), &AtomicBool::new(false));
     repair.map(|repair| repair.changes).map_err(|refused| io::Error::other(refused.to_string()))
 }
@@ -162,7 +162,7 @@ impl Subject for E2fsck {
 
 impl E2fsck {
     fn repaired(&self, image: &Image) -> io::Result<Outcome> {
-        let (run, left) = desk::with_file_to_write(image, |path| {
+        let (run, left) = scratch::with_file_to_write(image, |path| {
             let run = self.run("-fy", path)?;
             // Some damage takes it two runs.
             if matches!(run.ended, Ended::Code(code) if code & 4 != 0) {
@@ -188,7 +188,7 @@ impl E2fsck {
 
     /// What it says about an image that it may not change: nothing, or its first complaint.
     pub fn complaint(&self, image: &Image) -> io::Result<Option<String>> {
-        desk::with_file(image, |path| self.complaint_about(path))
+        scratch::with_file(image, |path| self.complaint_about(path))
     }
 
     /// The same of bytes.

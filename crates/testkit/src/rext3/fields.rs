@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::SeededRandom;
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
-use fsmend_ext_check::repair::{self, RepairOptions, Wishes};
+use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 
 use super::{DEEP, HOLES, Image, JOURNAL, LINK, MANY, ONE, PLAIN, ROOT, Role, SUB, TWO, bytes};
 use crate::damage::{MUTATIONS, Mutation};
@@ -176,7 +176,7 @@ fn directly_lost(before: &Node, here: &Node, block_size: u64) -> Option<String> 
 type Plan = (Vec<String>, Vec<(u64, Vec<u8>)>);
 
 fn plan(image: &[u8]) -> Result<Plan, String> {
-    let asked = RepairOptions { check: options(Manner::default()), wishes: Wishes::default() };
+    let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("rext3", image.to_vec()));
     let repair = repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false))
         .map_err(|refused| refused.to_string())?;

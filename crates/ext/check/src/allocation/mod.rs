@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, PoolConfig, Stage};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT};
@@ -64,14 +64,14 @@ pub fn check(
     fs: &Fs<'_>,
     inodes: &InodeTable,
     claims: &Claims,
-    crew: Crew<'_>,
+    pool: PoolConfig<'_>,
     cancel: &AtomicBool,
     findings: &mut Findings,
 ) -> Totals {
     let groups: Vec<u32> = (0..fs.geometry.group_count).collect();
     let room = findings.room();
     let states = pool::run_slices(
-        crew,
+        pool,
         &BITMAPS,
         &groups,
         GROUPS_PER_SLICE,

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::{BITMAPS, Comparison, GROUPS_PER_SLICE, Totals, Words};
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// What one group comes to.
 struct Settled {
@@ -23,41 +23,41 @@ struct Settled {
 }
 
 /// Writes bitmaps and descriptors that are not as they have to be; returns the totals.
-pub(crate) fn mend(mender: &mut Mender<'_>) -> Totals {
+pub(crate) fn mend(context: &mut RepairContext<'_>) -> Totals {
     let mut totals = Totals::default();
-    for settled in settle_all(mender) {
+    for settled in settle_all(context) {
         totals.free_units += settled.free_units;
         totals.free_inodes += settled.free_inodes;
         totals.directories += settled.directories;
-        mender.fs.groups[settled.group.0 as usize].desc = settled.desc;
+        context.fs.groups[settled.group.0 as usize].desc = settled.desc;
         for (block, bytes) in settled.bitmaps {
-            mender.write_block(BlockNo(block), &bytes);
+            context.write_block(BlockNo(block), &bytes);
         }
     }
-    write_descriptors(mender);
+    write_descriptors(context);
     totals
 }
 
-fn settle_all(mender: &Mender<'_>) -> Vec<Settled> {
-    let groups: Vec<u32> = (0..mender.fs.geometry.group_count).collect();
+fn settle_all(context: &RepairContext<'_>) -> Vec<Settled> {
+    let groups: Vec<u32> = (0..context.fs.geometry.group_count).collect();
     let never = AtomicBool::new(false);
     let parts = pool::run_slices(
-        mender.crew,
+        context.pool,
         &BITMAPS,
         &groups,
         GROUPS_PER_SLICE,
         &never,
         |_| Vec::new(),
-        |settled, part| settled.extend(part.iter().map(|group| settle(mender, GroupNo(*group)))),
+        |settled, part| settled.extend(part.iter().map(|group| settle(context, GroupNo(*group)))),
     );
     let mut all: Vec<Settled> = parts.into_iter().flatten().collect();
     all.sort_unstable_by_key(|settled| settled.group);
     all
 }
 
-fn settle(mender: &Mender<'_>, group: GroupNo) -> Settled {
-    let fs = &mender.fs;
-    let comparison = Comparison { fs, inodes: &mender.inodes, claims: &mender.claims, group };
+fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
+    let fs = &context.fs;
+    let comparison = Comparison { fs, inodes: &context.inodes, claims: &context.claims, group };
     let mut desc = fs.groups[group.0 as usize].desc;
     let mut bitmaps = Vec::new();
     let used = comparison.used_units();
@@ -70,7 +70,7 @@ fn settle(mender: &Mender<'_>, group: GroupNo) -> Settled {
     let bits = fs.geometry.blocks_per_group / fs.geometry.cluster_blocks;
     if !(has_marks && desc.has_flag(BG_BLOCK_UNINIT)) {
         let bitmap = Bitmap { block: desc.block_bitmap, bits };
-        bitmap.settle(mender, &used, &mut desc.block_bitmap_csum, &mut bitmaps);
+        bitmap.settle(context, &used, &mut desc.block_bitmap_csum, &mut bitmaps);
     }
     let (used, directories) = comparison.used_inodes();
     let free_inodes = used.bits - used.count();
@@ -81,7 +81,7 @@ fn settle(mender: &Mender<'_>, group: GroupNo) -> Settled {
     }
     if !(has_marks && desc.has_flag(BG_INODE_UNINIT)) {
         let bitmap = Bitmap { block: desc.inode_bitmap, bits: fs.geometry.inodes_per_group };
-        bitmap.settle(mender, &used, &mut desc.inode_bitmap_csum, &mut bitmaps);
+        bitmap.settle(context, &used, &mut desc.inode_bitmap_csum, &mut bitmaps);
     }
     Settled { group, desc, bitmaps, free_units, free_inodes, directories }
 }
@@ -107,7 +107,7 @@ impl Bitmap {
     /// Compares what is stored with `used`, and gathers what has to be written.
     fn settle(
         &self,
-        mender: &Mender<'_>,
+        context: &RepairContext<'_>,
         used: &Words,
         checksum: &mut u32,
         writes: &mut Vec<(u64, Vec<u8>)>,
@@ -115,13 +115,13 @@ impl Bitmap {
         if self.block == 0 {
             return;
         }
-        let geometry = &mender.fs.geometry;
+        let geometry = &context.fs.geometry;
         let bytes = used.to_bitmap(geometry.block_size as usize);
         if geometry.features.metadata_csum() {
             *checksum =
                 checksum::bitmap(geometry.checksum_seed, &bytes, self.bits, geometry.wide_descriptors());
         }
-        if mender.read_block(BlockNo(self.block)).ok().as_deref() != Some(&bytes[..]) {
+        if context.read_block(BlockNo(self.block)).ok().as_deref() != Some(&bytes[..]) {
             writes.push((self.block, bytes));
         }
     }
@@ -151,20 +151,20 @@ impl Words {
 }
 
 /// Writes the descriptors that differ from the primary table.
-fn write_descriptors(mender: &Mender<'_>) {
-    let geometry = &mender.fs.geometry;
+fn write_descriptors(context: &RepairContext<'_>) {
+    let geometry = &context.fs.geometry;
     let per_block = geometry.descs_per_block();
     for index in 0..geometry.desc_blocks() {
         let Some(&block) = geometry.descriptor_copies(index, 1).first() else { continue };
         let first = index * per_block;
         let groups = first..(first + per_block).min(geometry.group_count);
-        let mut bytes = mender.read_block(block).unwrap_or_else(|_| vec![0; geometry.block_size as usize]);
+        let mut bytes = context.read_block(block).unwrap_or_else(|_| vec![0; geometry.block_size as usize]);
         let before = bytes.clone();
         for (group, slot) in groups.zip(bytes.chunks_exact_mut(geometry.desc_size as usize)) {
-            store(geometry, GroupNo(group), &mender.fs.groups[group as usize].desc, slot);
+            store(geometry, GroupNo(group), &context.fs.groups[group as usize].desc, slot);
         }
         if bytes != before {
-            mender.draft.write(mender.fs.block_offset(block), &bytes);
+            context.overlay.write(context.fs.block_offset(block), &bytes);
         }
     }
 }

@@ -12,12 +12,12 @@ use fsmend_ext_format::inode::{RawInode, special};
 use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::{DIRECT, POINTERS, Walk, stray_field, walk};
-use crate::glance::glance;
 use crate::inode::seal::seal_inode;
+use crate::precheck::precheck;
 use crate::run::open;
 use crate::{Fs, Refusal, superblock};
 use fsmend_engine::Refused;
-use fsmend_engine::options::BadBlockWish;
+use fsmend_engine::options::BadBlockOption;
 use fsmend_engine::options::CheckOptions;
 
 /// Bytes of a sector, in which `i_blocks` counts.
@@ -28,11 +28,11 @@ const SECTOR: u64 = 512;
 pub(crate) fn relist(
     device: &Arc<dyn Device>,
     options: &CheckOptions,
-    wish: &BadBlockWish,
+    wish: &BadBlockOption,
 ) -> Result<Vec<(u64, Vec<u8>)>, Refused> {
     let plain = |refusal| Refused { refusal, findings: Box::default() };
     let mut overlay = Overlay::new(Arc::clone(device));
-    let seen = glance(device, options)?;
+    let seen = precheck(device, options)?;
     if seen.replayed && options.external_journal.is_some() {
         // What is laid over the device cannot close a journal elsewhere.
         return Err(plain(journal_waits()));
@@ -58,7 +58,7 @@ fn journal_waits() -> Refusal {
         code: "bad-block-list",
         message: "The list of bad blocks cannot be written while an external journal waits to be replayed"
             .to_owned(),
-        way_out: "Repair the file system without a new list first".to_owned(),
+        hint: "Repair the file system without a new list first".to_owned(),
     }
 }
 
@@ -68,7 +68,7 @@ fn no_room() -> Refusal {
         message:
             "The list of bad blocks cannot be written: its inode cannot be read, or no block is free for it"
                 .to_owned(),
-        way_out: "Repair the file system without a new list first".to_owned(),
+        hint: "Repair the file system without a new list first".to_owned(),
     }
 }
 
@@ -82,7 +82,7 @@ struct List<'l, 'd> {
 }
 
 impl<'l, 'd> List<'l, 'd> {
-    fn of(fs: &'l Fs<'d>, wish: &BadBlockWish) -> Option<Self> {
+    fn of(fs: &'l Fs<'d>, wish: &BadBlockOption) -> Option<Self> {
         let mut record = fs.read_inode(InodeNo(special::BAD_BLOCKS))?.ok()?;
         let raw = RawInode::from_record(&record);
         let mut old = Walk::default();

@@ -5,49 +5,54 @@ use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, file_type};
 use fsmend_ext_format::inode::special;
 
-use super::nature::Nature;
+use super::params::DirectoryParams;
 use super::problems as rows;
 
 /// Mends `.` and `..` at the start of `bytes`, a sound chain of records. `block` is for the report.
 /// Returns what `..` says: `None` when it had to be made anew.
 pub(super) fn mend(
     bytes: &mut [u8],
-    nature: &Nature,
+    params: &DirectoryParams,
     block: BlockNo,
     chain_was_broken: bool,
     findings: &mut Findings,
 ) -> Option<InodeNo> {
-    let mut dots = Dots { bytes, nature, block, findings };
+    let mut dots = Dots { bytes, params, block, findings };
     dots.mend_dot(chain_was_broken);
     dots.mend_dot_dot()
 }
 
 /// Shortens a `.` that reaches over the `..` behind it, so that the chain is followed from there.
-pub(super) fn shorten_dot(bytes: &mut [u8], nature: &Nature, block: BlockNo, findings: &mut Findings) {
+pub(super) fn shorten_dot(
+    bytes: &mut [u8],
+    params: &DirectoryParams,
+    block: BlockNo,
+    findings: &mut Findings,
+) {
     let entry = |at: usize, name: &[u8]| {
-        let entry = Entry::at(bytes, at, nature.layout, true).ok()?;
-        let is_known = entry.header.inode != 0 && entry.header.inode <= nature.inodes_count;
+        let entry = Entry::at(bytes, at, params.layout, true).ok()?;
+        let is_known = entry.header.inode != 0 && entry.header.inode <= params.inodes_count;
         (is_known && entry.name == name).then_some(entry.header)
     };
     let Some(dot) = entry(0, b".").filter(|dot| dot.rec_len > ENTRY_LEN_MIN) else { return };
     if entry(ENTRY_LEN_MIN, b"..").is_some() && entry(dot.rec_len, b"..").is_none() {
-        let problem = Problem::new(&rows::DOT_OVERSIZED).inode(nature.inode).block(block);
+        let problem = Problem::new(&rows::DOT_OVERSIZED).inode(params.inode).block(block);
         findings.raise(problem.stored(dot.rec_len as u64));
-        EntryHeader { rec_len: ENTRY_LEN_MIN, ..dot }.store(bytes, 0, nature.layout);
+        EntryHeader { rec_len: ENTRY_LEN_MIN, ..dot }.store(bytes, 0, params.layout);
     }
 }
 
 struct Dots<'a> {
     bytes: &'a mut [u8],
-    nature: &'a Nature,
+    params: &'a DirectoryParams,
     block: BlockNo,
     findings: &'a mut Findings,
 }
 
 impl Dots<'_> {
     fn mend_dot(&mut self, chain_was_broken: bool) {
-        let Some(header) = EntryHeader::at(self.bytes, 0, self.nature.layout) else { return };
-        let own = self.nature.inode;
+        let Some(header) = EntryHeader::at(self.bytes, 0, self.params.layout) else { return };
+        let own = self.params.inode;
         let wrong =
             self.name_problem(0, b".", &rows::DOT_MISSING, &rows::FIRST_NOT_DOT, &rows::DOT_UNTERMINATED);
         match wrong {
@@ -72,13 +77,13 @@ impl Dots<'_> {
 
     fn split_dot(&mut self, rec_len: usize) {
         let free = EntryHeader { inode: 0, rec_len: rec_len - ENTRY_LEN_MIN, name_len: 0, file_type: 0 };
-        free.store(self.bytes, ENTRY_LEN_MIN, self.nature.layout);
-        self.write(0, self.nature.inode, b".", ENTRY_LEN_MIN);
+        free.store(self.bytes, ENTRY_LEN_MIN, self.params.layout);
+        self.write(0, self.params.inode, b".", ENTRY_LEN_MIN);
     }
 
     fn mend_dot_dot(&mut self) -> Option<InodeNo> {
-        let at = EntryHeader::at(self.bytes, 0, self.nature.layout)?.rec_len;
-        let header = EntryHeader::at(self.bytes, at, self.nature.layout)?;
+        let at = EntryHeader::at(self.bytes, 0, self.params.layout)?.rec_len;
+        let header = EntryHeader::at(self.bytes, at, self.params.layout)?;
         let wrong = self.name_problem(
             at,
             b"..",
@@ -106,7 +111,7 @@ impl Dots<'_> {
         other: &'static Row,
         unterminated: &'static Row,
     ) -> Option<&'static Row> {
-        let entry = Entry::at(self.bytes, offset, self.nature.layout, true).ok()?;
+        let entry = Entry::at(self.bytes, offset, self.params.layout, true).ok()?;
         if entry.header.inode == 0 {
             Some(missing)
         } else if entry.name != name {
@@ -119,9 +124,9 @@ impl Dots<'_> {
     }
 
     fn write(&mut self, offset: usize, inode: InodeNo, name: &[u8], rec_len: usize) {
-        let file_type = if self.nature.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
+        let file_type = if self.params.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
         let header = EntryHeader { inode: inode.0, rec_len, name_len: name.len() as u8, file_type };
-        header.store(self.bytes, offset, self.nature.layout);
+        header.store(self.bytes, offset, self.params.layout);
         let start = offset + ENTRY_HEADER_LEN;
         if let Some(place) = self.bytes.get_mut(start..start + name.len() + 1) {
             place[..name.len()].copy_from_slice(name);
@@ -131,12 +136,12 @@ impl Dots<'_> {
 
     fn raise(&mut self, row: &'static Row, offset: usize) {
         let name =
-            Entry::at(self.bytes, offset, self.nature.layout, true).map_or(&[][..], |entry| entry.name);
+            Entry::at(self.bytes, offset, self.params.layout, true).map_or(&[][..], |entry| entry.name);
         let problem = self.problem(row).detail("name", Value::name(name));
         self.findings.raise(problem);
     }
 
     fn problem(&self, row: &'static Row) -> Problem {
-        Problem::new(row).inode(self.nature.inode).block(self.block)
+        Problem::new(row).inode(self.params.inode).block(self.block)
     }
 }

@@ -9,7 +9,7 @@ use fsmend_ext_format::encryption::Policy;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
 use fsmend_ext_format::inode::{RawInode, special};
 
-use super::nature::Nature;
+use super::params::DirectoryParams;
 use super::{Surroundings, encryption, problems as rows};
 use crate::Fs;
 
@@ -72,7 +72,7 @@ pub(super) struct Judge<'a> {
     pub fs: &'a Fs<'a>,
     pub inodes: &'a InodeTable,
     pub surroundings: Surroundings<'a>,
-    pub nature: Nature,
+    pub params: DirectoryParams,
     /// Encryption policy of the directory, when it is encrypted and has one.
     pub policy: Option<Policy>,
 }
@@ -81,11 +81,11 @@ impl Judge<'_> {
     /// Why `entry`, which names an inode, cannot stay; `None` when it can.
     pub fn objection(&self, entry: &Entry<'_>, slot: Slot) -> Option<&'static Row> {
         let inode = InodeNo(entry.header.inode);
-        if slot == Slot::Name && inode == self.nature.inode {
+        if slot == Slot::Name && inode == self.params.inode {
             return Some(&rows::ENTRY_TO_ITSELF);
         }
         let reserved = inode.0 != special::ROOT && inode.0 < self.fs.geometry.first_inode;
-        if reserved || inode.0 > self.nature.inodes_count {
+        if reserved || inode.0 > self.params.inodes_count {
             return Some(&rows::ENTRY_INODE_INVALID);
         }
         if self.lies_in_bad_block(inode) {
@@ -119,7 +119,7 @@ impl Judge<'_> {
         if fact.has(mark::VALUE_HOLDER) {
             return Some(&rows::ENTRY_TO_VALUE_INODE);
         }
-        if self.nature.encrypted && slot == Slot::Name {
+        if self.params.encrypted && slot == Slot::Name {
             return encryption::objection(self.fs, self.policy, entry.name, inode, fact);
         }
         None
@@ -166,21 +166,21 @@ impl Judge<'_> {
                 None => problem,
             });
         }
-        if !self.nature.encrypted && has_invalid_character(entry.name) {
+        if !self.params.encrypted && has_invalid_character(entry.name) {
             findings.raise(self.problem(&rows::NAME_INVALID, entry));
         }
-        let folds = self.nature.casefold && !self.nature.encrypted && slot == Slot::Name;
-        if folds && self.nature.strict && !casefold::is_valid(entry.name) {
+        let folds = self.params.casefold && !self.params.encrypted && slot == Slot::Name;
+        if folds && self.params.strict && !casefold::is_valid(entry.name) {
             findings.raise(self.problem(&rows::NAME_NOT_UTF8, entry));
         }
-        let name = if slot == Slot::Name { mended_name(&self.nature, entry.name) } else { None };
+        let name = if slot == Slot::Name { mended_name(&self.params, entry.name) } else { None };
         Correction { file_type: self.check_file_type(entry, findings), name }
     }
 
     /// The type that the entry should say, if it says another.
     fn check_file_type(&self, entry: &Entry<'_>, findings: &mut Findings) -> Option<u8> {
         let stored = entry.header.file_type;
-        if !self.nature.file_types {
+        if !self.params.file_types {
             if stored != 0 {
                 let problem = self.problem(&rows::FILE_TYPE_UNEXPECTED, entry);
                 findings.raise(problem.stored(stored));
@@ -204,7 +204,7 @@ impl Judge<'_> {
     /// A problem of this entry. `stored` is the inode that it leads to.
     pub fn problem(&self, row: &'static Row, entry: &Entry<'_>) -> Problem {
         let problem = Problem::new(row)
-            .inode(self.nature.inode)
+            .inode(self.params.inode)
             .stored(entry.header.inode)
             .detail("name", Value::name(entry.name));
         if *row == rows::ENTRY_INODE_UNUSED {
@@ -249,17 +249,17 @@ pub(in crate::directory) fn has_invalid_character(name: &[u8]) -> bool {
 const ONES: u64 = u64::MAX / 255;
 
 /// The name as it will be after repair, if that differs: what no name can hold becomes a dot.
-pub(super) fn mended_name(nature: &Nature, name: &[u8]) -> Option<Vec<u8>> {
-    if nature.encrypted {
+pub(super) fn mended_name(params: &DirectoryParams, name: &[u8]) -> Option<Vec<u8>> {
+    if params.encrypted {
         return None;
     }
     let stays = !has_invalid_character(name);
-    if stays && !(nature.casefold && nature.strict) {
+    if stays && !(params.casefold && params.strict) {
         return None;
     }
     let mut mended: Vec<u8> =
         name.iter().map(|byte| if matches!(byte, 0 | b'/') { b'.' } else { *byte }).collect();
-    if nature.casefold && nature.strict && !casefold::is_valid(&mended) {
+    if params.casefold && params.strict && !casefold::is_valid(&mended) {
         mended = mended.utf8_chunks().fold(Vec::new(), |mut valid, chunk| {
             valid.extend_from_slice(chunk.valid().as_bytes());
             valid.extend(chunk.invalid().iter().map(|_| b'.'));

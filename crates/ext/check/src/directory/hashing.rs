@@ -2,7 +2,7 @@
 
 use fsmend_ext_format::{casefold, dirhash};
 
-use super::nature::Nature;
+use super::params::DirectoryParams;
 use crate::Fs;
 
 /// Hashes the names of one directory.
@@ -24,11 +24,16 @@ impl NameHasher {
     }
 
     /// Major and minor hash of a name, behind which `stored` stands; `None` when there is none to be had.
-    pub fn hash(&mut self, nature: &Nature, name: &[u8], stored: Option<(u32, u32)>) -> Option<(u32, u32)> {
-        if nature.layout.hash_behind_name {
+    pub fn hash(
+        &mut self,
+        params: &DirectoryParams,
+        name: &[u8],
+        stored: Option<(u32, u32)>,
+    ) -> Option<(u32, u32)> {
+        if params.layout.hash_behind_name {
             return stored;
         }
-        if nature.casefold {
+        if params.casefold {
             casefold::fold(name, &mut self.folded);
             return dirhash::hash(self.version, &self.seed, &self.folded);
         }

@@ -12,7 +12,7 @@ use fsmend_ext_format::htree::{
 };
 
 use super::hashing::NameHasher;
-use super::nature::Nature;
+use super::params::DirectoryParams;
 use super::problems as rows;
 use crate::Fs;
 
@@ -47,10 +47,15 @@ pub(super) struct Index {
 
 impl Index {
     /// Opens the index whose root is `block`, the directory's first; `None`, and a problem, when it cannot be one.
-    pub fn open(fs: &Fs<'_>, nature: &Nature, root: Option<&[u8]>, findings: &mut Findings) -> Option<Index> {
+    pub fn open(
+        fs: &Fs<'_>,
+        params: &DirectoryParams,
+        root: Option<&[u8]>,
+        findings: &mut Findings,
+    ) -> Option<Index> {
         let info = root.and_then(RootInfo::parse);
-        if let Some((row, stored)) = root_problem(nature, info) {
-            let problem = Problem::new(row).inode(nature.inode);
+        if let Some((row, stored)) = root_problem(params, info) {
+            let problem = Problem::new(row).inode(params.inode);
             findings.raise(match stored {
                 Some(value) => problem.stored(value),
                 None => problem,
@@ -58,8 +63,8 @@ impl Index {
             return None;
         }
         let info = info?;
-        if info.indirect_levels >= nature.levels_max {
-            findings.raise(Problem::new(&rows::LARGE_DIR_MISSING).inode(nature.inode));
+        if info.indirect_levels >= params.levels_max {
+            findings.raise(Problem::new(&rows::LARGE_DIR_MISSING).inode(params.inode));
         }
         Some(Index {
             hasher: NameHasher::new(fs, info.hash_version),
@@ -74,7 +79,7 @@ impl Index {
     /// the length of the directory in blocks.
     pub fn add_block(
         &mut self,
-        nature: &Nature,
+        params: &DirectoryParams,
         logical: u32,
         block: &[u8],
         blocks_count: u64,
@@ -83,10 +88,10 @@ impl Index {
         let count_offset = if logical == 0 {
             Some(self.count_offset)
         } else {
-            looks_like_node(block, nature.layout, nature.index_tail).then_some(NODE_COUNT_OFFSET)
+            looks_like_node(block, params.layout, params.index_tail).then_some(NODE_COUNT_OFFSET)
         };
         let kind = match count_offset {
-            Some(at) => BlockKind::Node(self.check_node(nature, logical, block, at, blocks_count, findings)),
+            Some(at) => BlockKind::Node(self.check_node(params, logical, block, at, blocks_count, findings)),
             None => BlockKind::Leaf,
         };
         let is_leaf = kind == BlockKind::Leaf;
@@ -95,8 +100,8 @@ impl Index {
     }
 
     /// Whether it has more levels than the file system's features allow.
-    pub fn is_too_deep(&self, nature: &Nature) -> bool {
-        self.levels >= nature.levels_max
+    pub fn is_too_deep(&self, params: &DirectoryParams) -> bool {
+        self.levels >= params.levels_max
     }
 
     /// Where limit and count stand in the index block that has just been added.
@@ -110,8 +115,8 @@ impl Index {
     }
 
     /// Takes up a name of the block that was added last.
-    pub fn add_name(&mut self, nature: &Nature, name: &[u8], stored_hash: Option<(u32, u32)>) {
-        let hash = self.hasher.hash(nature, name, stored_hash);
+    pub fn add_name(&mut self, params: &DirectoryParams, name: &[u8], stored_hash: Option<(u32, u32)>) {
+        let hash = self.hasher.hash(params, name, stored_hash);
         if let (Some((hash, _)), Some(block)) = (hash, self.blocks.last_mut()) {
             let (low, high) = block.hashes.unwrap_or((hash, hash));
             block.hashes = Some((low.min(hash), high.max(hash)));
@@ -120,7 +125,7 @@ impl Index {
 
     fn check_node(
         &mut self,
-        nature: &Nature,
+        params: &DirectoryParams,
         logical: u32,
         block: &[u8],
         count_offset: usize,
@@ -129,8 +134,8 @@ impl Index {
     ) -> Vec<IndexEntry> {
         let Some(index) = IndexBlock::parse(block, count_offset) else { return Vec::new() };
         let entries: Vec<IndexEntry> = index.entries().collect();
-        let limit = expected_limit(block.len(), count_offset, nature.index_tail);
-        let problem = |row| Problem::new(row).inode(nature.inode).detail("at", logical);
+        let limit = expected_limit(block.len(), count_offset, params.index_tail);
+        let problem = |row| Problem::new(row).inode(params.inode).detail("at", logical);
         let shape = || {
             if index.limit != limit {
                 return Some(problem(&rows::LIMIT_WRONG).stored(index.limit).observed(limit));
@@ -148,28 +153,28 @@ impl Index {
         let shape = shape();
         // A node with nothing but a wrong checksum is sealed again.
         self.broken |= shape.is_some();
-        if let Some(problem) = checksum_problem(nature, logical, block, count_offset).or(shape) {
+        if let Some(problem) = checksum_problem(params, logical, block, count_offset).or(shape) {
             findings.raise(problem);
         }
         entries
     }
 
     /// Walks the tree. Raises what is wrong with it as a whole, and returns whether it is in order.
-    pub fn check(mut self, nature: &Nature, findings: &mut Findings) -> bool {
+    pub fn check(mut self, params: &DirectoryParams, findings: &mut Findings) -> bool {
         if self.broken {
             return false;
         }
         let mut raised = Vec::new();
-        self.walk(nature, &mut raised);
+        self.walk(params, &mut raised);
         for fact in &self.blocks {
             if fact.references == 0 {
-                raised.push(block_problem(&rows::NOT_REFERENCED, nature, fact.logical));
+                raised.push(block_problem(&rows::NOT_REFERENCED, params, fact.logical));
             }
         }
         let sound = raised.is_empty();
         raised.into_iter().for_each(|problem| findings.raise(problem));
         if !sound {
-            findings.raise(Problem::new(&rows::REBUILD).inode(nature.inode));
+            findings.raise(Problem::new(&rows::REBUILD).inode(params.inode));
         }
         sound
     }
@@ -179,7 +184,7 @@ impl Index {
     }
 
     /// Goes down from the root. Every node is entered once, so the walk ends.
-    fn walk(&mut self, nature: &Nature, raised: &mut Vec<Problem>) {
+    fn walk(&mut self, params: &DirectoryParams, raised: &mut Vec<Problem>) {
         let Some(root) = self.place(0) else { return };
         self.blocks[root].references = 1;
         let mut todo = vec![Reach { place: root, level: 0, low: 0, high: !1 }];
@@ -189,16 +194,16 @@ impl Index {
             match &fact.kind {
                 BlockKind::Leaf => {
                     raised.extend(
-                        (!at_leaves).then(|| block_problem(&rows::DEPTH_WRONG, nature, fact.logical)),
+                        (!at_leaves).then(|| block_problem(&rows::DEPTH_WRONG, params, fact.logical)),
                     );
-                    raised.extend(range_problems(nature, fact, reach));
+                    raised.extend(range_problems(params, fact, reach));
                 }
                 BlockKind::Node(_) if at_leaves => {
-                    raised.push(block_problem(&rows::DEPTH_WRONG, nature, fact.logical));
+                    raised.push(block_problem(&rows::DEPTH_WRONG, params, fact.logical));
                 }
                 BlockKind::Node(entries) => {
                     let children = children(entries, reach);
-                    self.descend(nature, children, &mut todo, raised);
+                    self.descend(params, children, &mut todo, raised);
                 }
             }
         }
@@ -206,7 +211,7 @@ impl Index {
 
     fn descend(
         &mut self,
-        nature: &Nature,
+        params: &DirectoryParams,
         children: Vec<(u32, Reach)>,
         todo: &mut Vec<Reach>,
         raised: &mut Vec<Problem>,
@@ -217,8 +222,8 @@ impl Index {
             match self.blocks[place].references {
                 1 => todo.push(Reach { place, ..reach }),
                 2 => {
-                    raised.push(block_problem(&rows::REFERENCED_TWICE, nature, logical));
-                    raised.extend(range_problems(nature, &self.blocks[place], reach));
+                    raised.push(block_problem(&rows::REFERENCED_TWICE, params, logical));
+                    raised.extend(range_problems(params, &self.blocks[place], reach));
                 }
                 _ => {}
             }
@@ -242,9 +247,13 @@ fn children(entries: &[IndexEntry], reach: Reach) -> Vec<(u32, Reach)> {
     entries.iter().map(|entry| entry.block).zip(ranges).collect()
 }
 
-fn range_problems(nature: &Nature, fact: &BlockFact, reach: Reach) -> impl Iterator<Item = Problem> + use<> {
+fn range_problems(
+    params: &DirectoryParams,
+    fact: &BlockFact,
+    reach: Reach,
+) -> impl Iterator<Item = Problem> + use<> {
     let problem = |row, bound: u32, hash: u32| {
-        let problem = Problem::new(row).inode(nature.inode).stored(Value::Hex(u64::from(bound)));
+        let problem = Problem::new(row).inode(params.inode).stored(Value::Hex(u64::from(bound)));
         problem.observed(Value::Hex(u64::from(hash))).detail("at", fact.logical)
     };
     let (low, high) = fact.hashes.unwrap_or((reach.low, reach.low));
@@ -253,12 +262,12 @@ fn range_problems(nature: &Nature, fact: &BlockFact, reach: Reach) -> impl Itera
     below.into_iter().chain(above)
 }
 
-fn block_problem(row: &'static Row, nature: &Nature, logical: u32) -> Problem {
-    Problem::new(row).inode(nature.inode).stored(logical)
+fn block_problem(row: &'static Row, params: &DirectoryParams, logical: u32) -> Problem {
+    Problem::new(row).inode(params.inode).stored(logical)
 }
 
 /// What is wrong with the root's info, and the value that is.
-fn root_problem(nature: &Nature, info: Option<RootInfo>) -> Option<(&'static Row, Option<u64>)> {
+fn root_problem(params: &DirectoryParams, info: Option<RootInfo>) -> Option<(&'static Row, Option<u64>)> {
     let Some(info) = info else { return Some((&rows::ROOT_MALFORMED, None)) };
     let version = Some(u64::from(info.hash_version));
     let is_siphash = info.hash_version == hash_version::SIPHASH;
@@ -266,14 +275,14 @@ fn root_problem(nature: &Nature, info: Option<RootInfo>) -> Option<(&'static Row
         Some((&rows::ROOT_MALFORMED, None))
     } else if !is_known_hash_version(info.hash_version) {
         Some((&rows::HASH_UNKNOWN, version))
-    } else if nature.layout.hash_behind_name && !is_siphash {
+    } else if params.layout.hash_behind_name && !is_siphash {
         Some((&rows::NEEDS_SIPHASH, version))
-    } else if !nature.layout.hash_behind_name && is_siphash {
+    } else if !params.layout.hash_behind_name && is_siphash {
         Some((&rows::CANNOT_SIPHASH, None))
     } else if info.unused_flags & FLAGS_INCOMPAT != 0 {
         Some((&rows::FLAGS_UNKNOWN, Some(u64::from(info.unused_flags))))
     } else if info.indirect_levels >= LEVELS_MAX
-        || (info.indirect_levels >= nature.levels_max && !nature.is_huge)
+        || (info.indirect_levels >= params.levels_max && !params.is_huge)
     {
         Some((&rows::TOO_DEEP, Some(u64::from(info.indirect_levels))))
     } else {
@@ -281,10 +290,15 @@ fn root_problem(nature: &Nature, info: Option<RootInfo>) -> Option<(&'static Row
     }
 }
 
-fn checksum_problem(nature: &Nature, logical: u32, block: &[u8], count_offset: usize) -> Option<Problem> {
-    let seed = nature.checksum_seed?;
+fn checksum_problem(
+    params: &DirectoryParams,
+    logical: u32,
+    block: &[u8],
+    count_offset: usize,
+) -> Option<Problem> {
+    let seed = params.checksum_seed?;
     let row = if logical == 0 { &rows::ROOT_CHECKSUM } else { &rows::NODE_CHECKSUM };
-    let problem = Problem::new(row).inode(nature.inode).detail("at", logical);
+    let problem = Problem::new(row).inode(params.inode).detail("at", logical);
     match checksum::htree(seed, block, count_offset) {
         Some(checked) if checked.is_right() => None,
         Some(checked) => Some(

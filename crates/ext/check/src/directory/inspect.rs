@@ -20,9 +20,9 @@ use super::chain::{self, Break, ChainRules};
 use super::entry::{Fate, Judge, Slot};
 use super::index::Index;
 use super::names::{EntryPlace, NameTable};
-use super::nature::Nature;
+use super::params::DirectoryParams;
+use super::parent_claims::{DeferredParentClaims, Kept};
 use super::paths::entries_of;
-use super::testimony::{Kept, Testimony};
 use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
 use crate::inline_data::settle_hash;
 use crate::inode::seal::seal_inode;
@@ -56,10 +56,10 @@ pub(super) struct Inspector<'a> {
     pub fs: &'a Fs<'a>,
     inodes: &'a InodeTable,
     /// What the directory says about others.
-    pub testimony: Testimony<'a>,
+    pub parent_claims: DeferredParentClaims<'a>,
     pub directory: &'a Directory,
     pub findings: &'a mut Findings,
-    pub nature: Nature,
+    pub params: DirectoryParams,
     pub mending: Mending,
     judge: Judge<'a>,
     index: Option<Index>,
@@ -80,13 +80,13 @@ impl<'a> Inspector<'a> {
         fs: &'a Fs<'_>,
         directory: &'a Directory,
         surroundings: Surroundings<'a>,
-        testimony: Testimony<'a>,
+        parent_claims: DeferredParentClaims<'a>,
         findings: &'a mut Findings,
     ) -> Self {
-        let inodes = testimony.inodes();
-        let nature = Nature::of(fs, directory);
-        let policy = if nature.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
-        let judge = Judge { fs, inodes, surroundings, nature, policy };
+        let inodes = parent_claims.inodes();
+        let params = DirectoryParams::of(fs, directory);
+        let policy = if params.encrypted { xattr::policy_of(fs, &directory.record) } else { None };
+        let judge = Judge { fs, inodes, surroundings, params, policy };
         let names = NameTable::default();
         // A block that others claim as well is mended once it has been copied: it may be their data.
         let is_shared =
@@ -95,10 +95,10 @@ impl<'a> Inspector<'a> {
         Inspector {
             fs,
             inodes,
-            testimony,
+            parent_claims,
             directory,
             findings,
-            nature,
+            params,
             mending: Mending::default(),
             judge,
             index: None,
@@ -121,7 +121,7 @@ impl<'a> Inspector<'a> {
     pub fn run_within(mut self, room: u64) -> Option<(Mending, Kept)> {
         self.room = room;
         let is_through = self.inspect();
-        is_through.then(|| (self.mending, self.testimony.into_kept()))
+        is_through.then(|| (self.mending, self.parent_claims.into_kept()))
     }
 
     /// `false` where it was left off for want of room.
@@ -133,7 +133,7 @@ impl<'a> Inspector<'a> {
             return false;
         }
         if let Some(index) = self.index.take() {
-            self.mending.rewrite |= !index.check(&self.nature, self.findings);
+            self.mending.rewrite |= !index.check(&self.params, self.findings);
         }
         self.check_names();
         self.mending.rewrite &= self.keeps;
@@ -141,23 +141,23 @@ impl<'a> Inspector<'a> {
     }
 
     fn has_room(&self) -> bool {
-        self.room == u64::MAX || self.findings.bytes_held() + self.testimony.bytes_held() <= self.room
+        self.room == u64::MAX || self.findings.bytes_held() + self.parent_claims.bytes_held() <= self.room
     }
 
     fn open_index(&mut self) {
-        if !self.nature.index_flag {
+        if !self.params.index_flag {
             return;
         }
-        if !self.nature.index_feature {
-            self.findings.raise(Problem::new(&rows::INDEX_WITHOUT_FEATURE).inode(self.nature.inode));
+        if !self.params.index_feature {
+            self.findings.raise(Problem::new(&rows::INDEX_WITHOUT_FEATURE).inode(self.params.inode));
         } else if !self.directory.inline {
             let root = self.physical(0).and_then(|block| self.fs.read_block(block).ok());
-            self.index = Index::open(self.fs, &self.nature, root.as_deref(), self.findings);
+            self.index = Index::open(self.fs, &self.params, root.as_deref(), self.findings);
             self.mending.needs_large_dir =
-                self.index.as_ref().is_some_and(|index| index.is_too_deep(&self.nature));
+                self.index.as_ref().is_some_and(|index| index.is_too_deep(&self.params));
         }
-        if self.directory.inline && self.nature.index_feature {
-            self.findings.raise(Problem::new(&rows::ROOT_MALFORMED).inode(self.nature.inode));
+        if self.directory.inline && self.params.index_feature {
+            self.findings.raise(Problem::new(&rows::ROOT_MALFORMED).inode(self.params.inode));
         }
         self.rebuild = self.index.is_none();
         self.mending.rewrite |= self.rebuild && !self.directory.inline;
@@ -204,7 +204,7 @@ impl<'a> Inspector<'a> {
 
     /// Blocks that are not there: empty ones take their place.
     fn hole(&mut self, first: u64, count: u64) {
-        let problem = Problem::new(&rows::HOLE).inode(self.nature.inode);
+        let problem = Problem::new(&rows::HOLE).inode(self.params.inode);
         self.findings.raise(problem.stored(first).observed(count));
         self.mending.rewrite = true;
         self.empty_block(first as u32);
@@ -216,19 +216,19 @@ impl<'a> Inspector<'a> {
             index.add_hole(logical);
         }
         if logical == 0 {
-            self.testimony.observe_link(self.nature.inode);
+            self.parent_claims.observe_link(self.params.inode);
             self.take_parent(InodeNo(special::ROOT));
         }
     }
 
     fn inspect_block(&mut self, logical: u32, block: BlockNo) {
         let Ok(mut bytes) = self.fs.read_block(block) else {
-            let problem = Problem::new(&rows::BLOCK_UNREADABLE).inode(self.nature.inode).block(block);
+            let problem = Problem::new(&rows::BLOCK_UNREADABLE).inode(self.params.inode).block(block);
             self.findings.raise(problem);
             self.empty_block(logical);
             let parent = (logical == 0).then_some(InodeNo(special::ROOT));
-            let mut empty = leaf::empty(&self.nature, parent);
-            let end = leaf::capacity(&self.nature);
+            let mut empty = leaf::empty(&self.params, parent);
+            let end = leaf::capacity(&self.params);
             self.seal_tail(&mut empty, (logical, end), true, block);
             self.edit(block, &empty);
             return;
@@ -236,27 +236,27 @@ impl<'a> Inspector<'a> {
         let before = self.keeps.then(|| bytes.clone());
         let blocks_count = self.blocks_count();
         let is_leaf = match &mut self.index {
-            Some(index) => index.add_block(&self.nature, logical, &bytes, blocks_count, self.findings),
+            Some(index) => index.add_block(&self.params, logical, &bytes, blocks_count, self.findings),
             None => true,
         };
         let mut found = Findings::new();
         let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
-        let (parent, broken_at) = mend_block(&mut bytes[..end], &self.nature, Some(block), first, &mut found);
+        let (parent, broken_at) = mend_block(&mut bytes[..end], &self.params, Some(block), first, &mut found);
         self.judge_tail(&bytes, logical, block, &mut found);
         let tail_lost = is_leaf
-            && self.nature.checksum_seed.is_some()
+            && self.params.checksum_seed.is_some()
             && end == bytes.len()
             && broken_at.is_none_or(|at| at + LEAF_TAIL_SIZE >= end);
         if tail_lost && !self.rebuild {
-            found.raise(Problem::new(&rows::CHECKSUM_MISSING).inode(self.nature.inode).block(block));
+            found.raise(Problem::new(&rows::CHECKSUM_MISSING).inode(self.params.inode).block(block));
         }
         let chain = Chain { logical, first, parent, is_leaf };
         self.take_entries(&mut bytes[..end], chain, &mut found);
         if let Some(checked) = wrong_checksum
             && found.is_empty()
         {
-            let problem = Problem::new(&rows::CHECKSUM_WRONG).inode(self.nature.inode).block(block);
+            let problem = Problem::new(&rows::CHECKSUM_WRONG).inode(self.params.inode).block(block);
             let problem = problem.stored(Value::Hex(u64::from(checked.stored)));
             found.raise(problem.observed(Value::Hex(u64::from(checked.computed))));
         }
@@ -272,19 +272,19 @@ impl<'a> Inspector<'a> {
 
     /// Puts the right checksum into a mended block. Where there is no room for one, the directory is written anew.
     fn seal(&mut self, bytes: &mut [u8], logical: u32, is_leaf: bool) {
-        match (&self.index, self.nature.checksum_seed) {
+        match (&self.index, self.params.checksum_seed) {
             (Some(index), Some(seed)) if !is_leaf => {
                 checksum::seal_htree(seed, bytes, index.count_offset(logical));
             }
-            _ => self.mending.rewrite |= is_leaf && !leaf::seal(bytes, &self.nature, logical == 0),
+            _ => self.mending.rewrite |= is_leaf && !leaf::seal(bytes, &self.params, logical == 0),
         }
     }
 
     /// On a rext3, whether the block says what it is.
     fn judge_tail(&self, bytes: &[u8], logical: u32, block: BlockNo, found: &mut Findings) {
-        let Some(generation) = self.nature.tail_generation else { return };
-        let problem = |row| Problem::new(row).inode(self.nature.inode).block(block);
-        let right = DirectoryTail { inode: self.nature.inode, generation, logical };
+        let Some(generation) = self.params.tail_generation else { return };
+        let problem = |row| Problem::new(row).inode(self.params.inode).block(block);
+        let right = DirectoryTail { inode: self.params.inode, generation, logical };
         match DirectoryTail::parse(bytes) {
             None => found.raise(problem(&region::TAIL_MISSING)),
             Some(tail) if tail != right => {
@@ -303,12 +303,12 @@ impl<'a> Inspector<'a> {
 
     /// On a rext3, makes a mended block say what it is.
     fn seal_tail(&mut self, bytes: &mut [u8], (logical, end): (u32, usize), is_leaf: bool, block: BlockNo) {
-        let Some(generation) = self.nature.tail_generation else { return };
-        if is_leaf && !leaf::put_tail(bytes, &self.nature, end, logical) {
+        let Some(generation) = self.params.tail_generation else { return };
+        if is_leaf && !leaf::put_tail(bytes, &self.params, end, logical) {
             self.mending.rewrite = true;
             return;
         }
-        let tail = DirectoryTail { inode: self.nature.inode, generation, logical };
+        let tail = DirectoryTail { inode: self.params.inode, generation, logical };
         tail.seal(self.fs.geometry.checksum_seed, block, bytes);
     }
 
@@ -320,10 +320,10 @@ impl<'a> Inspector<'a> {
 
     /// Where the entries of a block end, and its checksum when that is wrong.
     pub fn leaf_end(&self, is_leaf: bool, bytes: &[u8]) -> (usize, Option<Checked>) {
-        match self.nature.checksum_seed {
+        match self.params.checksum_seed {
             // The kernel does not clear what stood in a block before it became the root of an index.
-            Some(_) if self.rebuild && reaches_end_at_once(bytes, self.nature.layout) => (bytes.len(), None),
-            None if is_leaf && self.nature.tail_generation.is_some() => {
+            Some(_) if self.rebuild && reaches_end_at_once(bytes, self.params.layout) => (bytes.len(), None),
+            None if is_leaf && self.params.tail_generation.is_some() => {
                 (entries_len(bytes, self.fs.geometry.features), None)
             }
             Some(seed) if is_leaf && checksum::has_leaf_tail(bytes) => {
@@ -337,7 +337,7 @@ impl<'a> Inspector<'a> {
     /// Judges the entries of a sound chain, counts those that stay, and mends them.
     fn take_entries(&mut self, bytes: &mut [u8], chain: Chain, found: &mut Findings) {
         let (mut at, mut index) = (0, 0);
-        while let Ok(entry) = Entry::at(bytes, at, self.nature.layout, chain.first && index < 2) {
+        while let Ok(entry) = Entry::at(bytes, at, self.params.layout, chain.first && index < 2) {
             let slot = match index {
                 0 if chain.first => Slot::Dot,
                 1 if chain.first => Slot::DotDot,
@@ -348,7 +348,7 @@ impl<'a> Inspector<'a> {
             let is_new = slot == Slot::DotDot && chain.parent.is_none();
             if entry.header.inode != 0 && !is_new {
                 let fate = self.take_entry(&entry, slot, chain, found);
-                fate.apply(bytes, at, self.nature.layout);
+                fate.apply(bytes, at, self.params.layout);
             }
             (at, index) = (next, index + 1);
         }
@@ -362,7 +362,7 @@ impl<'a> Inspector<'a> {
         }
         let correction = self.judge.correct(entry, slot, found);
         match slot {
-            Slot::Dot => self.testimony.observe_link(self.nature.inode),
+            Slot::Dot => self.parent_claims.observe_link(self.params.inode),
             Slot::DotDot => self.take_parent(InodeNo(entry.header.inode)),
             Slot::Name => {
                 let name = correction.name.as_deref().unwrap_or(entry.name);
@@ -376,35 +376,35 @@ impl<'a> Inspector<'a> {
 
     /// Counts `..`, and records where it leads to.
     fn take_parent(&mut self, parent: InodeNo) {
-        self.testimony.observe_link(parent);
-        self.testimony.set_parent_entry(parent);
+        self.parent_claims.observe_link(parent);
+        self.parent_claims.set_parent_entry(parent);
     }
 
     /// Takes up a name, as it will be; returns whether it stays.
     fn take_name(&mut self, entry: &Entry<'_>, name: &[u8], chain: Chain, found: &mut Findings) -> bool {
         let target = InodeNo(entry.header.inode);
         if let Some(index) = self.index.as_mut().filter(|_| chain.is_leaf) {
-            index.add_name(&self.nature, name, entry.stored_hash);
+            index.add_name(&self.params, name, entry.stored_hash);
         }
         if self.inodes.kind(target) == Kind::Directory && !self.take_child(target, entry, found) {
             return false;
         }
         let place = EntryPlace { logical: chain.logical, offset: entry.offset as u32 };
         self.names.add(name, self.compares_folded(), place);
-        self.testimony.observe_link(target);
+        self.parent_claims.observe_link(target);
         true
     }
 
     /// Gives directory `child` its parent. A directory has one name: one outside of the directory itself, where there is such a name; else
     /// the first that is seen, unless a later one stands where its own `..` leads to. Returns whether this one stays.
     fn take_child(&mut self, child: InodeNo, entry: &Entry<'_>, found: &mut Findings) -> bool {
-        let own = self.nature.inode;
-        let Some(known) = self.testimony.parent_of(child) else { return true };
+        let own = self.params.inode;
+        let Some(known) = self.parent_claims.parent_of(child) else { return true };
         if known.0 == 0 {
-            self.testimony.set_parent(child, own);
+            self.parent_claims.set_parent(child, own);
             return true;
         }
-        let leads_to = match self.testimony.parent_entry_of(child) {
+        let leads_to = match self.parent_claims.parent_entry_of(child) {
             // It is still to be inspected.
             0 if known != own => self.parent_entry_of(child),
             parent => parent,
@@ -420,8 +420,8 @@ impl<'a> Inspector<'a> {
             found.raise(self.judge.problem(&rows::DIRECTORY_NAMED_TWICE, entry));
             return false;
         }
-        self.testimony.set_parent(child, own);
-        self.testimony.withdraw_link(child);
+        self.parent_claims.set_parent(child, own);
+        self.parent_claims.withdraw_link(child);
         self.mending.names_elsewhere.push((known, child));
         let other = self.name_in(known, child);
         let problem = Problem::new(&rows::DIRECTORY_NAMED_TWICE).inode(known).stored(child.0);
@@ -431,7 +431,7 @@ impl<'a> Inspector<'a> {
 
     /// Whether `holder` hangs below `child`, by what `..` says from there upwards, or by the names known so far.
     fn lies_within(&mut self, holder: InodeNo, child: InodeNo) -> bool {
-        let inodes = self.testimony.facts_of_others();
+        let inodes = self.parent_claims.facts_of_others();
         let name = |at: InodeNo| inodes.directory(at).map_or(0, |fact| fact.parent.load(Relaxed));
         let leads_up = |inspector: &mut Self, at: InodeNo| match inodes.directory(at) {
             Some(fact) if fact.parent_entry.load(Relaxed) != 0 => fact.parent_entry.load(Relaxed),
@@ -467,16 +467,16 @@ impl<'a> Inspector<'a> {
     }
 
     pub fn compares_folded(&self) -> bool {
-        self.nature.casefold && !self.nature.encrypted
+        self.params.casefold && !self.params.encrypted
     }
 
     fn inspect_inline(&mut self) {
         let Some(data) = inline::gather(&self.directory.record) else { return };
         let mut found = Findings::new();
-        self.testimony.observe_link(self.nature.inode);
+        self.parent_claims.observe_link(self.params.inode);
         self.inline_parent(data.parent.0, &mut found);
         let mut record = self.directory.record.clone();
-        if self.nature.index_flag {
+        if self.params.index_flag {
             let mut raw = RawInode::from_record(&record);
             raw.clear_flag(flags::INDEX);
             raw.store(&mut record);
@@ -485,15 +485,15 @@ impl<'a> Inspector<'a> {
             // No record at all has room there.
             self.mending.rewrite |= area.len() < ENTRY_LEN_MIN;
             let Some(bytes) = record.get_mut(area) else { continue };
-            mend_block(bytes, &self.nature, None, false, &mut found);
+            mend_block(bytes, &self.params, None, false, &mut found);
             let chain = Chain { logical, first: false, parent: None, is_leaf: true };
             self.take_entries(bytes, chain, &mut found);
         }
         self.findings.merge(found);
         if self.keeps && record != self.directory.record {
             settle_hash(&mut record);
-            seal_inode(self.fs, self.nature.inode, &mut record);
-            if let Some(offset) = self.fs.inode_offset(self.nature.inode) {
+            seal_inode(self.fs, self.params.inode, &mut record);
+            if let Some(offset) = self.fs.inode_offset(self.params.inode) {
                 self.findings.edit(Layer::Contents, offset, &record);
             }
         }
@@ -501,10 +501,10 @@ impl<'a> Inspector<'a> {
 
     fn inline_parent(&mut self, parent: u32, found: &mut Findings) {
         if parent == 0 {
-            found.raise(Problem::new(&rows::DOT_DOT_MISSING).inode(self.nature.inode));
+            found.raise(Problem::new(&rows::DOT_DOT_MISSING).inode(self.params.inode));
             return;
         }
-        let file_type = if self.nature.file_types { Kind::Directory as u8 } else { 0 };
+        let file_type = if self.params.file_types { Kind::Directory as u8 } else { 0 };
         let header = EntryHeader { inode: parent, rec_len: 12, name_len: 2, file_type };
         let entry = Entry { offset: 0, header, name: b"..", stored_hash: None };
         match self.judge.objection(&entry, Slot::DotDot) {
@@ -549,29 +549,29 @@ fn shares_blocks(fs: &Fs<'_>, directory: &Directory, contested: &SharedBitmap) -
 /// records live in the inode. Returns what `..` said, and where the chain was broken first.
 pub(super) fn mend_block(
     bytes: &mut [u8],
-    nature: &Nature,
+    params: &DirectoryParams,
     block: Option<BlockNo>,
     first: bool,
     found: &mut Findings,
 ) -> (Option<InodeNo>, Option<usize>) {
-    let rules = ChainRules { layout: nature.layout, inodes_count: nature.inodes_count, first };
+    let rules = ChainRules { layout: params.layout, inodes_count: params.inodes_count, first };
     let mut broken_at = None;
     if let Some(block) = block.filter(|_| first) {
-        dots::shorten_dot(bytes, nature, block, found);
+        dots::shorten_dot(bytes, params, block, found);
     }
     chain::mend(bytes, rules, &mut |place| {
         broken_at = broken_at.or(Some(place.offset));
-        found.raise(break_problem(nature, block, place));
+        found.raise(break_problem(params, block, place));
     });
     let first_block = block.filter(|_| first);
-    let parent = first_block.and_then(|block| dots::mend(bytes, nature, block, broken_at.is_some(), found));
+    let parent = first_block.and_then(|block| dots::mend(bytes, params, block, broken_at.is_some(), found));
     (parent, broken_at)
 }
 
-fn break_problem(nature: &Nature, block: Option<BlockNo>, place: Break) -> Problem {
+fn break_problem(params: &DirectoryParams, block: Option<BlockNo>, place: Break) -> Problem {
     let row =
         if place.why == BrokenRecord::NameTooLong { &rows::NAME_BEYOND_RECORD } else { &rows::CHAIN_BROKEN };
-    let problem = Problem::new(row).inode(nature.inode).stored(place.stored_len as u64);
+    let problem = Problem::new(row).inode(params.inode).stored(place.stored_len as u64);
     let (problem, where_it_is) = match block {
         Some(block) => (problem.block(block), format!("block {block}")),
         None => (problem, "in the inode".to_owned()),

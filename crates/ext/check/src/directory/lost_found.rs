@@ -7,7 +7,7 @@ use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
-use super::nature::Nature;
+use super::params::DirectoryParams;
 use super::paths::entries_of;
 use super::{Directory, problems as rows};
 use crate::Fs;
@@ -107,18 +107,18 @@ fn check_room(fs: &Fs<'_>, directory: &Directory, pending: u64, findings: &mut F
 }
 
 fn names_that_fit(fs: &Fs<'_>, directory: &Directory) -> u64 {
-    let nature = Nature::of(fs, directory);
-    let needed = nature.layout.needed_len(RECONNECT_NAME_LEN, false);
+    let params = DirectoryParams::of(fs, directory);
+    let needed = params.layout.needed_len(RECONNECT_NAME_LEN, false);
     let mut room = 0u64;
     for run in &directory.runs {
         for within in 0..u64::from(run.count) {
             let Ok(bytes) = fs.read_block(BlockNo(run.physical.saturating_add(within))) else { continue };
             let end = entries_len(&bytes, fs.geometry.features);
             let first = run.logical == 0 && within == 0;
-            for entry in Entries::new(&bytes[..end], nature.layout, first).flatten() {
+            for entry in Entries::new(&bytes[..end], params.layout, first).flatten() {
                 let taken = match entry.header.inode {
                     0 => 0,
-                    _ => nature.layout.needed_len(entry.name.len(), entry.is_dot_name()),
+                    _ => params.layout.needed_len(entry.name.len(), entry.is_dot_name()),
                 };
                 room += (entry.header.rec_len.saturating_sub(taken) / needed) as u64;
             }

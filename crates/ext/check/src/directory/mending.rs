@@ -2,7 +2,7 @@
 
 use fsmend_base::InodeNo;
 
-/// What of a directory cannot be mended block by block: the mender has to do it.
+/// What of a directory cannot be mended block by block: the repair has to do it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mending {
     /// It has to be written anew: an index, holes, names that stand twice.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `suspects.rs` | suspect directories, side by side |
 //! | `inspect.rs` | one directory, block by block |
-//! | `testimony.rs` | what one directory says about others |
+//! | `parent_claims.rs` | what one directory says about others |
 //! | `chain.rs` | the records of one block, salvaged |
 //! | `dots.rs` | `.` and `..` |
 //! | `entry.rs` | what becomes of one entry |
@@ -20,7 +20,7 @@
 //! | `lost_found.rs` | `lost+found` |
 //! | `repair/` | what takes the facts of everything: directories written anew, the tree |
 //! | `paths.rs` | names and paths for reports |
-//! | `sieve.rs` | who is certainly not looked for |
+//! | `filter.rs` | who is certainly not looked for |
 //! | `former/` | what something without a name was called before |
 
 mod chain;
@@ -31,20 +31,20 @@ pub(crate) mod former;
 mod hashing;
 mod index;
 mod inline;
+mod inode_filter;
 mod inspect;
 mod leaf;
 pub mod lost_found;
 pub(crate) mod mending;
 mod names;
-mod nature;
+mod params;
+mod parent_claims;
 pub mod paths;
 pub mod problems;
-pub(crate) mod remains;
 pub(crate) mod repair;
-mod sieve;
+pub(crate) mod repair_input;
 mod subject;
 pub(crate) mod suspects;
-mod testimony;
 pub mod tree;
 mod twice;
 
@@ -58,7 +58,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
 use crate::Fs;
-use crate::fast::inode::{InodeProver, Proof, Verdict};
+use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
 pub use mending::Mending;
 pub use subject::{Directory, Surroundings};
 
@@ -66,10 +66,12 @@ impl Directory {
     /// Reads directory `inode` as it will be after repair; `None` when it cannot be read or will be no directory.
     pub fn open(fs: &Fs<'_>, inode: InodeNo) -> Option<Directory> {
         let record = fs.read_inode(inode)?.ok()?;
-        let mut proof = Proof::default();
-        if InodeProver::new(fs).prove(inode, &record, &mut proof) == Verdict::Innocent && !proof.needs_walk {
-            let directory = Directory { inode, record, runs: proof.runs, inline: false };
-            return (proof.kind == Kind::Directory).then_some(directory);
+        let mut summary = InodeSummary::default();
+        if InodeFastPath::new(fs).summarize(inode, &record, &mut summary) == Verdict::Clean
+            && !summary.needs_walk
+        {
+            let directory = Directory { inode, record, runs: summary.runs, inline: false };
+            return (summary.kind == Kind::Directory).then_some(directory);
         }
         let found = crate::inode::inspect(fs, inode, &record, &mut Findings::new());
         (found.kind == Kind::Directory).then_some(Directory {
@@ -122,7 +124,7 @@ pub fn inspect(fs: &Fs<'_>, inodes: &InodeTable, directory: &Directory, findings
     inspect_with(fs, inodes, directory, Surroundings::default(), findings);
 }
 
-/// [`inspect()`], with what else is known; returns what is left for the mender.
+/// [`inspect()`], with what else is known; returns what is left for the repair.
 pub fn inspect_with(
     fs: &Fs<'_>,
     inodes: &InodeTable,
@@ -130,6 +132,6 @@ pub fn inspect_with(
     surroundings: Surroundings<'_>,
     findings: &mut Findings,
 ) -> Mending {
-    let testimony = testimony::Testimony::at_once(inodes, directory.inode);
-    inspect::Inspector::new(fs, directory, surroundings, testimony, findings).run()
+    let parent_claims = parent_claims::DeferredParentClaims::at_once(inodes, directory.inode);
+    inspect::Inspector::new(fs, directory, surroundings, parent_claims, findings).run()
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, PoolConfig, Stage};
 use fsmend_engine::problem::escape_name;
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::special;
 
 use super::inline::InlineEntries;
+use super::inode_filter::InodeFilter;
 use super::inspect::mend_block;
-use super::nature::Nature;
-use super::sieve::Sieve;
+use super::params::DirectoryParams;
 use super::{Directory, inline};
 use crate::Fs;
 
@@ -31,13 +31,13 @@ const PATH_LEN_MAX: usize = 4096;
 /// Calls `visit` for every entry of `directory` but `.` and `..`, in the order of the directory, broken chains mended.
 /// Entries that an inspection would remove are among them.
 pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(InodeNo, &[u8])) {
-    let nature = Nature::of(fs, directory);
+    let params = DirectoryParams::of(fs, directory);
     let mut quiet = Findings::new();
     if directory.inline {
         for (_, area) in inline::gather(&directory.record).iter().flat_map(InlineEntries::filled) {
             let mut records = directory.record.get(area).unwrap_or_default().to_vec();
-            mend_block(&mut records, &nature, None, false, &mut quiet);
-            visit_block(&records, &nature, false, visit);
+            mend_block(&mut records, &params, None, false, &mut quiet);
+            visit_block(&records, &params, false, visit);
         }
         return;
     }
@@ -47,8 +47,8 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
             let Ok(mut bytes) = fs.read_block(block) else { continue };
             let end = entries_len(&bytes, fs.geometry.features);
             let first = run.logical == 0 && within == 0;
-            mend_block(&mut bytes[..end], &nature, Some(block), first, &mut quiet);
-            visit_block(&bytes[..end], &nature, first, visit);
+            mend_block(&mut bytes[..end], &params, Some(block), first, &mut quiet);
+            visit_block(&bytes[..end], &params, first, visit);
             quiet = Findings::new();
         }
     }
@@ -57,7 +57,7 @@ pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(Inod
 /// Whether a look at the bare records leaves it possible that `directory` holds a name of a wanted inode. (Nearly all
 /// directories do not, and need not be looked at with care.)
 fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: Wanted<'_>) -> bool {
-    let layout = Nature::of(fs, directory).layout;
+    let layout = DirectoryParams::of(fs, directory).layout;
     let mut blocks =
         directory.runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|at| run.physical + at));
     directory.inline
@@ -72,9 +72,9 @@ fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: Wanted<'_>) -> bool {
         })
 }
 
-fn visit_block(bytes: &[u8], nature: &Nature, first: bool, visit: &mut dyn FnMut(InodeNo, &[u8])) {
+fn visit_block(bytes: &[u8], params: &DirectoryParams, first: bool, visit: &mut dyn FnMut(InodeNo, &[u8])) {
     let dots = if first { 2 } else { 0 };
-    for entry in Entries::new(bytes, nature.layout, first).flatten().skip(dots) {
+    for entry in Entries::new(bytes, params.layout, first).flatten().skip(dots) {
         if entry.header.inode != 0 {
             visit(InodeNo(entry.header.inode), entry.name);
         }
@@ -86,12 +86,12 @@ fn visit_block(bytes: &[u8], nature: &Nature, first: bool, visit: &mut dyn FnMut
 struct Wanted<'w> {
     inodes: &'w BTreeSet<InodeNo>,
     /// Lets all of these through.
-    sieve: &'w Sieve,
+    inode_filter: &'w InodeFilter,
 }
 
 impl Wanted<'_> {
     fn has(self, inode: InodeNo) -> bool {
-        self.sieve.passes(inode) && self.inodes.contains(&inode)
+        self.inode_filter.passes(inode) && self.inodes.contains(&inode)
     }
 }
 
@@ -113,7 +113,7 @@ impl Paths {
         inodes: &InodeTable,
         wanted: &[InodeNo],
         limit: usize,
-        (crew, cancel): (Crew<'_>, &AtomicBool),
+        (pool, cancel): (PoolConfig<'_>, &AtomicBool),
     ) -> Paths {
         let mut paths = Paths::default();
         let root = InodeNo(special::ROOT);
@@ -122,13 +122,13 @@ impl Paths {
             wanted.iter().copied().filter(|inode| *inode != root).partition(is_directory);
         if !files.is_empty() {
             let holders: Vec<InodeNo> = inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
-            let sieve = Sieve::of(files.iter().copied());
-            let wanted = Wanted { inodes: &files, sieve: &sieve };
+            let inode_filter = InodeFilter::of(files.iter().copied());
+            let wanted = Wanted { inodes: &files, inode_filter: &inode_filter };
             let search = |found: &mut Paths, part: &[InodeNo]| {
                 part.iter().for_each(|holder| found.add_names(fs, *holder, wanted, limit));
             };
             let parts = pool::run_slices(
-                crew,
+                pool,
                 &[Stage { name: "names", pass: 0 }],
                 &holders,
                 HOLDERS_PER_SLICE,
@@ -176,9 +176,9 @@ impl Paths {
                 by_parent.entry(InodeNo(parent)).or_default().insert(*child);
             }
         }
-        let sieve = Sieve::of(level.iter().copied());
+        let inode_filter = InodeFilter::of(level.iter().copied());
         for (parent, children) in &by_parent {
-            self.add_names(fs, *parent, Wanted { inodes: children, sieve: &sieve }, 1);
+            self.add_names(fs, *parent, Wanted { inodes: children, inode_filter: &inode_filter }, 1);
         }
         by_parent.into_keys().collect()
     }

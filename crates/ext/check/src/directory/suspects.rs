@@ -1,7 +1,7 @@
 //! Suspect directories: inspected side by side, the directories of each inode group by themselves, and taken up in the order of their numbers.
 //!
 //! Most directories say nothing about what others say something about, too: what is wrong with them, and what mends them, is the same
-//! whoever is looked at first. So workers inspect them on facts that nobody changes meanwhile ([`Testimony`]). What does not hold any more
+//! whoever is looked at first. So workers inspect them on facts that nobody changes meanwhile ([`DeferredParentClaims`]). What does not hold any more
 //! when its turn comes (two directories that both name a third), what took more memory than it may, and what is not worth a second worker is
 //! inspected at its turn, as if there were no others.
 
@@ -11,10 +11,10 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::budget::{Budget, Reservation};
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, PoolConfig, Stage};
 
 use super::inspect::Inspector;
-use super::testimony::{Kept, Testimony};
+use super::parent_claims::{DeferredParentClaims, Kept};
 use super::{Directory, Mending, Surroundings, inspect_with};
 use crate::Fs;
 
@@ -43,7 +43,7 @@ pub(crate) struct Suspects<'s> {
     /// What else is known.
     pub surroundings: Surroundings<'s>,
     /// Workers that may be used.
-    pub crew: Crew<'s>,
+    pub pool: PoolConfig<'s>,
     /// Memory that may be used.
     pub budget: &'s Budget,
     /// Set when the user wants to stop.
@@ -61,17 +61,17 @@ enum Ahead {
 }
 
 impl Suspects<'_> {
-    /// Inspects `directories`, which ascend. Calls `note` with what each leaves for the mender, in their order.
+    /// Inspects `directories`, which ascend. Calls `note` with what each leaves for the repair, in their order.
     pub fn inspect(
         &self,
         directories: &[InodeNo],
         findings: &mut Findings,
         note: &mut dyn FnMut(InodeNo, Mending),
     ) {
-        let crew = self.crew.for_work(1 + directories.len() / DIRECTORIES_PER_WORKER);
-        let parts_at_once = if crew.workers > 1 { self.parts_that_fit() } else { 0 };
+        let pool = self.pool.for_work(1 + directories.len() / DIRECTORIES_PER_WORKER);
+        let parts_at_once = if pool.workers > 1 { self.parts_that_fit() } else { 0 };
         if parts_at_once == 0 {
-            return crew.merge(TURNS, || self.one_by_one(directories, findings, note));
+            return pool.merge(TURNS, || self.one_by_one(directories, findings, note));
         }
         // It is given back at the end.
         let _held = Reservation::of(self.budget, parts_at_once as u64 * PART_BYTES);
@@ -80,8 +80,8 @@ impl Suspects<'_> {
         let parts: Vec<&[InodeNo]> = groups.flat_map(|group| group.chunks(DIRECTORIES_PER_PART)).collect();
         for parts in parts.chunks(parts_at_once) {
             let blank = findings.fresh();
-            let ahead = self.look_ahead(crew, parts, &blank);
-            crew.merge(TURNS, || {
+            let ahead = self.look_ahead(pool, parts, &blank);
+            pool.merge(TURNS, || {
                 for (inode, ahead) in parts.iter().copied().flatten().zip(ahead) {
                     if !self.cancel.load(Relaxed) {
                         self.take_up(*inode, ahead, findings, note);
@@ -112,13 +112,13 @@ impl Suspects<'_> {
     }
 
     /// Inspects what stands in `parts` on the facts as they are; in the order of `parts`, whoever does it.
-    fn look_ahead(&self, crew: Crew<'_>, parts: &[&[InodeNo]], blank: &Findings) -> Vec<Ahead> {
+    fn look_ahead(&self, pool: PoolConfig<'_>, parts: &[&[InodeNo]], blank: &Findings) -> Vec<Ahead> {
         let numbers: Vec<usize> = (0..parts.len()).collect();
         let look = |done: &mut Vec<(usize, Vec<Ahead>)>, numbers: &[usize]| {
             let parts = numbers.iter().filter_map(|number| Some((*number, *parts.get(*number)?)));
             done.extend(parts.map(|(number, part)| (number, self.look_at_part(part, blank))));
         };
-        let done = pool::run_slices(crew, &STAGE, &numbers, 1, &AtomicBool::new(false), |_| Vec::new(), look);
+        let done = pool::run_slices(pool, &STAGE, &numbers, 1, &AtomicBool::new(false), |_| Vec::new(), look);
         let mut done: Vec<_> = done.into_iter().flatten().collect();
         done.sort_unstable_by_key(|(number, _)| *number);
         done.into_iter().flat_map(|(_, part)| part).collect()
@@ -141,8 +141,8 @@ impl Suspects<'_> {
         }
         let Some(directory) = Directory::open(self.fs, inode) else { return (Ahead::Nothing, 0) };
         let mut findings = blank.fresh();
-        let testimony = Testimony::kept(self.inodes, inode);
-        let inspector = Inspector::new(self.fs, &directory, self.surroundings, testimony, &mut findings);
+        let parent_claims = DeferredParentClaims::kept(self.inodes, inode);
+        let inspector = Inspector::new(self.fs, &directory, self.surroundings, parent_claims, &mut findings);
         let Some((mending, said)) = inspector.run_within(room) else { return (Ahead::Waits, 0) };
         let bytes = INSPECTED_BYTES + findings.bytes_held() + said.bytes_held();
         (Ahead::Inspected { findings, mending, said }, bytes)

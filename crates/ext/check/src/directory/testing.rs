@@ -10,7 +10,7 @@ use fsmend_device::MemoryDevice;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::origins::Origin;
-use fsmend_engine::pool::Crew;
+use fsmend_engine::pool::PoolConfig;
 use fsmend_engine::{Findings, tree as engine_tree};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{EntryHeader, EntryLayout, file_type_of_mode};
@@ -21,10 +21,10 @@ use fsmend_ext_format::inode::{RawInode, flags, mode};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::FromZeros;
 
-use super::remains::NameRemains;
+use super::repair_input::NameRepairInput;
 use super::{Directory, Surroundings, inspect_with, tree};
 use crate::inode::MapRun;
-use crate::repair::{Draft, Mender, Remains, Wishes};
+use crate::repair::{RepairContext, RepairInput, RepairOverlay, RepairPolicy};
 use crate::{Fs, Group};
 
 pub(super) const BLOCK: usize = 1024;
@@ -261,7 +261,7 @@ impl World {
                 );
             }
             tree::check_root(fs, &inodes, &mut findings);
-            let found = engine_tree::check(&inodes, InodeNo(2), Crew::of(1), &AtomicBool::new(false));
+            let found = engine_tree::check(&inodes, InodeNo(2), PoolConfig::of(1), &AtomicBool::new(false));
             tree::report_tree(fs, &inodes, &found, &mut findings);
             let claims = Claims::new(if full { 0 } else { 128 });
             tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
@@ -281,7 +281,7 @@ impl World {
             claims.settle(run.physical, true);
         }
         let mut findings = Findings::new().gathering(true);
-        let mut names = NameRemains::default();
+        let mut names = NameRepairInput::default();
         self.with_fs(|fs, bad_blocks, reconnects| {
             for directory in &directories {
                 let surroundings = Surroundings { bad_blocks, contested: None };
@@ -289,16 +289,16 @@ impl World {
                 names.note(directory.inode, mending);
             }
             tree::check_root(fs, &inodes, &mut findings);
-            let found = engine_tree::check(&inodes, InodeNo(2), Crew::of(1), &AtomicBool::new(false));
+            let found = engine_tree::check(&inodes, InodeNo(2), PoolConfig::of(1), &AtomicBool::new(false));
             names.parent_entries = tree::report_tree(fs, &inodes, &found, &mut findings);
             names.tree = found.findings;
             names.lost_found = tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
         let changes = self.with_fs(|fs, _, _| {
-            let draft = Draft::new(fs.device);
-            draft.lay(findings.take_edits());
+            let overlay = RepairOverlay::new(fs.device);
+            overlay.lay(findings.take_edits());
             let fs = Fs {
-                device: &draft,
+                device: &overlay,
                 superblock: fs.superblock.clone(),
                 geometry: fs.geometry.clone(),
                 groups: fs.groups.clone(),
@@ -308,22 +308,22 @@ impl World {
                 resize_map: Default::default(),
                 regions: Default::default(),
             };
-            let mut mender = Mender {
+            let mut context = RepairContext {
                 fs,
-                draft: &draft,
+                overlay: &overlay,
                 inodes,
                 claims,
-                remains: Remains { names, ..Remains::default() },
-                wishes: Wishes::default(),
-                crew: Crew::of(1),
+                repair_input: RepairInput { names, ..RepairInput::default() },
+                policy: RepairPolicy::default(),
+                pool: PoolConfig::of(1),
                 backups_lag: false,
                 totals: Default::default(),
             };
-            super::repair::mend(&mut mender);
-            crate::links::repair::mend(&mut mender);
-            let features = mender.fs.geometry.features;
-            drop(mender);
-            (draft.into_changes(Crew::of(1)), features)
+            super::repair::mend(&mut context);
+            crate::links::repair::mend(&mut context);
+            let features = context.fs.geometry.features;
+            drop(context);
+            (overlay.into_changes(PoolConfig::of(1)), features)
         });
         self.geometry.features = changes.1;
         for (offset, bytes) in changes.0 {
@@ -406,8 +406,8 @@ fn geometry(features: Features) -> Geometry {
 }
 
 /// An ordinary directory with checksums, for tests of single functions.
-pub(super) fn nature() -> super::nature::Nature {
-    super::nature::Nature {
+pub(super) fn params() -> super::params::DirectoryParams {
+    super::params::DirectoryParams {
         inode: InodeNo(12),
         layout: LAYOUT,
         inodes_count: INODES,

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::InodeNo;
 use fsmend_engine::Row;
 use fsmend_engine::inodes::mark;
-use fsmend_engine::pool::Crew;
+use fsmend_engine::pool::PoolConfig;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::inode::{flags, mode};
 
@@ -392,7 +392,7 @@ fn names_and_paths() {
             &inodes,
             &[InodeNo(13), InodeNo(14)],
             4,
-            (Crew::of(1), &AtomicBool::new(false)),
+            (PoolConfig::of(1), &AtomicBool::new(false)),
         );
         assert_eq!(paths.path_of(InodeNo(14)).as_deref(), Some("/d/sub"));
         assert_eq!(paths.path_of(InodeNo(13)).as_deref(), Some("/f"));

@@ -33,8 +33,8 @@ impl Inspector<'_> {
         for block in places.chunk_by(|one, other| one.logical == other.logical) {
             let Some(bytes) = self.mended_again(block[0].logical) else { continue };
             for place in block {
-                if let Ok(entry) = Entry::at(&bytes, place.offset as usize, self.nature.layout, false) {
-                    let name = mended_name(&self.nature, entry.name).unwrap_or_else(|| entry.name.to_vec());
+                if let Ok(entry) = Entry::at(&bytes, place.offset as usize, self.params.layout, false) {
+                    let name = mended_name(&self.params, entry.name).unwrap_or_else(|| entry.name.to_vec());
                     entries.insert((place.logical, place.offset), (entry.header.inode, name));
                 }
             }
@@ -48,13 +48,13 @@ impl Inspector<'_> {
             let (_, area) =
                 inline::gather(&self.directory.record)?.filled().find(|(at, _)| *at == logical)?;
             let mut records = self.directory.record.get(area)?.to_vec();
-            mend_block(&mut records, &self.nature, None, false, &mut quiet);
+            mend_block(&mut records, &self.params, None, false, &mut quiet);
             return Some(records);
         }
         let block = self.physical(u64::from(logical))?;
         let mut bytes = self.fs.read_block(block).ok()?;
         let (end, _) = self.leaf_end(true, &bytes);
-        mend_block(&mut bytes[..end], &self.nature, Some(block), logical == 0, &mut quiet);
+        mend_block(&mut bytes[..end], &self.params, Some(block), logical == 0, &mut quiet);
         bytes.truncate(end);
         Some(bytes)
     }
@@ -79,19 +79,19 @@ impl Inspector<'_> {
     fn name_twice(&mut self, first: u32, inode: u32, name: &[u8]) {
         let row = if first == inode {
             &rows::ENTRY_TWICE
-        } else if self.nature.encrypted {
+        } else if self.params.encrypted {
             &rows::NAME_TWICE_ENCRYPTED
         } else {
             &rows::NAME_TWICE
         };
         // The names are sorted out when the directory is written anew.
         self.mending.rewrite = true;
-        let problem = Problem::new(row).inode(self.nature.inode).detail("name", Value::name(name));
+        let problem = Problem::new(row).inode(self.params.inode).detail("name", Value::name(name));
         self.findings.raise(problem.stored(first).observed(inode));
         if row != &rows::NAME_TWICE {
-            self.testimony.withdraw_link(InodeNo(inode));
+            self.parent_claims.withdraw_link(InodeNo(inode));
             if first != inode {
-                self.testimony.set_parent(InodeNo(inode), InodeNo(0));
+                self.parent_claims.set_parent(InodeNo(inode), InodeNo(0));
             }
         }
     }

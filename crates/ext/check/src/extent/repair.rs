@@ -5,28 +5,28 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::inode::flags;
 
 use crate::region;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 use crate::repair::map::FileMap;
 
 /// Writes the maps that have to be written anew, in the order of the inodes.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    for inode in std::mem::take(&mut mender.remains.rebuilds) {
-        rebuild(mender, inode);
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    for inode in std::mem::take(&mut context.repair_input.rebuilds) {
+        rebuild(context, inode);
     }
 }
 
 /// Writes the map of `inode` anew, with other nodes. Where there is no room for them, everything stays as it is.
-fn rebuild(mender: &mut Mender<'_>, inode: InodeNo) {
-    let Some(found) = mender.inspect_inode(inode).filter(|found| found.rebuild) else { return };
-    if mender.fs.regions.exist() {
-        return region::repair::move_displaced(mender, inode);
+fn rebuild(context: &mut RepairContext<'_>, inode: InodeNo) {
+    let Some(found) = context.inspect_inode(inode).filter(|found| found.rebuild) else { return };
+    if context.fs.regions.exist() {
+        return region::repair::move_displaced(context, inode);
     }
     let Some(mut map) = FileMap::of(inode, found) else { return };
     let mut raw = map.raw();
     raw.set_flag(flags::EXTENTS);
     raw.store(&mut map.record);
     let old = std::mem::take(&mut map.nodes);
-    if mender.store_map(map) {
-        old.iter().for_each(|block| mender.free_blocks(BlockNo(*block), 1));
+    if context.store_map(map) {
+        old.iter().for_each(|block| context.free_blocks(BlockNo(*block), 1));
     }
 }

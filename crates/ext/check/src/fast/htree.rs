@@ -8,7 +8,7 @@ use fsmend_ext_format::dirhash::{self, LANES, NameAt};
 use fsmend_ext_format::htree::{self, IndexBlock, NODE_COUNT_OFFSET, ROOT_INFO_LEN, RootInfo, hash_version};
 
 use crate::Fs;
-use crate::fast::directory::{DirectoryProof, DirectoryProver, LargeProof};
+use crate::fast::directory::{DirectoryFastPath, DirectorySummary, LargeDirectorySummary};
 use crate::inode::MapRun;
 use crate::reading::{Reading, read_blocks};
 
@@ -23,8 +23,8 @@ struct Child {
 
 /// One directory under proof.
 pub struct IndexedDirectory<'a, 'f> {
-    /// The prover of single blocks.
-    pub prover: &'a DirectoryProver<'f>,
+    /// The fast path of single blocks.
+    pub fast_path: &'a DirectoryFastPath<'f>,
     /// The file system.
     pub fs: &'a Fs<'a>,
     /// The directory.
@@ -36,11 +36,15 @@ pub struct IndexedDirectory<'a, 'f> {
 }
 
 impl IndexedDirectory<'_, '_> {
-    /// Tries to prove the directory; adds its entries to `proof`.
-    pub fn prove(&self, reader: &mut BatchReader<'_>, proof: &mut DirectoryProof) -> LargeProof {
-        let mut result = LargeProof::default();
+    /// Tries to prove the directory; adds its entries to `summary`.
+    pub fn summarize(
+        &self,
+        reader: &mut BatchReader<'_>,
+        summary: &mut DirectorySummary,
+    ) -> LargeDirectorySummary {
+        let mut result = LargeDirectorySummary::default();
         let mut cost = Reading::default();
-        result.proved = self.prove_all(reader, proof, &mut cost).is_some();
+        result.clean = self.summarize_all(reader, summary, &mut cost).is_some();
         result.blocks = self.block_count();
         result.requests = cost.requests;
         result.bytes = cost.bytes;
@@ -57,10 +61,10 @@ impl IndexedDirectory<'_, '_> {
         (logical < run.logical + u64::from(run.count)).then(|| run.physical + (logical - run.logical))
     }
 
-    fn prove_all(
+    fn summarize_all(
         &self,
         reader: &mut BatchReader<'_>,
-        proof: &mut DirectoryProof,
+        summary: &mut DirectorySummary,
         cost: &mut Reading,
     ) -> Option<()> {
         let count = self.block_count();
@@ -69,7 +73,7 @@ impl IndexedDirectory<'_, '_> {
         let mut info = None;
         let root = [Child { logical: 0, low: 0, high: None }];
         let mut level = self.read_level(reader, &root, cost, |block, child, children| {
-            info = Some(self.root(block, child, proof, children)?);
+            info = Some(self.root(block, child, summary, children)?);
             Some(())
         })?;
         let info = info?;
@@ -86,7 +90,7 @@ impl IndexedDirectory<'_, '_> {
         let version = dirhash::effective_version(info.hash_version, self.fs.superblock.s_flags.get());
         let seed = self.fs.superblock.s_hash_seed.map(|word| word.get());
         self.read_level(reader, &level, cost, |block, child, _| {
-            self.leaf(block, child, version, &seed, proof)
+            self.leaf(block, child, version, &seed, summary)
         })?;
         Some(())
     }
@@ -122,11 +126,11 @@ impl IndexedDirectory<'_, '_> {
         &self,
         block: &[u8],
         child: Child,
-        proof: &mut DirectoryProof,
+        summary: &mut DirectorySummary,
         children: &mut Vec<Child>,
     ) -> Option<RootInfo> {
         let info = RootInfo::parse(block)?;
-        let dots_end = self.prover.prove_dots(self.inode, block, proof)?;
+        let dots_end = self.fast_path.summarize_dots(self.inode, block, summary)?;
         let ordinary = dots_end == block.len()
             && info.reserved_zero == 0
             && info.info_length == ROOT_INFO_LEN
@@ -164,7 +168,7 @@ impl IndexedDirectory<'_, '_> {
             return None;
         }
         let place = self.place(parent.logical)?;
-        if !self.prover.tail_is_right((self.inode, self.generation), block, (place, parent.logical)) {
+        if !self.fast_path.tail_is_right((self.inode, self.generation), block, (place, parent.logical)) {
             return None;
         }
         if checksums {
@@ -194,23 +198,23 @@ impl IndexedDirectory<'_, '_> {
         child: Child,
         version: u8,
         seed: &[u32; 4],
-        proof: &mut DirectoryProof,
+        summary: &mut DirectorySummary,
     ) -> Option<()> {
-        proof.forget_names();
+        summary.forget_names();
         let place = self.place(child.logical)?;
-        self.prover.prove_block(
+        self.fast_path.summarize_block(
             (self.inode, self.generation),
             block,
             (place, child.logical),
             false,
-            proof,
+            summary,
         )?;
-        if !proof.names_are_unique() {
+        if !summary.names_are_unique() {
             return None;
         }
         let mut range = HashRange { version, seed, child, names: [NameAt::default(); LANES], waiting: 0 };
         let mut in_range = true;
-        self.prover.visit_names(block, |name| in_range = in_range && range.take(name));
+        self.fast_path.visit_names(block, |name| in_range = in_range && range.take(name));
         (in_range && range.finish()).then_some(())
     }
 }

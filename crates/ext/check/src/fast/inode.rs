@@ -30,15 +30,15 @@ pub(super) const EXTENT_WRITTEN_MAX: u16 = 32768;
 pub enum Verdict {
     /// Not in use, and in order.
     Free,
-    /// In use, and in order; its facts are in the [`Proof`]. Where `needs_walk` is set, its map still has to be walked.
-    Innocent,
+    /// In use, and in order; its facts are in the [`InodeSummary`]. Where `needs_walk` is set, its map still has to be walked.
+    Clean,
     /// To be inspected.
     Suspect,
 }
 
-/// The facts of an innocent inode; a buffer that is filled anew for each record.
+/// The facts of an clean inode; a buffer that is filled anew for each record.
 #[derive(Clone, Debug)]
-pub struct Proof {
+pub struct InodeSummary {
     /// What it is.
     pub kind: Kind,
     /// Stored link count.
@@ -66,9 +66,9 @@ pub struct Proof {
 #[derive(Clone, Default, Debug)]
 pub struct Nearby([Range<u64>; 2]);
 
-impl Default for Proof {
+impl Default for InodeSummary {
     fn default() -> Self {
-        Proof {
+        InodeSummary {
             kind: Kind::Unused,
             links: 0,
             generation: 0,
@@ -93,18 +93,18 @@ impl Nearby {
 }
 
 /// What the proof of every inode of one file system needs, taken out of the geometry once.
-pub struct InodeProver<'f> {
+pub struct InodeFastPath<'f> {
     geometry: &'f Geometry,
     metadata: &'f SharedBitmap,
     pub(super) regions: &'f Regions,
     checksums: bool,
-    /// No inode can be proved innocent (Hurd, bigalloc): all go to inspection.
+    /// No inode can be proved clean (Hurd, bigalloc): all go to inspection.
     everything_suspect: bool,
     /// Inodes that the file system keeps for itself beside the reserved ones: quota files, the orphan file.
     hidden: [u32; 4],
     pub(super) sectors_per_block: u64,
     /// Whether plain records can be proved at a glance.
-    glances: bool,
+    prechecks: bool,
     extents: bool,
     huge_file: bool,
     large_file: bool,
@@ -113,14 +113,14 @@ pub struct InodeProver<'f> {
     ext_attr: bool,
 }
 
-impl<'f> InodeProver<'f> {
-    /// The prover for `fs`.
+impl<'f> InodeFastPath<'f> {
+    /// The fast path for `fs`.
     pub fn new(fs: &'f Fs<'_>) -> Self {
         let geometry = &fs.geometry;
         let features = geometry.features;
         let everything_suspect = geometry.hurd || geometry.bigalloc() || geometry.revision == 0;
         let extents = features.has_incompat(incompat::EXTENTS);
-        InodeProver {
+        InodeFastPath {
             geometry,
             metadata: &fs.metadata,
             regions: &fs.regions,
@@ -128,7 +128,7 @@ impl<'f> InodeProver<'f> {
             everything_suspect,
             hidden: crate::quota::hidden_inodes(fs),
             sectors_per_block: u64::from(geometry.block_size / 512),
-            glances: extents
+            prechecks: extents
                 && !everything_suspect
                 && !fs.regions.exist()
                 && geometry.inode_size as usize >= plain::RECORD_BYTES,
@@ -141,12 +141,12 @@ impl<'f> InodeProver<'f> {
         }
     }
 
-    /// Tries to prove `record`, the record of inode `inode`, innocent; fills `proof` if it is.
-    pub fn prove(&self, inode: InodeNo, record: &[u8], proof: &mut Proof) -> Verdict {
-        self.prove_with(inode, record, self.checksum_is_right(inode, record), proof)
+    /// Tries to prove `record`, the record of inode `inode`, clean; fills `summary` if it is.
+    pub fn summarize(&self, inode: InodeNo, record: &[u8], summary: &mut InodeSummary) -> Verdict {
+        self.summarize_with(inode, record, self.checksum_is_right(inode, record), summary)
     }
 
-    /// For each of `records` whether its checksum is right (or not asked for), for [`prove_with`](Self::prove_with).
+    /// For each of `records` whether its checksum is right (or not asked for), for [`summarize_with`](Self::prove_with).
     pub fn checksums(&self, first: InodeNo, records: &[u8], right: &mut Vec<bool>) {
         let inode_size = self.geometry.inode_size as usize;
         if self.checksums {
@@ -158,20 +158,20 @@ impl<'f> InodeProver<'f> {
     }
 
     /// Whether none of `inodes` is somebody's special one, and plain records among them can be proved at a glance, where their checksums
-    /// are right ([`prove_plain`](Self::prove_plain)).
+    /// are right ([`summarize_plain`](Self::prove_plain)).
     pub fn may_be_plain(&self, inodes: RangeInclusive<u32>) -> bool {
-        self.glances
+        self.prechecks
             && *inodes.start() >= self.geometry.first_inode
             && !self.hidden.iter().any(|hidden| inodes.contains(hidden))
     }
 
-    /// [`prove`](Self::prove), with the checksum judged beforehand.
-    pub fn prove_with(
+    /// [`summarize`](Self::prove), with the checksum judged beforehand.
+    pub fn summarize_with(
         &self,
         inode: InodeNo,
         record: &[u8],
         checksum_is_right: bool,
-        proof: &mut Proof,
+        summary: &mut InodeSummary,
     ) -> Verdict {
         if is_zero(record) && inode.0 >= self.geometry.first_inode {
             return Verdict::Free;
@@ -197,8 +197,8 @@ impl<'f> InodeProver<'f> {
             let deleted = dtime != 0 || raw.i_mode.get() == 0;
             return if deleted { Verdict::Free } else { Verdict::Suspect };
         }
-        match self.prove_in_use(raw, record, proof) {
-            Some(()) => Verdict::Innocent,
+        match self.summarize_in_use(raw, record, summary) {
+            Some(()) => Verdict::Clean,
             None => Verdict::Suspect,
         }
     }
@@ -209,7 +209,12 @@ impl<'f> InodeProver<'f> {
                 .is_some_and(|checked| checked.is_right())
     }
 
-    pub(super) fn prove_in_use(&self, raw: &RawInode, record: &[u8], proof: &mut Proof) -> Option<()> {
+    pub(super) fn summarize_in_use(
+        &self,
+        raw: &RawInode,
+        record: &[u8],
+        summary: &mut InodeSummary,
+    ) -> Option<()> {
         let flags_word = raw.i_flags.get();
         let unusual =
             flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
@@ -234,22 +239,26 @@ impl<'f> InodeProver<'f> {
         if !ordinary || sectors % self.sectors_per_block != 0 {
             return None;
         }
-        proof.kind = kind;
-        proof.links = raw.i_links_count.get();
-        proof.generation = raw.i_generation.get();
-        proof.flags = flags_word;
-        proof.size = raw.size();
-        proof.charged_blocks = sectors / self.sectors_per_block;
-        proof.xattr_block = u64::from(raw.i_file_acl_high.get()) << 32 | u64::from(raw.i_file_acl_lo.get());
-        proof.needs_walk = false;
-        proof.runs.clear();
+        summary.kind = kind;
+        summary.links = raw.i_links_count.get();
+        summary.generation = raw.i_generation.get();
+        summary.flags = flags_word;
+        summary.size = raw.size();
+        summary.charged_blocks = sectors / self.sectors_per_block;
+        summary.xattr_block = u64::from(raw.i_file_acl_high.get()) << 32 | u64::from(raw.i_file_acl_lo.get());
+        summary.needs_walk = false;
+        summary.runs.clear();
         let xattr_fits = self.ext_attr
-            && self.is_free_for_files(proof.xattr_block, 1)
-            && !self.regions.contain(proof.xattr_block);
-        if proof.xattr_block != 0 && !xattr_fits {
+            && self.is_free_for_files(summary.xattr_block, 1)
+            && !self.regions.contain(summary.xattr_block);
+        if summary.xattr_block != 0 && !xattr_fits {
             return None;
         }
-        if kind == Kind::Symlink { self.prove_fast_symlink(raw, proof) } else { self.prove_map(raw, proof) }
+        if kind == Kind::Symlink {
+            self.summarize_fast_symlink(raw, summary)
+        } else {
+            self.summarize_map(raw, summary)
+        }
     }
 
     /// Extra fields and timestamps need no second look, nor do the attributes behind them.
@@ -270,36 +279,36 @@ impl<'f> InodeProver<'f> {
             && attributes::are_ordinary(record)
     }
 
-    fn prove_fast_symlink(&self, raw: &RawInode, proof: &Proof) -> Option<()> {
+    fn summarize_fast_symlink(&self, raw: &RawInode, summary: &InodeSummary) -> Option<()> {
         let len = raw.i_block.iter().position(|byte| *byte == 0)?;
-        let only_attributes = proof.charged_blocks == u64::from(proof.xattr_block != 0);
-        (len > 0 && len as u64 == proof.size && only_attributes).then_some(())
+        let only_attributes = summary.charged_blocks == u64::from(summary.xattr_block != 0);
+        (len > 0 && len as u64 == summary.size && only_attributes).then_some(())
     }
 
-    fn prove_map(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
-        let by_extents = proof.flags & flags::EXTENTS != 0;
+    fn summarize_map(&self, raw: &RawInode, summary: &mut InodeSummary) -> Option<()> {
+        let by_extents = summary.flags & flags::EXTENTS != 0;
         if by_extents {
-            self.prove_extent_root(raw, proof)?
+            self.summarize_extent_root(raw, summary)?
         } else {
-            self.prove_direct_blocks(raw, proof)?
+            self.summarize_direct_blocks(raw, summary)?
         }
-        let is_directory = proof.kind == Kind::Directory;
+        let is_directory = summary.kind == Kind::Directory;
         let suits = |run: &MapRun| self.regions.suit(is_directory, run.physical, run.count.into());
-        if self.regions.exist() && !proof.runs.iter().all(suits) {
+        if self.regions.exist() && !summary.runs.iter().all(suits) {
             return None;
         }
-        if proof.needs_walk {
+        if summary.needs_walk {
             return Some(());
         }
-        let mapped: u64 = proof.runs.iter().map(|run| u64::from(run.count)).sum();
-        let end = proof
+        let mapped: u64 = summary.runs.iter().map(|run| u64::from(run.count)).sum();
+        let end = summary
             .runs
             .iter()
             .filter(|run| !run.unwritten)
             .map(|run| run.logical + u64::from(run.count))
             .max();
-        let in_order = mapped + u64::from(proof.xattr_block != 0) == proof.charged_blocks
-            && self.size_fits(proof.kind, proof.size, end.unwrap_or(0), mapped, by_extents);
+        let in_order = mapped + u64::from(summary.xattr_block != 0) == summary.charged_blocks
+            && self.size_fits(summary.kind, summary.size, end.unwrap_or(0), mapped, by_extents);
         in_order.then_some(())
     }
 
@@ -327,7 +336,7 @@ impl<'f> InodeProver<'f> {
             && (by_extents || size < 1 << 41)
     }
 
-    fn prove_extent_root(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
+    fn summarize_extent_root(&self, raw: &RawInode, summary: &mut InodeSummary) -> Option<()> {
         let root = &raw.i_block;
         let word = |at: usize| u16::from_le_bytes([root[at], root[at + 1]]);
         let (magic, entries, max, depth) = (word(0), word(2), word(4), word(6));
@@ -335,37 +344,37 @@ impl<'f> InodeProver<'f> {
             return None;
         }
         if depth > 0 {
-            proof.needs_walk = depth <= 5 && entries > 0;
-            return proof.needs_walk.then_some(());
+            summary.needs_walk = depth <= 5 && entries > 0;
+            return summary.needs_walk.then_some(());
         }
         let mut next_logical = 0u64;
         for entry in root[12..12 + usize::from(entries) * 12].chunks_exact(12) {
             let run = extent_of(entry)?;
             let is_free =
-                self.is_free_nearby(proof.nearby.of(proof.kind), run.physical, u64::from(run.count));
+                self.is_free_nearby(summary.nearby.of(summary.kind), run.physical, u64::from(run.count));
             if run.logical < next_logical || !is_free {
                 return None;
             }
-            if run.unwritten && proof.kind == Kind::Directory {
+            if run.unwritten && summary.kind == Kind::Directory {
                 return None;
             }
             next_logical = run.logical + u64::from(run.count);
-            proof.runs.push(run);
+            summary.runs.push(run);
         }
         (next_logical <= u64::from(u32::MAX)).then_some(())
     }
 
-    fn prove_direct_blocks(&self, raw: &RawInode, proof: &mut Proof) -> Option<()> {
-        proof.needs_walk = (12..15).any(|index| raw.block_word(index) != 0);
+    fn summarize_direct_blocks(&self, raw: &RawInode, summary: &mut InodeSummary) -> Option<()> {
+        summary.needs_walk = (12..15).any(|index| raw.block_word(index) != 0);
         for index in 0..12 {
             let block = u64::from(raw.block_word(index));
             if block == 0 {
                 continue;
             }
-            if !self.is_free_nearby(proof.nearby.of(proof.kind), block, 1) {
+            if !self.is_free_nearby(summary.nearby.of(summary.kind), block, 1) {
                 return None;
             }
-            push_block(&mut proof.runs, index as u64, block);
+            push_block(&mut summary.runs, index as u64, block);
         }
         Some(())
     }

@@ -15,7 +15,7 @@ use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
 use crate::extent::LAST_BLOCK;
 use crate::fast::claimer::{Claimer, PointerSpan};
-use crate::fast::inode::{InodeProver, Proof, extent_of, push_block};
+use crate::fast::inode::{InodeFastPath, InodeSummary, extent_of, push_block};
 use crate::inode::MapRun;
 use crate::quota::Owner;
 use crate::region::Regions;
@@ -44,16 +44,16 @@ pub struct WalkItem {
 }
 
 impl WalkItem {
-    /// The item for an innocent inode whose fields are `raw`.
-    pub fn new(inode: InodeNo, proof: &Proof, raw: &RawInode) -> Self {
+    /// The item for an clean inode whose fields are `raw`.
+    pub fn new(inode: InodeNo, summary: &InodeSummary, raw: &RawInode) -> Self {
         WalkItem {
             inode,
-            kind: proof.kind,
-            flags: proof.flags,
-            generation: proof.generation,
-            size: proof.size,
-            charged_blocks: proof.charged_blocks,
-            xattr_block: proof.xattr_block,
+            kind: summary.kind,
+            flags: summary.flags,
+            generation: summary.generation,
+            size: summary.size,
+            charged_blocks: summary.charged_blocks,
+            xattr_block: summary.xattr_block,
             owner: Owner::of(raw),
             i_block: raw.i_block,
         }
@@ -196,19 +196,19 @@ pub fn join(tallies: &mut Vec<Tally>, part: Vec<Tally>) {
 }
 
 /// What the walk of all its parts came to, item by item.
-pub fn verdicts(items: &[WalkItem], tallies: Vec<Tally>, prover: &InodeProver<'_>) -> Vec<Walked> {
+pub fn verdicts(items: &[WalkItem], tallies: Vec<Tally>, fast_path: &InodeFastPath<'_>) -> Vec<Walked> {
     let verdict = |(item, mut tally): (&WalkItem, Tally)| {
         tally.runs.sort_unstable_by_key(|run| run.logical);
         let innocent = !tally.suspect
             && tally.blocks + u64::from(item.xattr_block != 0) == item.charged_blocks
-            && prover.size_fits(
+            && fast_path.size_fits(
                 item.kind,
                 item.size,
                 tally.written_end,
                 tally.data_blocks,
                 item.by_extents(),
             );
-        let scattered = tally.is_scattered(item.by_extents() || prover.regions.exist());
+        let scattered = tally.is_scattered(item.by_extents() || fast_path.regions.exist());
         Walked { innocent, scattered, runs: tally.runs }
     };
     items.iter().zip(tallies).map(verdict).collect()
@@ -220,7 +220,7 @@ pub struct Walk<'a> {
     tallies: Vec<Tally>,
     mode: WalkMode,
     geometry: &'a Geometry,
-    prover: &'a InodeProver<'a>,
+    fast_path: &'a InodeFastPath<'a>,
     metadata: &'a SharedBitmap,
     claims: &'a Claims,
     checksums: bool,
@@ -233,11 +233,11 @@ impl<'a> Walk<'a> {
         items: &'a [WalkItem],
         mode: WalkMode,
         geometry: &'a Geometry,
-        prover: &'a InodeProver<'a>,
+        fast_path: &'a InodeFastPath<'a>,
         metadata: &'a SharedBitmap,
         claims: &'a Claims,
     ) -> (Self, Vec<Node>) {
-        let mut walk = Walk::part(items, mode, geometry, prover, metadata, claims);
+        let mut walk = Walk::part(items, mode, geometry, fast_path, metadata, claims);
         let mut nodes = Vec::new();
         for (index, item) in items.iter().enumerate() {
             if item.by_extents() {
@@ -254,7 +254,7 @@ impl<'a> Walk<'a> {
         items: &'a [WalkItem],
         mode: WalkMode,
         geometry: &'a Geometry,
-        prover: &'a InodeProver<'a>,
+        fast_path: &'a InodeFastPath<'a>,
         metadata: &'a SharedBitmap,
         claims: &'a Claims,
     ) -> Self {
@@ -263,11 +263,11 @@ impl<'a> Walk<'a> {
             tallies: vec![Tally::default(); items.len()],
             mode,
             geometry,
-            prover,
+            fast_path,
             metadata,
             claims,
             checksums: geometry.features.metadata_csum(),
-            regions: prover.regions,
+            regions: fast_path.regions,
         }
     }
 
@@ -547,7 +547,7 @@ impl<'a> Walk<'a> {
     /// nodes to grow without end are stopped by the scan, which counts all nodes of the file system.
     fn claim_map_block(&mut self, item: u32, block: u64) -> bool {
         let may_be_there = !self.regions.exist() || self.regions.contain(block);
-        if !may_be_there || !self.prover.is_free_for_files(block, 1) {
+        if !may_be_there || !self.fast_path.is_free_for_files(block, 1) {
             return false;
         }
         let WalkItem { inode, .. } = self.items[item as usize];

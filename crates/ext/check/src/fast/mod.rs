@@ -1,11 +1,11 @@
-//! Proofs of innocence: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
+//! Proofs of a clean record: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 
 pub mod attributes;
 pub(crate) mod claimer;
+pub mod deferred;
 pub mod directory;
 pub mod htree;
 pub mod inode;
-pub mod ledger;
 pub mod map;
 pub mod plain;

@@ -1,12 +1,12 @@
 //! The proof for the plainest inode records, which most are: a file or directory of at most one extent, without attributes and
-//! with nothing unusual. It is the proof in [`inode`](super::inode) for this one shape, a word at a time: what it calls innocent
-//! that would call innocent, too, with the same facts; of all else it says nothing.
+//! with nothing unusual. It is the proof in [`inode`](super::inode) for this one shape, a word at a time: what it calls clean
+//! that would call clean, too, with the same facts; of all else it says nothing.
 
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{flags, mode};
 use fsmend_ext_format::xattr::XATTR_MAGIC;
 
-use super::inode::{BENIGN_FLAGS, EXTENT_MAGIC, EXTENT_WRITTEN_MAX, InodeProver, Nearby};
+use super::inode::{BENIGN_FLAGS, EXTENT_MAGIC, EXTENT_WRITTEN_MAX, InodeFastPath, Nearby};
 use crate::inode::MapRun;
 
 /// Words of a record that are looked at: those that the format names, and the one behind the extra fields of today's kernels.
@@ -46,11 +46,11 @@ impl Plain {
     }
 }
 
-impl InodeProver<'_> {
+impl InodeFastPath<'_> {
     /// Proves `record` if it is as plain as can be. The checksum, and that the inode is nobody's special one
     /// ([`may_be_plain`](Self::may_be_plain)), are the caller's to know.
     #[inline]
-    pub fn prove_plain(&self, record: &[u8], nearby: &mut Nearby) -> Option<Plain> {
+    pub fn summarize_plain(&self, record: &[u8], nearby: &mut Nearby) -> Option<Plain> {
         let words = record.as_chunks::<8>().0.first_chunk::<WORDS>()?;
         let word = |offset: usize| u64::from_le_bytes(words[offset / 8]);
         let flags_word = word(0x20) as u32;
@@ -102,7 +102,7 @@ mod tests {
     use fsmend_ext_format::inode::RawInode;
 
     use super::*;
-    use crate::fast::inode::Proof;
+    use crate::fast::inode::InodeSummary;
     use crate::inode::testing::{Bench, FILE, FIRST_FREE};
 
     /// A file and a directory of one extent, and a file without blocks.
@@ -124,13 +124,13 @@ mod tests {
     }
 
     /// Proves `record` both ways; returns whether it is plain.
-    fn compare(prover: &InodeProver<'_>, record: &[u8]) -> bool {
-        let Some(plain) = prover.prove_plain(record, &mut Nearby::default()) else { return false };
+    fn compare(fast_path: &InodeFastPath<'_>, record: &[u8]) -> bool {
+        let Some(plain) = fast_path.summarize_plain(record, &mut Nearby::default()) else { return false };
         let raw = RawInode::from_record(record);
         assert_eq!(raw.i_dtime.get(), 0);
         assert_ne!(raw.i_links_count.get(), 0);
-        let mut full = Proof::default();
-        assert_eq!(prover.prove_in_use(&raw, record, &mut full), Some(()), "{raw:?}");
+        let mut full = InodeSummary::default();
+        assert_eq!(fast_path.summarize_in_use(&raw, record, &mut full), Some(()), "{raw:?}");
         let Plain { kind, links, generation, flags, count, .. } = plain;
         assert_eq!((full.kind, full.links, full.generation), (kind, links, generation));
         assert_eq!((full.flags, full.charged_blocks, full.xattr_block), (flags, count.into(), 0));
@@ -143,20 +143,20 @@ mod tests {
     fn whatever_is_plain_is_innocent_in_the_same_way() {
         let bench = Bench::new();
         let fs = bench.fs();
-        let prover = InodeProver::new(&fs);
+        let fast_path = InodeFastPath::new(&fs);
         let mut random = SeededRandom::new(11);
         for record in records(&bench) {
-            assert!(compare(&prover, &record));
+            assert!(compare(&fast_path, &record));
             let bits = record.len() as u64 * 8;
             let flipped = |bits: &[u64]| {
                 let mut record = record.clone();
                 bits.iter().for_each(|bit| record[(bit / 8) as usize] ^= 1 << (bit % 8));
                 record
             };
-            let plain = (0..bits).filter(|bit| compare(&prover, &flipped(&[*bit]))).count();
+            let plain = (0..bits).filter(|bit| compare(&fast_path, &flipped(&[*bit]))).count();
             assert!((1000..2000).contains(&plain), "{plain} of {bits} bits do not matter");
             for _ in 0..20_000 {
-                compare(&prover, &flipped(&[random.below(bits), random.below(bits), random.below(bits)]));
+                compare(&fast_path, &flipped(&[random.below(bits), random.below(bits), random.below(bits)]));
             }
         }
     }

@@ -49,14 +49,14 @@ fn is_zeroes(record: &[u8]) -> bool {
 
 /// What speaks for and against a place.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Proof {
+pub(super) struct TableEvidence {
     right: u32,
     wrong: u32,
     /// Whether anything could be read there.
     was_read: bool,
 }
 
-impl Proof {
+impl TableEvidence {
     /// Whether there are at least `needed` witnesses, and few that say otherwise.
     pub(super) fn is_convincing(self, needed: u32) -> bool {
         self.right >= needed && self.right > self.wrong.saturating_mul(3)
@@ -194,7 +194,7 @@ impl<'a> Finder<'a> {
 
     /// Whether the contents of `place` prove that the table of `group` is there.
     pub(super) fn is_proven(&mut self, group: GroupNo, place: u64) -> bool {
-        self.proof(group, place).is_convincing(self.witnesses_needed())
+        self.summary(group, place).is_convincing(self.witnesses_needed())
     }
 
     /// How many inodes have to say that a table is where it is looked for: small ones have 16 bits of checksum, of which one may be right by
@@ -205,28 +205,28 @@ impl<'a> Finder<'a> {
     }
 
     /// What the contents of `place` say about the table of `group` being there. Where the first blocks speak against it, no more are read.
-    pub(super) fn proof(&mut self, group: GroupNo, place: u64) -> Proof {
-        let mut proof = Proof::default();
+    pub(super) fn summary(&mut self, group: GroupNo, place: u64) -> TableEvidence {
+        let mut summary = TableEvidence::default();
         for block in 0..PROOF_BLOCKS.min(self.geometry.inode_table_blocks()) {
             let Some(bytes) = self.read(place.saturating_add(u64::from(block))) else { break };
-            proof.was_read = true;
+            summary.was_read = true;
             let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
             let per_block = bytes.len() / size;
             for (record, within) in bytes.chunks_exact(size).zip(0..) {
                 let index = block * per_block as u32 + within;
                 if index < self.geometry.inodes_per_group && !is_zeroes(record) {
-                    self.weigh(self.geometry.inode_at(group, index), record, &mut proof);
+                    self.weigh(self.geometry.inode_at(group, index), record, &mut summary);
                 }
             }
             // Nearly every block but the right one is through with its first records.
-            if proof.right == 0 && (proof.wrong > 0 || block > 1) {
+            if summary.right == 0 && (summary.wrong > 0 || block > 1) {
                 break;
             }
         }
-        proof
+        summary
     }
 
-    fn weigh(&mut self, inode: InodeNo, record: &[u8], proof: &mut Proof) {
+    fn weigh(&mut self, inode: InodeNo, record: &[u8], summary: &mut TableEvidence) {
         let is_right = if self.geometry.features.metadata_csum() {
             checksum::inode(self.geometry.checksum_seed, inode, record).is_some_and(|sum| sum.is_right())
         } else {
@@ -235,8 +235,8 @@ impl<'a> Finder<'a> {
                 None => return,
             }
         };
-        proof.right += u32::from(is_right);
-        proof.wrong += u32::from(!is_right);
+        summary.right += u32::from(is_right);
+        summary.wrong += u32::from(!is_right);
     }
 
     /// Whether the record is that of a directory whose first block says that it belongs to `inode`; `None` if it is something else.

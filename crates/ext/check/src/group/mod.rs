@@ -105,7 +105,7 @@ pub fn refuse_without_room(settled: &Settled, groups: &[Group]) -> Result<(), Re
                 "the inode table of group {lost} is lost, no backup descriptor says where it was, and of the {needed} blocks \
                  for a new one only {free} are free"
             ),
-            way_out: "Copy the file system to a larger device and enlarge it there".to_owned(),
+            hint: "Copy the file system to a larger device and enlarge it there".to_owned(),
         }),
         _ => Ok(()),
     }

@@ -83,9 +83,9 @@ fn a_pointer_behind_the_end_stays_if_a_witness_is_for_it() {
     within.set_size(5 * BLOCK_SIZE as u64);
     assert_eq!(bench.expect(FILE, &within, &[&SECTORS_WRONG]).runs.len(), 2, "the file is so long");
     bench.features().ro_compat |= ro_compat::VERITY;
-    let mut proved = with(&[4]);
-    proved.set_flag(flags::VERITY);
-    assert_eq!(bench.expect(FILE, &proved, &[&SECTORS_WRONG]).runs.len(), 2, "there lies what proves it");
+    let mut clean = with(&[4]);
+    clean.set_flag(flags::VERITY);
+    assert_eq!(bench.expect(FILE, &clean, &[&SECTORS_WRONG]).runs.len(), 2, "there lies what proves it");
 }
 
 #[test]

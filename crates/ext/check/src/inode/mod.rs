@@ -64,7 +64,7 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
 /// Walks the map of `inode`, and gives it up if `limiter` does not let it be walked or claim what it leads to.
 pub(crate) fn limit_walk(limiter: &mut MapWalkLimiter, fs: &Fs<'_>, inode: InodeNo, record: &[u8]) {
     let mut subject = Subject::new(fs, inode, record, Findings::new());
-    subject.census = Some(limiter);
+    subject.file_types = Some(limiter);
     let inspection = examine(&mut subject);
     let is_given_up = subject.is_given_up;
     if is_given_up || !limiter.claims(&fs.geometry, &fs.metadata, &units_of(&inspection, &fs.geometry)) {
@@ -238,7 +238,7 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
         return resize_inode_space(subject);
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
-        special::remains(subject);
+        special::repair_input(subject);
         // Nobody looks at the type of the boot loader's inode, but everybody at the rest.
         if subject.raw.i_mode.get() == 0 || subject.inode.0 == numbers::BOOT_LOADER {
             size::inspect_unused(subject);

@@ -111,7 +111,7 @@ fn reserved(subject: &mut Subject<'_, '_>) -> Role {
 
 /// What a reserved inode that holds nothing cannot have either: an attribute block, whose references somebody would have to count, the flag of
 /// indexed directories, and that of a kind of maps that the file system does not know. (The journal's, and those of quota, are looked at with the files that they may hold.)
-pub(crate) fn remains(subject: &mut Subject<'_, '_>) {
+pub(crate) fn repair_input(subject: &mut Subject<'_, '_>) {
     let number = subject.inode.0;
     let is_looked_after = matches!(number, special::JOURNAL | special::USER_QUOTA | special::GROUP_QUOTA);
     if is_looked_after || number >= subject.fs.geometry.first_inode {

@@ -20,8 +20,8 @@ pub(crate) struct Subject<'a, 'd> {
     /// Blocks of its map that were read.
     pub map_reads: u64,
     /// Counts blocks of maps, and decides which are not walked again.
-    pub census: Option<&'a mut MapWalkLimiter>,
-    /// Whether the census did not let its map be walked.
+    pub file_types: Option<&'a mut MapWalkLimiter>,
+    /// Whether the counts of file types did not let its map be walked.
     pub is_given_up: bool,
 }
 
@@ -35,7 +35,7 @@ impl<'a, 'd> Subject<'a, 'd> {
             record: record.to_vec(),
             findings,
             map_reads: 0,
-            census: None,
+            file_types: None,
             is_given_up: false,
         }
     }
@@ -98,9 +98,9 @@ impl<'a, 'd> Subject<'a, 'd> {
         self.raw.file_acl(wide)
     }
 
-    /// Notes that a block of the map is going to be read; `false` when the census does not let it.
+    /// Notes that a block of the map is going to be read; `false` when the counts of file types does not let it.
     pub fn may_read_map_block(&mut self, block: u64) -> bool {
-        let admitted = self.census.as_mut().is_none_or(|census| census.admits(block));
+        let admitted = self.file_types.as_mut().is_none_or(|file_types| file_types.admits(block));
         self.map_reads += u64::from(admitted);
         self.is_given_up |= !admitted;
         admitted

@@ -379,9 +379,9 @@ fn quota_and_orphan_files() {
     assert_eq!(bench.expect(3, &plain_file(), &[]).kind, Kind::Regular);
     assert_eq!(bench.expect(FILE, &plain_file(), &[]).marks, mark::RESERVED);
     bench.expect(3, &plain_directory(), &[&QUOTA_MODE]);
-    let mut remains = plain_file();
-    remains.i_dtime.set(17);
-    bench.expect(3, &remains, &[&ORPHAN_REMAINS]);
+    let mut repair_input = plain_file();
+    repair_input.i_dtime.set(17);
+    bench.expect(3, &repair_input, &[&ORPHAN_REMAINS]);
     bench.superblock.s_grp_quota_inum.set(20);
     bench.expect(20, &plain_file(), &[&QUOTA_NOT_HIDDEN]);
 

@@ -11,10 +11,10 @@ use fsmend_ext_format::fast_commit::Change;
 use fsmend_ext_format::inode::{RawInode, flags, mode};
 use zerocopy::little_endian::{U16, U32};
 
-use super::draft::{Draft, EditError};
 use super::extents;
 use super::map::{self, FileMap};
 use super::names::{Name, Names};
+use super::replay_overlay::{EditError, ReplayOverlay};
 use crate::inode::MapRun;
 
 /// Where `i_block` begins, and where the fields behind it do.
@@ -23,7 +23,7 @@ const BEHIND_I_BLOCK: usize = 0x64;
 
 /// Fast commits being applied.
 pub(crate) struct Changes<'a, 'd> {
-    draft: &'a mut Draft<'d>,
+    overlay: &'a mut ReplayOverlay<'d>,
     now: u64,
     touched: BTreeMap<u32, Touched>,
     left_out: BTreeMap<u32, &'static str>,
@@ -78,8 +78,8 @@ impl Touched {
 
 impl<'a, 'd> Changes<'a, 'd> {
     /// No changes yet.
-    pub fn new(draft: &'a mut Draft<'d>, now: u64) -> Self {
-        Changes { draft, now, touched: BTreeMap::new(), left_out: BTreeMap::new() }
+    pub fn new(overlay: &'a mut ReplayOverlay<'d>, now: u64) -> Self {
+        Changes { overlay, now, touched: BTreeMap::new(), left_out: BTreeMap::new() }
     }
 
     /// Applies one change.
@@ -111,11 +111,11 @@ impl<'a, 'd> Changes<'a, 'd> {
 
     fn touch(&mut self, inode: u32) -> Result<&mut Touched, EditError> {
         if !self.touched.contains_key(&inode) {
-            let record = self.draft.inode(InodeNo(inode))?;
+            let record = self.overlay.inode(InodeNo(inode))?;
             let raw = RawInode::from_record(&record);
             let has_map =
                 raw.i_links_count.get() > 0 && matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY);
-            let old = if has_map { map::read(self.draft, &raw) } else { FileMap::default() };
+            let old = if has_map { map::read(self.overlay, &raw) } else { FileMap::default() };
             let runs = old.runs.iter().map(|run| (run.logical, *run)).collect();
             self.touched.insert(inode, Touched { record, old, runs, remapped: false, logged: false });
         }
@@ -133,8 +133,8 @@ impl<'a, 'd> Changes<'a, 'd> {
 
     fn add_range(&mut self, inode: u32, run: MapRun) -> Result<(), EditError> {
         let end = run.physical.checked_add(u64::from(run.count)).ok_or(EditError::Impossible)?;
-        let first = u64::from(self.draft.geometry.first_data_block).max(1);
-        if run.count == 0 || run.physical < first || end > self.draft.geometry.blocks_count {
+        let first = u64::from(self.overlay.geometry.first_data_block).max(1);
+        if run.count == 0 || run.physical < first || end > self.overlay.geometry.blocks_count {
             return Err(EditError::Impossible);
         }
         let file = self.mapped(inode)?;
@@ -191,7 +191,7 @@ impl<'a, 'd> Changes<'a, 'd> {
         if raw.file_type() != mode::DIRECTORY {
             return Err(EditError::Impossible);
         }
-        edit(&mut Names::new(self.draft, InodeNo(directory), raw, &blocks)?)
+        edit(&mut Names::new(self.overlay, InodeNo(directory), raw, &blocks)?)
     }
 
     /// A new directory's first block is not logged, nor is the link from its `..`: both have to be made.
@@ -228,11 +228,11 @@ impl<'a, 'd> Changes<'a, 'd> {
 
     /// Gives a directory one more block.
     fn append_block(&mut self, directory: u32) -> Result<u64, EditError> {
-        let size = u64::from(self.draft.geometry.block_size);
-        let group = self.draft.geometry.inode_place(InodeNo(directory)).ok_or(EditError::Impossible)?.0;
+        let size = u64::from(self.overlay.geometry.block_size);
+        let group = self.overlay.geometry.inode_place(InodeNo(directory)).ok_or(EditError::Impossible)?.0;
         let file = self.mapped(directory)?;
         let logical = file.runs.values().next_back().map_or(0, |run| run.logical + u64::from(run.count));
-        let block = self.draft.allocate(group)?;
+        let block = self.overlay.allocate(group)?;
         let file = self.mapped(directory)?;
         file.runs.insert(logical, MapRun { logical, physical: block, count: 1, unwritten: false });
         file.remapped = true;
@@ -269,7 +269,8 @@ impl<'a, 'd> Changes<'a, 'd> {
             for (inode, file) in touched.iter().filter(|(_, file)| file.remapped) {
                 let runs: Vec<MapRun> =
                     if in_use { file.runs.values().copied().collect() } else { file.old.runs.clone() };
-                let mark = |run: &MapRun| self.draft.mark_blocks(run.physical, u64::from(run.count), in_use);
+                let mark =
+                    |run: &MapRun| self.overlay.mark_blocks(run.physical, u64::from(run.count), in_use);
                 if runs.iter().map(mark).any(|done| done.is_err()) {
                     self.left_out.entry(*inode).or_insert("a block bitmap cannot be changed");
                 }
@@ -289,15 +290,15 @@ impl<'a, 'd> Changes<'a, 'd> {
         let in_use = raw.i_links_count.get() > 0;
         if !in_use {
             for block in &file.old.map_blocks {
-                self.draft.mark_blocks(*block, 1, false)?;
+                self.overlay.mark_blocks(*block, 1, false)?;
             }
             raw.i_dtime = U32::new(self.now as u32);
         } else if file.remapped && raw.has_flag(flags::EXTENTS) {
             let runs: Vec<MapRun> = file.runs.values().copied().collect();
-            extents::rewrite(self.draft, inode, &mut raw, &file.old, &runs)?;
+            extents::rewrite(self.overlay, inode, &mut raw, &file.old, &runs)?;
         }
         raw.store(&mut file.record);
-        self.draft.mark_inode(inode, in_use, is_directory)?;
-        self.draft.put_inode(inode, &mut file.record)
+        self.overlay.mark_inode(inode, in_use, is_directory)?;
+        self.overlay.put_inode(inode, &mut file.record)
     }
 }

@@ -3,9 +3,9 @@
 use fsmend_engine::Findings;
 use fsmend_ext_format::journal::{JournalBlockType, LogFormat, RawJournalHeader, RawJournalSuperblock};
 
-use super::draft::Draft;
 use super::log::Log;
 use super::place;
+use super::replay_overlay::ReplayOverlay;
 use crate::Fs;
 
 /// A block of the journal that is a copy of a block of the file system.
@@ -28,7 +28,7 @@ const READ_BLOCKS: u64 = 32;
 /// The copies in the first `blocks_max` blocks of a journal that lies in the file system itself, whether or not they belong to a
 /// transaction that counts. None if there is no such journal, or it makes no sense.
 pub(crate) fn visit_copies(fs: &Fs<'_>, blocks_max: u64, visit: &mut dyn FnMut(JournalCopy, &[u8])) {
-    let Ok(log) = place::find(fs, &mut Draft::new(fs), &mut Findings::new()) else { return };
+    let Ok(log) = place::find(fs, &mut ReplayOverlay::new(fs), &mut Findings::new()) else { return };
     let Some(superblock) = log.read(log.head).ok().and_then(|bytes| RawJournalSuperblock::of(&bytes)) else {
         return;
     };

@@ -8,8 +8,8 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::inode::{RawInode, flags};
 use zerocopy::little_endian::{U16, U32};
 
-use super::draft::{Draft, EditError};
 use super::map::FileMap;
+use super::replay_overlay::{EditError, ReplayOverlay};
 use crate::inode::MapRun;
 
 const MAGIC: u16 = 0xF30A;
@@ -21,50 +21,55 @@ const LEN_MAX: u32 = 0x8000;
 /// Gives the inode with this record the map `runs` (in the order of the file) in place of `old`, and sets its block
 /// count. The record is changed, not stored.
 pub(crate) fn rewrite(
-    draft: &mut Draft<'_>,
+    overlay: &mut ReplayOverlay<'_>,
     inode: InodeNo,
     raw: &mut RawInode,
     old: &FileMap,
     runs: &[MapRun],
 ) -> Result<(), EditError> {
     let extents = split(runs);
-    let per_leaf = (draft.geometry.block_size as usize - ENTRY) / ENTRY;
+    let per_leaf = (overlay.geometry.block_size as usize - ENTRY) / ENTRY;
     let leaves = if extents.len() <= ROOT_ENTRIES { 0 } else { extents.len().div_ceil(per_leaf) };
     if leaves > ROOT_ENTRIES || runs.iter().any(|run| run.logical > u64::from(u32::MAX)) {
         return Err(EditError::Impossible);
     }
-    let nodes = nodes(draft, inode, &old.map_blocks, leaves)?;
+    let nodes = nodes(overlay, inode, &old.map_blocks, leaves)?;
     let mut root = [0; 60];
     if leaves == 0 {
         fill(&mut root, 0, ROOT_ENTRIES, extents.iter().map(entry));
     } else {
         let chunks = extents.chunks(per_leaf);
-        let seed = checksum::inode_seed(draft.geometry.checksum_seed, inode, raw.i_generation.get());
+        let seed = checksum::inode_seed(overlay.geometry.checksum_seed, inode, raw.i_generation.get());
         for (chunk, node) in chunks.clone().zip(&nodes) {
-            let mut block = vec![0; draft.geometry.block_size as usize];
+            let mut block = vec![0; overlay.geometry.block_size as usize];
             fill(&mut block, 0, per_leaf, chunk.iter().map(entry));
-            close(&mut block, per_leaf, seed, draft.geometry.features.metadata_csum());
-            draft.put(*node, block);
+            close(&mut block, per_leaf, seed, overlay.geometry.features.metadata_csum());
+            overlay.put(*node, block);
         }
         let first = chunks.map(|chunk| chunk.first().map_or(0, |run| run.logical));
         fill(&mut root, 1, ROOT_ENTRIES, first.zip(&nodes).map(|(logical, node)| index(logical, *node)));
     }
     raw.i_block = root;
     raw.i_flags = U32::new(raw.i_flags.get() | flags::EXTENTS);
-    count_blocks(draft, raw, runs, nodes.len() as u64);
+    count_blocks(overlay, raw, runs, nodes.len() as u64);
     Ok(())
 }
 
 /// Blocks for `wanted` nodes: those of the old tree first, then new ones; old ones that are left over become free.
-fn nodes(draft: &mut Draft<'_>, inode: InodeNo, old: &[u64], wanted: usize) -> Result<Vec<u64>, EditError> {
+fn nodes(
+    overlay: &mut ReplayOverlay<'_>,
+    inode: InodeNo,
+    old: &[u64],
+    wanted: usize,
+) -> Result<Vec<u64>, EditError> {
     let (used, spare) = old.split_at(wanted.min(old.len()));
     let mut nodes = used.to_vec();
     for block in spare {
-        draft.mark_blocks(*block, 1, false)?;
+        overlay.mark_blocks(*block, 1, false)?;
     }
-    let group = draft.geometry.inode_place(inode).ok_or(EditError::Impossible)?.0;
+    let group = overlay.geometry.inode_place(inode).ok_or(EditError::Impossible)?.0;
     while nodes.len() < wanted {
-        nodes.push(draft.allocate(group)?);
+        nodes.push(overlay.allocate(group)?);
     }
     Ok(nodes)
 }
@@ -132,8 +137,8 @@ fn index(logical: u64, node: u64) -> [u8; ENTRY] {
 }
 
 /// Sets `i_blocks` to what data, nodes and the attribute block take.
-pub(crate) fn count_blocks(draft: &Draft<'_>, raw: &mut RawInode, runs: &[MapRun], nodes: u64) {
-    let cluster = draft.geometry.cluster_blocks;
+pub(crate) fn count_blocks(overlay: &ReplayOverlay<'_>, raw: &mut RawInode, runs: &[MapRun], nodes: u64) {
+    let cluster = overlay.geometry.cluster_blocks;
     let clusters = |run: &MapRun| {
         let last = run.physical.saturating_add(u64::from(run.count)).saturating_sub(1);
         last / u64::from(cluster) - (run.physical / u64::from(cluster)).min(last / u64::from(cluster)) + 1
@@ -146,7 +151,7 @@ pub(crate) fn count_blocks(draft: &Draft<'_>, raw: &mut RawInode, runs: &[MapRun
         last_cluster = Some((run.physical + u64::from(run.count) - 1) / u64::from(cluster));
     }
     let blocks = used.saturating_mul(u64::from(cluster));
-    let units = if raw.has_flag(flags::HUGE_FILE) { 1 } else { u64::from(draft.geometry.block_size / 512) };
+    let units = if raw.has_flag(flags::HUGE_FILE) { 1 } else { u64::from(overlay.geometry.block_size / 512) };
     let stored = blocks.saturating_mul(units);
     raw.i_blocks_lo = U32::new(stored as u32);
     raw.i_blocks_high = U16::new((stored >> 32) as u16);

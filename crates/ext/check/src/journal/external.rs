@@ -25,7 +25,7 @@ pub(crate) fn open<'d>(
         return Err(Refusal {
             code: "external-journal-missing",
             message: format!("the file system has its journal on another device, the one with UUID {uuid}"),
-            way_out: "Attach that device, name it or an image of it with -j, or check with --no-replay"
+            hint: "Attach that device, name it or an image of it with -j, or check with --no-replay"
                 .to_owned(),
         });
     };
@@ -60,11 +60,11 @@ pub(crate) fn open<'d>(
     Ok(Log::external(device, fs.geometry.block_size, head, raw.blocks_count()))
 }
 
-fn refusal(device: &dyn Device, code: &'static str, why: &str, way_out: &str) -> Refusal {
+fn refusal(device: &dyn Device, code: &'static str, why: &str, hint: &str) -> Refusal {
     Refusal {
         code,
         message: format!("{} cannot serve as the journal: {why}", device.name()),
-        way_out: way_out.to_owned(),
+        hint: hint.to_owned(),
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn unknown_features(incompat: u32, ro_compat: u32) -> Refusal {
         message: format!(
             "the journal has unknown features (incompatible {incompat:#x}, read-only compatible {ro_compat:#x})"
         ),
-        way_out: "Check with --no-replay, or with a newer version of this program".to_owned(),
+        hint: "Check with --no-replay, or with a newer version of this program".to_owned(),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn unknown_kind(kind: u32) -> Refusal {
     Refusal {
         code: "journal-unknown-version",
         message: format!("the journal's superblock is of the unknown kind {kind}"),
-        way_out: "Check with --no-replay, or with a newer version of this program".to_owned(),
+        hint: "Check with --no-replay, or with a newer version of this program".to_owned(),
     }
 }
 
@@ -93,6 +93,6 @@ pub(crate) fn shared(users: u32) -> Refusal {
     Refusal {
         code: "journal-shared",
         message: format!("the journal serves {users} file systems, which no system supports"),
-        way_out: "Check with --no-replay".to_owned(),
+        hint: "Check with --no-replay".to_owned(),
     }
 }

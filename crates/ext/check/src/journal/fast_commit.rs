@@ -10,18 +10,18 @@ use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::fast_commit::{Change, FastCommitTag, Record, records};
 
 use super::changes::Changes;
-use super::draft::Draft;
 use super::log::Log;
 use super::problems::{FAST_COMMIT_CORRUPT, FAST_COMMIT_UNAPPLIED, UNREADABLE};
+use super::replay_overlay::ReplayOverlay;
 use super::superblock::LogBounds;
 
-/// Replays the fast commits of transaction `sequence` on `draft`. Tells whether all of them could be applied.
+/// Replays the fast commits of transaction `sequence` on `overlay`. Tells whether all of them could be applied.
 /// Memory is bounded by the size of the area.
 pub(crate) fn replay(
     log: &Log<'_>,
     bounds: &LogBounds,
     sequence: u32,
-    draft: &mut Draft<'_>,
+    overlay: &mut ReplayOverlay<'_>,
     now: u64,
     findings: &mut Findings,
 ) -> bool {
@@ -44,7 +44,7 @@ pub(crate) fn replay(
         findings.raise(Problem::new(&FAST_COMMIT_CORRUPT).detail("why", why));
         return false;
     }
-    let mut changes = Changes::new(draft, now);
+    let mut changes = Changes::new(overlay, now);
     scan.valid.into_iter().for_each(|change| changes.apply(change));
     let left_out = changes.finish();
     for (inode, why) in &left_out {

@@ -5,15 +5,19 @@
 
 use fsmend_ext_format::inode::RawInode;
 
-use super::draft::{Draft, EditError};
+use super::replay_overlay::{EditError, ReplayOverlay};
 
 /// Pointers in the inode to data.
 const DIRECT_BLOCKS: usize = 12;
 
 /// Takes all pointers to blocks of the file from `end` on out of its map. Returns the indirect blocks that map nothing any more, which
 /// the caller has to free. The record is changed, not stored.
-pub(crate) fn cut(draft: &mut Draft<'_>, raw: &mut RawInode, end: u64) -> Result<Vec<u64>, EditError> {
-    let per_block = u64::from(draft.geometry.pointers_per_block());
+pub(crate) fn cut(
+    overlay: &mut ReplayOverlay<'_>,
+    raw: &mut RawInode,
+    end: u64,
+) -> Result<Vec<u64>, EditError> {
+    let per_block = u64::from(overlay.geometry.pointers_per_block());
     for (index, word) in raw.i_block.chunks_exact_mut(4).take(DIRECT_BLOCKS).enumerate() {
         if index as u64 >= end {
             word.fill(0);
@@ -24,7 +28,7 @@ pub(crate) fn cut(draft: &mut Draft<'_>, raw: &mut RawInode, end: u64) -> Result
     for level in 1..=3 {
         let index = DIRECT_BLOCKS - 1 + level as usize;
         let block = raw.block_word(index);
-        if block != 0 && below(draft, block, (level, first), end, &mut gone)? {
+        if block != 0 && below(overlay, block, (level, first), end, &mut gone)? {
             raw.i_block[index * 4..index * 4 + 4].fill(0);
         }
         first = first.saturating_add(per_block.saturating_pow(level));
@@ -35,13 +39,13 @@ pub(crate) fn cut(draft: &mut Draft<'_>, raw: &mut RawInode, end: u64) -> Result
 /// The indirect `block`, `level` steps above the data, which maps the file from block `first` on; whether it goes. Recursion is at most
 /// three deep.
 fn below(
-    draft: &mut Draft<'_>,
+    overlay: &mut ReplayOverlay<'_>,
     block: u32,
     (level, first): (u32, u64),
     end: u64,
     gone: &mut Vec<u64>,
 ) -> Result<bool, EditError> {
-    let per_block = u64::from(draft.geometry.pointers_per_block());
+    let per_block = u64::from(overlay.geometry.pointers_per_block());
     let child = per_block.saturating_pow(level - 1);
     if first.saturating_add(child.saturating_mul(per_block)) <= end {
         return Ok(false);
@@ -53,8 +57,8 @@ fn below(
     if goes && level == 1 {
         return Ok(true);
     }
-    let mut contents = draft.read(block.into())?;
-    let header = draft.geometry.indirect_header();
+    let mut contents = overlay.read(block.into())?;
+    let header = overlay.geometry.indirect_header();
     let mut changed = false;
     for (index, word) in contents.get_mut(header..).unwrap_or_default().chunks_exact_mut(4).enumerate() {
         let pointer = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
@@ -62,13 +66,13 @@ fn below(
         if pointer == 0 || logical.saturating_add(child) <= end {
             continue;
         }
-        if level == 1 || below(draft, pointer, (level - 1, logical), end, gone)? {
+        if level == 1 || below(overlay, pointer, (level - 1, logical), end, gone)? {
             word.fill(0);
             changed = true;
         }
     }
     if changed && !goes {
-        draft.put(block.into(), contents);
+        overlay.put(block.into(), contents);
     }
     Ok(goes)
 }

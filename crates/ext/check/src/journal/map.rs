@@ -10,7 +10,7 @@ use fsmend_device::ReadError;
 use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::rext3::IndirectHeader;
 
-use super::draft::Draft;
+use super::replay_overlay::ReplayOverlay;
 use crate::inode::MapRun;
 
 /// `eh_magic`.
@@ -69,8 +69,8 @@ impl FileMap {
 }
 
 /// Reads the map of the file with this record.
-pub(crate) fn read(draft: &Draft<'_>, inode: &RawInode) -> FileMap {
-    let mut walk = Walk { draft, map: FileMap::default(), seen: BTreeSet::new() };
+pub(crate) fn read(overlay: &ReplayOverlay<'_>, inode: &RawInode) -> FileMap {
+    let mut walk = Walk { overlay, map: FileMap::default(), seen: BTreeSet::new() };
     if inode.has_flag(flags::INLINE_DATA) {
         return walk.map;
     }
@@ -88,14 +88,14 @@ pub(crate) fn read(draft: &Draft<'_>, inode: &RawInode) -> FileMap {
 }
 
 struct Walk<'a, 'd> {
-    draft: &'a Draft<'d>,
+    overlay: &'a ReplayOverlay<'d>,
     map: FileMap,
     seen: BTreeSet<u64>,
 }
 
 impl Walk<'_, '_> {
     fn is_valid(&self, block: u64) -> bool {
-        block != 0 && self.draft.geometry.group_of_block(BlockNo(block)).is_some()
+        block != 0 && self.overlay.geometry.group_of_block(BlockNo(block)).is_some()
     }
 
     /// Reads a map block unless it is outside or was seen before.
@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
             return None;
         }
         self.map.map_blocks.push(block);
-        match self.draft.read(block) {
+        match self.overlay.read(block) {
             Ok(contents) => Some(contents),
             Err(error) => {
                 self.map.unreadable.get_or_insert(error);
@@ -153,7 +153,7 @@ impl Walk<'_, '_> {
     }
 
     fn indirect(&mut self, inode: &RawInode) {
-        let per_block = u64::from(self.draft.geometry.pointers_per_block());
+        let per_block = u64::from(self.overlay.geometry.pointers_per_block());
         for index in 0..DIRECT_BLOCKS {
             self.data(inode.block_word(index), index as u64);
         }
@@ -170,7 +170,7 @@ impl Walk<'_, '_> {
             return;
         }
         let Some(contents) = self.node(u64::from(block)) else { return };
-        let geometry = &self.draft.geometry;
+        let geometry = &self.overlay.geometry;
         let header = IndirectHeader::parse(&contents).filter(|header| u32::from(header.level) == level);
         if geometry.rext3()
             && !header.is_some_and(|header| header.is_right(geometry.checksum_seed, BlockNo(block.into())))
@@ -181,7 +181,7 @@ impl Walk<'_, '_> {
         let span = u64::from(geometry.pointers_per_block()).pow(level - 1);
         let pointers = contents.get(geometry.indirect_header()..).unwrap_or_default();
         if level > 1 {
-            self.draft.announce(pointers.chunks_exact(4).map(|word| u64::from(le32(word, 0))));
+            self.overlay.announce(pointers.chunks_exact(4).map(|word| u64::from(le32(word, 0))));
         }
         for (index, word) in pointers.chunks_exact(4).enumerate() {
             let (number, place) = (le32(word, 0), logical + index as u64 * span);

@@ -2,7 +2,6 @@
 
 mod changes;
 pub(crate) mod copies;
-pub(crate) mod draft;
 pub(crate) mod extents;
 mod external;
 mod fast_commit;
@@ -14,6 +13,7 @@ mod place;
 pub mod problems;
 mod recovery;
 pub(crate) mod repair;
+pub(crate) mod replay_overlay;
 mod superblock;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -37,7 +37,6 @@ use zerocopy::byteorder::big_endian::U32 as Be32;
 use zerocopy::little_endian::{U16, U32};
 
 use crate::{Fs, Refusal};
-use draft::Draft;
 use log::Log;
 use problems::{
     BLOCK_OUTSIDE, DATA_CORRUPT, ERRNO, EXTERNAL_HINT, INODE_BAD, LOG_BROKEN, LOG_CORRUPT,
@@ -46,6 +45,7 @@ use problems::{
     TRANSACTION_CORRUPT, UNREADABLE, V2_FIELDS, WITHOUT_FEATURE,
 };
 use recovery::{Recovery, Trouble};
+use replay_overlay::ReplayOverlay;
 use superblock::{Loaded, LogBounds};
 
 /// What came of examining the journal.
@@ -73,21 +73,22 @@ pub fn examine(
     room: u64,
     findings: &mut Findings,
 ) -> Result<JournalOutcome, Refusal> {
-    let draft = Draft::new(fs);
+    let overlay = ReplayOverlay::new(fs);
     let outcome = JournalOutcome::default();
-    let mut examination = Examination { fs, draft, findings, outcome, room, needed: 0, is_unreadable: false };
+    let mut examination =
+        Examination { fs, overlay, findings, outcome, room, needed: 0, is_unreadable: false };
     examination.run(external, replay)?;
-    let Examination { draft, mut outcome, needed, .. } = examination;
+    let Examination { overlay, mut outcome, needed, .. } = examination;
     if needed > room {
         return Err(too_large(needed, room));
     }
-    outcome.writes = draft.into_writes();
+    outcome.writes = overlay.into_writes();
     Ok(outcome)
 }
 
 struct Examination<'a, 'd> {
     fs: &'a Fs<'d>,
-    draft: Draft<'d>,
+    overlay: ReplayOverlay<'d>,
     findings: &'a mut Findings,
     outcome: JournalOutcome,
     /// Memory that replayed blocks may take, and what they need.
@@ -107,7 +108,7 @@ fn too_large(needed: u64, room: u64) -> Refusal {
         message: format!(
             "the blocks that the journal holds take {needed} MiB of memory when they are replayed, and {room} MiB are left"
         ),
-        way_out: "Allow more (--memory), or check what is on the disk as it is (--no-replay)".to_owned(),
+        hint: "Allow more (--memory), or check what is on the disk as it is (--no-replay)".to_owned(),
     }
 }
 
@@ -150,7 +151,7 @@ impl Examination<'_, '_> {
             }
             external::open(self.fs, external, self.findings)?
         } else {
-            match place::find(self.fs, &mut self.draft, self.findings) {
+            match place::find(self.fs, &mut self.overlay, self.findings) {
                 Ok(log) => log,
                 Err(place::NoJournal::Unusable(why)) => {
                     self.drop_journal(&INODE_BAD, why);
@@ -263,10 +264,10 @@ impl Examination<'_, '_> {
             self.outcome.external_writes = vec![(offset, raw.as_bytes().to_vec())];
             return;
         }
-        let Ok(mut contents) = self.draft.read(block) else { return };
+        let Ok(mut contents) = self.overlay.read(block) else { return };
         if let Some(place) = contents.get_mut(..JOURNAL_SUPERBLOCK_SIZE) {
             place.copy_from_slice(raw.as_bytes());
-            self.draft.put(block, contents);
+            self.overlay.put(block, contents);
         }
     }
 
@@ -350,7 +351,7 @@ impl Examination<'_, '_> {
                     log,
                     bounds,
                     recovery.end,
-                    &mut self.draft,
+                    &mut self.overlay,
                     self.fs.now,
                     self.findings,
                 );
@@ -378,7 +379,7 @@ impl Examination<'_, '_> {
         if !log.internal || !self.outcome.replayed {
             return;
         }
-        if let Err(place::NoJournal::Unusable(why)) = place::find(self.fs, &mut self.draft, self.findings) {
+        if let Err(place::NoJournal::Unusable(why)) = place::find(self.fs, &mut self.overlay, self.findings) {
             self.drop_journal(&INODE_BAD, why);
         }
     }
@@ -426,7 +427,7 @@ impl Examination<'_, '_> {
                     if let Some(magic) = contents.get_mut(..4).filter(|_| source.escaped) {
                         magic.copy_from_slice(&JOURNAL_MAGIC.to_be_bytes());
                     }
-                    self.draft.put(*block, contents);
+                    self.overlay.put(*block, contents);
                 }
                 Err(error) => {
                     whole = false;
@@ -448,7 +449,7 @@ impl Examination<'_, '_> {
 
     fn edit_superblock(&mut self, edit: impl FnOnce(&mut RawSuperblock)) {
         // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
-        let _ = self.draft.edit_superblock(edit);
+        let _ = self.overlay.edit_superblock(edit);
     }
 }
 

@@ -11,7 +11,7 @@ use fsmend_ext_format::dirhash::{effective_version, hash};
 use fsmend_ext_format::htree::{IndexBlock, LEVELS_MAX, NODE_COUNT_OFFSET, RootInfo};
 use fsmend_ext_format::inode::{RawInode, flags};
 
-use super::draft::{Draft, EditError};
+use super::replay_overlay::{EditError, ReplayOverlay};
 
 /// A name and what it leads to.
 pub(crate) struct Name<'n> {
@@ -25,7 +25,7 @@ pub(crate) struct Name<'n> {
 
 /// A directory on a draft.
 pub(crate) struct Names<'a, 'd> {
-    draft: &'a mut Draft<'d>,
+    overlay: &'a mut ReplayOverlay<'d>,
     directory: InodeNo,
     raw: RawInode,
     /// Device blocks in the order of the file.
@@ -37,7 +37,7 @@ impl<'a, 'd> Names<'a, 'd> {
     /// The directory `directory` with this record and these blocks. Inline directories and those with hashes behind
     /// their names cannot be edited.
     pub fn new(
-        draft: &'a mut Draft<'d>,
+        overlay: &'a mut ReplayOverlay<'d>,
         directory: InodeNo,
         raw: RawInode,
         blocks: &'a [u64],
@@ -46,8 +46,8 @@ impl<'a, 'd> Names<'a, 'd> {
         if raw.has_flag(flags::INLINE_DATA) || hashed || blocks.is_empty() {
             return Err(EditError::Impossible);
         }
-        let layout = EntryLayout { block_size: draft.geometry.block_size, hash_behind_name: false };
-        Ok(Names { draft, directory, raw, blocks, layout })
+        let layout = EntryLayout { block_size: overlay.geometry.block_size, hash_behind_name: false };
+        Ok(Names { overlay, directory, raw, blocks, layout })
     }
 
     /// Adds a name, or leads an existing one to the new inode. Gives false when there is no room.
@@ -88,7 +88,7 @@ impl<'a, 'd> Names<'a, 'd> {
     pub fn make_block(&mut self, block: u64) {
         let mut contents = vec![0; self.layout.block_size as usize];
         let mut end = contents.len();
-        if self.draft.geometry.features.metadata_csum() {
+        if self.overlay.geometry.features.metadata_csum() {
             end -= checksum::LEAF_TAIL_SIZE;
             let tail = EntryHeader {
                 inode: 0,
@@ -104,7 +104,7 @@ impl<'a, 'd> Names<'a, 'd> {
             self.layout,
         );
         self.seal(&mut contents);
-        self.draft.put(block, contents);
+        self.overlay.put(block, contents);
     }
 
     /// Makes the first block of a new directory.
@@ -120,7 +120,8 @@ impl<'a, 'd> Names<'a, 'd> {
 
     /// Whether the first block begins with a record of the directory itself.
     pub fn has_first_block(&self) -> bool {
-        let contents = self.blocks.first().and_then(|block| self.draft.read(*block).ok()).unwrap_or_default();
+        let contents =
+            self.blocks.first().and_then(|block| self.overlay.read(*block).ok()).unwrap_or_default();
         EntryHeader::at(&contents, 0, self.layout).is_some_and(|header| header.inode == self.directory.0)
     }
 
@@ -129,23 +130,23 @@ impl<'a, 'd> Names<'a, 'd> {
         block: u64,
         edit: impl FnOnce(&mut [u8], EntryLayout, bool) -> bool,
     ) -> Result<bool, EditError> {
-        let mut contents = self.draft.read(block)?;
-        let end = entries_len(&contents, self.draft.geometry.features);
+        let mut contents = self.overlay.read(block)?;
+        let end = entries_len(&contents, self.overlay.geometry.features);
         let first = self.blocks.first() == Some(&block);
         if !edit(&mut contents[..end], self.layout, first) {
             return Ok(false);
         }
-        if !has_file_types(self.draft.geometry.features) {
+        if !has_file_types(self.overlay.geometry.features) {
             return Err(EditError::Impossible);
         }
         self.seal(&mut contents);
-        self.draft.put(block, contents);
+        self.overlay.put(block, contents);
         Ok(true)
     }
 
     fn seal(&self, contents: &mut [u8]) {
-        if self.draft.geometry.features.metadata_csum() && checksum::has_leaf_tail(contents) {
-            let seed = self.draft.geometry.checksum_seed;
+        if self.overlay.geometry.features.metadata_csum() && checksum::has_leaf_tail(contents) {
+            let seed = self.overlay.geometry.checksum_seed;
             let seed = checksum::inode_seed(seed, self.directory, self.raw.i_generation.get());
             if let Some(checked) = checksum::directory_leaf(seed, contents) {
                 let at = contents.len() - 4;
@@ -162,7 +163,7 @@ impl<'a, 'd> Names<'a, 'd> {
         if self.raw.has_flag(flags::CASEFOLD) {
             return Err(EditError::Impossible);
         }
-        let superblock = self.draft.superblock();
+        let superblock = self.overlay.superblock();
         let root = self.block(0)?;
         let info = RootInfo::parse(&root).ok_or(EditError::Impossible)?;
         let version = effective_version(info.hash_version, superblock.s_flags.get());
@@ -176,7 +177,7 @@ impl<'a, 'd> Names<'a, 'd> {
     }
 
     fn block(&self, index: u32) -> Result<Vec<u8>, EditError> {
-        Ok(self.draft.read(*self.blocks.get(index as usize).ok_or(EditError::Impossible)?)?)
+        Ok(self.overlay.read(*self.blocks.get(index as usize).ok_or(EditError::Impossible)?)?)
     }
 }
 

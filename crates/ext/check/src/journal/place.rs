@@ -9,10 +9,10 @@ use fsmend_ext_format::journal::{JOURNAL_BLOCKS_MIN, RawJournalSuperblock};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::little_endian::{U16, U32};
 
-use super::draft::{Draft, EditError};
 use super::log::Log;
 use super::map;
 use super::problems::BACKUP_USED;
+use super::replay_overlay::{EditError, ReplayOverlay};
 use crate::Fs;
 
 /// `s_jnl_backup_type` when `s_jnl_blocks` holds the journal's block list.
@@ -31,16 +31,16 @@ pub(crate) enum NoJournal {
 /// names another one, the number is what is wrong.
 pub(crate) fn find<'d>(
     fs: &Fs<'d>,
-    draft: &mut Draft<'d>,
+    overlay: &mut ReplayOverlay<'d>,
     findings: &mut Findings,
 ) -> Result<Log<'d>, NoJournal> {
-    let superblock = draft.superblock();
+    let superblock = overlay.superblock();
     let inode = InodeNo(superblock.s_journal_inum.get());
     if inode.0 == 0 {
         return Err(NoJournal::Unusable("the superblock names no inode"));
     }
-    let stored = stored_inode(draft, inode);
-    let first = stored.and_then(|raw| usable(fs, draft, &raw));
+    let stored = stored_inode(overlay, inode);
+    let first = stored.and_then(|raw| usable(fs, overlay, &raw));
     let why = match &first {
         Err(NoJournal::Unusable(why)) => *why,
         Ok(log) if inode.0 != special::JOURNAL && is_another_file(log) => "it is another file",
@@ -50,10 +50,10 @@ pub(crate) fn find<'d>(
         return first;
     }
     let backup = backup_inode(&superblock);
-    match usable(fs, draft, &backup) {
+    match usable(fs, overlay, &backup) {
         Ok(log) => {
             findings.raise(Problem::new(&BACKUP_USED).inode(inode).detail("why", why));
-            mend(draft, &backup, &log);
+            mend(overlay, &backup, &log);
             Ok(log)
         }
         Err(NoJournal::Unusable(_)) => first,
@@ -69,13 +69,13 @@ fn is_another_file(log: &Log<'_>) -> bool {
 }
 
 /// Writes into the record of the journal what its copy knows, and into the superblock which inode that is.
-fn mend(draft: &mut Draft<'_>, backup: &RawInode, log: &Log<'_>) {
+fn mend(overlay: &mut ReplayOverlay<'_>, backup: &RawInode, log: &Log<'_>) {
     let inode = InodeNo(special::JOURNAL);
     // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
-    let _ = draft.edit_superblock(|raw| raw.s_journal_inum = inode.0.into());
-    let Ok(mut record) = draft.inode(inode) else { return };
+    let _ = overlay.edit_superblock(|raw| raw.s_journal_inum = inode.0.into());
+    let Ok(mut record) = overlay.inode(inode) else { return };
     let mut raw = RawInode::from_record(&record);
-    let sectors = log.blocks_in_use().saturating_mul(u64::from(draft.geometry.block_size / 512));
+    let sectors = log.blocks_in_use().saturating_mul(u64::from(overlay.geometry.block_size / 512));
     raw.i_mode = backup.i_mode;
     raw.i_links_count = backup.i_links_count;
     raw.i_flags = backup.i_flags;
@@ -86,11 +86,11 @@ fn mend(draft: &mut Draft<'_>, backup: &RawInode, log: &Log<'_>) {
     raw.i_dtime = U32::new(0);
     raw.store(&mut record);
     // Where the inode has no place, the journal has been found nevertheless.
-    let _ = draft.put_inode(inode, &mut record);
+    let _ = overlay.put_inode(inode, &mut record);
 }
 
-fn stored_inode(draft: &Draft<'_>, inode: InodeNo) -> Result<RawInode, NoJournal> {
-    match draft.inode(inode) {
+fn stored_inode(overlay: &ReplayOverlay<'_>, inode: InodeNo) -> Result<RawInode, NoJournal> {
+    match overlay.inode(inode) {
         Ok(record) => Ok(RawInode::from_record(&record)),
         Err(EditError::Read(error)) => Err(NoJournal::Unreadable(error)),
         Err(EditError::Impossible) => Err(NoJournal::Unusable("there is no such inode")),
@@ -114,7 +114,7 @@ fn backup_inode(superblock: &RawSuperblock) -> RawInode {
     raw
 }
 
-fn usable<'d>(fs: &Fs<'d>, draft: &Draft<'d>, raw: &RawInode) -> Result<Log<'d>, NoJournal> {
+fn usable<'d>(fs: &Fs<'d>, overlay: &ReplayOverlay<'d>, raw: &RawInode) -> Result<Log<'d>, NoJournal> {
     if raw.i_links_count.get() == 0 {
         return Err(NoJournal::Unusable("the inode is not in use"));
     }
@@ -128,7 +128,7 @@ fn usable<'d>(fs: &Fs<'d>, draft: &Draft<'d>, raw: &RawInode) -> Result<Log<'d>,
     if len < JOURNAL_BLOCKS_MIN {
         return Err(NoJournal::Unusable("it is too short"));
     }
-    let map = map::read(draft, raw);
+    let map = map::read(overlay, raw);
     if let Some(error) = map.unreadable {
         return Err(NoJournal::Unreadable(error));
     }

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
 
 use super::superblock::fresh;
-use crate::repair::{Mender, hidden};
+use crate::repair::{RepairContext, hidden};
 
 /// `s_jnl_backup_type` when `s_jnl_blocks` holds the journal's block list.
 const BACKUP_OF_BLOCKS: u8 = 1;
@@ -28,44 +28,44 @@ const SIZES: [(u64, u64); 8] = [
 const BLOCKS_MIN: u64 = 2048;
 
 /// Makes a new, empty journal if the old one was dropped and there is room for one; a smaller one if there is little.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    let blocks = mender.fs.geometry.blocks_count;
-    if !mender.remains.journal_dropped || blocks < BLOCKS_MIN {
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    let blocks = context.fs.geometry.blocks_count;
+    if !context.repair_input.journal_dropped || blocks < BLOCKS_MIN {
         return;
     }
     let wanted = SIZES.iter().find(|(most, _)| blocks < *most).map_or(1024, |(_, size)| *size);
     let mut sizes = SIZES.iter().rev().map(|(_, size)| *size).filter(|size| *size <= wanted);
-    let block_size = u64::from(mender.fs.geometry.block_size);
+    let block_size = u64::from(context.fs.geometry.block_size);
     let inode = InodeNo(special::JOURNAL);
-    let Some(places) = sizes.find_map(|size| hidden::make(mender, inode, size * block_size, 0)) else {
+    let Some(places) = sizes.find_map(|size| hidden::make(context, inode, size * block_size, 0)) else {
         return;
     };
     // What lay in these blocks before may look like a log: the new one counts from a number that nobody would guess.
-    let seed = mender.fs.superblock.s_hash_seed.as_bytes().to_vec();
-    let sequence = fsmend_ext_format::checksum::crc32c(mender.fs.now as u32, &seed);
-    let uuid = mender.fs.superblock.s_uuid;
+    let seed = context.fs.superblock.s_hash_seed.as_bytes().to_vec();
+    let sequence = fsmend_ext_format::checksum::crc32c(context.fs.now as u32, &seed);
+    let uuid = context.fs.superblock.s_uuid;
     if let (Some(&head), Some(raw)) =
-        (places.first(), fresh(places.len() as u64, mender.fs.geometry.block_size, uuid, sequence))
+        (places.first(), fresh(places.len() as u64, context.fs.geometry.block_size, uuid, sequence))
     {
         let mut contents = raw.as_bytes().to_vec();
         contents.resize(block_size as usize, 0);
-        mender.write_block(BlockNo(head), &contents);
+        context.write_block(BlockNo(head), &contents);
     }
-    let raw = &mut mender.fs.superblock;
+    let raw = &mut context.fs.superblock;
     raw.s_feature_compat |= compat::HAS_JOURNAL;
     raw.s_journal_inum = special::JOURNAL.into();
-    mender.fs.geometry.features = raw.features();
+    context.fs.geometry.features = raw.features();
 }
 
 /// Brings the copy of the journal's block list in the superblock up to date.
-pub(crate) fn copy_block_list(mender: &mut Mender<'_>) {
-    let raw = &mender.fs.superblock;
+pub(crate) fn copy_block_list(context: &mut RepairContext<'_>) {
+    let raw = &context.fs.superblock;
     let inode = InodeNo(raw.s_journal_inum.get());
     if inode.0 != special::JOURNAL || !raw.features().has_compat(compat::HAS_JOURNAL) {
         return;
     }
-    let Some(record) = mender.read_inode(inode) else { return };
-    put_block_list(&mut mender.fs.superblock, &RawInode::from_record(&record));
+    let Some(record) = context.read_inode(inode) else { return };
+    put_block_list(&mut context.fs.superblock, &RawInode::from_record(&record));
 }
 
 fn put_block_list(raw: &mut RawSuperblock, inode: &RawInode) {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, PoolConfig, Stage};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::extent::ExtentHeader;
 use fsmend_ext_format::features::ro_compat;
@@ -31,13 +31,13 @@ const INODES_PER_WORKER: u64 = 1 << 16;
 /// A count that is not the number of names: inode, fact, stored and observed count.
 type Wrong = (InodeNo, InodeFact, u16, u64);
 
-/// Compares the counts of all inodes in use, with this crew. Returns how many inodes without a name have to go to
+/// Compares the counts of all inodes in use, with this pool. Returns how many inodes without a name have to go to
 /// lost+found.
 pub fn check(
     fs: &Fs<'_>,
     inodes: &InodeTable,
     adjustments: &Adjustments,
-    (crew, cancel): (Crew<'_>, &AtomicBool),
+    (pool, cancel): (PoolConfig<'_>, &AtomicBool),
     findings: &mut Findings,
 ) -> u64 {
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
@@ -56,7 +56,7 @@ pub fn check(
     };
     let scanned: u64 = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).sum();
     let lists = pool::run_slices(
-        crew.for_work((1 + scanned / INODES_PER_WORKER) as usize),
+        pool.for_work((1 + scanned / INODES_PER_WORKER) as usize),
         &[Stage { name: "links", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE,
@@ -204,7 +204,7 @@ mod tests {
             facts.record(1, InodeNo(special::ROOT), InodeFact::new(Kind::Directory, 0), 1);
             inodes.publish(0, facts);
             let adjustments = Adjustments::from([(InodeNo(special::ROOT), 66_000)]);
-            let alone = (Crew::of(1), &AtomicBool::new(false));
+            let alone = (PoolConfig::of(1), &AtomicBool::new(false));
             assert_eq!(check(fs, &inodes, &adjustments, alone, findings), 0);
             findings.counts().into_keys().collect::<Vec<_>>()
         });

@@ -10,7 +10,7 @@ use super::{LINKS_MAX, has_names, is_empty};
 use crate::Fs;
 use crate::inode::seal::seal_inode;
 use crate::quota::Owner;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// The work, as traces call it.
 pub const STAGE: [Stage; 1] = [Stage { name: "link counts", pass: 1 }];
@@ -32,41 +32,41 @@ enum Settled {
 
 /// Sets the link counts that differ from the number of names, and frees what is empty and nameless. What has contents has been
 /// given a name by now, if it could be.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let mut wrong = Vec::new();
-    for chunk in 0..mender.inodes.chunk_count() {
-        mender.inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
-            let is_used = fact.kind() != Kind::Unused && has_names(&mender.fs, inode, fact);
+    for chunk in 0..context.inodes.chunk_count() {
+        context.inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
+            let is_used = fact.kind() != Kind::Unused && has_names(&context.fs, inode, fact);
             if is_used && u32::from(stored) != observed {
                 wrong.push((inode, fact, observed));
             }
         });
         if wrong.len() >= COUNTS_AT_ONCE {
-            settle_all(mender, &std::mem::take(&mut wrong));
+            settle_all(context, &std::mem::take(&mut wrong));
         }
     }
-    settle_all(mender, &wrong);
+    settle_all(context, &wrong);
 }
 
-fn settle_all(mender: &mut Mender<'_>, wrong: &[Wrong]) {
+fn settle_all(context: &mut RepairContext<'_>, wrong: &[Wrong]) {
     let settle = |fs: &Fs<'_>, (inode, fact, observed): &Wrong| settle(fs, *inode, *fact, *observed);
-    let settled = mender.side_by_side(&STAGE, wrong, |(inode, ..)| *inode, settle);
+    let settled = context.side_by_side(&STAGE, wrong, |(inode, ..)| *inode, settle);
     for ((inode, fact, observed), settled) in wrong.iter().zip(settled) {
         match settled {
             Settled::Left => {}
             Settled::Freed(owner) => {
-                mender.put_inode(*inode, vec![0; mender.fs.geometry.inode_size as usize]);
-                mender.inodes.revise(*inode, InodeFact::default(), 0);
-                if mender.fs.counts_quota() {
-                    mender.remains.quota.discharge(owner, 0, 1);
+                context.put_inode(*inode, vec![0; context.fs.geometry.inode_size as usize]);
+                context.inodes.revise(*inode, InodeFact::default(), 0);
+                if context.fs.counts_quota() {
+                    context.repair_input.quota.discharge(owner, 0, 1);
                 }
             }
             Settled::Counted(count, record) => {
                 if is_saturated(*fact, *observed) {
-                    allow_many(mender);
+                    allow_many(context);
                 }
-                record.into_iter().for_each(|record| mender.put_inode(*inode, record));
-                mender.inodes.revise(*inode, *fact, count);
+                record.into_iter().for_each(|record| context.put_inode(*inode, record));
+                context.inodes.revise(*inode, *fact, count);
             }
         }
     }
@@ -78,10 +78,10 @@ fn is_saturated(fact: InodeFact, observed: u32) -> bool {
 }
 
 /// Sets the feature for directories with more names than a count can say.
-fn allow_many(mender: &mut Mender<'_>) {
-    let set = mender.fs.superblock.s_feature_ro_compat.get() | ro_compat::DIR_NLINK;
-    mender.fs.superblock.s_feature_ro_compat.set(set);
-    mender.fs.geometry.features.ro_compat |= ro_compat::DIR_NLINK;
+fn allow_many(context: &mut RepairContext<'_>) {
+    let set = context.fs.superblock.s_feature_ro_compat.get() | ro_compat::DIR_NLINK;
+    context.fs.superblock.s_feature_ro_compat.set(set);
+    context.fs.geometry.features.ro_compat |= ro_compat::DIR_NLINK;
 }
 
 fn settle(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact, observed: u32) -> Settled {

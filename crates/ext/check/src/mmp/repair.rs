@@ -10,7 +10,7 @@ use fsmend_ext_format::geometry::Geometry;
 use super::{MAGIC, SEQUENCE, SEQUENCE_CLEAN, SEQUENCE_FSCK, judge, place};
 use crate::Fs;
 use crate::group::repair::settle_in;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 use crate::superblock::{SuperblockOptions, settle};
 
 const TIME: usize = 8;
@@ -76,14 +76,14 @@ pub(super) fn fresh(fs: &Fs<'_>) -> Vec<u8> {
 }
 
 /// Finds a place for a block that has none.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    let has_place = mender.fs.superblock.s_mmp_block.get() != 0;
-    if has_place || !mender.fs.geometry.features.has_incompat(incompat::MMP) {
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    let has_place = context.fs.superblock.s_mmp_block.get() != 0;
+    if has_place || !context.fs.geometry.features.has_incompat(incompat::MMP) {
         return;
     }
-    let first = BlockNo(u64::from(mender.fs.geometry.first_data_block) + 1);
-    let Some(block) = mender.allocate_blocks(first, 1) else { return };
-    settle_in(mender, BlockRange::new(block.0, 1));
-    mender.write_block(block, &fresh(&mender.fs));
-    mender.fs.superblock.s_mmp_block = block.0.into();
+    let first = BlockNo(u64::from(context.fs.geometry.first_data_block) + 1);
+    let Some(block) = context.allocate_blocks(first, 1) else { return };
+    settle_in(context, BlockRange::new(block.0, 1));
+    context.write_block(block, &fresh(&context.fs));
+    context.fs.superblock.s_mmp_block = block.0.into();
 }

@@ -33,7 +33,7 @@ pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64>
         release.findings.raise(Problem::new(&FILE_SIZE).inode(inode).stored(raw.size()));
         return None;
     }
-    let map = map::read(&release.draft, &raw);
+    let map = map::read(&release.overlay, &raw);
     let blocks = raw.size() / size;
     let hole = map.solid_blocks();
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64>
 }
 
 fn usable(release: &Release<'_, '_>, inode: InodeNo) -> Result<RawInode, &'static str> {
-    let record = release.draft.inode(inode).map_err(|_| "there is no such inode")?;
+    let record = release.overlay.inode(inode).map_err(|_| "there is no such inode")?;
     let raw = RawInode::from_record(&record);
     if raw.i_links_count.get() == 0 {
         return Err("the inode is not in use");
@@ -77,7 +77,7 @@ fn block(
     place: u64,
     found: &mut Vec<InodeNo>,
 ) -> bool {
-    let Ok(mut contents) = release.draft.read(place) else {
+    let Ok(mut contents) = release.overlay.read(place) else {
         release.findings.raise(Problem::new(&FILE_UNUSABLE).inode(inode).detail("why", "it cannot be read"));
         return false;
     };
@@ -106,7 +106,7 @@ fn block(
         {
             contents[body + 4..].copy_from_slice(&checked.computed.to_le_bytes());
         }
-        release.draft.put(place, contents);
+        release.overlay.put(place, contents);
     }
     true
 }

@@ -19,7 +19,7 @@ use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::superblock::{RawSuperblock, state};
 use zerocopy::little_endian::U32;
 
-use crate::journal::draft::Draft;
+use crate::journal::replay_overlay::ReplayOverlay;
 use crate::quota::QuotaUsage;
 use crate::{Fs, Refusal};
 use problems::{
@@ -56,7 +56,7 @@ pub fn released(
 ) -> Result<Orphans, Refusal> {
     let crashed = replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
     let mut release = Release::new(fs, room, findings);
-    let superblock = release.draft.superblock();
+    let superblock = release.overlay.superblock();
     let trusted = superblock.s_state.get() & state::ERRORS == 0;
     let head = InodeNo(superblock.s_last_orphan.get());
     if head.0 != 0 && trusted {
@@ -86,7 +86,7 @@ fn too_many(room: u64) -> Refusal {
             "the inodes of the files that wait to be released take more memory than the {} MiB that are left",
             room >> 20
         ),
-        way_out: "Allow more (--memory)".to_owned(),
+        hint: "Allow more (--memory)".to_owned(),
     }
 }
 
@@ -144,12 +144,12 @@ fn orphan_file(release: &mut Release<'_, '_>, trusted: bool, journal_dropped: bo
 
 /// Takes the list and the feature out of the superblock and sets its counts.
 fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphans {
-    let (mut draft, mut orphans, freed) = release.into_parts();
-    let cluster_blocks = u64::from(draft.geometry.cluster_blocks);
-    let was_present = draft.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT);
+    let (mut overlay, mut orphans, freed) = release.into_parts();
+    let cluster_blocks = u64::from(overlay.geometry.cluster_blocks);
+    let was_present = overlay.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT);
     if head.0 != 0 || (was_present && file_is_clean) || freed != (0, 0) {
         // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
-        let _ = draft.edit_superblock(|raw| {
+        let _ = overlay.edit_superblock(|raw| {
             raw.s_last_orphan = U32::new(0);
             if file_is_clean {
                 raw.s_feature_ro_compat =
@@ -158,7 +158,7 @@ fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphan
             add_free(raw, freed.0.saturating_mul(cluster_blocks), freed.1);
         });
     }
-    orphans.writes = Draft::into_writes(draft);
+    orphans.writes = ReplayOverlay::into_writes(overlay);
     orphans
 }
 

@@ -11,10 +11,10 @@ use super::Orphans;
 use super::problems::{BLOCK_FREE, BLOCK_ILLEGAL};
 use crate::Fs;
 use crate::inode::MapRun;
-use crate::journal::draft::{Draft, EditError};
 use crate::journal::extents;
 use crate::journal::indirect;
 use crate::journal::map::{self, FileMap};
+use crate::journal::replay_overlay::{EditError, ReplayOverlay};
 use crate::quota::{Owner, bytes_of};
 
 /// Longest target of a symbolic link that stands in `i_block`.
@@ -25,7 +25,7 @@ const XATTR_REFCOUNT: usize = 4;
 /// The release of all orphans, under way.
 pub(super) struct Release<'a, 'd> {
     pub fs: &'a Fs<'d>,
-    pub draft: Draft<'d>,
+    pub overlay: ReplayOverlay<'d>,
     pub findings: &'a mut Findings,
     pub orphans: Orphans,
     freed_clusters: u64,
@@ -40,7 +40,7 @@ impl<'a, 'd> Release<'a, 'd> {
     pub fn new(fs: &'a Fs<'d>, room: u64, findings: &'a mut Findings) -> Self {
         Release {
             fs,
-            draft: Draft::new(fs),
+            overlay: ReplayOverlay::new(fs),
             findings,
             orphans: Orphans::default(),
             freed_clusters: 0,
@@ -51,8 +51,8 @@ impl<'a, 'd> Release<'a, 'd> {
     }
 
     /// The draft, what was released, and how many clusters and inodes became free.
-    pub fn into_parts(self) -> (Draft<'d>, Orphans, (u64, u32)) {
-        (self.draft, self.orphans, (self.freed_clusters, self.freed_inodes))
+    pub fn into_parts(self) -> (ReplayOverlay<'d>, Orphans, (u64, u32)) {
+        (self.overlay, self.orphans, (self.freed_clusters, self.freed_inodes))
     }
 
     /// Whether `inode` has been released.
@@ -62,12 +62,12 @@ impl<'a, 'd> Release<'a, 'd> {
 
     /// Whether the draft takes more memory than it may.
     pub fn is_over_budget(&self) -> bool {
-        self.draft.bytes_held() > self.room
+        self.overlay.bytes_held() > self.room
     }
 
     /// The orphan that `inode` names as the next one; `None` when its record cannot be read.
     pub fn link_of(&self, inode: InodeNo) -> Option<InodeNo> {
-        let record = self.draft.inode(inode).ok()?;
+        let record = self.overlay.inode(inode).ok()?;
         Some(InodeNo(RawInode::from_record(&record).i_dtime.get()))
     }
 
@@ -76,9 +76,9 @@ impl<'a, 'd> Release<'a, 'd> {
         if self.is_over_budget() {
             return false;
         }
-        let Ok(mut record) = self.draft.inode(inode) else { return false };
+        let Ok(mut record) = self.overlay.inode(inode) else { return false };
         let mut raw = RawInode::from_record(&record);
-        let map = if has_map(&raw) { map::read(&self.draft, &raw) } else { FileMap::default() };
+        let map = if has_map(&raw) { map::read(&self.overlay, &raw) } else { FileMap::default() };
         self.map_blocks += map.map_blocks.len() as u64;
         let shared = self.map_blocks > self.fs.geometry.blocks_count;
         if map.damaged || map.unreadable.is_some() || shared {
@@ -92,7 +92,7 @@ impl<'a, 'd> Release<'a, 'd> {
             return false;
         }
         raw.store(&mut record);
-        if self.draft.put_inode(inode, &mut record).is_err() {
+        if self.overlay.put_inode(inode, &mut record).is_err() {
             return false;
         }
         let set = if is_deleted { &mut self.orphans.freed } else { &mut self.orphans.truncated };
@@ -113,7 +113,7 @@ impl<'a, 'd> Release<'a, 'd> {
         let owner = Owner::of(raw);
         self.orphans.used.charge(owner, bytes_of(&self.fs.geometry, raw));
         let is_directory = raw.file_type() == mode::DIRECTORY;
-        self.freed_inodes += u32::from(self.draft.mark_inode(inode, false, is_directory)?);
+        self.freed_inodes += u32::from(self.overlay.mark_inode(inode, false, is_directory)?);
         raw.i_dtime = U32::new(self.fs.now as u32);
         Ok(())
     }
@@ -133,15 +133,15 @@ impl<'a, 'd> Release<'a, 'd> {
         }
         let before = bytes_of(&self.fs.geometry, raw);
         if raw.has_flag(flags::EXTENTS) {
-            extents::rewrite(&mut self.draft, inode, raw, map, &kept)?;
+            extents::rewrite(&mut self.overlay, inode, raw, map, &kept)?;
         } else {
-            let gone = indirect::cut(&mut self.draft, raw, end)?;
+            let gone = indirect::cut(&mut self.overlay, raw, end)?;
             if cut.is_empty() && gone.is_empty() {
                 return Ok(());
             }
             gone.iter().try_for_each(|block| self.free_blocks(inode, *block, 1))?;
             let nodes = map.map_blocks.len().saturating_sub(gone.len()) as u64;
-            extents::count_blocks(&self.draft, raw, &kept, nodes);
+            extents::count_blocks(&self.overlay, raw, &kept, nodes);
         }
         self.free_runs(inode, &cut)?;
         let after = bytes_of(&self.fs.geometry, raw);
@@ -162,11 +162,11 @@ impl<'a, 'd> Release<'a, 'd> {
             kept.last().filter(|run| !run.unwritten && last.wrapping_sub(run.logical) < run.count.into());
         let Some(run) = run.filter(|_| is_plain && within > 0) else { return Ok(()) };
         let block = run.physical + (last - run.logical);
-        let mut contents = self.draft.read(block)?;
+        let mut contents = self.overlay.read(block)?;
         let Some(tail) = contents.get_mut(within as usize..) else { return Ok(()) };
         if tail.iter().any(|byte| *byte != 0) {
             tail.fill(0);
-            self.draft.put(block, contents);
+            self.overlay.put(block, contents);
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl<'a, 'd> Release<'a, 'd> {
     }
 
     fn free_blocks(&mut self, inode: InodeNo, start: u64, count: u64) -> Result<(), EditError> {
-        let changed = self.draft.mark_blocks(start, count, false)?;
+        let changed = self.overlay.mark_blocks(start, count, false)?;
         self.freed_clusters += changed;
         // Clusters are shared by neighbouring runs of one file; only single blocks can be told to be free already.
         if !self.fs.geometry.bigalloc() && changed < count {
@@ -189,7 +189,7 @@ impl<'a, 'd> Release<'a, 'd> {
 
     /// Gives up one reference to an attribute block; the last one frees it.
     fn drop_attributes(&mut self, inode: InodeNo, block: u64) -> Result<(), EditError> {
-        let mut contents = self.draft.read(block)?;
+        let mut contents = self.overlay.read(block)?;
         let Some(count) = contents.get(XATTR_REFCOUNT..XATTR_REFCOUNT + 4) else { return Ok(()) };
         let count = u32::from_le_bytes([count[0], count[1], count[2], count[3]]);
         if count <= 1 {
@@ -202,7 +202,7 @@ impl<'a, 'd> Release<'a, 'd> {
         {
             contents[0x10..0x14].copy_from_slice(&checked.computed.to_le_bytes());
         }
-        self.draft.put(block, contents);
+        self.overlay.put(block, contents);
         Ok(())
     }
 }

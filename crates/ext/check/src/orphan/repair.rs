@@ -7,9 +7,9 @@ use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::inode::{RawInode, mode};
 use fsmend_ext_format::orphan_file::{ORPHAN_BLOCK_MAGIC, ORPHAN_TAIL_SIZE, has_magic};
 
-use crate::journal::draft::Draft;
 use crate::journal::map;
-use crate::repair::{Mender, hidden};
+use crate::journal::replay_overlay::ReplayOverlay;
+use crate::repair::{RepairContext, hidden};
 
 /// Fewest and most blocks of a new orphan file.
 const BLOCKS_MIN: u64 = 32;
@@ -18,62 +18,62 @@ const BLOCKS_MAX: u64 = 512;
 const BLOCKS_PER_BLOCK: u64 = 4096;
 
 /// Mends the orphan file. Its entries have been released before; whatever it still holds is void.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    let features = mender.fs.superblock.features();
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    let features = context.fs.superblock.features();
     if !features.has_compat(compat::ORPHAN_FILE) {
-        return forget(mender, None);
+        return forget(context, None);
     }
-    let inode = InodeNo(mender.fs.superblock.s_orphan_file_inum.get());
-    let blocks = usable_blocks(mender, inode);
+    let inode = InodeNo(context.fs.superblock.s_orphan_file_inum.get());
+    let blocks = usable_blocks(context, inode);
     if !features.has_compat(compat::HAS_JOURNAL) {
-        return forget(mender, blocks.map(|_| inode));
+        return forget(context, blocks.map(|_| inode));
     }
     let (inode, blocks) = match blocks {
         Some(blocks) => (inode, blocks),
-        None => match remake(mender) {
+        None => match remake(context) {
             Some(made) => made,
-            None => return forget(mender, None),
+            None => return forget(context, None),
         },
     };
-    mender.fs.superblock.s_orphan_file_inum = inode.0.into();
-    mender.fs.superblock.s_feature_ro_compat &= !ro_compat::ORPHAN_PRESENT;
-    mender.fs.geometry.features = mender.fs.superblock.features();
-    let Some(record) = mender.read_inode(inode) else { return };
+    context.fs.superblock.s_orphan_file_inum = inode.0.into();
+    context.fs.superblock.s_feature_ro_compat &= !ro_compat::ORPHAN_PRESENT;
+    context.fs.geometry.features = context.fs.superblock.features();
+    let Some(record) = context.read_inode(inode) else { return };
     let generation = RawInode::from_record(&record).i_generation.get();
     for block in blocks {
-        empty(mender, inode, generation, BlockNo(block));
+        empty(context, inode, generation, BlockNo(block));
     }
 }
 
 /// Switches the feature off, and frees the file in `inode` that is no longer needed.
-fn forget(mender: &mut Mender<'_>, inode: Option<InodeNo>) {
+fn forget(context: &mut RepairContext<'_>, inode: Option<InodeNo>) {
     if let Some(inode) = inode {
-        hidden::give_up(mender, inode);
-        let record_size = mender.fs.geometry.inode_size as usize;
-        mender.write_inode(inode, &mut vec![0; record_size]);
-        mender.inodes.revise(inode, InodeFact::default(), 0);
+        hidden::give_up(context, inode);
+        let record_size = context.fs.geometry.inode_size as usize;
+        context.write_inode(inode, &mut vec![0; record_size]);
+        context.inodes.revise(inode, InodeFact::default(), 0);
     }
-    let raw = &mut mender.fs.superblock;
+    let raw = &mut context.fs.superblock;
     if raw.features().has_compat(compat::ORPHAN_FILE) {
         raw.s_orphan_file_inum = 0.into();
         raw.s_feature_compat &= !compat::ORPHAN_FILE;
     }
     raw.s_feature_ro_compat &= !ro_compat::ORPHAN_PRESENT;
-    mender.fs.geometry.features = raw.features();
+    context.fs.geometry.features = raw.features();
 }
 
 /// The blocks of the orphan file in `inode`, if it can be one: a regular file without names or holes.
-fn usable_blocks(mender: &Mender<'_>, inode: InodeNo) -> Option<Vec<u64>> {
-    if inode.0 < mender.fs.geometry.first_inode || mender.inodes.links(inode).1 > 0 {
+fn usable_blocks(context: &RepairContext<'_>, inode: InodeNo) -> Option<Vec<u64>> {
+    if inode.0 < context.fs.geometry.first_inode || context.inodes.links(inode).1 > 0 {
         return None;
     }
-    let raw = RawInode::from_record(&mender.read_inode(inode)?);
-    let block_size = u64::from(mender.fs.geometry.block_size);
+    let raw = RawInode::from_record(&context.read_inode(inode)?);
+    let block_size = u64::from(context.fs.geometry.block_size);
     let is_file = raw.i_links_count.get() > 0 && raw.file_type() == mode::REGULAR;
     if !is_file || raw.size() == 0 || !raw.size().is_multiple_of(block_size) {
         return None;
     }
-    let map = map::read(&Draft::new(&mender.fs), &raw);
+    let map = map::read(&ReplayOverlay::new(&context.fs), &raw);
     let count = raw.size() / block_size;
     if map.damaged || map.unreadable.is_some() || map.solid_blocks() < count {
         return None;
@@ -82,35 +82,35 @@ fn usable_blocks(mender: &Mender<'_>, inode: InodeNo) -> Option<Vec<u64>> {
 }
 
 /// A new orphan file.
-fn remake(mender: &mut Mender<'_>) -> Option<(InodeNo, Vec<u64>)> {
-    let size = u64::from(mender.fs.geometry.block_size);
-    let count = (mender.fs.geometry.blocks_count / BLOCKS_PER_BLOCK).clamp(BLOCKS_MIN, BLOCKS_MAX);
-    let old = InodeNo(mender.fs.superblock.s_orphan_file_inum.get());
-    let is_free = old.0 >= mender.fs.geometry.first_inode
-        && old.0 <= mender.fs.geometry.inodes_count
-        && mender.inodes.kind(old) == Kind::Unused
-        && mender.inodes.is_scanned(old);
-    let is_ours = mender.inodes.fact(old).is_some_and(|fact| fact.has(mark::RESERVED))
-        && mender.inodes.links(old).1 == 0
-        && old.0 >= mender.fs.geometry.first_inode;
+fn remake(context: &mut RepairContext<'_>) -> Option<(InodeNo, Vec<u64>)> {
+    let size = u64::from(context.fs.geometry.block_size);
+    let count = (context.fs.geometry.blocks_count / BLOCKS_PER_BLOCK).clamp(BLOCKS_MIN, BLOCKS_MAX);
+    let old = InodeNo(context.fs.superblock.s_orphan_file_inum.get());
+    let is_free = old.0 >= context.fs.geometry.first_inode
+        && old.0 <= context.fs.geometry.inodes_count
+        && context.inodes.kind(old) == Kind::Unused
+        && context.inodes.is_scanned(old);
+    let is_ours = context.inodes.fact(old).is_some_and(|fact| fact.has(mark::RESERVED))
+        && context.inodes.links(old).1 == 0
+        && old.0 >= context.fs.geometry.first_inode;
     let inode = if is_free || is_ours {
-        hidden::give_up(mender, old);
+        hidden::give_up(context, old);
         old
     } else {
-        mender.allocate_inode(fsmend_base::GroupNo(0), Kind::Regular)?
+        context.allocate_inode(fsmend_base::GroupNo(0), Kind::Regular)?
     };
-    match hidden::make(mender, inode, count * size, 0) {
+    match hidden::make(context, inode, count * size, 0) {
         Some(blocks) => Some((inode, blocks)),
         None => {
-            mender.inodes.revise(inode, InodeFact::default(), 0);
+            context.inodes.revise(inode, InodeFact::default(), 0);
             None
         }
     }
 }
 
 /// Makes sure that a block of the file has no entries, its magic number and its checksum.
-fn empty(mender: &Mender<'_>, inode: InodeNo, generation: u32, block: BlockNo) {
-    let geometry = &mender.fs.geometry;
+fn empty(context: &RepairContext<'_>, inode: InodeNo, generation: u32, block: BlockNo) {
+    let geometry = &context.fs.geometry;
     let mut contents = vec![0; geometry.block_size as usize];
     let body = contents.len() - ORPHAN_TAIL_SIZE;
     contents[body..body + 4].copy_from_slice(&ORPHAN_BLOCK_MAGIC.to_le_bytes());
@@ -119,7 +119,7 @@ fn empty(mender: &Mender<'_>, inode: InodeNo, generation: u32, block: BlockNo) {
         checksum::seal_orphan_block(seed, block, &mut contents);
     }
     debug_assert!(has_magic(&contents));
-    if mender.read_block(block).ok().as_ref() != Some(&contents) {
-        mender.write_block(block, &contents);
+    if context.read_block(block).ok().as_ref() != Some(&contents) {
+        context.write_block(block, &contents);
     }
 }

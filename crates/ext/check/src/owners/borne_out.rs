@@ -9,12 +9,12 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::flags;
 
 use crate::inode::{self, Inspection};
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// The file block from which on the map of `inode` has both its size and its space in use against it, as they stood before inspection set
 /// them right; none where one of them agrees with the map, or where there is no telling.
-pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> Option<u64> {
-    if found.kind != Kind::Regular || found.inline || mender.fs.geometry.hurd {
+pub(super) fn limit(context: &RepairContext<'_>, inode: InodeNo, found: &Inspection) -> Option<u64> {
+    if found.kind != Kind::Regular || found.inline || context.fs.geometry.hurd {
         return None;
     }
     // One extent is too long, and it is the last. Pointers that lead astray stand anywhere among right ones, which count for the same space.
@@ -23,10 +23,10 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
     if !found.raw().has_flag(flags::EXTENTS) {
         return None;
     }
-    let raw = mender.inode_before(inode)?;
-    let block_size = u64::from(mender.fs.geometry.block_size);
+    let raw = context.inode_before(inode)?;
+    let block_size = u64::from(context.fs.geometry.block_size);
     let used = found.charged_sectors / (block_size / 512);
-    let told = inode::size::told(&mender.fs, &raw);
+    let told = inode::size::told(&context.fs, &raw);
     let by_size = raw.size().div_ceil(block_size);
     if told == Some(used) || by_size == end {
         return None;
@@ -34,7 +34,7 @@ pub(super) fn limit(mender: &Mender<'_>, inode: InodeNo, found: &Inspection) -> 
     let data: u64 = found.runs.iter().map(|run| u64::from(run.count)).sum();
     let by_space =
         told.map_or(end, |told| end_of_first(found, told.saturating_sub(used.saturating_sub(data))));
-    let unit = u64::from(mender.fs.geometry.cluster_blocks);
+    let unit = u64::from(context.fs.geometry.cluster_blocks);
     Some(by_size.min(by_space).next_multiple_of(unit)).filter(|limit| (last.logical + 1..end).contains(limit))
 }
 

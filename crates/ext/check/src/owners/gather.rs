@@ -1,5 +1,5 @@
-//! What inodes own of contested units. Most are innocent, with a map that lies in their record; where it goes on outside, many maps are walked at
-//! a time, in the order of the disk. What is not innocent is inspected by itself.
+//! What inodes own of contested units. Most are clean, with a map that lies in their record; where it goes on outside, many maps are walked at
+//! a time, in the order of the disk. What is not clean is inspected by itself.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use fsmend_ext_format::inode::RawInode;
 
 use super::records::Records;
 use super::{Owner, Pair, Search, Window};
-use crate::fast::inode::{InodeProver, Proof, Verdict};
+use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
 use crate::fast::map::{Walk, WalkItem, WalkMode, verdicts};
 use crate::inode;
 use crate::inode::units_of;
@@ -27,8 +27,8 @@ const NODES_MAX: usize = 4096;
 pub(super) struct Gatherer<'s> {
     search: &'s Search<'s>,
     window: &'s Window,
-    prover: InodeProver<'s>,
-    proof: Proof,
+    fast_path: InodeFastPath<'s>,
+    summary: InodeSummary,
     records: Records,
     reader: BatchReader<'s>,
     walks: Vec<WalkItem>,
@@ -41,8 +41,8 @@ impl<'s> Gatherer<'s> {
         Gatherer {
             search,
             window,
-            prover: InodeProver::new(search.fs),
-            proof: Proof::default(),
+            fast_path: InodeFastPath::new(search.fs),
+            summary: InodeSummary::default(),
             records: Records::default(),
             reader: BatchReader::with_buffers(
                 search.fs.device,
@@ -71,13 +71,13 @@ impl<'s> Gatherer<'s> {
     fn look_at(&mut self, inode: InodeNo) {
         let fs = self.search.fs;
         let Some(record) = self.records.record(fs, inode) else { return };
-        let is_innocent = self.prover.prove(inode, record, &mut self.proof) == Verdict::Innocent;
-        if is_innocent && !self.proof.needs_walk {
-            // Nobody is innocent where units are more than a block.
-            let units = self.proof.runs.iter().map(|run| (run.physical, u64::from(run.count)));
+        let is_clean = self.fast_path.summarize(inode, record, &mut self.summary) == Verdict::Clean;
+        if is_clean && !self.summary.needs_walk {
+            // Nobody is clean where units are more than a block.
+            let units = self.summary.runs.iter().map(|run| (run.physical, u64::from(run.count)));
             note_units(self.search, self.window, inode, units, &mut self.found);
-        } else if is_innocent && fs.crowd.is_empty() {
-            self.walks.push(WalkItem::new(inode, &self.proof, &RawInode::from_record(record)));
+        } else if is_clean && fs.crowd.is_empty() {
+            self.walks.push(WalkItem::new(inode, &self.summary, &RawInode::from_record(record)));
         } else {
             let inspection = inode::inspect(fs, inode, record, &mut Findings::new());
             let units = units_of(&inspection, &fs.geometry).into_iter();
@@ -92,9 +92,9 @@ impl<'s> Gatherer<'s> {
             return;
         }
         let (Search { fs, claims, cancel, .. }, window) = (*self.search, self.window);
-        let Gatherer { prover, reader, found, .. } = &mut *self;
+        let Gatherer { fast_path, reader, found, .. } = &mut *self;
         let (mut walk, mut stack) =
-            Walk::start(&items, WalkMode::Search, &fs.geometry, prover, &fs.metadata, claims);
+            Walk::start(&items, WalkMode::Search, &fs.geometry, fast_path, &fs.metadata, claims);
         for item in 0..items.len() as u32 {
             walk.take_contested(item, |inode, unit| window.note(unit, inode, found));
         }
@@ -111,7 +111,7 @@ impl<'s> Gatherer<'s> {
                 walk.take_contested(node.item, |inode, unit| window.note(unit, inode, found));
             });
         }
-        let walked = verdicts(&items, walk.finish(), prover);
+        let walked = verdicts(&items, walk.finish(), fast_path);
         let suspects = items.iter().zip(walked).filter(|(_, walked)| !walked.innocent);
         let suspects: BTreeSet<InodeNo> = suspects.map(|(item, _)| item.inode).collect();
         if suspects.is_empty() {

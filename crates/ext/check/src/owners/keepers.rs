@@ -22,7 +22,7 @@ use fsmend_ext_format::inode::special;
 
 use super::{Contest, Owner, Pair, borne_out};
 use crate::inode::Inspection;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// Inodes that one worker weighs at a time.
 const INODES_PER_SLICE: usize = 256;
@@ -68,8 +68,8 @@ enum Class {
 }
 
 /// The attribute block that an inode keeps.
-pub(super) fn attribute_block(mender: &Mender<'_>, found: &Inspection) -> Option<u64> {
-    let geometry = &mender.fs.geometry;
+pub(super) fn attribute_block(context: &RepairContext<'_>, found: &Inspection) -> Option<u64> {
+    let geometry = &context.fs.geometry;
     let wide = geometry.features.has_incompat(incompat::BIT64) && !geometry.hurd;
     Some(found.raw().file_acl(wide)).filter(|block| *block != 0 && found.xattr_block == Some(*block))
 }
@@ -128,14 +128,14 @@ impl Places {
     }
 
     /// Decides about all units of `contest` that have more than one claim. The others are settled at once.
-    pub fn decide(mender: &Mender<'_>, contest: &Contest) -> Places {
+    pub fn decide(context: &RepairContext<'_>, contest: &Contest) -> Places {
         let mut units = Vec::new();
         let mut inodes = BTreeMap::new();
         let mut last = Vec::new();
-        contest.visit_owners(&mender.fs, &mender.claims, |unit, owners| {
+        contest.visit_owners(&context.fs, &context.claims, |unit, owners| {
             if owners.len() < 2 {
-                mender.claims.settle(unit, owners.len() == 1);
-                mender.claims.resolve(unit);
+                context.claims.settle(unit, owners.len() == 1);
+                context.claims.resolve(unit);
                 return;
             }
             units.push((unit, owners.contains(&Owner::Metadata)));
@@ -163,11 +163,11 @@ impl Places {
         let list = units.into_iter().map(place).collect();
         let mut places = Places { list, window: contest.start..contest.end, inodes: Vec::new() };
         let mut strengths = vec![None; places.list.len()];
-        for weighed in places.weigh_all(mender, contest, &inodes) {
+        for weighed in places.weigh_all(context, contest, &inodes) {
             weighed.claims.iter().for_each(|claim| places.enter(claim, &mut strengths));
             inodes.insert(weighed.inode, weighed.kind);
         }
-        let staying = places.settle_staying(mender, contest);
+        let staying = places.settle_staying(context, contest);
         places.inodes = inodes.keys().filter(|inode| !staying.contains(inode)).copied().collect();
         places.inodes.sort_by_key(|inode| (inodes.get(inode) != Some(&Kind::Directory), *inode));
         places
@@ -176,19 +176,19 @@ impl Places {
     /// The claims of all of `inodes`, in the order of their numbers. Most of the work is to inspect them, which can be done side by side.
     fn weigh_all(
         &self,
-        mender: &Mender<'_>,
+        context: &RepairContext<'_>,
         contest: &Contest,
         inodes: &BTreeMap<InodeNo, Kind>,
     ) -> Vec<Weighed> {
         let inodes: Vec<InodeNo> = inodes.keys().copied().collect();
         let parts = pool::run_slices(
-            mender.crew,
+            context.pool,
             &[Stage { name: "keepers", pass: 0 }],
             &inodes,
             INODES_PER_SLICE,
             &AtomicBool::new(false),
             |_| Vec::new(),
-            |weighed, part| weighed.extend(part.iter().map(|inode| self.weigh(mender, contest, *inode))),
+            |weighed, part| weighed.extend(part.iter().map(|inode| self.weigh(context, contest, *inode))),
         );
         let mut all: Vec<Weighed> = parts.into_iter().flatten().collect();
         all.sort_unstable_by_key(|weighed| weighed.inode);
@@ -197,9 +197,9 @@ impl Places {
 
     /// The inodes that keep every unit they claim, each for one block of theirs; these units are in use. Most are such: what one map that was damaged
     /// claims belongs to many others, who need not be looked at again.
-    fn settle_staying(&mut self, mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
+    fn settle_staying(&mut self, context: &RepairContext<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
         let (mut staying, mut moving) = (BTreeSet::new(), BTreeSet::new());
-        if mender.fs.geometry.cluster_blocks > 1 {
+        if context.fs.geometry.cluster_blocks > 1 {
             // Clusters have to lie right within the file, too.
             return staying;
         }
@@ -260,7 +260,7 @@ impl Places {
     }
 
     /// Weighs the claims of one inode, in any order of inodes; what they come to is entered afterwards.
-    fn weigh(&self, mender: &Mender<'_>, contest: &Contest, inode: InodeNo) -> Weighed {
+    fn weigh(&self, context: &RepairContext<'_>, contest: &Contest, inode: InodeNo) -> Weighed {
         let mut weighed = Weighed { inode, kind: Kind::Unused, claims: Vec::new() };
         let base = |class, modified| Strength {
             class,
@@ -276,22 +276,22 @@ impl Places {
             weighed.claims.extend(pairs.map(|(unit, _)| claim((*unit, *unit), fixed, Keeper::Fixed)));
             return weighed;
         }
-        let Some(found) = mender.inspect_inode(inode) else { return weighed };
+        let Some(found) = context.inspect_inode(inode) else { return weighed };
         weighed.kind = found.kind;
-        let is_system = mender.inodes.fact(inode).is_some_and(|fact| fact.has(mark::RESERVED));
+        let is_system = context.inodes.fact(inode).is_some_and(|fact| fact.has(mark::RESERVED));
         let (class, keeper) = match is_system {
             true => (Class::System, Keeper::System(inode)),
             false => (Class::Data, Keeper::Data(inode)),
         };
         let data = base(class, found.raw().i_mtime.get());
-        self.weigh_map(mender, &found, (data, keeper), &mut weighed.claims);
+        self.weigh_map(context, &found, (data, keeper), &mut weighed.claims);
         if let Some(block) = found.translator {
-            let unit = mender.fs.geometry.cluster_of(block);
+            let unit = context.fs.geometry.cluster_of(block);
             let strength = base(Class::Translator, data.modified);
             weighed.claims.push(claim((unit, unit), strength, Keeper::Translator(inode)));
         }
-        if let Some(block) = attribute_block(mender, &found) {
-            let unit = mender.fs.geometry.cluster_of(block);
+        if let Some(block) = attribute_block(context, &found) {
+            let unit = context.fs.geometry.cluster_of(block);
             let strength = base(Class::Attributes, 0);
             weighed.claims.push(claim((unit, unit), strength, Keeper::Attributes(block)));
         }
@@ -300,12 +300,12 @@ impl Places {
 
     fn weigh_map(
         &self,
-        mender: &Mender<'_>,
+        context: &RepairContext<'_>,
         found: &Inspection,
         (data, keeper): (Strength, Keeper),
         claims: &mut Vec<Claim>,
     ) {
-        let geometry = &mender.fs.geometry;
+        let geometry = &context.fs.geometry;
         let is_directory = found.kind == Kind::Directory;
         let mut limit = None;
         for run in &found.runs {
@@ -315,7 +315,7 @@ impl Places {
             if contested == 0 {
                 continue;
             }
-            let limit = *limit.get_or_insert_with(|| borne_out::limit(mender, data.inode.0, found));
+            let limit = *limit.get_or_insert_with(|| borne_out::limit(context, data.inode.0, found));
             let believed = limit.map_or(u64::MAX, |limit| limit.saturating_sub(run.logical));
             let believed = (believed / u64::from(geometry.cluster_blocks)).min(last - first + 1);
             let strength = Strength { anchored: last - first + 1 - contested, ..data };

@@ -17,14 +17,14 @@
 //! | `keepers.rs` | who keeps what is contested |
 //! | `borne_out.rs` | which claims a file's own size and space in use speak against |
 //! | `relocate.rs` | places of their own for the others |
-//! | `means.rs` | what these share |
+//! | `copy_room.rs` | what these share |
 //! | `names.rs` | names of files that are not to keep them |
 
 mod borne_out;
 pub(crate) mod contest;
+mod copy_room;
 mod gather;
 mod keepers;
-mod means;
 mod names;
 pub mod problems;
 mod records;
@@ -41,7 +41,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::origins::Bands;
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, PoolConfig, Stage};
 
 use crate::Fs;
 pub use contest::{Contest, Owner, Pair};
@@ -67,7 +67,7 @@ pub struct Search<'a> {
     /// Owners that no inode's map knows of (attribute blocks).
     pub extra: &'a [(u64, Owner)],
     /// Workers that may be used.
-    pub crew: Crew<'a>,
+    pub pool: PoolConfig<'a>,
     /// Owners that may be held at a time.
     pub room: usize,
     /// Set when the user wants to stop.
@@ -122,16 +122,16 @@ impl Search<'_> {
 
     /// The owners of the contested units from `start` to before the unit that is returned beside them, sorted.
     fn owners_from(&self, start: u64) -> (Vec<Pair>, u64) {
-        let crew = Crew { workers: self.crew.workers.clamp(1, WORKERS_MAX), ..self.crew };
+        let pool = PoolConfig { workers: self.pool.workers.clamp(1, WORKERS_MAX), ..self.pool };
         let window = Window {
             start,
             end: AtomicU64::new(self.claims.contested().len()),
-            room: (self.room / crew.workers).max(PAIRS_MIN),
+            room: (self.room / pool.workers).max(PAIRS_MIN),
         };
         let bands = self.claims.origins().map(|origins| origins.bands(self.claims.contested(), start));
         let chunks = self.chunks(bands.as_ref());
         let found = pool::run_slices(
-            crew,
+            pool,
             &[Stage { name: "owners", pass: 0 }],
             &chunks,
             GROUPS_PER_SLICE,

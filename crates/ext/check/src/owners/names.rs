@@ -8,59 +8,60 @@ use fsmend_ext_format::directory::entries_len;
 
 use crate::directory::Directory;
 use crate::inline_data::{directory_areas, settle_hash};
-use crate::repair::{Mender, seed_of};
+use crate::repair::{RepairContext, seed_of};
 
 /// Takes all names of `files`, which are no directories, out of all directories.
-pub(super) fn strip(mender: &Mender<'_>, files: &BTreeSet<InodeNo>) {
+pub(super) fn strip(context: &RepairContext<'_>, files: &BTreeSet<InodeNo>) {
     if files.is_empty() {
         return;
     }
-    let directories: Vec<u32> = mender.inodes.directories().iter().map(|fact| fact.inode).collect();
-    for directory in directories.into_iter().filter_map(|inode| Directory::open(&mender.fs, InodeNo(inode))) {
+    let directories: Vec<u32> = context.inodes.directories().iter().map(|fact| fact.inode).collect();
+    for directory in directories.into_iter().filter_map(|inode| Directory::open(&context.fs, InodeNo(inode)))
+    {
         if directory.inline {
-            strip_inline(mender, directory, files);
+            strip_inline(context, directory, files);
             continue;
         }
-        let seed = seed_of(&mender.fs, directory.inode, &directory.record);
+        let seed = seed_of(&context.fs, directory.inode, &directory.record);
         for run in &directory.runs {
             for block in (run.physical..run.physical + u64::from(run.count)).map(BlockNo) {
-                strip_block(mender, block, seed, files);
+                strip_block(context, block, seed, files);
             }
         }
     }
 }
 
-fn strip_inline(mender: &Mender<'_>, directory: Directory, files: &BTreeSet<InodeNo>) {
+fn strip_inline(context: &RepairContext<'_>, directory: Directory, files: &BTreeSet<InodeNo>) {
     let mut record = directory.record;
     let mut stripped = false;
     for area in directory_areas(&record).into_iter().flat_map(|areas| [areas.first, areas.second]) {
         let Some(entries) = record.get_mut(area) else { continue };
         for (at, inode) in names_of(entries, files) {
             entries[at..at + 4].fill(0);
-            mender.inodes.withdraw_link(inode);
+            context.inodes.withdraw_link(inode);
             stripped = true;
         }
     }
     if stripped {
         settle_hash(&mut record);
-        mender.write_inode(directory.inode, &mut record);
+        context.write_inode(directory.inode, &mut record);
     }
 }
 
-fn strip_block(mender: &Mender<'_>, block: BlockNo, seed: Option<u32>, files: &BTreeSet<InodeNo>) {
-    let Ok(mut bytes) = mender.read_block(block) else { return };
-    let end = entries_len(&bytes, mender.fs.geometry.features);
+fn strip_block(context: &RepairContext<'_>, block: BlockNo, seed: Option<u32>, files: &BTreeSet<InodeNo>) {
+    let Ok(mut bytes) = context.read_block(block) else { return };
+    let end = entries_len(&bytes, context.fs.geometry.features);
     let mut stripped = false;
     for (at, inode) in names_of(&bytes[..end], files) {
         bytes[at..at + 4].fill(0);
-        mender.inodes.withdraw_link(inode);
+        context.inodes.withdraw_link(inode);
         stripped = true;
     }
     if let Some(seed) = seed.filter(|_| stripped && end < bytes.len()) {
         checksum::seal_directory_leaf(seed, &mut bytes);
     }
     if stripped {
-        mender.write_block(block, &bytes);
+        context.write_block(block, &bytes);
     }
 }
 

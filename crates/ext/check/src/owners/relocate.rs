@@ -9,12 +9,12 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{Entries, Entry, EntryLayout};
 
 use super::borne_out;
+use super::copy_room::CopyRoom;
 use super::keepers::{Keeper, Place, Places, attribute_block};
-use super::means::Means;
 use super::problems::{COPY_UNREADABLE, GIVEN_UP, NO_ROOM};
 use crate::inode::{Inspection, MapRun};
 use crate::repair::map::FileMap;
-use crate::repair::{Duplicates, Mender};
+use crate::repair::{Duplicates, RepairContext};
 
 /// A file gives up what nothing in it bears out when at least so many others own parts of it, and as many units as one in this.
 const OWNERS_MIN: usize = 2;
@@ -25,9 +25,9 @@ const COPIED_AT_ONCE: u64 = 256 << 10;
 
 /// An inode on its way out of contested units.
 pub(super) struct Relocation<'r, 'm> {
-    mender: &'r mut Mender<'m>,
+    context: &'r mut RepairContext<'m>,
     places: &'r mut Places,
-    means: &'r mut Means,
+    copy_room: &'r mut CopyRoom,
     inode: InodeNo,
     is_directory: bool,
     /// The logical cluster for which the inode keeps a unit that it claims several times.
@@ -61,21 +61,21 @@ struct Stretch {
 /// Gives `inode` places of its own for everything that it claims and does not keep. Returns `false` when something was lost for want
 /// of room. What an inspection has found of it, if there was one already, is `found`.
 pub(super) fn relocate(
-    mender: &mut Mender<'_>,
+    context: &mut RepairContext<'_>,
     places: &mut Places,
     inode: InodeNo,
     found: Option<Inspection>,
-    means: &mut Means,
+    copy_room: &mut CopyRoom,
 ) -> bool {
-    let found = found.or_else(|| mender.inspect_inode(inode));
+    let found = found.or_else(|| context.inspect_inode(inode));
     let Some(mut found) = found.filter(|found| found.kind != Kind::Unused) else { return true };
     let is_directory = found.kind == Kind::Directory;
     let (kept, lost) = (BTreeMap::new(), BTreeSet::new());
     let (attributes_lost, translator_lost) = (false, false);
     let mut relocation = Relocation {
-        mender,
+        context,
         places,
-        means,
+        copy_room,
         inode,
         is_directory,
         kept,
@@ -87,7 +87,7 @@ pub(super) fn relocate(
     };
     relocation.attribute_block(&found);
     relocation.translator(&mut found);
-    let limit = borne_out::limit(relocation.mender, inode, &found);
+    let limit = borne_out::limit(relocation.context, inode, &found);
     if let Some(map) = FileMap::of(inode, found) {
         relocation.map(map, limit);
     }
@@ -98,7 +98,8 @@ pub(super) fn relocate(
 impl Relocation<'_, '_> {
     /// Moves what the file keeps of its map, which nothing bears out from `limit` on.
     fn map(&mut self, mut map: FileMap, limit: Option<u64>) {
-        if let Some(limit) = limit.filter(|limit| self.means.is_short && self.leads_astray(&map, *limit)) {
+        if let Some(limit) = limit.filter(|limit| self.copy_room.is_short && self.leads_astray(&map, *limit))
+        {
             self.give_up(&mut map, limit);
         }
         let moving = self.moving(&map);
@@ -111,11 +112,11 @@ impl Relocation<'_, '_> {
         }
         map.runs.overlay(moved);
         let nodes = map.nodes.len();
-        let cluster_of = |block: &u64| self.mender.fs.geometry.cluster_of(*block);
+        let cluster_of = |block: &u64| self.context.fs.geometry.cluster_of(*block);
         map.nodes.retain(|node| self.places.get(cluster_of(node)).is_none());
         if !moving.is_empty() || map.nodes.len() < nodes || self.given_up > 0 {
             self.store(&mut map);
-            self.means.count_again(self.mender);
+            self.copy_room.count_again(self.context);
         }
         self.note_use(&map);
     }
@@ -123,7 +124,7 @@ impl Relocation<'_, '_> {
     /// Whether what `map` claims from `limit` on is what several others own, for a good part of what this window has of it. (Further windows come when it is
     /// too late: the copies of this one would take the room.)
     fn leads_astray(&self, map: &FileMap, limit: u64) -> bool {
-        let geometry = &self.mender.fs.geometry;
+        let geometry = &self.context.fs.geometry;
         let (mut units, mut contested, mut owners) = (0, 0, BTreeSet::new());
         for run in map.runs.within(limit, map.runs.end().saturating_sub(limit)) {
             let first = geometry.cluster_of(run.physical);
@@ -145,14 +146,14 @@ impl Relocation<'_, '_> {
     fn give_up(&mut self, map: &mut FileMap, limit: u64) {
         let count = map.runs.end().saturating_sub(limit);
         self.given_up = map.runs.within(limit, count).iter().map(|run| u64::from(run.count)).sum();
-        self.mender.remove_blocks(map, limit, count);
-        if let Some(before) = self.mender.inode_before(self.inode) {
+        self.context.remove_blocks(map, limit, count);
+        if let Some(before) = self.context.inode_before(self.inode) {
             map.set_size(before.size());
         }
     }
 
     fn cluster_blocks(&self) -> u64 {
-        u64::from(self.mender.fs.geometry.cluster_blocks)
+        u64::from(self.context.fs.geometry.cluster_blocks)
     }
 
     /// The clusters of the file that have to move, ascending.
@@ -194,16 +195,16 @@ impl Relocation<'_, '_> {
             let mut most = left;
             while left > 0 {
                 let near = goal.or_else(|| Some(BlockNo(map.runs.before(logical * unit)?.0 + 1)));
-                let near = near.unwrap_or_else(|| self.mender.goal_of(self.inode));
-                let in_region = self.is_directory && self.mender.fs.regions.exist();
-                if !in_region && self.means.room == 0 {
+                let near = near.unwrap_or_else(|| self.context.goal_of(self.inode));
+                let in_region = self.is_directory && self.context.fs.regions.exist();
+                if !in_region && self.copy_room.room == 0 {
                     stretches.push(Stretch { logical, count: left, to: None });
                     break;
                 }
-                let count = if in_region { 1 } else { most.min(left).min(self.means.room) };
+                let count = if in_region { 1 } else { most.min(left).min(self.copy_room.room) };
                 let to = match in_region {
-                    true => self.mender.allocate_in_region(self.inode),
-                    false => self.mender.allocate_blocks(near, count * unit),
+                    true => self.context.allocate_in_region(self.inode),
+                    false => self.context.allocate_blocks(near, count * unit),
                 };
                 if to.is_none() && count > 1 {
                     most = count.div_ceil(2);
@@ -211,7 +212,7 @@ impl Relocation<'_, '_> {
                 }
                 if !in_region {
                     // Where not even one was found, the search need not be repeated for all that follow.
-                    self.means.room = if to.is_some() { self.means.room - count } else { 0 };
+                    self.copy_room.room = if to.is_some() { self.copy_room.room - count } else { 0 };
                 }
                 goal = to.map(|to| BlockNo(to.0 + count * unit)).or(goal);
                 stretches.push(Stretch { logical, count, to: to.map(|block| block.0) });
@@ -232,15 +233,15 @@ impl Relocation<'_, '_> {
         let pieces = map.runs.within(start, stretch.count * unit);
         let moved = |piece: MapRun| MapRun { physical: to + (piece.logical - start), ..piece };
         for piece in pieces.iter().filter(|piece| !piece.unwritten) {
-            let (mut step, size) = (0, u64::from(self.mender.fs.geometry.block_size));
+            let (mut step, size) = (0, u64::from(self.context.fs.geometry.block_size));
             while step < u64::from(piece.count) {
-                if self.mender.is_full() {
+                if self.context.is_full() {
                     return Vec::new();
                 }
                 let bytes = self.contents(BlockNo(piece.physical + step), u64::from(piece.count) - step);
                 let to = BlockNo(moved(*piece).physical + step);
                 step += bytes.len() as u64 / size;
-                self.mender.draft.put(self.mender.fs.block_offset(to), bytes);
+                self.context.overlay.put(self.context.fs.block_offset(to), bytes);
             }
         }
         pieces.into_iter().map(moved).collect()
@@ -248,7 +249,7 @@ impl Relocation<'_, '_> {
 
     /// What blocks from `first` on hold for this inode: at most `count`, and so many as can be read in one go.
     fn contents(&mut self, first: BlockNo, count: u64) -> Vec<u8> {
-        let size = self.mender.fs.geometry.block_size as usize;
+        let size = self.context.fs.geometry.block_size as usize;
         let source = self.source(first);
         let behind = (1..count.min(COPIED_AT_ONCE / size as u64)).map(|step| BlockNo(first.0 + step));
         let blocks = 1 + behind.take_while(|block| self.source(*block) == source).count();
@@ -273,16 +274,16 @@ impl Relocation<'_, '_> {
     /// The bytes of blocks from `first` on as they were before the repair. Where free space is scattered, what lies in one piece is asked for
     /// block by block; it is read in one piece all the same.
     fn bytes_before(&mut self, first: BlockNo, len: usize) -> Option<Vec<u8>> {
-        let fs = &self.mender.fs;
+        let fs = &self.context.fs;
         let is_contested = |block: u64| self.places.get(fs.geometry.cluster_of(block)).is_some();
-        self.means.ahead.bytes(self.mender, first, len, is_contested).map(<[u8]>::to_vec)
+        self.copy_room.ahead.bytes(self.context, first, len, is_contested).map(<[u8]>::to_vec)
     }
 
     /// Which contents of a block are meant for this inode. What is contested may have been mended for somebody else; only a directory that
     /// is the only one there is sure to be meant. What proves to be a directory's is no file's: a pointer of the file leads astray, perhaps one that was none.
     fn source(&self, block: BlockNo) -> Source {
-        let place = self.places.get(self.mender.fs.geometry.cluster_of(block.0));
-        let is_zeroed = self.mender.wishes.duplicates == Duplicates::Zero && !self.is_directory;
+        let place = self.places.get(self.context.fs.geometry.cluster_of(block.0));
+        let is_zeroed = self.context.policy.duplicates == Duplicates::Zero && !self.is_directory;
         match place {
             Some(_) if is_zeroed => Source::Nothing,
             Some(place) if !self.is_directory && self.is_of_directory(place, block) => Source::Nothing,
@@ -296,23 +297,23 @@ impl Relocation<'_, '_> {
         if !place.keeper_is_directory || !place.is_anchored || place.directories != 1 {
             return false;
         }
-        let geometry = &self.mender.fs.geometry;
+        let geometry = &self.context.fs.geometry;
         let mut bytes = vec![0; geometry.block_size as usize];
         let layout = EntryLayout { block_size: geometry.block_size, hash_behind_name: false };
         let is_sound = |entry: Result<Entry<'_>, _>| {
             entry.is_ok_and(|entry| entry.header.inode <= geometry.inodes_count)
         };
-        self.mender.draft.read_before(self.mender.fs.block_offset(block), &mut bytes).is_ok()
+        self.context.overlay.read_before(self.context.fs.block_offset(block), &mut bytes).is_ok()
             && Entries::new(&bytes, layout, false).all(is_sound)
     }
 
     /// Fills `bytes` from `first` on, or says that it cannot be done.
     fn read(&self, source: Source, first: BlockNo, bytes: &mut [u8]) -> bool {
-        let offset = self.mender.fs.block_offset(first);
+        let offset = self.context.fs.block_offset(first);
         match source {
             Source::Nothing => true,
-            Source::Before => self.mender.draft.read_before(offset, bytes).is_ok(),
-            Source::Now => self.mender.fs.device.read_at(offset, bytes).is_ok(),
+            Source::Before => self.context.overlay.read_before(offset, bytes).is_ok(),
+            Source::Now => self.context.fs.device.read_at(offset, bytes).is_ok(),
         }
     }
 
@@ -320,7 +321,7 @@ impl Relocation<'_, '_> {
     fn store(&mut self, map: &mut FileMap) {
         let unit = self.cluster_blocks();
         let mut step = 1;
-        while !self.mender.store_map(map.clone()) {
+        while !self.context.store_map(map.clone()) {
             let end = map.runs.end().div_ceil(unit);
             if end == 0 {
                 return;
@@ -328,14 +329,14 @@ impl Relocation<'_, '_> {
             let from = end.saturating_sub(step);
             self.lost.extend((from..end).filter(|cluster| !map.runs.within(cluster * unit, unit).is_empty()));
             let mut cut = map.clone();
-            self.mender.remove_blocks(&mut cut, from * unit, (end - from) * unit);
+            self.context.remove_blocks(&mut cut, from * unit, (end - from) * unit);
             *map = cut;
             step *= 2;
         }
     }
 
     fn note_use(&mut self, map: &FileMap) {
-        let geometry = &self.mender.fs.geometry;
+        let geometry = &self.context.fs.geometry;
         for run in map.runs.iter() {
             let last = run.physical + u64::from(run.count) - 1;
             self.places.use_up(geometry.cluster_of(run.physical), geometry.cluster_of(last));
@@ -343,46 +344,46 @@ impl Relocation<'_, '_> {
     }
 
     fn attribute_block(&mut self, found: &Inspection) {
-        let Some(block) = attribute_block(self.mender, found) else { return };
-        let geometry = &self.mender.fs.geometry;
+        let Some(block) = attribute_block(self.context, found) else { return };
+        let geometry = &self.context.fs.geometry;
         let unit = geometry.cluster_of(block);
         let Some(place) = self.places.get(unit) else { return };
         if place.keeper == Keeper::Attributes(block) {
             self.places.use_up(unit, unit);
             return;
         }
-        if self.means.attributes.contains_key(&block) {
+        if self.copy_room.attributes.contains_key(&block) {
             return;
         }
         let seed = geometry.features.metadata_csum().then_some(geometry.checksum_seed);
-        let to = self.mender.allocate_blocks(BlockNo(block), 1);
-        let copied = to.zip(self.mender.read_block(BlockNo(block)).ok());
+        let to = self.context.allocate_blocks(BlockNo(block), 1);
+        let copied = to.zip(self.context.read_block(BlockNo(block)).ok());
         let Some((to, mut bytes)) = copied else {
             // Without a place of their own the attributes go.
-            self.means.attributes.insert(block, 0);
+            self.copy_room.attributes.insert(block, 0);
             self.attributes_lost = true;
             return;
         };
         if let Some(seed) = seed {
             checksum::seal_xattr_block(seed, to, &mut bytes);
         }
-        self.mender.write_block(to, &bytes);
-        self.means.attributes.insert(block, to.0);
+        self.context.write_block(to, &bytes);
+        self.copy_room.attributes.insert(block, to.0);
     }
 
     /// Moves the block of a translator, and leads `found` and the inode there.
     fn translator(&mut self, found: &mut Inspection) {
         let Some(block) = found.translator else { return };
-        let unit = self.mender.fs.geometry.cluster_of(block);
+        let unit = self.context.fs.geometry.cluster_of(block);
         let Some(place) = self.places.get(unit) else { return };
         if place.keeper == Keeper::Translator(self.inode) {
             self.places.use_up(unit, unit);
             return;
         }
-        let to = self.mender.allocate_blocks(BlockNo(block), self.cluster_blocks());
+        let to = self.context.allocate_blocks(BlockNo(block), self.cluster_blocks());
         if let Some(to) = to {
             let bytes = self.contents(BlockNo(block), 1);
-            self.mender.write_block(to, &bytes);
+            self.context.write_block(to, &bytes);
         }
         self.translator_lost = to.is_none();
         found.translator = to.map(|to| to.0);
@@ -390,13 +391,13 @@ impl Relocation<'_, '_> {
         // File systems of the Hurd count their blocks in 32 bits.
         raw.i_version.set(to.map_or(0, |to| to.0 as u32));
         raw.store(&mut found.record);
-        self.mender.write_inode(self.inode, &mut found.record);
+        self.context.write_inode(self.inode, &mut found.record);
     }
 
     /// Says what was lost.
     fn say(&mut self) {
         let unit = self.cluster_blocks();
-        let lost = &mut self.mender.remains.lost;
+        let lost = &mut self.context.repair_input.lost;
         let others = u64::from(self.attributes_lost) + u64::from(self.translator_lost);
         if !self.lost.is_empty() || others > 0 {
             let count = (self.lost.len() as u64 + others) * unit;

@@ -12,13 +12,13 @@ use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::{incompat, ro_compat};
 
+use super::copy_room::CopyRoom;
 use super::keepers::{Keeper, Place, Places, attribute_block};
-use super::means::Means;
 use super::relocate::relocate;
 use super::{Contest, Owner, Search, names};
 use crate::directory::lost_found::LostFound;
 use crate::inode::{self, Inspection};
-use crate::repair::{Duplicates, Mender};
+use crate::repair::{Duplicates, RepairContext};
 use crate::{Fs, links};
 
 /// Bytes of a name in lost+found, a hash sign and a number.
@@ -33,58 +33,58 @@ const MOVED_AT_ONCE: usize = 512;
 const RUNS_MAX: usize = 1024;
 
 /// Deals with everything that is contested. `false` when that cannot be done, and nothing may be written.
-pub(crate) fn mend(mender: &mut Mender<'_>) -> bool {
-    let Some(mut contest) = mender.remains.contest.take() else { return true };
-    let unshares = mender.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS);
-    let mut means = Means::new(mender, reserve(mender));
+pub(crate) fn mend(context: &mut RepairContext<'_>) -> bool {
+    let Some(mut contest) = context.repair_input.contest.take() else { return true };
+    let unshares = context.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS);
+    let mut copy_room = CopyRoom::new(context, reserve(context));
     let mut has_room = true;
     loop {
-        let unwanted = unwanted(mender, &contest);
-        match mender.wishes.duplicates {
-            Duplicates::Delete => delete(mender, &unwanted, &mut contest),
-            Duplicates::LostFound => names::strip(mender, &unwanted),
+        let unwanted = unwanted(context, &contest);
+        match context.policy.duplicates {
+            Duplicates::Delete => delete(context, &unwanted, &mut contest),
+            Duplicates::LostFound => names::strip(context, &unwanted),
             Duplicates::Clone | Duplicates::Zero => {}
         }
-        has_room &= deal(mender, &contest, &mut means);
-        let Some(next) = mender.claims.contested().ones_from(contest.end).next() else { break };
-        contest = search(mender, next, &contest);
+        has_room &= deal(context, &contest, &mut copy_room);
+        let Some(next) = context.claims.contested().ones_from(contest.end).next() else { break };
+        contest = search(context, next, &contest);
     }
-    redirect_attributes(mender, &means.attributes);
+    redirect_attributes(context, &copy_room.attributes);
     if unshares && has_room {
-        let superblock = &mut mender.fs.superblock;
+        let superblock = &mut context.fs.superblock;
         let features = superblock.s_feature_ro_compat.get() & !ro_compat::SHARED_BLOCKS;
         superblock.s_feature_ro_compat.set(features);
-        mender.fs.geometry.features.ro_compat &= !ro_compat::SHARED_BLOCKS;
+        context.fs.geometry.features.ro_compat &= !ro_compat::SHARED_BLOCKS;
     }
     has_room || !unshares
 }
 
 /// Units that copies leave free, for what names in lost+found will need. A file system that is filled to the last block with copies could
 /// not be mended to its end.
-fn reserve(mender: &Mender<'_>) -> u64 {
-    let mut nameless = mender.remains.names.tree.len() as u64;
-    for chunk in 0..mender.inodes.chunk_count() {
-        mender.inodes.visit_chunk(chunk, |inode, fact, _, names| {
-            let needs_one = fact.kind() != Kind::Unused && links::has_names(&mender.fs, inode, fact);
+fn reserve(context: &RepairContext<'_>) -> u64 {
+    let mut nameless = context.repair_input.names.tree.len() as u64;
+    for chunk in 0..context.inodes.chunk_count() {
+        context.inodes.visit_chunk(chunk, |inode, fact, _, names| {
+            let needs_one = fact.kind() != Kind::Unused && links::has_names(&context.fs, inode, fact);
             nameless += u64::from(needs_one && names == 0);
         });
     }
-    if nameless == 0 && mender.remains.names.lost_found == LostFound::Fit {
+    if nameless == 0 && context.repair_input.names.lost_found == LostFound::Fit {
         return 0;
     }
-    let geometry = &mender.fs.geometry;
+    let geometry = &context.fs.geometry;
     let bytes_per_unit = u64::from(geometry.block_size) * u64::from(geometry.cluster_blocks);
     let units = (nameless * NAME_BYTES).div_ceil(bytes_per_unit);
     units + units / MAP_PART + SPARE_UNITS
 }
 
-fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
+fn search(context: &RepairContext<'_>, start: u64, last: &Contest) -> Contest {
     let search = Search {
-        fs: &mender.fs,
-        inodes: &mender.inodes,
-        claims: &mender.claims,
+        fs: &context.fs,
+        inodes: &context.inodes,
+        claims: &context.claims,
         extra: &last.extra,
-        crew: mender.crew,
+        pool: context.pool,
         room: last.room,
         cancel: &AtomicBool::new(false),
     };
@@ -92,74 +92,74 @@ fn search(mender: &Mender<'_>, start: u64, last: &Contest) -> Contest {
 }
 
 /// Decides and moves. `false` when something was lost for want of room.
-fn deal(mender: &mut Mender<'_>, contest: &Contest, means: &mut Means) -> bool {
-    let mut places = Places::decide(mender, contest);
+fn deal(context: &mut RepairContext<'_>, contest: &Contest, copy_room: &mut CopyRoom) -> bool {
+    let mut places = Places::decide(context, contest);
     let units = places.iter().count() as u64;
     let owners = places.with_pairs(&contest.pairs).count() as u64;
-    let in_all = mender.claims.contested().ones_from(contest.start).count() as u64;
-    means.expect(owners.saturating_sub(units), (units, in_all));
+    let in_all = context.claims.contested().ones_from(contest.start).count() as u64;
+    copy_room.expect(owners.saturating_sub(units), (units, in_all));
     let mut has_room = true;
     // What is contested behind this window may hold nodes of two maps: whoever moves first may write there what the other one reads.
     let may_look_ahead = in_all == units;
     for part in std::mem::take(&mut places.inodes).chunks(MOVED_AT_ONCE) {
-        let ahead = if may_look_ahead { look_ahead(mender, part) } else { Vec::new() };
+        let ahead = if may_look_ahead { look_ahead(context, part) } else { Vec::new() };
         let ahead = ahead.into_iter().chain(std::iter::repeat_with(|| None));
         for (inode, found) in part.iter().zip(ahead) {
-            has_room &= relocate(mender, &mut places, *inode, found, means);
+            has_room &= relocate(context, &mut places, *inode, found, copy_room);
         }
     }
     for place in places.iter() {
-        give_back(mender, place);
-        mender.claims.settle(place.unit, place.used);
-        mender.claims.resolve(place.unit);
+        give_back(context, place);
+        context.claims.settle(place.unit, place.used);
+        context.claims.resolve(place.unit);
     }
     has_room
 }
 
 /// Inspects inodes that may have to move, side by side. None of them reads what the others write when they do: each has its own nodes, and
 /// nobody those that are contested. What is large is left to its turn.
-fn look_ahead(mender: &Mender<'_>, inodes: &[InodeNo]) -> Vec<Option<Inspection>> {
+fn look_ahead(context: &RepairContext<'_>, inodes: &[InodeNo]) -> Vec<Option<Inspection>> {
     let inspect = |fs: &Fs<'_>, inode: &InodeNo| {
         let record = fs.read_inode(*inode)?.ok()?;
         let found = inode::inspect(fs, *inode, &record, &mut Findings::new());
         (found.runs.len() + found.map_blocks.len() <= RUNS_MAX).then_some(found)
     };
-    mender.side_by_side(&MOVES, inodes, |inode| *inode, inspect)
+    context.side_by_side(&MOVES, inodes, |inode| *inode, inspect)
 }
 
 /// Puts back what a unit held, where a directory or a map that had a part in it may have changed that.
-fn give_back(mender: &Mender<'_>, place: &Place) {
+fn give_back(context: &RepairContext<'_>, place: &Place) {
     let others = place.has_node || place.directories > u32::from(place.keeper_is_directory);
     if !others || !matches!(place.keeper, Keeper::Data(_) | Keeper::Attributes(_) | Keeper::Translator(_)) {
         return;
     }
-    let unit = u64::from(mender.fs.geometry.cluster_blocks);
+    let unit = u64::from(context.fs.geometry.cluster_blocks);
     for block in (place.unit * unit..(place.unit + 1) * unit).map(BlockNo) {
-        let mut before = vec![0; mender.fs.geometry.block_size as usize];
-        let was_readable = mender.draft.read_before(mender.fs.block_offset(block), &mut before).is_ok();
-        if was_readable && mender.read_block(block).is_ok_and(|now| now != before) {
-            mender.write_block(block, &before);
+        let mut before = vec![0; context.fs.geometry.block_size as usize];
+        let was_readable = context.overlay.read_before(context.fs.block_offset(block), &mut before).is_ok();
+        if was_readable && context.read_block(block).is_ok_and(|now| now != before) {
+            context.write_block(block, &before);
         }
     }
 }
 
 /// Leads inodes to the new places of their attribute blocks.
-fn redirect_attributes(mender: &Mender<'_>, moved: &BTreeMap<u64, u64>) {
+fn redirect_attributes(context: &RepairContext<'_>, moved: &BTreeMap<u64, u64>) {
     if moved.is_empty() {
         return;
     }
-    let wide = mender.fs.geometry.features.has_incompat(incompat::BIT64) && !mender.fs.geometry.hurd;
-    for chunk in 0..mender.inodes.chunk_count() {
+    let wide = context.fs.geometry.features.has_incompat(incompat::BIT64) && !context.fs.geometry.hurd;
+    for chunk in 0..context.inodes.chunk_count() {
         let mut used = Vec::new();
-        mender.inodes.visit_chunk(chunk, |inode, fact, _, _| {
+        context.inodes.visit_chunk(chunk, |inode, fact, _, _| {
             used.extend((fact.kind() != Kind::Unused).then_some(inode));
         });
         for inode in used {
-            let Some(found) = mender.inspect_inode(inode) else { continue };
-            let Some(to) = attribute_block(mender, &found).and_then(|block| moved.get(&block)) else {
+            let Some(found) = context.inspect_inode(inode) else { continue };
+            let Some(to) = attribute_block(context, &found).and_then(|block| moved.get(&block)) else {
                 continue;
             };
-            mender.amend_inode(inode, |raw| {
+            context.amend_inode(inode, |raw| {
                 raw.i_file_acl_lo.set(*to as u32);
                 if wide {
                     raw.i_file_acl_high.set((*to >> 32) as u16);
@@ -170,12 +170,12 @@ fn redirect_attributes(mender: &Mender<'_>, moved: &BTreeMap<u64, u64>) {
 }
 
 /// The ordinary files that share blocks with anybody else: what the user may want deleted or moved.
-fn unwanted(mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
+fn unwanted(context: &RepairContext<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
     let mut found = BTreeSet::new();
-    if matches!(mender.wishes.duplicates, Duplicates::Clone | Duplicates::Zero) {
+    if matches!(context.policy.duplicates, Duplicates::Clone | Duplicates::Zero) {
         return found;
     }
-    contest.visit_owners(&mender.fs, &mender.claims, |_, owners| {
+    contest.visit_owners(&context.fs, &context.claims, |_, owners| {
         owners.dedup();
         if owners.len() > 1 {
             found.extend(owners.iter().filter_map(|owner| match owner {
@@ -185,7 +185,7 @@ fn unwanted(mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
         }
     });
     found.retain(|inode| {
-        mender.inodes.fact(*inode).is_some_and(|fact| {
+        context.inodes.fact(*inode).is_some_and(|fact| {
             let is_file = fact.kind() != Kind::Unused && fact.kind() != Kind::Directory;
             is_file && !fact.has(mark::RESERVED) && !fact.has(mark::VALUE_HOLDER)
         })
@@ -194,21 +194,21 @@ fn unwanted(mender: &Mender<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
 }
 
 /// Deletes files, and takes them out of `contest`.
-fn delete(mender: &mut Mender<'_>, files: &BTreeSet<InodeNo>, contest: &mut Contest) {
-    names::strip(mender, files);
+fn delete(context: &mut RepairContext<'_>, files: &BTreeSet<InodeNo>, contest: &mut Contest) {
+    names::strip(context, files);
     for inode in files {
-        if let Some(mut map) = mender.open_map(*inode) {
-            mender.remove_blocks(&mut map, 0, u64::MAX);
+        if let Some(mut map) = context.open_map(*inode) {
+            context.remove_blocks(&mut map, 0, u64::MAX);
             for node in map.nodes {
-                let unit = mender.fs.geometry.cluster_of(node);
-                if !mender.claims.contested().get(unit) {
-                    mender.claims.settle(unit, false);
+                let unit = context.fs.geometry.cluster_of(node);
+                if !context.claims.contested().get(unit) {
+                    context.claims.settle(unit, false);
                 }
             }
         }
-        let size = mender.fs.geometry.inode_size as usize;
-        mender.write_inode(*inode, &mut vec![0; size]);
-        mender.inodes.revise(*inode, InodeFact::default(), 0);
+        let size = context.fs.geometry.inode_size as usize;
+        context.write_inode(*inode, &mut vec![0; size]);
+        context.inodes.revise(*inode, InodeFact::default(), 0);
     }
     contest.pairs.retain(|(_, owner)| match owner {
         Owner::Inode(inode) => !files.contains(inode),

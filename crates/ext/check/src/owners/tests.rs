@@ -7,7 +7,7 @@ use fsmend_device::{Device, ReadError, ReadErrorKind};
 use fsmend_engine::Problem;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact};
 use fsmend_engine::origins::Origin;
-use fsmend_engine::pool::Crew;
+use fsmend_engine::pool::PoolConfig;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
@@ -17,7 +17,7 @@ use crate::inode;
 use crate::inode::testing::{
     BLOCK_SIZE, BLOCKS, Bench, FIRST_FREE, expect_rows, extent, mapped, node, plain_directory, tree,
 };
-use crate::repair::{Draft, Duplicates, Mender, Remains, Wishes};
+use crate::repair::{Duplicates, RepairContext, RepairInput, RepairOverlay, RepairPolicy};
 use crate::scan::claim_inspection;
 
 const FIRST: u32 = 12;
@@ -60,26 +60,26 @@ fn claims_of(fs: &Fs<'_>) -> Claims {
 }
 
 /// Looks for owners on `bench`, whose attribute blocks are `extra`, and mends what is contested, with as much room as
-/// `room` has; calls `look` with the mender and with whether anything may be written. Afterwards nothing is contested.
+/// `room` has; calls `look` with the repair and with whether anything may be written. Afterwards nothing is contested.
 fn mend_with(
     bench: &Bench,
-    (device, wishes, extra): (&dyn Device, Wishes, &[Pair]),
+    (device, policy, extra): (&dyn Device, RepairPolicy, &[Pair]),
     room: usize,
-    look: impl FnOnce(&mut Mender<'_>, bool),
+    look: impl FnOnce(&mut RepairContext<'_>, bool),
 ) -> Vec<Problem> {
-    mend_nameless(bench, (device, wishes, extra), room, &[], look)
+    mend_nameless(bench, (device, policy, extra), room, &[], look)
 }
 
 /// The same; no name leads to the inodes `nameless`.
 fn mend_nameless(
     bench: &Bench,
-    (device, wishes, extra): (&dyn Device, Wishes, &[Pair]),
+    (device, policy, extra): (&dyn Device, RepairPolicy, &[Pair]),
     room: usize,
     nameless: &[u32],
-    look: impl FnOnce(&mut Mender<'_>, bool),
+    look: impl FnOnce(&mut RepairContext<'_>, bool),
 ) -> Vec<Problem> {
-    let draft = Draft::new(device);
-    let fs = bench.fs().over(&draft);
+    let overlay = RepairOverlay::new(device);
+    let fs = bench.fs().over(&overlay);
     let inodes = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
     inodes.publish(0, ChunkFacts::new(fs.geometry.inodes_count as usize));
     for (inode, found) in used(&fs) {
@@ -94,50 +94,57 @@ fn mend_nameless(
     }
     let mut findings = Findings::new().gathering(true);
     let cancel = AtomicBool::new(false);
-    let search =
-        Search { fs: &fs, inodes: &inodes, claims: &claims, extra, crew: Crew::of(1), room, cancel: &cancel };
+    let search = Search {
+        fs: &fs,
+        inodes: &inodes,
+        claims: &claims,
+        extra,
+        pool: PoolConfig::of(1),
+        room,
+        cancel: &cancel,
+    };
     let contest = search.report(|| false, &mut findings);
-    let remains = Remains { contest, ..Remains::default() };
-    let mut mender = Mender {
+    let repair_input = RepairInput { contest, ..RepairInput::default() };
+    let mut context = RepairContext {
         fs,
-        draft: &draft,
+        overlay: &overlay,
         inodes,
         claims,
-        remains,
-        wishes,
-        crew: Crew::of(1),
+        repair_input,
+        policy,
+        pool: PoolConfig::of(1),
         backups_lag: false,
         totals: Default::default(),
     };
-    let done = repair::mend(&mut mender);
-    look(&mut mender, done);
+    let done = repair::mend(&mut context);
+    look(&mut context, done);
     if done {
-        let after = claims_of(&mender.fs);
-        let attributes = used(&mender.fs).into_iter().filter_map(|(_, found)| found.xattr_block);
+        let after = claims_of(&context.fs);
+        let attributes = used(&context.fs).into_iter().filter_map(|(_, found)| found.xattr_block);
         let attributes: std::collections::BTreeSet<u64> = attributes.collect();
         for block in attributes {
             after.claim(block, 1, Origin::KNOWN);
         }
         assert_eq!(after.contested().ones().collect::<Vec<_>>(), [0; 0]);
-        assert!(after.claimed().ones().eq(mender.claims.claimed().ones()), "the claims are up to date");
+        assert!(after.claimed().ones().eq(context.claims.claimed().ones()), "the claims are up to date");
     }
-    findings.merge(std::mem::take(&mut mender.remains.lost));
+    findings.merge(std::mem::take(&mut context.repair_input.lost));
     findings.into_sorted()
 }
 
-fn mend(bench: &Bench, look: impl FnOnce(&mut Mender<'_>, bool)) -> Vec<Problem> {
-    mend_with(bench, (&bench.device, Wishes::default(), &[]), 1 << 20, look)
+fn mend(bench: &Bench, look: impl FnOnce(&mut RepairContext<'_>, bool)) -> Vec<Problem> {
+    mend_with(bench, (&bench.device, RepairPolicy::default(), &[]), 1 << 20, look)
 }
 
 /// Where the blocks of an inode lie, and the first byte of each.
-fn blocks_of(mender: &Mender<'_>, inode: u32) -> Vec<(u64, u8)> {
-    let map = mender.open_map(InodeNo(inode)).unwrap();
+fn blocks_of(context: &RepairContext<'_>, inode: u32) -> Vec<(u64, u8)> {
+    let map = context.open_map(InodeNo(inode)).unwrap();
     let blocks = map.runs.iter().flat_map(|run| run.physical..run.physical + u64::from(run.count));
-    blocks.map(|block| (block, mender.read_block(BlockNo(block)).unwrap()[0])).collect()
+    blocks.map(|block| (block, context.read_block(BlockNo(block)).unwrap()[0])).collect()
 }
 
-fn bytes_of(mender: &Mender<'_>, inode: u32) -> Vec<u8> {
-    blocks_of(mender, inode).into_iter().map(|(_, byte)| byte).collect()
+fn bytes_of(context: &RepairContext<'_>, inode: u32) -> Vec<u8> {
+    blocks_of(context, inode).into_iter().map(|(_, byte)| byte).collect()
 }
 
 #[test]
@@ -145,11 +152,11 @@ fn the_file_whose_run_goes_on_keeps_its_blocks() {
     let mut bench = bench();
     put(&mut bench, 12, &file(&[extent(0, 4, 60), extent(4, 3, 102)], 7));
     put(&mut bench, 13, &file(&[extent(0, 10, 100)], 10));
-    let problems = mend(&bench, |mender, _| {
-        assert_eq!(bytes_of(mender, 12), [60, 61, 62, 63, 102, 103, 104]);
-        assert_eq!(blocks_of(mender, 12)[4].0, 64, "right behind the block before");
-        assert_eq!(blocks_of(mender, 13)[9], (109, 109));
-        assert_eq!(bytes_of(mender, 13), (100..110).collect::<Vec<u8>>());
+    let problems = mend(&bench, |context, _| {
+        assert_eq!(bytes_of(context, 12), [60, 61, 62, 63, 102, 103, 104]);
+        assert_eq!(blocks_of(context, 12)[4].0, 64, "right behind the block before");
+        assert_eq!(blocks_of(context, 13)[9], (109, 109));
+        assert_eq!(bytes_of(context, 13), (100..110).collect::<Vec<u8>>());
     });
     expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS]);
 }
@@ -163,9 +170,9 @@ fn the_file_written_last_keeps_its_blocks() {
     newer.i_mtime.set(5);
     put(&mut bench, 13, &newer);
     put(&mut bench, 14, &raw);
-    mend(&bench, |mender, _| {
-        assert_eq!(blocks_of(mender, 13), [(100, 100), (101, 101)]);
-        assert_eq!((bytes_of(mender, 12), bytes_of(mender, 14)), (vec![100, 101], vec![100, 101]));
+    mend(&bench, |context, _| {
+        assert_eq!(blocks_of(context, 13), [(100, 100), (101, 101)]);
+        assert_eq!((bytes_of(context, 12), bytes_of(context, 14)), (vec![100, 101], vec![100, 101]));
     });
 }
 
@@ -174,9 +181,9 @@ fn blocks_of_the_file_system_never_move() {
     let mut bench = bench();
     bench.put(30, &[30; BLOCK_SIZE]);
     put(&mut bench, 12, &file(&[extent(0, 2, 30)], 2));
-    mend(&bench, |mender, _| {
-        assert_eq!(bytes_of(mender, 12), [30, 0]);
-        assert!(blocks_of(mender, 12)[0].0 >= u64::from(FIRST_FREE));
+    mend(&bench, |context, _| {
+        assert_eq!(bytes_of(context, 12), [30, 0]);
+        assert!(blocks_of(context, 12)[0].0 >= u64::from(FIRST_FREE));
     });
 }
 
@@ -184,9 +191,9 @@ fn blocks_of_the_file_system_never_move() {
 fn a_file_that_names_a_block_twice() {
     let mut bench = bench();
     put(&mut bench, 12, &mapped(mode::REGULAR, &[100, 101, 100, 101, 100]));
-    mend(&bench, |mender, _| {
-        assert_eq!(bytes_of(mender, 12), [100, 101, 100, 101, 100]);
-        assert_eq!(blocks_of(mender, 12)[..2], [(100, 100), (101, 101)]);
+    mend(&bench, |context, _| {
+        assert_eq!(bytes_of(context, 12), [100, 101, 100, 101, 100]);
+        assert_eq!(blocks_of(context, 12)[..2], [(100, 100), (101, 101)]);
     });
 }
 
@@ -198,10 +205,10 @@ fn nodes_that_are_shared_are_written_anew() {
     put(&mut bench, 12, &tree(mode::REGULAR, 1, &[crate::inode::testing::index(0, 200)], 4, 1));
     put(&mut bench, 13, &tree(mode::REGULAR, 1, &[crate::inode::testing::index(0, 200)], 4, 1));
     put(&mut bench, 14, &file(&[extent(0, 3, 199)], 3));
-    mend(&bench, |mender, _| {
-        assert_eq!(bytes_of(mender, 12), [100, 101, 110, 111]);
-        assert_eq!(bytes_of(mender, 13), [100, 101, 110, 111]);
-        assert_eq!(blocks_of(mender, 14), [(199, 199), (200, 0x0A), (201, 201)]);
+    mend(&bench, |context, _| {
+        assert_eq!(bytes_of(context, 12), [100, 101, 110, 111]);
+        assert_eq!(bytes_of(context, 13), [100, 101, 110, 111]);
+        assert_eq!(blocks_of(context, 14), [(199, 199), (200, 0x0A), (201, 201)]);
     });
     // The same with indirect blocks.
     let mut bench = self::bench();
@@ -214,9 +221,9 @@ fn nodes_that_are_shared_are_written_anew() {
     raw.i_blocks_lo.set(30);
     put(&mut bench, 12, &raw);
     put(&mut bench, 13, &raw);
-    mend(&bench, |mender, _| {
+    mend(&bench, |context, _| {
         let expected: Vec<u8> = (100..114).collect();
-        assert_eq!((bytes_of(mender, 12), bytes_of(mender, 13)), (expected.clone(), expected));
+        assert_eq!((bytes_of(context, 12), bytes_of(context, 13)), (expected.clone(), expected));
     });
 }
 
@@ -225,10 +232,10 @@ fn what_a_directory_changed_is_given_back_to_the_file() {
     let mut bench = bench();
     put(&mut bench, 12, &file(&[extent(0, 4, 98)], 4));
     put(&mut bench, 13, &plain_directory());
-    mend(&bench, |mender, _| {
-        assert_eq!(bytes_of(mender, 12), [98, 99, 100, 101]);
-        assert_eq!(bytes_of(mender, 13), [100]);
-        assert_ne!(blocks_of(mender, 13)[0].0, 100);
+    mend(&bench, |context, _| {
+        assert_eq!(bytes_of(context, 12), [98, 99, 100, 101]);
+        assert_eq!(bytes_of(context, 13), [100]);
+        assert_ne!(blocks_of(context, 13)[0].0, 100);
     });
 }
 
@@ -242,11 +249,11 @@ fn a_block_in_the_midst_of_a_directory_is_copied_for_no_file() {
     bench.put(101, &empty);
     put(&mut bench, 12, &mapped(mode::DIRECTORY, &[100, 101, 102, 103]));
     put(&mut bench, 13, &mapped(mode::REGULAR, &[60, 101, 102]));
-    mend(&bench, |mender, _| {
-        assert_eq!(blocks_of(mender, 12)[1].0, 101);
-        let second = BlockNo(blocks_of(mender, 13)[1].0);
-        assert!(second.0 != 101 && mender.read_block(second).unwrap().iter().all(|byte| *byte == 0));
-        assert_eq!(blocks_of(mender, 13)[2].1, 102, "it may be the file's: it is no block of a directory");
+    mend(&bench, |context, _| {
+        assert_eq!(blocks_of(context, 12)[1].0, 101);
+        let second = BlockNo(blocks_of(context, 13)[1].0);
+        assert!(second.0 != 101 && context.read_block(second).unwrap().iter().all(|byte| *byte == 0));
+        assert_eq!(blocks_of(context, 13)[2].1, 102, "it may be the file's: it is no block of a directory");
     });
 }
 
@@ -258,11 +265,11 @@ fn clusters_move_whole_and_to_their_own_place() {
     // Shares a cluster with the second file, which has a misaligned extent of its own.
     put(&mut bench, 12, &file(&[extent(0, 8, 100)], 8));
     put(&mut bench, 13, &file(&[extent(0, 4, 104), extent(4, 3, 121)], 10));
-    mend(&bench, |mender, _| {
-        assert_eq!(bytes_of(mender, 12), (100..108).collect::<Vec<u8>>());
-        assert_eq!(bytes_of(mender, 13), [104, 105, 106, 107, 121, 122, 123]);
+    mend(&bench, |context, _| {
+        assert_eq!(bytes_of(context, 12), (100..108).collect::<Vec<u8>>());
+        assert_eq!(bytes_of(context, 13), [104, 105, 106, 107, 121, 122, 123]);
         let is_aligned = |(index, (block, _)): (u64, &(u64, u8))| index % 4 == block % 4;
-        assert!((0..).zip(&blocks_of(mender, 13)).all(is_aligned));
+        assert!((0..).zip(&blocks_of(context, 13)).all(is_aligned));
     });
 }
 
@@ -271,9 +278,9 @@ fn zeroes_instead_of_copies() {
     let mut bench = bench();
     put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
     put(&mut bench, 13, &file(&[extent(0, 1, 101)], 1));
-    let wishes = Wishes { duplicates: Duplicates::Zero, ..Wishes::default() };
-    mend_with(&bench, (&bench.device, wishes, &[]), 1 << 20, |mender, _| {
-        assert_eq!((bytes_of(mender, 12), bytes_of(mender, 13)), (vec![100, 101, 102], vec![0]));
+    let policy = RepairPolicy { duplicates: Duplicates::Zero, ..RepairPolicy::default() };
+    mend_with(&bench, (&bench.device, policy, &[]), 1 << 20, |context, _| {
+        assert_eq!((bytes_of(context, 12), bytes_of(context, 13)), (vec![100, 101, 102], vec![0]));
     });
 }
 
@@ -283,10 +290,10 @@ fn files_that_share_are_deleted_on_request() {
     put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
     put(&mut bench, 13, &file(&[extent(0, 1, 101)], 1));
     put(&mut bench, 14, &file(&[extent(0, 1, 110)], 1));
-    let wishes = Wishes { duplicates: Duplicates::Delete, ..Wishes::default() };
-    mend_with(&bench, (&bench.device, wishes, &[]), 1 << 20, |mender, _| {
-        assert!(mender.open_map(InodeNo(12)).is_none() && mender.open_map(InodeNo(13)).is_none());
-        assert_eq!(bytes_of(mender, 14), [110]);
+    let policy = RepairPolicy { duplicates: Duplicates::Delete, ..RepairPolicy::default() };
+    mend_with(&bench, (&bench.device, policy, &[]), 1 << 20, |context, _| {
+        assert!(context.open_map(InodeNo(12)).is_none() && context.open_map(InodeNo(13)).is_none());
+        assert_eq!(bytes_of(context, 14), [110]);
     });
 }
 
@@ -299,10 +306,10 @@ fn without_room_the_later_files_have_holes() {
     put(&mut bench, 15, &file(&[extent(0, 60, 40)], 60));
     // Blocks 103 to 109 and 510 to 511 are free: nine; the second file takes three, the third six.
     put(&mut bench, 16, &file(&[extent(0, 8, 40)], 8));
-    let problems = mend(&bench, |mender, done| {
+    let problems = mend(&bench, |context, done| {
         assert!(done);
-        assert_eq!(bytes_of(mender, 13), [100, 101, 102]);
-        assert_eq!(bytes_of(mender, 16), (40..46).collect::<Vec<u8>>());
+        assert_eq!(bytes_of(context, 13), [100, 101, 102]);
+        assert_eq!(bytes_of(context, 16), (40..46).collect::<Vec<u8>>());
     });
     expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
 }
@@ -324,16 +331,19 @@ fn what_neither_size_nor_space_tells_of_is_not_copied_where_there_is_no_room() {
     };
     // Space in use tells of two blocks, the size of very many, or of none that the map has.
     for (size, blocks, kept) in [(1 << 40, 2, 2), (1500, 99, 2), (1024, 7, 1)] {
-        let problems = mend(&bench_of(size, blocks, 13..=15, true), |mender, done| {
+        let problems = mend(&bench_of(size, blocks, 13..=15, true), |context, done| {
             assert!(done);
-            assert_eq!(blocks_of(mender, 12), (100..100 + kept).map(|at| (at, at as u8)).collect::<Vec<_>>());
-            assert_eq!(mender.open_map(InodeNo(12)).unwrap().raw().size(), size);
-            assert_eq!(blocks_of(mender, 13)[0].0, 110);
+            assert_eq!(
+                blocks_of(context, 12),
+                (100..100 + kept).map(|at| (at, at as u8)).collect::<Vec<_>>()
+            );
+            assert_eq!(context.open_map(InodeNo(12)).unwrap().raw().size(), size);
+            assert_eq!(blocks_of(context, 13)[0].0, 110);
         });
         expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &GIVEN_UP]);
-        let problems = mend(&bench_of(size, blocks, 13..=15, false), |mender, _| {
-            assert_eq!(bytes_of(mender, 12), (100..130).collect::<Vec<u8>>());
-            assert_eq!(blocks_of(mender, 13)[0].0, 110);
+        let problems = mend(&bench_of(size, blocks, 13..=15, false), |context, _| {
+            assert_eq!(bytes_of(context, 12), (100..130).collect::<Vec<u8>>());
+            assert_eq!(blocks_of(context, 13)[0].0, 110);
         });
         expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS]);
     }
@@ -350,14 +360,14 @@ fn copies_leave_room_for_names() {
     put(&mut bench, 12, &file(&[extent(0, 400, 110)], 400));
     put(&mut bench, 13, &file(&[extent(0, 60, 40)], 60));
     put(&mut bench, 14, &file(&[extent(0, 8, 40)], 8));
-    mend(&bench, |mender, _| {
+    mend(&bench, |context, _| {
         // Twelve are free, and all are named.
-        assert_eq!(bytes_of(mender, 14).len(), 8);
+        assert_eq!(bytes_of(context, 14).len(), 8);
     });
-    let usual = (&bench.device as &dyn Device, Wishes::default(), &[] as &[Pair]);
-    let problems = mend_nameless(&bench, usual, 1 << 20, &[12, 13], |mender, _| {
-        assert_eq!(bytes_of(mender, 14), (40..47).collect::<Vec<u8>>());
-        assert_eq!(mender.free_units(), 5);
+    let usual = (&bench.device as &dyn Device, RepairPolicy::default(), &[] as &[Pair]);
+    let problems = mend_nameless(&bench, usual, 1 << 20, &[12, 13], |context, _| {
+        assert_eq!(bytes_of(context, 14), (40..47).collect::<Vec<u8>>());
+        assert_eq!(context.free_units(), 5);
     });
     expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
 }
@@ -368,8 +378,8 @@ fn what_is_shared_on_purpose_gets_copies_only_where_all_have_room() {
     bench.features().ro_compat |= ro_compat::SHARED_BLOCKS;
     put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
     put(&mut bench, 13, &file(&[extent(0, 3, 100)], 3));
-    mend(&bench, |mender, done| {
-        assert!(done && !mender.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS));
+    mend(&bench, |context, done| {
+        assert!(done && !context.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS));
     });
     put(&mut bench, 14, &file(&[extent(0, 470, 42)], 470));
     put(&mut bench, 15, &file(&[extent(0, 470, 42)], 470));
@@ -386,9 +396,9 @@ fn attribute_blocks_stay() {
     bench.put(101, &ATTRIBUTES);
     put(&mut bench, 13, &raw);
     let extra = [(101, Owner::Inode(InodeNo(13)))];
-    mend_with(&bench, (&bench.device, Wishes::default(), &extra), 1 << 20, |mender, _| {
-        assert_eq!(mender.open_map(InodeNo(13)).unwrap().xattr_block, Some(101));
-        assert_eq!(bytes_of(mender, 12), [100, 0, 102]);
+    mend_with(&bench, (&bench.device, RepairPolicy::default(), &extra), 1 << 20, |context, _| {
+        assert_eq!(context.open_map(InodeNo(13)).unwrap().xattr_block, Some(101));
+        assert_eq!(bytes_of(context, 12), [100, 0, 102]);
     });
 }
 
@@ -402,8 +412,8 @@ fn attribute_blocks_among_the_file_systems_own_move() {
     raw.i_block.copy_from_slice(&node(60, 0, &[extent(0, 1, 121)]));
     put(&mut bench, 13, &raw);
     let extra = [(30, Owner::Inode(InodeNo(12)))];
-    mend_with(&bench, (&bench.device, Wishes::default(), &extra), 1 << 20, |mender, _| {
-        let places = [12, 13].map(|inode| mender.open_map(InodeNo(inode)).unwrap().xattr_block.unwrap());
+    mend_with(&bench, (&bench.device, RepairPolicy::default(), &extra), 1 << 20, |context, _| {
+        let places = [12, 13].map(|inode| context.open_map(InodeNo(inode)).unwrap().xattr_block.unwrap());
         assert!(places[0] == places[1] && places[0] >= u64::from(FIRST_FREE), "{places:?}");
     });
 }
@@ -436,8 +446,8 @@ fn what_cannot_be_read_is_copied_as_zeroes() {
     put(&mut bench, 12, &file(&[extent(0, 5, 99)], 5));
     put(&mut bench, 13, &file(&[extent(0, 3, 100)], 3));
     let flawed = Flawed(&bench);
-    let problems = mend_with(&bench, (&flawed, Wishes::default(), &[]), 1 << 20, |mender, _| {
-        assert_eq!(bytes_of(mender, 13), [100, 0, 102]);
+    let problems = mend_with(&bench, (&flawed, RepairPolicy::default(), &[]), 1 << 20, |context, _| {
+        assert_eq!(bytes_of(context, 13), [100, 0, 102]);
     });
     expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &COPY_UNREADABLE]);
 }
@@ -448,9 +458,9 @@ fn several_windows() {
     for inode in FIRST..=LAST {
         put(&mut bench, inode, &file(&[extent(0, 60, 100)], 60));
     }
-    mend_with(&bench, (&bench.device, Wishes::default(), &[]), 1, |mender, _| {
+    mend_with(&bench, (&bench.device, RepairPolicy::default(), &[]), 1, |context, _| {
         for inode in FIRST..=LAST {
-            assert_eq!(bytes_of(mender, inode), (100..160).collect::<Vec<u8>>());
+            assert_eq!(bytes_of(context, inode), (100..160).collect::<Vec<u8>>());
         }
     });
 }

@@ -22,8 +22,8 @@ use fsmend_ext_format::quota::{
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::Fs;
-use crate::journal::draft::Draft;
 use crate::journal::map::{self, FileMap};
+use crate::journal::replay_overlay::ReplayOverlay;
 use problems::{FILE_DAMAGED, INODE_NUMBER, USAGE_WRONG};
 pub use usage::{Owner, QuotaUsage, Used, bytes_of};
 
@@ -158,15 +158,15 @@ fn text(used: Used) -> String {
 
 /// A quota file of the file system.
 struct QuotaFile<'d> {
-    draft: Draft<'d>,
+    overlay: ReplayOverlay<'d>,
     map: FileMap,
     blocks: u64,
 }
 
 impl<'d> QuotaFile<'d> {
     fn open(fs: &Fs<'d>, inode: InodeNo) -> Result<Self, String> {
-        let draft = Draft::new(fs);
-        let record = draft.inode(inode).map_err(|_| "its inode cannot be read".to_owned())?;
+        let overlay = ReplayOverlay::new(fs);
+        let record = overlay.inode(inode).map_err(|_| "its inode cannot be read".to_owned())?;
         let raw = RawInode::from_record(&record);
         if raw.i_links_count.get() == 0 || raw.file_type() != mode::REGULAR {
             return Err("its inode is no regular file in use".to_owned());
@@ -174,12 +174,12 @@ impl<'d> QuotaFile<'d> {
         if raw.size() > SIZE_MAX {
             return Err(format!("it has {} bytes, more than such a file can have", raw.size()));
         }
-        let map = map::read(&draft, &raw);
-        Ok(QuotaFile { draft, map, blocks: raw.size() / QUOTA_BLOCK_SIZE as u64 })
+        let map = map::read(&overlay, &raw);
+        Ok(QuotaFile { overlay, map, blocks: raw.size() / QUOTA_BLOCK_SIZE as u64 })
     }
 
     fn block(&self, index: u32) -> Result<Vec<u8>, String> {
-        let size = u64::from(self.draft.geometry.block_size);
+        let size = u64::from(self.overlay.geometry.block_size);
         let byte = u64::from(index) * QUOTA_BLOCK_SIZE as u64;
         if u64::from(index) >= self.blocks {
             return Err(format!("it leads to its block {index}, which it does not have"));
@@ -187,7 +187,7 @@ impl<'d> QuotaFile<'d> {
         let Some(place) = self.map.find(byte / size) else {
             return Err(format!("its block {index} is a hole"));
         };
-        let contents = self.draft.read(place).map_err(|error: ReadError| error.to_string())?;
+        let contents = self.overlay.read(place).map_err(|error: ReadError| error.to_string())?;
         let within = (byte % size) as usize;
         Ok(contents.get(within..within + QUOTA_BLOCK_SIZE).unwrap_or(&[]).to_vec())
     }

@@ -11,24 +11,24 @@ use fsmend_ext_format::quota::{
 };
 
 use super::{QuotaFile, Used, inode_of};
-use crate::journal::draft::Draft;
 use crate::journal::map;
-use crate::repair::{Mender, hidden};
+use crate::journal::replay_overlay::ReplayOverlay;
+use crate::repair::{RepairContext, hidden};
 
 /// Writes the quota files that do not say what is in use.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
     for kind in QuotaType::ALL {
-        if mender.fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
-            && let Some(inode) = inode_of(&mender.fs, kind)
+        if context.fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
+            && let Some(inode) = inode_of(&context.fs, kind)
         {
-            mend_file(mender, kind, inode);
+            mend_file(context, kind, inode);
         }
     }
 }
 
-fn mend_file(mender: &mut Mender<'_>, kind: QuotaType, inode: InodeNo) {
-    let file = QuotaFile::open(&mender.fs, inode);
-    let observed = mender.remains.quota.of(kind);
+fn mend_file(context: &mut RepairContext<'_>, kind: QuotaType, inode: InodeNo) {
+    let file = QuotaFile::open(&context.fs, inode);
+    let observed = context.repair_input.quota.of(kind);
     let stored = file.as_ref().map_err(String::clone).and_then(|file| file.read(kind));
     if stored.as_ref().is_ok_and(|stored| is_same(stored, &observed)) {
         return;
@@ -36,21 +36,21 @@ fn mend_file(mender: &mut Mender<'_>, kind: QuotaType, inode: InodeNo) {
     let (info, old) =
         file.map_or_else(|_| (QuotaInfo::default(), BTreeMap::new()), |file| file.salvage(kind));
     let bytes = build(kind, info, &merged(old, observed));
-    let blocks = match present_blocks(mender, inode, bytes.len() as u64) {
+    let blocks = match present_blocks(context, inode, bytes.len() as u64) {
         Some(blocks) => blocks,
         None => {
-            hidden::give_up(mender, inode);
-            let Some(blocks) = hidden::make(mender, inode, bytes.len() as u64, flags::IMMUTABLE) else {
+            hidden::give_up(context, inode);
+            let Some(blocks) = hidden::make(context, inode, bytes.len() as u64, flags::IMMUTABLE) else {
                 return;
             };
             blocks
         }
     };
-    let block_size = mender.fs.geometry.block_size as usize;
+    let block_size = context.fs.geometry.block_size as usize;
     for (chunk, block) in bytes.chunks(block_size).zip(blocks) {
         let mut contents = chunk.to_vec();
         contents.resize(block_size, 0);
-        mender.write_block(BlockNo(block), &contents);
+        context.write_block(BlockNo(block), &contents);
     }
 }
 
@@ -73,19 +73,19 @@ fn merged(old: BTreeMap<u32, QuotaEntry>, observed: BTreeMap<u32, Used>) -> Vec<
 }
 
 /// The blocks of the file as it is, if they are all there and enough for `len` bytes; its size then covers these.
-fn present_blocks(mender: &mut Mender<'_>, inode: InodeNo, len: u64) -> Option<Vec<u64>> {
-    let record = mender.read_inode(inode)?;
+fn present_blocks(context: &mut RepairContext<'_>, inode: InodeNo, len: u64) -> Option<Vec<u64>> {
+    let record = context.read_inode(inode)?;
     let raw = RawInode::from_record(&record);
-    QuotaFile::open(&mender.fs, inode).ok()?;
-    let map = map::read(&Draft::new(&mender.fs), &raw);
-    let block_size = u64::from(mender.fs.geometry.block_size);
+    QuotaFile::open(&context.fs, inode).ok()?;
+    let map = map::read(&ReplayOverlay::new(&context.fs), &raw);
+    let block_size = u64::from(context.fs.geometry.block_size);
     let needed = len.div_ceil(block_size);
     let is_written = map.runs.iter().take_while(|run| run.logical < needed).all(|run| !run.unwritten);
     if map.damaged || map.unreadable.is_some() || map.solid_blocks() < needed || !is_written {
         return None;
     }
     if raw.size() < len {
-        mender.amend_inode(inode, |raw| raw.set_size(len));
+        context.amend_inode(inode, |raw| raw.set_size(len));
     }
     (0..needed).map(|index| map.find(index)).collect()
 }

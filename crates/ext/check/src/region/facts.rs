@@ -76,7 +76,7 @@ impl IndirectFact {
     }
 }
 
-/// What is kept of a file with indirect blocks, whose record is innocent: 44 bytes.
+/// What is kept of a file with indirect blocks, whose record is clean: 44 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileFact {
     /// Which one.

@@ -8,9 +8,9 @@ use fsmend_engine::inodes::Kind;
 use fsmend_engine::origins::Origin;
 use fsmend_ext_format::group::BG_INODE_UNINIT;
 
-use super::Mender;
+use super::RepairContext;
 
-impl Mender<'_> {
+impl RepairContext<'_> {
     /// Takes `count` blocks in one piece from free space, from the group of `goal` on and then anywhere; `None` when there is no
     /// such piece. What lies behind the end of a device that is too short is not free. With clusters, whole clusters are taken, and
     /// the piece starts with one.
@@ -65,7 +65,7 @@ impl Mender<'_> {
     fn taken_word(&self, word: u64) -> u64 {
         let claimed = self.claims.claimed().load_word(word);
         let (first, regions) = (word * 64, &self.fs.regions);
-        if claimed == u64::MAX || (self.remains.bad_blocks.is_empty() && !regions.touch(first, 64)) {
+        if claimed == u64::MAX || (self.repair_input.bad_blocks.is_empty() && !regions.touch(first, 64)) {
             return claimed;
         }
         let free = (0..64).filter(|bit| claimed >> bit & 1 == 0);
@@ -80,7 +80,7 @@ impl Mender<'_> {
     /// Whether nobody owns a unit, and no bad block lies in it.
     pub(crate) fn is_unclaimed(&self, unit: u64) -> bool {
         let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
-        let bad = &self.remains.bad_blocks;
+        let bad = &self.repair_input.bad_blocks;
         let from = bad.partition_point(|block| *block < unit * unit_blocks);
         !self.claims.claimed().get(unit)
             && bad.get(from).is_none_or(|block| *block >= (unit + 1) * unit_blocks)

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::InodeNo;
 use fsmend_engine::pool::{self, Stage};
 
-use super::Mender;
+use super::RepairContext;
 use crate::Fs;
 
 /// Mends of one group that one worker takes at a time.
@@ -22,7 +22,7 @@ const MENDS_PER_WORKER: usize = 64;
 /// What has to be written: byte offsets and bytes.
 pub type Writes = BTreeMap<u64, Vec<u8>>;
 
-impl Mender<'_> {
+impl RepairContext<'_> {
     /// Works out something for each of `items`, which come in the order of their inodes, with the file system as it is now; in that order.
     pub fn side_by_side<T: Sync, R: Send>(
         &self,
@@ -42,8 +42,8 @@ impl Mender<'_> {
                 .map(|(number, part)| (*number, part.iter().map(|item| work_out(&self.fs, item)).collect()));
             done.extend(worked_out);
         };
-        let crew = self.crew.for_work(1 + items.len() / MENDS_PER_WORKER);
-        let done = pool::run_slices(crew, stage, &parts, 1, &never, |_| Vec::new(), work);
+        let pool = self.pool.for_work(1 + items.len() / MENDS_PER_WORKER);
+        let done = pool::run_slices(pool, stage, &parts, 1, &never, |_| Vec::new(), work);
         let mut done: Vec<_> = done.into_iter().flatten().collect();
         done.sort_unstable_by_key(|(number, _)| *number);
         done.into_iter().flat_map(|(_, results)| results).collect()
@@ -64,9 +64,9 @@ pub struct Laid(HashSet<u64>);
 
 impl Laid {
     /// Writes `bytes`, at a place that is the caller's.
-    pub fn put(&mut self, mender: &Mender<'_>, place: u64, bytes: Vec<u8>) {
+    pub fn put(&mut self, context: &RepairContext<'_>, place: u64, bytes: Vec<u8>) {
         self.0.insert(place);
-        mender.draft.put(place, bytes);
+        context.overlay.put(place, bytes);
     }
 
     /// Whether something was written there.
@@ -75,10 +75,15 @@ impl Laid {
     }
 
     /// Writes all of `writes`; or what they come to by now, where one of the places has been written meanwhile.
-    pub fn lay_or(&mut self, mender: &Mender<'_>, writes: Writes, again: impl FnOnce(&Fs<'_>) -> Writes) {
+    pub fn lay_or(
+        &mut self,
+        context: &RepairContext<'_>,
+        writes: Writes,
+        again: impl FnOnce(&Fs<'_>) -> Writes,
+    ) {
         let is_stale = writes.keys().any(|place| self.has(*place));
-        for (place, bytes) in if is_stale { again(&mender.fs) } else { writes } {
-            self.put(mender, place, bytes);
+        for (place, bytes) in if is_stale { again(&context.fs) } else { writes } {
+            self.put(context, place, bytes);
         }
     }
 }

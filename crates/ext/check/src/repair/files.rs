@@ -17,9 +17,9 @@ use crate::Fs;
 use crate::directory::lost_found::find as find_lost_found;
 use crate::directory::paths::entries_of;
 use crate::directory::{Directory, problems as directory_rows};
-use crate::glance::glance;
 use crate::inode;
 use crate::inode::subject::kind_of;
+use crate::precheck::precheck;
 use crate::run;
 use crate::superblock;
 use fsmend_engine::options::{CheckOptions, SuperblockOptions};
@@ -43,7 +43,7 @@ pub fn files(device: &Arc<dyn Device>, repair: &mut Repair, check: &CheckOptions
         return Vec::new();
     }
     let mut before = Overlay::new(Arc::clone(device));
-    if let Ok(seen) = glance(device, check) {
+    if let Ok(seen) = precheck(device, check) {
         lay(&mut before, seen.changes);
     }
     let mut after = Overlay::new(Arc::clone(device));

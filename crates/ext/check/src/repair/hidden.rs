@@ -7,9 +7,9 @@ use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_ext_format::rext3::IndirectHeader;
 
-use super::Mender;
-use crate::journal::draft::Draft;
+use super::RepairContext;
 use crate::journal::map;
+use crate::journal::replay_overlay::ReplayOverlay;
 
 /// Blocks that an inode names itself, without extents.
 const DIRECT: usize = 12;
@@ -26,64 +26,69 @@ type Piece = (u64, u64);
 
 /// Makes `inode` a regular file of `size` bytes without holes, with `extra_flags`; whatever was there before is forgotten (see
 /// [`give_up`]). Returns its blocks in the order of the file; `None`, with nothing changed, when there is no room.
-pub(crate) fn make(mender: &mut Mender<'_>, inode: InodeNo, size: u64, extra_flags: u32) -> Option<Vec<u64>> {
-    let geometry = &mender.fs.geometry;
+pub(crate) fn make(
+    context: &mut RepairContext<'_>,
+    inode: InodeNo,
+    size: u64,
+    extra_flags: u32,
+) -> Option<Vec<u64>> {
+    let geometry = &context.fs.geometry;
     let goal = geometry.inode_place(inode).map(|(group, _)| BlockNo(geometry.group_first_block(group)))?;
     let count = size.div_ceil(u64::from(geometry.block_size));
-    let pieces = take(mender, goal, count)?;
+    let pieces = take(context, goal, count)?;
     let has_extents = geometry.features.has_incompat(incompat::EXTENTS);
     let map = if has_extents {
-        extent_map(mender, inode, goal, &pieces)
+        extent_map(context, inode, goal, &pieces)
     } else {
-        indirect_map(mender, (inode, goal), &pieces)
+        indirect_map(context, (inode, goal), &pieces)
     };
     let Some((i_block, map_blocks)) = map else {
-        give_back(mender, &pieces);
+        give_back(context, &pieces);
         return None;
     };
-    let mut record = vec![0; mender.fs.geometry.inode_size as usize];
-    let mut raw = new_inode(mender, size, extra_flags | if has_extents { flags::EXTENTS } else { 0 });
+    let mut record = vec![0; context.fs.geometry.inode_size as usize];
+    let mut raw = new_inode(context, size, extra_flags | if has_extents { flags::EXTENTS } else { 0 });
     raw.i_block = i_block;
-    let unit = u64::from(mender.fs.geometry.cluster_blocks);
+    let unit = u64::from(context.fs.geometry.cluster_blocks);
     let blocks: u64 = pieces.iter().map(|piece| piece.1.next_multiple_of(unit)).sum();
-    let sectors = (blocks + map_blocks * unit) * u64::from(mender.fs.geometry.block_size / 512);
+    let sectors = (blocks + map_blocks * unit) * u64::from(context.fs.geometry.block_size / 512);
     raw.i_blocks_lo.set(sectors as u32);
     raw.i_blocks_high.set((sectors >> 32) as u16);
     raw.store(&mut record);
-    mender.know_inode(inode, Kind::Regular);
-    mender.inodes.revise(inode, InodeFact::new(Kind::Regular, mark::RESERVED), 1);
-    mender.write_inode(inode, &mut record);
+    context.know_inode(inode, Kind::Regular);
+    context.inodes.revise(inode, InodeFact::new(Kind::Regular, mark::RESERVED), 1);
+    context.write_inode(inode, &mut record);
     Some(blocks_of(&pieces).collect())
 }
 
 /// Gives back the blocks of `inode`, as far as its map can be followed and nobody else has claimed them.
-pub(crate) fn give_up(mender: &Mender<'_>, inode: InodeNo) {
-    let Some(record) = mender.read_inode(inode) else { return };
+pub(crate) fn give_up(context: &RepairContext<'_>, inode: InodeNo) {
+    let Some(record) = context.read_inode(inode) else { return };
     let raw = RawInode::from_record(&record);
     if raw.i_links_count.get() == 0 || raw.file_type() != mode::REGULAR {
         return;
     }
-    let map = map::read(&Draft::new(&mender.fs), &raw);
+    let map = map::read(&ReplayOverlay::new(&context.fs), &raw);
     let data = map.runs.iter().flat_map(|run| run.physical..run.physical + u64::from(run.count));
     for block in data.chain(map.map_blocks.iter().copied()) {
-        let unit = mender.fs.geometry.cluster_of(block);
-        if !mender.claims.contested().get(unit) && !mender.fs.metadata.get(block) {
-            mender.claims.settle(unit, false);
+        let unit = context.fs.geometry.cluster_of(block);
+        if !context.claims.contested().get(unit) && !context.fs.metadata.get(block) {
+            context.claims.settle(unit, false);
         }
     }
 }
 
-fn new_inode(mender: &Mender<'_>, size: u64, inode_flags: u32) -> RawInode {
+fn new_inode(context: &RepairContext<'_>, size: u64, inode_flags: u32) -> RawInode {
     let mut raw = RawInode::from_record(&[]);
     raw.i_mode.set(mode::REGULAR | 0o600);
     raw.i_links_count.set(1);
     raw.i_flags.set(inode_flags);
     raw.set_size(size);
-    let now = mender.fs.now as u32;
+    let now = context.fs.now as u32;
     for time in [&mut raw.i_atime, &mut raw.i_ctime, &mut raw.i_mtime, &mut raw.i_crtime] {
         time.set(now);
     }
-    if mender.fs.geometry.inode_size > 128 {
+    if context.fs.geometry.inode_size > 128 {
         raw.i_extra_isize.set(EXTRA_SIZE);
     }
     raw
@@ -94,19 +99,19 @@ fn blocks_of(pieces: &[Piece]) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// Takes `count` free blocks in as few pieces as can be had by halving.
-fn take(mender: &Mender<'_>, goal: BlockNo, count: u64) -> Option<Vec<Piece>> {
-    let unit = u64::from(mender.fs.geometry.cluster_blocks);
+fn take(context: &RepairContext<'_>, goal: BlockNo, count: u64) -> Option<Vec<Piece>> {
+    let unit = u64::from(context.fs.geometry.cluster_blocks);
     let (mut pieces, mut left, mut size) = (Vec::new(), count, count);
     while left > 0 {
         size = size.min(left);
-        match mender.allocate_blocks(goal, size) {
+        match context.allocate_blocks(goal, size) {
             Some(start) => {
                 pieces.push((start.0, size));
                 left -= size;
             }
             None if size > unit => size = (size / 2).next_multiple_of(unit).min(size - 1).max(1),
             None => {
-                give_back(mender, &pieces);
+                give_back(context, &pieces);
                 return None;
             }
         }
@@ -114,13 +119,13 @@ fn take(mender: &Mender<'_>, goal: BlockNo, count: u64) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-fn give_back(mender: &Mender<'_>, pieces: &[Piece]) {
-    pieces.iter().for_each(|(start, count)| mender.free_blocks(BlockNo(*start), *count));
+fn give_back(context: &RepairContext<'_>, pieces: &[Piece]) {
+    pieces.iter().for_each(|(start, count)| context.free_blocks(BlockNo(*start), *count));
 }
 
 /// `i_block` with extents for `pieces`, over one leaf block if need be, and the number of such blocks.
 fn extent_map(
-    mender: &Mender<'_>,
+    context: &RepairContext<'_>,
     inode: InodeNo,
     goal: BlockNo,
     pieces: &[Piece],
@@ -138,20 +143,20 @@ fn extent_map(
         fill_node(&mut root, ROOT_EXTENTS, &extents);
         return Some((root, 0));
     }
-    let block_size = mender.fs.geometry.block_size as usize;
+    let block_size = context.fs.geometry.block_size as usize;
     let room = (block_size - 12) / 12;
     if extents.len() > room {
         return None;
     }
-    let leaf = mender.allocate_blocks(goal, 1)?;
+    let leaf = context.allocate_blocks(goal, 1)?;
     let mut node = vec![0; block_size];
     fill_node(&mut node, room, &extents);
-    if mender.fs.geometry.features.metadata_csum() {
+    if context.fs.geometry.features.metadata_csum() {
         // A new inode has generation 0.
-        let seed = checksum::inode_seed(mender.fs.geometry.checksum_seed, inode, 0);
+        let seed = checksum::inode_seed(context.fs.geometry.checksum_seed, inode, 0);
         checksum::seal_extent_block(seed, &mut node);
     }
-    mender.write_block(leaf, &node);
+    context.write_block(leaf, &node);
     fill_header(&mut root, ROOT_EXTENTS, 1, 1);
     root[16..20].copy_from_slice(&(leaf.0 as u32).to_le_bytes());
     root[20..22].copy_from_slice(&((leaf.0 >> 32) as u16).to_le_bytes());
@@ -177,11 +182,11 @@ fn fill_node(node: &mut [u8], room: usize, extents: &[(u64, u64, u64)]) {
 
 /// `i_block` with an indirect map of `pieces`, up to the second level, and the number of map blocks.
 fn indirect_map(
-    mender: &Mender<'_>,
+    context: &RepairContext<'_>,
     place: (InodeNo, BlockNo),
     pieces: &[Piece],
 ) -> Option<([u8; I_BLOCK_LEN], u64)> {
-    let per_block = mender.fs.geometry.pointers_per_block() as usize;
+    let per_block = context.fs.geometry.pointers_per_block() as usize;
     let data: Vec<u64> = blocks_of(pieces).collect();
     let (direct, rest) = data.split_at(data.len().min(DIRECT));
     let (single, rest) = rest.split_at(rest.len().min(per_block));
@@ -193,19 +198,19 @@ fn indirect_map(
     root.resize(DIRECT + 3, 0);
     let done = (|| {
         if !single.is_empty() {
-            root[DIRECT] = pointer_block(mender, place, (1, single), &mut taken)?;
+            root[DIRECT] = pointer_block(context, place, (1, single), &mut taken)?;
         }
         if !rest.is_empty() {
             let below: Option<Vec<u64>> = rest
                 .chunks(per_block)
-                .map(|chunk| pointer_block(mender, place, (1, chunk), &mut taken))
+                .map(|chunk| pointer_block(context, place, (1, chunk), &mut taken))
                 .collect();
-            root[DIRECT + 1] = pointer_block(mender, place, (2, &below?), &mut taken)?;
+            root[DIRECT + 1] = pointer_block(context, place, (2, &below?), &mut taken)?;
         }
         Some(())
     })();
     if done.is_none() {
-        give_back(mender, &taken);
+        give_back(context, &taken);
         return None;
     }
     let mut i_block = [0; I_BLOCK_LEN];
@@ -215,20 +220,20 @@ fn indirect_map(
 
 /// Writes an indirect block of `inode` near `goal`.
 fn pointer_block(
-    mender: &Mender<'_>,
+    context: &RepairContext<'_>,
     (inode, goal): (InodeNo, BlockNo),
     (level, targets): (u8, &[u64]),
     taken: &mut Vec<Piece>,
 ) -> Option<u64> {
-    let block = mender.allocate_for_map(inode, goal)?;
+    let block = context.allocate_for_map(inode, goal)?;
     taken.push((block.0, 1));
-    let geometry = &mender.fs.geometry;
+    let geometry = &context.fs.geometry;
     let mut bytes = vec![0; geometry.block_size as usize];
     if geometry.rext3() {
         IndirectHeader::new(geometry.checksum_seed, block, inode, level).store(&mut bytes);
     }
     fill_pointers(bytes.get_mut(geometry.indirect_header()..).unwrap_or_default(), targets);
-    mender.write_block(block, &bytes);
+    context.write_block(block, &bytes);
     Some(block.0)
 }
 

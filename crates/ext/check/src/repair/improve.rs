@@ -6,7 +6,7 @@ use fsmend_ext_format::extent::{ENTRY_SIZE, ExtentHeader, MAX_WRITTEN_LEN};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
-use super::Mender;
+use super::RepairContext;
 use super::map::FileMap;
 use crate::directory;
 use crate::inode::MapRun;
@@ -15,64 +15,64 @@ use crate::inode::MapRun;
 const IN_ROOT: u64 = 4;
 
 /// Makes better what the user wished, as far as there is memory.
-pub(crate) fn improve(mender: &mut Mender<'_>) {
-    let wishes = mender.wishes.improvements;
-    if wishes.extents || wishes.trees {
-        maps(mender);
+pub(crate) fn improve(context: &mut RepairContext<'_>) {
+    let policy = context.policy.improvements;
+    if policy.extents || policy.trees {
+        maps(context);
     }
-    if wishes.directories {
-        directory::repair::optimise(mender);
+    if policy.directories {
+        directory::repair::optimise(context);
     }
 }
 
-fn maps(mender: &mut Mender<'_>) {
-    for chunk in 0..mender.inodes.chunk_count() {
+fn maps(context: &mut RepairContext<'_>) {
+    for chunk in 0..context.inodes.chunk_count() {
         let mut used = Vec::new();
-        mender.inodes.visit_chunk(chunk, |inode, fact, _, _| {
+        context.inodes.visit_chunk(chunk, |inode, fact, _, _| {
             let is_mapped = matches!(fact.kind(), Kind::Regular | Kind::Directory | Kind::Symlink);
-            let is_users = inode.0 >= mender.fs.geometry.first_inode || inode.0 == special::ROOT;
+            let is_users = inode.0 >= context.fs.geometry.first_inode || inode.0 == special::ROOT;
             used.extend((is_mapped && is_users && !fact.has(mark::RESERVED)).then_some(inode));
         });
         for inode in used {
-            if mender.is_half_full() {
+            if context.is_half_full() {
                 return;
             }
-            map(mender, inode);
+            map(context, inode);
         }
     }
 }
 
 /// Writes the map of `inode` anew, if that makes it better. Where there is no room, everything stays as it is.
-fn map(mender: &mut Mender<'_>, inode: InodeNo) {
-    let Some(record) = mender.read_inode(inode) else { return };
+fn map(context: &mut RepairContext<'_>, inode: InodeNo) {
+    let Some(record) = context.read_inode(inode) else { return };
     let raw = RawInode::from_record(&record);
-    let wishes = mender.wishes.improvements;
+    let policy = context.policy.improvements;
     let has_extents = raw.has_flag(flags::EXTENTS);
     let is_deep = ExtentHeader::parse(&raw.i_block).is_some_and(|header| header.depth > 0);
-    let can_have = mender.fs.geometry.features.has_incompat(incompat::EXTENTS);
-    let is_wanted = if has_extents { wishes.trees && is_deep } else { wishes.extents && can_have };
+    let can_have = context.fs.geometry.features.has_incompat(incompat::EXTENTS);
+    let is_wanted = if has_extents { policy.trees && is_deep } else { policy.extents && can_have };
     if !is_wanted || raw.has_flag(flags::INLINE_DATA) {
         return;
     }
-    let Some(mut map) = mender.open_map(inode) else { return };
-    if has_extents && nodes_needed(mender, &map) >= map.nodes.len() as u64 {
+    let Some(mut map) = context.open_map(inode) else { return };
+    if has_extents && nodes_needed(context, &map) >= map.nodes.len() as u64 {
         return;
     }
     let mut raw = map.raw();
     raw.set_flag(flags::EXTENTS);
     raw.store(&mut map.record);
     let old = std::mem::take(&mut map.nodes);
-    if mender.store_map(map) {
-        old.iter().for_each(|block| mender.free_blocks(BlockNo(*block), 1));
+    if context.store_map(map) {
+        old.iter().for_each(|block| context.free_blocks(BlockNo(*block), 1));
     }
 }
 
 /// Blocks that a new tree for the runs of `map` has.
-fn nodes_needed(mender: &Mender<'_>, map: &FileMap) -> u64 {
+fn nodes_needed(context: &RepairContext<'_>, map: &FileMap) -> u64 {
     let longest = |unwritten| u32::from(MAX_WRITTEN_LEN) - u32::from(unwritten);
     let pieces = |run: &MapRun| u64::from(run.count.div_ceil(longest(run.unwritten)));
     let mut entries: u64 = map.runs.iter().map(pieces).sum();
-    let in_node = (u64::from(mender.fs.geometry.block_size) / ENTRY_SIZE as u64).saturating_sub(1).max(2);
+    let in_node = (u64::from(context.fs.geometry.block_size) / ENTRY_SIZE as u64).saturating_sub(1).max(2);
     let mut nodes = 0;
     while entries > IN_ROOT {
         entries = entries.div_ceil(in_node);

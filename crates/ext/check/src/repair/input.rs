@@ -6,26 +6,26 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::ReadError;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::pool::Crew;
+use fsmend_engine::pool::PoolConfig;
 use fsmend_engine::{Edit, Findings};
 use fsmend_ext_format::features::Features;
 use fsmend_ext_format::inode::RawInode;
 
-use fsmend_engine::options::Wishes;
-use fsmend_engine::repair::Sketch;
+use fsmend_engine::options::RepairPolicy;
+use fsmend_engine::repair::WritableOverlay;
 
 use crate::Fs;
 use crate::allocation::Totals;
-use crate::directory::remains::NameRemains;
+use crate::directory::repair_input::NameRepairInput;
 use crate::inode::seal::seal_inode;
 use crate::links::Adjustments;
 use crate::owners::contest::{Contest, Owner};
 use crate::quota::QuotaUsage;
 use crate::xattr::value_mend::ValueMend;
 
-/// What the checks of a round leave behind for the mender.
+/// What the checks of a round leave behind for the repair.
 #[derive(Default)]
-pub struct Remains {
+pub struct RepairInput {
     /// What inspections mended, in the order in which it has to be laid down.
     pub edits: Vec<Edit>,
     /// Blocks on the list of bad blocks, ascending: never to be used.
@@ -33,7 +33,7 @@ pub struct Remains {
     /// Units with owners that the scan does not walk.
     pub system_owners: BTreeSet<(u64, Owner)>,
     /// What is wrong with directories and the tree.
-    pub names: NameRemains,
+    pub names: NameRepairInput,
     /// How reconnecting changes numbers of names, as the link check took them into account.
     pub adjustments: Adjustments,
     /// Inodes whose maps have to be written anew, ascending.
@@ -61,36 +61,36 @@ pub struct Remains {
 }
 
 /// The file system under repair. `fs.device` is the draft; facts and claims are kept up to date with what is mended.
-pub struct Mender<'a> {
+pub struct RepairContext<'a> {
     /// The file system on the draft. Groups and superblock are as they will be written.
     pub fs: Fs<'a>,
     /// Where things are written.
-    pub draft: &'a dyn Sketch,
+    pub overlay: &'a dyn WritableOverlay,
     /// Facts of all inodes.
     pub inodes: InodeTable,
     /// What is in use.
     pub claims: Claims,
     /// What the checks left behind.
-    pub remains: Remains,
+    pub repair_input: RepairInput,
     /// How the user wants things.
-    pub wishes: Wishes,
+    pub policy: RepairPolicy,
     /// Workers that may be used.
-    pub crew: Crew<'a>,
+    pub pool: PoolConfig<'a>,
     /// Whether the backups of superblock and descriptors have to be written anew.
     pub backups_lag: bool,
     /// What is free and used, once the allocation maps are right.
     pub totals: Totals,
 }
 
-impl Mender<'_> {
+impl RepairContext<'_> {
     /// Whether what is written takes more memory than it may. Whoever writes much has to stop then: nothing will come of it.
     pub fn is_full(&self) -> bool {
-        self.remains.room.is_some_and(|room| self.draft.bytes_written() > room)
+        self.repair_input.room.is_some_and(|room| self.overlay.bytes_written() > room)
     }
 
     /// Whether what can be left undone should be left so, that the rest finds memory.
     pub fn is_half_full(&self) -> bool {
-        self.remains.room.is_some_and(|room| self.draft.bytes_written() > room / 2)
+        self.repair_input.room.is_some_and(|room| self.overlay.bytes_written() > room / 2)
     }
 
     /// Reads a block of the draft.
@@ -100,7 +100,7 @@ impl Mender<'_> {
 
     /// Writes a block of the draft.
     pub fn write_block(&self, block: BlockNo, bytes: &[u8]) {
-        self.draft.write(self.fs.block_offset(block), bytes);
+        self.overlay.write(self.fs.block_offset(block), bytes);
     }
 
     /// Reads the record of an inode as it is by now; `None` for numbers that no inode has, lost tables, unreadable blocks.
@@ -111,7 +111,7 @@ impl Mender<'_> {
     /// The record of `inode` as it stood before this round mended anything.
     pub fn record_before(&self, inode: InodeNo) -> Option<Vec<u8>> {
         let mut record = vec![0; self.fs.geometry.inode_size as usize];
-        self.draft.read_before(self.fs.inode_offset(inode)?, &mut record).ok()?;
+        self.overlay.read_before(self.fs.inode_offset(inode)?, &mut record).ok()?;
         Some(record)
     }
 
@@ -124,14 +124,14 @@ impl Mender<'_> {
     pub fn write_inode(&self, inode: InodeNo, record: &mut [u8]) {
         seal_inode(&self.fs, inode, record);
         if let Some(offset) = self.fs.inode_offset(inode) {
-            self.draft.write(offset, record);
+            self.overlay.write(offset, record);
         }
     }
 
     /// Puts a record, which has its checksum, in its place.
     pub fn put_inode(&self, inode: InodeNo, record: Vec<u8>) {
         if let Some(offset) = self.fs.inode_offset(inode) {
-            self.draft.put(offset, record);
+            self.overlay.put(offset, record);
         }
     }
 

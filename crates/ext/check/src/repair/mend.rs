@@ -2,13 +2,13 @@
 
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::options::Wishes;
+use fsmend_engine::options::RepairPolicy;
 use fsmend_engine::passes::Flow;
-use fsmend_engine::pool::Crew;
-use fsmend_engine::repair::Draft;
+use fsmend_engine::pool::PoolConfig;
+use fsmend_engine::repair::RepairOverlay;
 use fsmend_engine::{Edit, Findings, Layer};
 
-use super::input::{Mender, Remains};
+use super::input::{RepairContext, RepairInput};
 use crate::Fs;
 use crate::allocation::Totals;
 use crate::passes::PASSES;
@@ -21,38 +21,38 @@ pub type Mended = (Vec<(u64, Vec<u8>)>, Findings);
 pub fn mend(
     fs: Fs<'_>,
     (inodes, claims): (InodeTable, Claims),
-    mut remains: Remains,
-    wishes: Wishes,
-    crew: Crew<'_>,
+    mut repair_input: RepairInput,
+    policy: RepairPolicy,
+    pool: PoolConfig<'_>,
 ) -> Option<Mended> {
-    let draft = Draft::new(fs.device);
-    leave_contested(&fs, &claims, &mut remains);
-    draft.lay(std::mem::take(&mut remains.edits));
-    let fs = fs.over(&draft);
-    let mut mender = Mender {
+    let overlay = RepairOverlay::new(fs.device);
+    leave_contested(&fs, &claims, &mut repair_input);
+    overlay.lay(std::mem::take(&mut repair_input.edits));
+    let fs = fs.over(&overlay);
+    let mut context = RepairContext {
         fs,
-        draft: &draft,
+        overlay: &overlay,
         inodes,
         claims,
-        remains,
-        wishes,
-        crew,
+        repair_input,
+        policy,
+        pool,
         backups_lag: false,
         totals: Totals::default(),
     };
     let is_done =
-        PASSES.iter().filter_map(|pass| pass.repair).all(|repair| repair(&mut mender) == Flow::GoesOn);
-    let lost = std::mem::take(&mut mender.remains.lost);
-    let is_full = mender.is_full();
-    drop(mender);
-    (!is_full).then(|| (if is_done { draft.into_changes(crew) } else { Vec::new() }, lost))
+        PASSES.iter().filter_map(|pass| pass.repair).all(|repair| repair(&mut context) == Flow::GoesOn);
+    let lost = std::mem::take(&mut context.repair_input.lost);
+    let is_full = context.is_full();
+    drop(context);
+    (!is_full).then(|| (if is_done { overlay.into_changes(pool) } else { Vec::new() }, lost))
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
 /// right for another. When each has its own, the next round mends it. A directory is mended where it is the only one, but not where what is there
 /// proves to be somebody's attributes: they would be gone.
-fn leave_contested(fs: &Fs<'_>, claims: &Claims, remains: &mut Remains) {
-    let Remains { edits, attribute_units, .. } = remains;
+fn leave_contested(fs: &Fs<'_>, claims: &Claims, repair_input: &mut RepairInput) {
+    let RepairInput { edits, attribute_units, .. } = repair_input;
     let is_left = |edit: &Edit| {
         let block = edit.offset / u64::from(fs.geometry.block_size);
         let unit = fs.geometry.cluster_of(block);

@@ -106,7 +106,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
         return Err(format!("its double indirect block cannot be block {double}"));
     }
     let pointers = fs.read_block(double).map_err(|error| error.to_string())?;
-    refuse_strangers(fs, &pointers)?;
+    refuse_foreign_blocks(fs, &pointers)?;
     let per_block = geometry.block_size / 4;
     let first = geometry.group_head(GroupNo(0)).reserved.start.0;
     let backups: Vec<u32> =
@@ -176,7 +176,7 @@ fn check_copies(
     backups: &[u32],
     (block, pointers): (u64, &[u8]),
 ) -> Result<u64, String> {
-    refuse_strangers(fs, pointers)?;
+    refuse_foreign_blocks(fs, pointers)?;
     let mut copies = 0;
     for (group, slot) in backups.iter().zip(0..geometry.block_size / 4) {
         let expected = block + u64::from(*group) * u64::from(geometry.blocks_per_group);
@@ -212,7 +212,7 @@ pub(crate) fn lists_its_copies(fs: &Fs<'_>, block: BlockNo) -> bool {
 }
 
 /// No pointer, even one that nobody asks for, leads out of the file system.
-fn refuse_strangers(fs: &Fs<'_>, pointers: &[u8]) -> Result<(), String> {
+fn refuse_foreign_blocks(fs: &Fs<'_>, pointers: &[u8]) -> Result<(), String> {
     let (words, _) = pointers.as_chunks::<4>();
     let numbers = || words.iter().map(|word| u32::from_le_bytes(*word));
     // At one look, for most blocks; 0 counts as the highest number here.

@@ -7,9 +7,9 @@ use fsmend_base::InodeNo;
 use super::outcome::ScanOutcome;
 use super::{Batch, DIRECTORIES, Scan, Worker};
 use crate::Fs;
-use crate::fast::directory::DirectoryProof;
-use crate::fast::ledger::{DirectoryJob, Ledger};
-use crate::plan::Means;
+use crate::fast::deferred::{DeferredCertification, DirectoryJob};
+use crate::fast::directory::DirectorySummary;
+use crate::memory_plan::RunContext;
 use crate::reading::{announce_all, announce_blocks, read_within};
 
 /// Most directories in a batch.
@@ -109,12 +109,13 @@ impl<'a> Scan<'a> {
             let more = runs.flat_map(|run| run.physical..run.physical + u64::from(run.count));
             announce_all(self.fs, more.take(BLOCKS_AHEAD).collect());
         }
-        let Worker { reader, window, directory: proof, outcome, .. } = worker;
+        let Worker { reader, window, directory: summary, outcome, .. } = worker;
         let reading = read_within(window, reader, self.fs, &blocks, &mut |index, result| {
             let job = &single[index];
-            proof.clear();
-            let proved = result.is_ok_and(|block| job.prove_single(&self.directory_prover, block, proof));
-            self.conclude(job.inode, proved, proof, outcome);
+            summary.clear();
+            let clean =
+                result.is_ok_and(|block| job.summarize_single(&self.directory_fast_path, block, summary));
+            self.conclude(job.inode, clean, summary, outcome);
         });
         let cost = &mut outcome.costs[DIRECTORIES];
         cost.items += single.len() as u64;
@@ -128,29 +129,29 @@ impl<'a> Scan<'a> {
 
     /// A directory of several blocks: read in disk order, proved block by block.
     pub(super) fn large_directory(&self, worker: &mut Worker<'a>, job: &DirectoryJob) {
-        let Means { budget, .. } = self.means;
-        let bytes = self.proof_bytes(job);
+        let RunContext { budget, .. } = self.run_context;
+        let bytes = self.summary_bytes(job);
         let is_large = bytes > PROOF_BYTES_KEPT;
-        let Worker { reader, directory: proof, outcome, .. } = worker;
+        let Worker { reader, directory: summary, outcome, .. } = worker;
         if is_large && !budget.try_reserve(bytes) {
             // Inspection makes do with less, and comes when there is more.
             return outcome.suspect_directories.push(job.inode);
         }
-        let reading = job.prove(&self.directory_prover, self.fs, reader, proof);
+        let reading = job.summarize(&self.directory_fast_path, self.fs, reader, summary);
         let cost = &mut outcome.costs[DIRECTORIES];
         cost.items += reading.blocks;
         cost.requests += reading.requests;
         cost.bytes += reading.bytes;
-        self.conclude(job.inode, reading.proved, proof, outcome);
+        self.conclude(job.inode, reading.clean, summary, outcome);
         if is_large {
-            *proof = DirectoryProof::default();
+            *summary = DirectorySummary::default();
             budget.release(bytes);
         }
     }
 
     /// Memory for the proof of a directory: two words for each name, and a table twice as long. Most names take 24 bytes of
     /// the disk or more.
-    pub(super) fn proof_bytes(&self, job: &DirectoryJob) -> u64 {
+    pub(super) fn summary_bytes(&self, job: &DirectoryJob) -> u64 {
         let blocks: u64 = job.runs().iter().map(|run| u64::from(run.count)).sum();
         blocks * u64::from(self.fs.geometry.block_size) * 2
     }
@@ -159,16 +160,16 @@ impl<'a> Scan<'a> {
     pub(super) fn conclude(
         &self,
         directory: InodeNo,
-        proved: bool,
-        proof: &mut DirectoryProof,
+        clean: bool,
+        summary: &mut DirectorySummary,
         outcome: &mut ScanOutcome,
     ) {
-        let ledger = Ledger::new(&self.directory_prover, self.inodes);
-        let full = outcome.pending.len() + proof.targets.len() >= self.means.plan.pending;
-        if full && proved && ledger.would_wait(proof) {
-            self.means.shortages.pending.store(true, Relaxed);
+        let deferred = DeferredCertification::new(&self.directory_fast_path, self.inodes);
+        let full = outcome.pending.len() + summary.targets.len() >= self.run_context.plan.pending;
+        if full && clean && deferred.would_wait(summary) {
+            self.run_context.shortages.pending.store(true, Relaxed);
             outcome.suspect_directories.push(directory);
-        } else if !(proved && ledger.count(directory, proof, &mut outcome.pending)) {
+        } else if !(clean && deferred.count(directory, summary, &mut outcome.pending)) {
             outcome.suspect_directories.push(directory);
         }
     }

@@ -5,7 +5,7 @@ use fsmend_ext_format::features::incompat;
 
 use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGES, Scan};
 use crate::Fs;
-use crate::fast::ledger::WEIGHT_PER_BLOCK;
+use crate::fast::deferred::WEIGHT_PER_BLOCK;
 
 /// First guesses in nanoseconds of one worker, from warm runs: an inode, a block that a map leads to, a 16th of a directory block.
 /// They matter until a run has measured its own costs.
@@ -17,7 +17,7 @@ impl Scan<'_> {
     /// Says what is known before the scan of `groups`: descriptors count directories; without extents, whatever is in use has a
     /// place in some map.
     pub(super) fn foresee(&self, groups: &[u32]) {
-        let workers = self.means.plan.workers;
+        let workers = self.run_context.plan.workers;
         let geometry = &self.fs.geometry;
         let bytes = [
             u64::from(geometry.inode_size),

@@ -13,7 +13,7 @@ use fsmend_ext_format::inode::RawInode;
 use super::directories::announce_directories;
 use super::outcome::is_short;
 use super::{Batch, MAPS, Scan, Worker, job_of};
-use crate::fast::ledger::DirectoryJob;
+use crate::fast::deferred::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
 use crate::inode;
 use crate::quota::QuotaUsage;
@@ -84,9 +84,9 @@ impl<'a> Scan<'a> {
         let mut weight = weight_of(&items);
         let open = AtomicUsize::new(1);
         let shared = Arc::new(SharedWalk { items, mode, tallies: Mutex::default(), open });
-        let prover = &self.inode_prover;
+        let fast_path = &self.inode_fast_path;
         let (walk, mut stack) =
-            Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
+            Walk::start(&shared.items, mode, &fs.geometry, fast_path, &fs.metadata, self.claims);
         stack.sort_unstable_by_key(|node| node.block);
         self.hand_on(&shared, &mut stack, &mut weight, (true, 0));
         self.walk_part(worker, &shared, (walk, stack), &mut weight);
@@ -97,14 +97,15 @@ impl<'a> Scan<'a> {
     pub(super) fn part_of_maps(&self, worker: &mut Worker<'a>, part: Part) -> u64 {
         let Part { walk: shared, nodes, mut weight, is_announced } = part;
         let (fs, mode) = (self.fs, shared.mode);
-        let prover = &self.inode_prover;
+        let fast_path = &self.inode_fast_path;
         if is_announced {
             self.announce_parts(|ahead| ahead.announced = ahead.announced.saturating_sub(1));
         }
         let begun = match nodes {
-            None => Walk::start(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims),
+            None => Walk::start(&shared.items, mode, &fs.geometry, fast_path, &fs.metadata, self.claims),
             Some(nodes) => {
-                let walk = Walk::part(&shared.items, mode, &fs.geometry, prover, &fs.metadata, self.claims);
+                let walk =
+                    Walk::part(&shared.items, mode, &fs.geometry, fast_path, &fs.metadata, self.claims);
                 (walk, nodes)
             }
         };
@@ -129,7 +130,7 @@ impl<'a> Scan<'a> {
         }
         if shared.open.fetch_sub(1, AcqRel) == 1 {
             let tallies = std::mem::take(&mut *shared.tallies.lock().unwrap_or_else(PoisonError::into_inner));
-            self.judge_maps(worker, &shared.items, verdicts(&shared.items, tallies, &self.inode_prover));
+            self.judge_maps(worker, &shared.items, verdicts(&shared.items, tallies, &self.inode_fast_path));
         }
     }
 
@@ -143,7 +144,7 @@ impl<'a> Scan<'a> {
         (cold, keep): (bool, usize),
     ) {
         let most = self.batch(NODES_PER_PART);
-        while stack.len() > keep && self.queues().bytes() < self.means.plan.queue_bytes / 2 {
+        while stack.len() > keep && self.queues().bytes() < self.run_context.plan.queue_bytes / 2 {
             let count = most.min(stack.len());
             if keep > 0 && stack.len() < keep + count {
                 return;
@@ -199,8 +200,9 @@ impl<'a> Scan<'a> {
         }
         if !suspects.is_empty() && !self.is_crowded() {
             let (fs, mode) = (self.fs, WalkMode::Withdraw);
-            let prover = &self.inode_prover;
-            let (walk, stack) = Walk::start(&suspects, mode, &fs.geometry, prover, &fs.metadata, self.claims);
+            let fast_path = &self.inode_fast_path;
+            let (walk, stack) =
+                Walk::start(&suspects, mode, &fs.geometry, fast_path, &fs.metadata, self.claims);
             self.walk(worker, walk, stack, mode, |_, _| ());
             for item in &suspects {
                 if self.is_crowded() {
@@ -256,7 +258,8 @@ impl<'a> Scan<'a> {
         let cost = &mut worker.outcome.costs[MAPS];
         while !stack.is_empty() {
             hand_on(&mut stack, worker.reader.missed() >= COLD_MISSES);
-            let mut wave = take_wave(&mut stack, self.means.plan.nodes, fs.geometry.block_size as usize / 4);
+            let mut wave =
+                take_wave(&mut stack, self.run_context.plan.nodes, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node: &Node| node.block);
             if mode == WalkMode::Claim {
                 let visited = self.nodes_visited.fetch_add(wave.len() as u64, Relaxed) + wave.len() as u64;

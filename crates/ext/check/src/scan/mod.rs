@@ -25,12 +25,12 @@ use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::trace::Work;
 
 use crate::Fs;
-use crate::fast::directory::{DirectoryProof, DirectoryProver};
-use crate::fast::inode::{InodeProver, Proof};
-use crate::fast::ledger::{DirectoryJob, Ledger};
+use crate::fast::deferred::{DeferredCertification, DirectoryJob};
+use crate::fast::directory::{DirectoryFastPath, DirectorySummary};
+use crate::fast::inode::{InodeFastPath, InodeSummary};
 use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode::{self, Inspection};
-use crate::plan::Means;
+use crate::memory_plan::RunContext;
 use crate::reading::{DEPTH, Window};
 use crate::shared_maps::{MapWalkLimiter, is_too_many};
 
@@ -68,14 +68,14 @@ pub struct Scan<'a> {
     fs: &'a Fs<'a>,
     inodes: &'a InodeTable,
     claims: &'a Claims,
-    inode_prover: InodeProver<'a>,
-    directory_prover: DirectoryProver<'a>,
+    inode_fast_path: InodeFastPath<'a>,
+    directory_fast_path: DirectoryFastPath<'a>,
     /// What waits; on a rext3 there is a second round, for what has to wait until all regions have been read.
     queues: [Queues<'a, Batch>; 2],
     is_second_round: AtomicBool,
     progress: &'a Progress,
     backend: ReadBackend,
-    means: Means<'a>,
+    run_context: RunContext<'a>,
     /// Map nodes visited by the fast path. More of them than blocks in the file system means that trees share nodes.
     nodes_visited: AtomicU64,
     /// The same for inspections.
@@ -108,9 +108,9 @@ struct Worker<'a> {
     reader: BatchReader<'a>,
     /// How far it reads ahead among directory blocks.
     window: Window,
-    proof: Proof,
+    summary: InodeSummary,
     checksums: Vec<bool>,
-    directory: DirectoryProof,
+    directory: DirectorySummary,
     jobs: directories::JobLists,
     outcome: ScanOutcome,
     held: Reservation<'a>,
@@ -129,21 +129,22 @@ impl<'a> Scan<'a> {
         claims: &'a Claims,
         progress: &'a Progress,
         backend: ReadBackend,
-        means: Means<'a>,
+        run_context: RunContext<'a>,
         (schedule, fast_maps): (Schedule, bool),
     ) -> Self {
         Scan {
             fs,
             inodes,
             claims,
-            inode_prover: InodeProver::new(fs),
-            directory_prover: DirectoryProver::new(&fs.geometry, inodes),
-            queues: [(); 2]
-                .map(|()| Queues::scheduled(&STAGES, means.cancel, schedule, means.plan.queue_bytes)),
+            inode_fast_path: InodeFastPath::new(fs),
+            directory_fast_path: DirectoryFastPath::new(&fs.geometry, inodes),
+            queues: [(); 2].map(|()| {
+                Queues::scheduled(&STAGES, run_context.cancel, schedule, run_context.plan.queue_bytes)
+            }),
             is_second_round: AtomicBool::new(false),
             progress,
             backend,
-            means,
+            run_context,
             nodes_visited: AtomicU64::new(0),
             nodes_inspected: AtomicU64::new(0),
             fast_maps,
@@ -177,9 +178,9 @@ impl<'a> Scan<'a> {
     }
 
     /// Runs all stages. `None` when files turned out to share more than there is: claims and facts are then
-    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`take_census`].
+    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`count_file_types`].
     pub fn run(&self) -> Option<ScanOutcome> {
-        let Means { plan, budget, .. } = self.means;
+        let RunContext { plan, budget, .. } = self.run_context;
         let all: Vec<u32> = (0..self.fs.groups.len() as u32).collect();
         let groups = self.sample.unwrap_or(&all);
         self.foresee(groups);
@@ -195,34 +196,34 @@ impl<'a> Scan<'a> {
         let start = |_worker| Worker {
             reader: BatchReader::with_buffers(self.fs.device, self.backend, DEPTH, plan.reader_bytes),
             window: Window::default(),
-            proof: Proof::default(),
+            summary: InodeSummary::default(),
             checksums: Vec::new(),
-            directory: DirectoryProof::default(),
+            directory: DirectorySummary::default(),
             jobs: directories::JobLists::default(),
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
             has_begun: [false; STAGES.len()],
         };
-        let crew = self.means.crew();
+        let pool = self.run_context.pool();
         let process = |worker: &mut Worker<'a>, stage, batch| self.process(worker, stage, batch);
-        let mut workers = pool::run(crew, self.queues(), start, process);
+        let mut workers = pool::run(pool, self.queues(), start, process);
         if self.by_region() {
             self.is_second_round.store(true, Relaxed);
-            crew.merge("regions", || self.judge_regions(&mut workers));
-            workers.extend(pool::run(crew, self.queues(), start, process));
+            pool.merge("regions", || self.judge_regions(&mut workers));
+            workers.extend(pool::run(pool, self.queues(), start, process));
         }
         self.all_is_known();
         if self.sample.is_none() {
             let waited: usize = workers.iter().map(|worker| worker.outcome.pending.len()).sum();
-            let crew = crew.for_work(1 + waited / CERTIFICATIONS_PER_WORKER);
-            pool::each(crew, &CERTIFICATION, &mut workers, |worker| self.certify(&mut worker.outcome));
+            let pool = pool.for_work(1 + waited / CERTIFICATIONS_PER_WORKER);
+            pool::each(pool, &CERTIFICATION, &mut workers, |worker| self.certify(&mut worker.outcome));
         }
-        let outcome = crew.merge("scan", || self.merged(workers));
+        let outcome = pool.merge("scan", || self.merged(workers));
         (!self.is_crowded()).then_some(outcome)
     }
 
     fn merged(&self, workers: Vec<Worker<'a>>) -> ScanOutcome {
-        let mut outcome = ScanOutcome::with_room(self.means.plan.problems, self.mends);
+        let mut outcome = ScanOutcome::with_room(self.run_context.plan.problems, self.mends);
         for worker in workers {
             // Buffers go, and the lists of one worker at a time, before the next ones are taken over.
             let Worker { outcome: part, .. } = worker;
@@ -233,15 +234,15 @@ impl<'a> Scan<'a> {
     }
 
     /// Certifies what had to wait, now that all facts are there. In which order does not matter (see
-    /// [`ledger`](crate::fast::ledger)).
+    /// [`deferred certification`](crate::fast::deferred certification)).
     fn certify(&self, outcome: &mut ScanOutcome) {
-        let ledger = Ledger::new(&self.directory_prover, self.inodes);
+        let deferred = DeferredCertification::new(&self.directory_fast_path, self.inodes);
         outcome.waited += outcome.pending.len() as u64;
-        outcome.guilty = ledger.certify_pending(std::mem::take(&mut outcome.pending));
+        outcome.guilty = deferred.certify_pending(std::mem::take(&mut outcome.pending));
     }
 
     /// Whether more blocks of maps were walked than there are, or blocks that were claimed before were claimed more often than there are blocks. Once a
-    /// sum is too large nothing counts any more. What was withdrawn may count, or not, as it comes: a census decides in the end.
+    /// sum is too large nothing counts any more. What was withdrawn may count, or not, as it comes: a counts of file types decides in the end.
     fn is_crowded(&self) -> bool {
         let too_many = |count: &AtomicU64| count.load(Relaxed) > self.fs.geometry.blocks_count;
         self.fast_maps
@@ -266,12 +267,12 @@ impl<'a> Scan<'a> {
 
     /// Whether there is no time to try more of a stage.
     fn is_sampled(&self, stage: StageIndex) -> bool {
-        let is_over = || self.means.clock.is_some_and(|clock| (clock.wall)() >= self.end);
+        let is_over = || self.run_context.clock.is_some_and(|clock| (clock.wall)() >= self.end);
         self.sample.is_some() && self.progress.stage(STAGES[stage].name).done() > 0 && is_over()
     }
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {
-        if self.means.budget.is_exhausted() || self.sample.is_none() && self.is_crowded() {
+        if self.run_context.budget.is_exhausted() || self.sample.is_none() && self.is_crowded() {
             // The run is going to be refused, or the scan to begin again.
             return Work::default();
         }
@@ -285,7 +286,7 @@ impl<'a> Scan<'a> {
             return Work::default();
         }
         let before = worker.outcome.costs[stage];
-        let start = self.means.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
+        let start = self.run_context.clock.map(|clock| ((clock.wall)(), (clock.thread_cpu)()));
         let begun = self.progress.now();
         let weight = match batch {
             Batch::InodeTable(group) => self.inode_table(worker, group),
@@ -294,7 +295,7 @@ impl<'a> Scan<'a> {
             Batch::PartOfMaps(part) => self.part_of_maps(worker, part),
             Batch::Directories(jobs) => self.directories(worker, jobs),
         };
-        if let (Some(clock), Some((wall, cpu))) = (self.means.clock, start) {
+        if let (Some(clock), Some((wall, cpu))) = (self.run_context.clock, start) {
             let cpu_ns = (clock.thread_cpu)().saturating_sub(cpu);
             let end = (clock.wall)();
             let settled = match worker.has_begun[stage] {
@@ -331,8 +332,8 @@ impl<'a> Scan<'a> {
 }
 
 /// Decides which maps are given up because too many share their blocks, in the order of inodes.
-pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
-    let mut census = MapWalkLimiter::new(&fs.geometry);
+pub fn count_file_types(fs: &Fs<'_>, cancel: &AtomicBool) {
+    let mut file_types = MapWalkLimiter::new(&fs.geometry);
     for (group, state) in fs.groups.iter().enumerate() {
         for index in 0..state.scan_inodes {
             if cancel.load(Relaxed) {
@@ -340,7 +341,7 @@ pub fn take_census(fs: &Fs<'_>, cancel: &AtomicBool) {
             }
             let inode = fs.geometry.inode_at(GroupNo(group as u32), index);
             if let Some(Ok(record)) = fs.read_inode(inode) {
-                inode::limit_walk(&mut census, fs, inode, &record);
+                inode::limit_walk(&mut file_types, fs, inode, &record);
             }
         }
     }

@@ -11,7 +11,7 @@ use fsmend_engine::laps::StageCost;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 
 use crate::Fs;
-use crate::fast::ledger::Pending;
+use crate::fast::deferred::Pending;
 use crate::inode::{Inspection, MapRun, units_of};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 use crate::region::facts::RegionFacts;
@@ -47,7 +47,7 @@ pub struct ScanOutcome {
     pub quota: QuotaUsage,
     /// Files whose blocks are not in one piece.
     pub non_contiguous: u64,
-    /// The first large file that was inspected. Those that the fast path proves innocent have the feature they need.
+    /// The first large file that was inspected. Those that the fast path proves clean have the feature they need.
     pub first_large_file: Option<InodeNo>,
     /// What is kept of regions until all of them have been read.
     pub(super) regions: RegionFacts,

@@ -13,8 +13,8 @@ use super::maps::weight_of;
 use super::outcome::is_short;
 use super::{Batch, MAPS, Scan, Worker};
 use crate::fast::claimer::Claimer;
-use crate::fast::inode::{Proof, Verdict};
-use crate::fast::ledger::DirectoryJob;
+use crate::fast::deferred::DirectoryJob;
+use crate::fast::inode::{InodeSummary, Verdict};
 use crate::fast::map::{Walk, WalkItem, WalkMode};
 use crate::reading::read_blocks;
 use crate::region::crosscheck::{Tree, tree};
@@ -49,7 +49,8 @@ impl<'a> Scan<'a> {
     /// Claims, or takes back, what the inode itself points to.
     fn root(&self, item: &WalkItem, mode: WalkMode) -> Option<crate::fast::map::Tally> {
         let (items, fs) = (std::slice::from_ref(item), self.fs);
-        let (walk, _) = Walk::start(items, mode, &fs.geometry, &self.inode_prover, &fs.metadata, self.claims);
+        let (walk, _) =
+            Walk::start(items, mode, &fs.geometry, &self.inode_fast_path, &fs.metadata, self.claims);
         walk.finish().pop()
     }
 
@@ -76,11 +77,15 @@ impl<'a> Scan<'a> {
         let mut is_done = vec![false; jobs.len()];
         let mut kept = Kept::wanting(self.fs, &jobs, self.fs.regions.of_group(group));
         let bytes = kept.bytes();
-        let room = self.means.budget.try_reserve(bytes).then(|| Reservation::of(self.means.budget, bytes));
+        let room = self
+            .run_context
+            .budget
+            .try_reserve(bytes)
+            .then(|| Reservation::of(self.run_context.budget, bytes));
         if room.is_none() {
             kept.give_up();
         }
-        let Worker { reader, directory: proof, outcome, .. } = worker;
+        let Worker { reader, directory: summary, outcome, .. } = worker;
         let reading = read_blocks(reader, self.fs, &blocks, &mut |index, result| {
             let (Some(place), Ok(contents)) = (blocks.get(index).copied(), result) else { return };
             if self.indirect_block(place, contents, &mut outcome.regions) {
@@ -92,16 +97,16 @@ impl<'a> Scan<'a> {
             let Some(job) = jobs.get(at).filter(|job| job.first_block == place && job.is_single()) else {
                 return;
             };
-            proof.clear();
-            let proved = job.prove_single(&self.directory_prover, contents, proof);
-            self.conclude(job.inode, proved, proof, outcome);
+            summary.clear();
+            let clean = job.summarize_single(&self.directory_fast_path, contents, summary);
+            self.conclude(job.inode, clean, summary, outcome);
             is_done[at] = true;
         });
         if kept.bytes() > 0 {
             let mut reader = kept.reader();
             for (job, is_done) in jobs.iter().zip(&mut is_done).filter(|(job, _)| kept.holds(job)) {
-                let reading = job.prove(&self.directory_prover, self.fs, &mut reader, proof);
-                self.conclude(job.inode, reading.proved, proof, outcome);
+                let reading = job.summarize(&self.directory_fast_path, self.fs, &mut reader, summary);
+                self.conclude(job.inode, reading.clean, summary, outcome);
                 *is_done = true;
             }
         }
@@ -220,7 +225,7 @@ impl<'a> Scan<'a> {
         };
         let blocks = tree.data_blocks + tree.map_blocks + u64::from(file.xattr_block != 0);
         blocks == u64::from(file.charged_blocks)
-            && self.inode_prover.size_fits(kind, file.size(), tree.end, tree.data_blocks, false)
+            && self.inode_fast_path.size_fits(kind, file.size(), tree.end, tree.data_blocks, false)
     }
 
     fn take_file(&self, file: &FileFact, tree: &Tree, worker: &mut Worker<'a>) {
@@ -233,19 +238,19 @@ impl<'a> Scan<'a> {
 
     /// Takes back what these indirect blocks claimed: they are nobody's, or their file is walked.
     fn withdraw(&self, facts: &[IndirectFact]) {
-        for fact in facts.iter().take_while(|_| !self.means.cancel.load(Relaxed)) {
+        for fact in facts.iter().take_while(|_| !self.run_context.cancel.load(Relaxed)) {
             if let Ok(contents) = self.fs.read_block(BlockNo(fact.block.into())) {
                 self.gather(&contents, (InodeNo(fact.inode), fact.level()), WalkMode::Withdraw);
             }
         }
     }
 
-    /// What a walk has to know of an inode that was innocent before.
+    /// What a walk has to know of an inode that was clean before.
     fn item(&self, inode: u32) -> Option<WalkItem> {
         let inode = InodeNo(inode);
         let record = self.fs.read_inode(inode)?.ok()?;
-        let mut proof = Proof::default();
-        let verdict = self.inode_prover.prove(inode, &record, &mut proof);
-        (verdict == Verdict::Innocent).then(|| WalkItem::new(inode, &proof, &RawInode::from_record(&record)))
+        let mut summary = InodeSummary::default();
+        let verdict = self.inode_fast_path.summarize(inode, &record, &mut summary);
+        (verdict == Verdict::Clean).then(|| WalkItem::new(inode, &summary, &RawInode::from_record(&record)))
     }
 }

@@ -14,7 +14,7 @@ use fsmend_engine::budget::growing;
 use super::directories::announce_directories;
 use super::maps::weight_of;
 use super::{Batch, MAPS, STAGES, Scan, Worker};
-use crate::fast::ledger::DirectoryJob;
+use crate::fast::deferred::DirectoryJob;
 use crate::fast::map::{Tally, WalkItem, WalkMode};
 use crate::reading::announce_all;
 
@@ -86,7 +86,7 @@ impl<'a> Scan<'a> {
             let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
             gathered.add(walks, directories);
             let early = self.taken_early(&mut gathered.early, of_directories);
-            let is_full = gathered.bytes_held() > self.means.plan.queue_bytes / GATHERED_SHARE;
+            let is_full = gathered.bytes_held() > self.run_context.plan.queue_bytes / GATHERED_SHARE;
             (early, is_full.then(|| std::mem::take(&mut *gathered)))
         };
         // A disk takes them along on its way to the next tables, where it would wait for its turning otherwise.

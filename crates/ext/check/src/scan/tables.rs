@@ -13,8 +13,8 @@ use fsmend_ext_format::inode::RawInode;
 use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
 use super::{INODE_TABLES, Scan, Worker, job_of, problems};
 use crate::Fs;
-use crate::fast::inode::{Proof, Verdict};
-use crate::fast::ledger::DirectoryJob;
+use crate::fast::deferred::DirectoryJob;
+use crate::fast::inode::{InodeSummary, Verdict};
 use crate::fast::map::WalkItem;
 use crate::fast::plain::Plain;
 use crate::inode;
@@ -37,13 +37,13 @@ impl<'a> Scan<'a> {
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize, worker.jobs.take());
         let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
-        let Worker { reader, proof, checksums, outcome, .. } = worker;
+        let Worker { reader, summary, checksums, outcome, .. } = worker;
         let cost = &mut outcome.costs[INODE_TABLES];
         cost.items += u64::from(state.scan_inodes);
         cost.requests += requests.len() as u64;
         cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
         let per_request = TABLE_READ as usize / inode_size;
-        // After a census, maps that lie in their records may have been given up too.
+        // After a counts of file types, maps that lie in their records may have been given up too.
         let are_crowded = !self.fast_maps && !fs.crowd.is_empty();
         let mut unreadable = Vec::new();
         reader.read(&requests, &mut |index, result| match result {
@@ -53,24 +53,27 @@ impl<'a> Scan<'a> {
                 for (part, records) in bytes.chunks(RECORDS_AT_ONCE * inode_size).enumerate() {
                     let before = part * RECORDS_AT_ONCE;
                     let first_inode = InodeNo(first_inode.0 + before as u32);
-                    self.inode_prover.checksums(first_inode, records, checksums);
+                    self.inode_fast_path.checksums(first_inode, records, checksums);
                     let numbers = first_inode.0..=first_inode.0.saturating_add(RECORDS_AT_ONCE as u32 - 1);
-                    let may_be_plain = self.inode_prover.may_be_plain(numbers) && !are_crowded;
+                    let may_be_plain = self.inode_fast_path.may_be_plain(numbers) && !are_crowded;
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
                         let place = (InodeNo(first_inode.0 + at as u32), first + before + at);
                         let quota = &mut outcome.quota;
                         if may_be_plain
                             && checksums[at]
-                            && let Some(plain) = self.inode_prover.prove_plain(record, &mut proof.nearby)
+                            && let Some(plain) =
+                                self.inode_fast_path.summarize_plain(record, &mut summary.nearby)
                         {
                             self.take_plain(plain, place, record, &mut work, quota);
                             continue;
                         }
                         let verdict = match are_crowded && fs.crowd.contains(place.0) {
                             true => Verdict::Suspect,
-                            false => self.inode_prover.prove_with(place.0, record, checksums[at], proof),
+                            false => {
+                                self.inode_fast_path.summarize_with(place.0, record, checksums[at], summary)
+                            }
                         };
-                        self.take_inode(verdict, place, record, proof, &mut work, quota);
+                        self.take_inode(verdict, place, record, summary, &mut work, quota);
                     }
                 }
                 if work.suspects.len() > SUSPECTS_MAX {
@@ -81,7 +84,7 @@ impl<'a> Scan<'a> {
         });
         outcome.non_contiguous += work.non_contiguous;
         for index in unreadable {
-            self.unreadable_table(group, (index, requests[index]), proof, &mut work, outcome);
+            self.unreadable_table(group, (index, requests[index]), summary, &mut work, outcome);
         }
         self.inspect_suspects(outcome, &mut work);
         work.unclaimed.iter_mut().for_each(|word| word.claim(self.claims));
@@ -106,7 +109,7 @@ impl<'a> Scan<'a> {
         &self,
         group: GroupNo,
         (index, request): (usize, Request),
-        proof: &mut Proof,
+        summary: &mut InodeSummary,
         work: &mut ChunkWork,
         outcome: &mut ScanOutcome,
     ) {
@@ -134,9 +137,9 @@ impl<'a> Scan<'a> {
             let inode = fs.geometry.inode_at(group, (first + at) as u32);
             let verdict = match !self.fast_maps && fs.crowd.contains(inode) {
                 true => Verdict::Suspect,
-                false => self.inode_prover.prove(inode, record, proof),
+                false => self.inode_fast_path.summarize(inode, record, summary),
             };
-            self.take_inode(verdict, (inode, first + at), record, proof, work, &mut outcome.quota);
+            self.take_inode(verdict, (inode, first + at), record, summary, work, &mut outcome.quota);
         }
     }
 
@@ -167,47 +170,47 @@ impl<'a> Scan<'a> {
         verdict: Verdict,
         (inode, index): (InodeNo, usize),
         record: &[u8],
-        proof: &Proof,
+        summary: &InodeSummary,
         work: &mut ChunkWork,
         quota: &mut QuotaUsage,
     ) {
         match verdict {
             Verdict::Free => return,
             Verdict::Suspect => return work.suspects.push((index, inode, record.to_vec())),
-            Verdict::Innocent if proof.needs_walk && !self.may_wait(work) => {
+            Verdict::Clean if summary.needs_walk && !self.may_wait(work) => {
                 return work.suspects.push((index, inode, record.to_vec()));
             }
-            Verdict::Innocent => {}
+            Verdict::Clean => {}
         }
-        work.facts.record(index, inode, InodeFact::new(proof.kind, 0), proof.links);
-        if proof.needs_walk {
+        work.facts.record(index, inode, InodeFact::new(summary.kind, 0), summary.links);
+        if summary.needs_walk {
             // Everything else is taken in when its map has been walked.
-            return work.walks.push(WalkItem::new(inode, proof, &RawInode::from_record(record)));
+            return work.walks.push(WalkItem::new(inode, summary, &RawInode::from_record(record)));
         }
-        if proof.xattr_block != 0 {
-            work.xattr_references.push((proof.xattr_block, inode));
+        if summary.xattr_block != 0 {
+            work.xattr_references.push((summary.xattr_block, inode));
         }
         if self.fs.counts_quota() {
-            let bytes = proof.charged_blocks * u64::from(self.fs.geometry.block_size);
+            let bytes = summary.charged_blocks * u64::from(self.fs.geometry.block_size);
             charge(quota, self.fs, inode, &RawInode::from_record(record), (bytes, 1));
         }
-        for run in &proof.runs {
-            work.claim(self.claims, proof.kind, (run.physical, run.count.into()), inode);
+        for run in &summary.runs {
+            work.claim(self.claims, summary.kind, (run.physical, run.count.into()), inode);
         }
-        if proof.runs.len() > 1 {
-            let counts = is_short(self.fs, proof.charged_blocks) && is_scattered(&proof.runs, &[]);
+        if summary.runs.len() > 1 {
+            let counts = is_short(self.fs, summary.charged_blocks) && is_scattered(&summary.runs, &[]);
             work.non_contiguous += u64::from(counts);
         }
-        if proof.kind == Kind::Directory {
-            work.directories.push(DirectoryJob::new(inode, proof.generation, proof.flags, &proof.runs));
+        if summary.kind == Kind::Directory {
+            work.directories.push(DirectoryJob::new(inode, summary.generation, summary.flags, &summary.runs));
         }
     }
 
     /// Whether the map of one more inode may wait to be walked. If not it is inspected at once, with the same result.
     pub(super) fn may_wait(&self, work: &ChunkWork) -> bool {
-        let room = work.walks.len() < self.means.plan.walks;
+        let room = work.walks.len() < self.run_context.plan.walks;
         if !room {
-            self.means.shortages.walks.store(true, Relaxed);
+            self.run_context.shortages.walks.store(true, Relaxed);
         }
         room && self.fast_maps
     }

@@ -8,40 +8,40 @@ use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, state};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::repair::seal;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// More groups than this are not searched for backups that lag behind.
 const GROUPS_MAX: u32 = 4096;
 
 /// Writes the backups that lag behind: all of them when places or checksums have changed.
-pub(super) fn refresh(mender: &Mender<'_>) {
-    let geometry = &mender.fs.geometry;
-    let last = if mender.backups_lag { geometry.group_count } else { geometry.group_count.min(GROUPS_MAX) };
-    let mut any = mender.backups_lag;
+pub(super) fn refresh(context: &RepairContext<'_>) {
+    let geometry = &context.fs.geometry;
+    let last = if context.backups_lag { geometry.group_count } else { geometry.group_count.min(GROUPS_MAX) };
+    let mut any = context.backups_lag;
     for group in (1..last).map(GroupNo).filter(|group| geometry.has_superblock(*group)) {
-        if mender.backups_lag || lags(mender, group) {
+        if context.backups_lag || lags(context, group) {
             any = true;
-            write_superblock(mender, group);
-            write_descriptors(mender, group);
+            write_superblock(context, group);
+            write_descriptors(context, group);
         }
     }
     if any {
-        write_meta_groups(mender);
+        write_meta_groups(context);
     }
 }
 
-fn read(mender: &Mender<'_>, group: GroupNo) -> Option<RawSuperblock> {
-    let bytes = mender.read_block(BlockNo(mender.fs.geometry.group_head_start(group))).ok()?;
+fn read(context: &RepairContext<'_>, group: GroupNo) -> Option<RawSuperblock> {
+    let bytes = context.read_block(BlockNo(context.fs.geometry.group_head_start(group))).ok()?;
     RawSuperblock::read_from_prefix(&bytes).ok().map(|(raw, _)| raw)
 }
 
-fn lags(mender: &Mender<'_>, group: GroupNo) -> bool {
-    let Some(stored) = read(mender, group) else { return true };
+fn lags(context: &RepairContext<'_>, group: GroupNo) -> bool {
+    let Some(stored) = read(context, group) else { return true };
     let has_right_checksum =
         !stored.features().metadata_csum() || fsmend_ext_format::checksum::superblock(&stored).is_right();
     stored.s_magic.get() != EXT_MAGIC
         || !has_right_checksum
-        || essence(&stored) != essence(&mender.fs.superblock)
+        || essence(&stored) != essence(&context.fs.superblock)
 }
 
 /// What a backup has to have in common with the primary.
@@ -71,53 +71,53 @@ fn essence(raw: &RawSuperblock) -> ([u32; 18], [u8; 16]) {
     (numbers, raw.s_uuid)
 }
 
-fn write_superblock(mender: &Mender<'_>, group: GroupNo) {
-    let mut raw = mender.fs.superblock.clone();
+fn write_superblock(context: &RepairContext<'_>, group: GroupNo) {
+    let mut raw = context.fs.superblock.clone();
     raw.s_block_group_nr = (group.0 as u16).into();
     raw.s_feature_incompat &= !incompat::RECOVER;
     raw.s_state &= !state::VALID;
     seal(&mut raw);
-    let block = BlockNo(mender.fs.geometry.group_head_start(group));
+    let block = BlockNo(context.fs.geometry.group_head_start(group));
     // In a block of its own, zeroes follow.
-    let mut bytes = vec![0; mender.fs.geometry.block_size as usize];
+    let mut bytes = vec![0; context.fs.geometry.block_size as usize];
     if let Some(place) = bytes.get_mut(..raw.as_bytes().len()) {
         place.copy_from_slice(raw.as_bytes());
     }
-    put(mender, block, &bytes);
+    put(context, block, &bytes);
 }
 
 /// The descriptors that are kept behind every backup of the superblock.
-fn write_descriptors(mender: &Mender<'_>, group: GroupNo) {
-    let geometry = &mender.fs.geometry;
+fn write_descriptors(context: &RepairContext<'_>, group: GroupNo) {
+    let geometry = &context.fs.geometry;
     if geometry.in_meta_bg(group) {
         return;
     }
     let start = geometry.group_head_start(group) + 1;
     for index in 0..geometry.old_desc_blocks() {
-        copy(mender, index, BlockNo(start + u64::from(index)));
+        copy(context, index, BlockNo(start + u64::from(index)));
     }
 }
 
 /// The copies of descriptors that are kept within meta block groups.
-fn write_meta_groups(mender: &Mender<'_>) {
-    let geometry = &mender.fs.geometry;
+fn write_meta_groups(context: &RepairContext<'_>) {
+    let geometry = &context.fs.geometry;
     for index in geometry.old_desc_blocks()..geometry.desc_blocks() {
         for block in geometry.descriptor_copies(index, usize::MAX).into_iter().skip(1) {
-            copy(mender, index, block);
+            copy(context, index, block);
         }
     }
 }
 
 /// Copies block `index` of the primary descriptors to `block`.
-fn copy(mender: &Mender<'_>, index: u32, block: BlockNo) {
-    let Some(&primary) = mender.fs.geometry.descriptor_copies(index, 1).first() else { return };
-    if let Ok(bytes) = mender.read_block(primary) {
-        put(mender, block, &bytes);
+fn copy(context: &RepairContext<'_>, index: u32, block: BlockNo) {
+    let Some(&primary) = context.fs.geometry.descriptor_copies(index, 1).first() else { return };
+    if let Ok(bytes) = context.read_block(primary) {
+        put(context, block, &bytes);
     }
 }
 
-fn put(mender: &Mender<'_>, block: BlockNo, bytes: &[u8]) {
-    if mender.read_block(block).ok().as_deref() != Some(bytes) {
-        mender.write_block(block, bytes);
+fn put(context: &RepairContext<'_>, block: BlockNo, bytes: &[u8]) {
+    if context.read_block(block).ok().as_deref() != Some(bytes) {
+        context.write_block(block, bytes);
     }
 }

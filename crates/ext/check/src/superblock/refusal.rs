@@ -38,7 +38,7 @@ pub(super) fn unknown_feature(device: &dyn Device, features: Features) -> Refusa
             device.name(),
             feature_bits(unknown)
         ),
-        way_out: "Use a newer version, or the tool that made the file system".to_owned(),
+        hint: "Use a newer version, or the tool that made the file system".to_owned(),
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn unknown_to_repairs(features: Features) -> Option<Refusal> {
     (!bits.is_empty()).then(|| Refusal {
         code: "unknown-feature",
         message: format!("The file system is damaged, and has features that this program does not know: {bits}. What is right with them may look wrong without, so nothing is written"),
-        way_out: "Use a newer version, or, if these bits are damage, name a superblock without them (-b)".to_owned(),
+        hint: "Use a newer version, or, if these bits are damage, name a superblock without them (-b)".to_owned(),
     })
 }
 
@@ -57,7 +57,7 @@ pub(super) fn journal_device(device: &dyn Device) -> Refusal {
     Refusal {
         code: "journal-device",
         message: format!("{} is an external journal, not a file system", device.name()),
-        way_out: "Check the file system that it belongs to, and name this device with -j".to_owned(),
+        hint: "Check the file system that it belongs to, and name this device with -j".to_owned(),
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn too_short(device: &dyn Device) -> Refusal {
             device.name(),
             device.len()
         ),
-        way_out: "Check that it is the right file and was copied whole".to_owned(),
+        hint: "Check that it is the right file and was copied whole".to_owned(),
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn unreadable(device: &dyn Device) -> Refusal {
     Refusal {
         code: "superblock-unreadable",
         message: format!("{}: the superblock cannot be read, and no backup of it was found", device.name()),
-        way_out: "Save the device to an image with a tool for failing disks and check that".to_owned(),
+        hint: "Save the device to an image with a tool for failing disks and check that".to_owned(),
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn foreign(device: &dyn Device, mark: &Mark) -> Refusal {
     Refusal {
         code: "not-ext",
         message: format!("{name} {relation} {}, not an ext2, ext3 or ext4 file system", mark.name),
-        way_out: match mark.remedy {
+        hint: match mark.remedy {
             Remedy::Partition => "Name a partition with --partition".to_owned(),
             Remedy::Convert(command) => {
                 format!("Check the file system in it: \"{}\"", command.replace("FILE", name))
@@ -117,7 +117,7 @@ pub(super) fn no_magic(device: &dyn Device) -> Refusal {
             "{} does not hold an ext2, ext3 or ext4 file system: no superblock was found, nor a backup of one{hint}",
             device.name()
         ),
-        way_out: "Check that it is the right device or partition; a backup in an unusual place can be named with -b".to_owned(),
+        hint: "Check that it is the right device or partition; a backup in an unusual place can be named with -b".to_owned(),
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn bad_superblock(device: &dyn Device, why: &str) -> Refusal {
             "{}: the superblock cannot be used ({why}), and no usable backup of it was found",
             device.name()
         ),
-        way_out: "If you know where a backup lies, name it with -b BLOCK (mke2fs -n tells the usual places)"
+        hint: "If you know where a backup lies, name it with -b BLOCK (mke2fs -n tells the usual places)"
             .to_owned(),
     }
 }
@@ -137,6 +137,6 @@ pub(super) fn bad_choice(device: &dyn Device, block: u64, why: &str) -> Refusal 
     Refusal {
         code: "superblock-unusable",
         message: format!("{}: there is no usable superblock in block {block} ({why})", device.name()),
-        way_out: "Name another block, or leave -b away to have all usual places searched".to_owned(),
+        hint: "Name another block, or leave -b away to have all usual places searched".to_owned(),
     }
 }

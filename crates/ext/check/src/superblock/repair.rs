@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 
 use super::{Settled, problems};
 use crate::journal;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 use crate::{extent, inline_data, links, xattr};
 
 /// Rows that ask for a feature, with the feature.
@@ -49,21 +49,21 @@ pub(crate) fn as_primary(settled: &Settled) -> Vec<u8> {
 
 /// Gives a file system without UUID one, before anything gets a checksum. It follows from what the superblock says and from the
 /// time, so that the same repair gives the same UUID whoever works it out.
-pub(crate) fn identify(mender: &mut Mender<'_>) {
-    let superblock = &mut mender.fs.superblock;
+pub(crate) fn identify(context: &mut RepairContext<'_>) {
+    let superblock = &mut context.fs.superblock;
     if superblock.s_uuid != [0; 16] {
         return;
     }
-    superblock.s_uuid = fresh_uuid(superblock, mender.fs.now);
+    superblock.s_uuid = fresh_uuid(superblock, context.fs.now);
     let features = superblock.features();
     if features.metadata_csum() && !features.has_incompat(incompat::CSUM_SEED) {
         // All checksums hang on the old UUID: its seed is kept, as after a change of the UUID by the usual tools.
-        superblock.s_checksum_seed = mender.fs.geometry.checksum_seed.into();
+        superblock.s_checksum_seed = context.fs.geometry.checksum_seed.into();
         superblock.s_feature_incompat |= incompat::CSUM_SEED;
-        mender.fs.geometry.features = superblock.features();
+        context.fs.geometry.features = superblock.features();
     }
-    mender.fs.geometry.uuid = superblock.s_uuid;
-    mender.backups_lag |= features.has_ro_compat(ro_compat::GDT_CSUM);
+    context.fs.geometry.uuid = superblock.s_uuid;
+    context.backups_lag |= features.has_ro_compat(ro_compat::GDT_CSUM);
 }
 
 /// A UUID of the random kind (version 4), drawn from the contents of the superblock.
@@ -80,17 +80,17 @@ fn fresh_uuid(superblock: &RawSuperblock, now: u64) -> [u8; 16] {
 }
 
 /// Writes the primary superblock if it is not as it has to be.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    let totals = mender.totals;
-    journal::repair::copy_block_list(mender);
-    let unit = u64::from(mender.fs.geometry.cluster_blocks);
-    let superblock = &mut mender.fs.superblock;
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    let totals = context.totals;
+    journal::repair::copy_block_list(context);
+    let unit = u64::from(context.fs.geometry.cluster_blocks);
+    let superblock = &mut context.fs.superblock;
     let free_blocks = totals.free_units * unit;
     superblock.s_free_blocks_count_lo.set(free_blocks as u32);
     if superblock.features().has_incompat(incompat::BIT64) {
         superblock.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
     }
-    let missing = mender.remains.features;
+    let missing = context.repair_input.features;
     superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() | missing.incompat);
     superblock.s_feature_ro_compat.set(superblock.s_feature_ro_compat.get() | missing.ro_compat);
     superblock.s_free_inodes_count.set(totals.free_inodes as u32);
@@ -98,13 +98,13 @@ pub(crate) fn mend(mender: &mut Mender<'_>) {
     forget_errors(superblock);
     seal(superblock);
     let mut stored = [0; SUPERBLOCK_SIZE];
-    let is_readable = mender.draft.read_at(SUPERBLOCK_OFFSET, &mut stored).is_ok();
+    let is_readable = context.overlay.read_at(SUPERBLOCK_OFFSET, &mut stored).is_ok();
     if !is_readable || stored[..] != *superblock.as_bytes() {
-        mark_checked(superblock, mender.fs.now);
+        mark_checked(superblock, context.fs.now);
         seal(superblock);
-        mender.draft.write(SUPERBLOCK_OFFSET, superblock.as_bytes());
+        context.overlay.write(SUPERBLOCK_OFFSET, superblock.as_bytes());
     }
-    super::backups::refresh(mender);
+    super::backups::refresh(context);
 }
 
 /// A file system that has just been checked: no mounts since.

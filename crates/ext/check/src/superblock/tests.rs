@@ -32,7 +32,7 @@ fn refuses(change: impl Fn(&mut RawSuperblock), code: &str, expected: &[&str]) {
     let (settled, found) = image.settle();
     let Err(refusal) = settled else { panic!("not refused") };
     assert_eq!(refusal.code, code, "{refusal}");
-    assert!(!refusal.way_out.is_empty());
+    assert!(!refusal.hint.is_empty());
     let found: Vec<&str> = found.iter().map(|code| code.trim_start_matches("ext.superblock.")).collect();
     assert_eq!(found, expected);
 }

@@ -23,7 +23,7 @@ const TAGS: [u16; 6] = [OWNER, NAMED_USER, OWNING_GROUP, NAMED_GROUP, MASK, OTHE
 const BYTES_MAX: usize = 512;
 
 /// Whether this is an access list that no hash stands for: whether it was overwritten only its contents tell.
-pub(super) fn is_unproved_list(entry: &Entry<'_>) -> bool {
+pub(super) fn is_suspect_list(entry: &Entry<'_>) -> bool {
     let is_list = matches!(entry.name_index, name_index::POSIX_ACL_ACCESS | name_index::POSIX_ACL_DEFAULT);
     is_list && entry.name.is_empty() && entry.value_inode == 0 && entry.hash == 0
 }

@@ -217,8 +217,8 @@ fn wrong_tag(
     findings: &mut Findings,
 ) -> Option<(usize, u16)> {
     // Of those in blocks, the hash has proved that they are as they were written.
-    let is_unproved = owner.block.is_none() && acl::is_unproved_list(entry);
-    let range = area.value_range(entry).filter(|_| is_unproved)?;
+    let is_suspect = owner.block.is_none() && acl::is_suspect_list(entry);
+    let range = area.value_range(entry).filter(|_| is_suspect)?;
     let list = area.bytes.get(range.clone())?;
     let (at, tag) = acl::restored(list)?;
     let stored = list.get(at..at + 2)?.first_chunk().copied().map(u16::from_le_bytes)?;
@@ -268,11 +268,11 @@ fn is_beside(area: Area<'_>, entry: &Entry<'_>, in_block: bool, region: &mut Reg
     let range = range.start..range.start + padded(range.len());
     let Some(value) = area.bytes.get(range.clone()) else { return false };
     let signs = [CharSign::Unsigned, CharSign::Signed];
-    let is_proved = match entry.hash {
+    let is_clean = match entry.hash {
         0 => !in_block && entry.value_offset != 0 && is_free_of_others(area, &entry, &range),
         hash => signs.iter().any(|sign| entry.hash_with_value(value, *sign) == hash),
     };
-    is_proved && region.take(range.start, range.len())
+    is_clean && region.take(range.start, range.len())
 }
 
 /// Whether `range` lies behind the table of the area, and holds nothing of the values of other entries than `entry`.

@@ -16,7 +16,7 @@ const UNIT: usize = 4;
 /// Leads entries in `bytes`, an area in an inode whose entries and values are counted from `places`, to their lists.
 pub(super) fn mend(owner: Owner, bytes: &mut [u8], places: (usize, usize), findings: &mut Findings) {
     let area = Area { bytes, entries_at: places.0, values_at: places.1 };
-    let lists: Vec<Entry<'_>> = area.entries().map_while(Result::ok).filter(acl::is_unproved_list).collect();
+    let lists: Vec<Entry<'_>> = area.entries().map_while(Result::ok).filter(acl::is_suspect_list).collect();
     let mut found = Vec::new();
     for entry in lists {
         let Some((offset, size)) = right_place(area, &entry) else { continue };

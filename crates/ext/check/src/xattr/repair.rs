@@ -4,7 +4,7 @@ use fsmend_base::InodeNo;
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::value_mend::ValueMend;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 impl ValueMend {
     fn apply(self, raw: &mut RawInode) {
@@ -21,10 +21,10 @@ impl ValueMend {
 }
 
 /// Mends the inodes that hold values.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    let mends: Vec<(InodeNo, ValueMend)> = std::mem::take(&mut mender.remains.value_inodes);
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    let mends: Vec<(InodeNo, ValueMend)> = std::mem::take(&mut context.repair_input.value_inodes);
     for (inode, mend) in mends {
-        mender.amend_inode(inode, |raw| mend.apply(raw));
+        context.amend_inode(inode, |raw| mend.apply(raw));
     }
 }
 

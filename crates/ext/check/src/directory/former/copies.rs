@@ -12,8 +12,8 @@ use super::layout;
 use crate::Fs;
 use crate::directory::entry::has_invalid_character;
 use crate::journal::copies::visit_copies;
-use crate::journal::draft::Draft;
 use crate::journal::map;
+use crate::journal::replay_overlay::ReplayOverlay;
 
 /// Blocks that are read of each kind at most: what nothing owns, the journal, lost directories.
 const READS_MAX: u64 = 16_384;
@@ -92,7 +92,7 @@ pub(super) fn journaled(fs: &Fs<'_>, found: &mut BTreeSet<Copy>) {
 /// Blocks of `directories` that will be none after the repair, as far as their records alone still tell them. (Deeper maps would take
 /// reads without end where many records are nonsense; what they lead to is owned by nobody, and found as that.)
 pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut BTreeSet<Copy>) {
-    let (mut left, draft) = (READS_MAX, Draft::new(fs));
+    let (mut left, overlay) = (READS_MAX, ReplayOverlay::new(fs));
     for inode in directories {
         let Some(Ok(record)) = fs.read_inode(*inode) else { continue };
         let mut raw = RawInode::from_record(&record);
@@ -106,7 +106,7 @@ pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut 
         if !raw.has_flag(flags::EXTENTS) {
             raw.i_block[DIRECT_BYTES..].fill(0);
         }
-        let runs = map::read(&draft, &raw).runs;
+        let runs = map::read(&overlay, &raw).runs;
         let mut blocks = runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|at| run.physical + at));
         let is_own = |block: u64| {
             let bytes = fs.read_block(BlockNo(block)).ok()?;

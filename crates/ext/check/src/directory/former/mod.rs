@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::pool::{self, Crew, Stage};
+use fsmend_engine::pool::{self, PoolConfig, Stage};
 use fsmend_engine::{FormerName, Witness};
 use fsmend_ext_format::directory::{
     Entries, EntryHeader, EntryLayout, entries_len, file_type, has_file_types,
@@ -30,9 +30,9 @@ use self::copies::{Copy, is_index_root};
 use self::mentions::Mention;
 use self::traces::{Trace, Traces};
 use super::inline::InlineEntries;
-use super::nature::Nature;
+use super::inode_filter::InodeFilter;
+use super::params::DirectoryParams;
 use super::paths::Paths;
-use super::sieve::Sieve;
 use super::{Directory, inline};
 use crate::Fs;
 
@@ -50,21 +50,21 @@ const PARENTS_MAX: usize = 8;
 struct Wanted {
     inodes: BTreeMap<InodeNo, u8>,
     /// Lets all of these through.
-    sieve: Sieve,
+    inode_filter: InodeFilter,
 }
 
 impl Wanted {
     fn of(inodes: BTreeMap<InodeNo, u8>) -> Self {
-        Wanted { sieve: Sieve::of(inodes.keys().copied()), inodes }
+        Wanted { inode_filter: InodeFilter::of(inodes.keys().copied()), inodes }
     }
 
     fn has(&self, inode: InodeNo) -> bool {
-        self.sieve.passes(inode) && self.inodes.contains_key(&inode)
+        self.inode_filter.passes(inode) && self.inodes.contains_key(&inode)
     }
 
     /// Whether an entry with this type byte can be its name.
     fn fits(&self, inode: InodeNo, byte: u8) -> bool {
-        self.sieve.passes(inode) && self.inodes.get(&inode) == Some(&byte)
+        self.inode_filter.passes(inode) && self.inodes.get(&inode) == Some(&byte)
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Search<'a> {
     /// Runs of blocks (the first, and how many) that are marked in use and that nothing owns.
     pub unowned: &'a [(u64, u64)],
     /// Workers.
-    pub crew: Crew<'a>,
+    pub pool: PoolConfig<'a>,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
 }
@@ -154,7 +154,7 @@ impl Search<'_> {
         let directories: Vec<InodeNo> =
             self.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
         let parts = pool::run_slices(
-            self.crew,
+            self.pool,
             &[Stage { name: "former names", pass: 0 }],
             &directories,
             DIRECTORIES_PER_SLICE,
@@ -173,18 +173,18 @@ impl Search<'_> {
     /// Searches one directory that stands. Encrypted names say nothing.
     fn search(&self, inode: InodeNo, wanted: &Wanted, copied: &BTreeSet<u64>, found: &mut Standing) {
         let Some(directory) = Directory::open(self.fs, inode) else { return };
-        let nature = Nature::of(self.fs, &directory);
+        let params = DirectoryParams::of(self.fs, &directory);
         for run in &directory.runs {
             let end = run.physical.saturating_add(u64::from(run.count));
             found.owners.extend(copied.range(run.physical..end).map(|block| (*block, inode)));
         }
-        if nature.encrypted {
+        if params.encrypted {
             return;
         }
         if directory.inline {
             for (_, area) in inline::gather(&directory.record).iter().flat_map(InlineEntries::filled) {
                 let bytes = directory.record.get(area).unwrap_or_default();
-                self.search_block(bytes, (nature.layout, false), (inode, None), wanted, found);
+                self.search_block(bytes, (params.layout, false), (inode, None), wanted, found);
             }
             return;
         }
@@ -193,12 +193,12 @@ impl Search<'_> {
                 let block = BlockNo(run.physical.saturating_add(within));
                 let Ok(bytes) = self.fs.read_block(block) else { continue };
                 let first = run.logical == 0 && within == 0;
-                let is_node = nature.index_flag && is_index_node(&bytes, nature.layout);
-                let is_root = first && is_index_root(&bytes, nature.layout);
+                let is_node = params.index_flag && is_index_node(&bytes, params.layout);
+                let is_root = first && is_index_root(&bytes, params.layout);
                 if !is_node && !is_root {
                     let end = entries_len(&bytes, self.fs.geometry.features);
                     let place = (inode, Some(block));
-                    self.search_block(&bytes[..end], (nature.layout, first), place, wanted, found);
+                    self.search_block(&bytes[..end], (params.layout, first), place, wanted, found);
                 }
             }
         }
@@ -294,7 +294,7 @@ impl Search<'_> {
         holders.extend(inodes.iter().filter_map(|inode| self.parent_entry(*inode)));
         holders.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         let holders: Vec<InodeNo> = holders.into_iter().collect();
-        let paths = Paths::gather(self.fs, self.inodes, &holders, 1, (self.crew, self.cancel));
+        let paths = Paths::gather(self.fs, self.inodes, &holders, 1, (self.pool, self.cancel));
         let mut told = BTreeMap::new();
         for inode in inodes {
             let mut names = traces.names_of(*inode, &paths);

@@ -6,21 +6,21 @@ use fsmend_ext_format::directory::{ENTRY_LEN_MIN, Entry, EntryHeader, entries_le
 use fsmend_ext_format::htree::RootInfo;
 
 use crate::Fs;
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 use crate::directory::{Directory, inline, leaf};
 use crate::inline_data::{I_BLOCK_RANGE, settle_hash};
-use crate::repair::{Mender, Writes, seal_inode};
+use crate::repair::{RepairContext, Writes, seal_inode};
 
 /// Calls `change` for the records of each block (or each part of the inode) of `directory`, with whether they begin with `.` and
 /// `..`; it says whether it changed any. Where it did, they are written.
 pub(super) fn change(
-    mender: &Mender<'_>,
+    context: &RepairContext<'_>,
     directory: &Directory,
-    nature: &Nature,
+    params: &DirectoryParams,
     change: &mut dyn FnMut(&mut [u8], bool) -> bool,
 ) {
-    for (place, bytes) in changed(&mender.fs, directory, nature, change) {
-        mender.draft.put(place, bytes);
+    for (place, bytes) in changed(&context.fs, directory, params, change) {
+        context.overlay.put(place, bytes);
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn change(
 pub(super) fn changed(
     fs: &Fs<'_>,
     directory: &Directory,
-    nature: &Nature,
+    params: &DirectoryParams,
     change: &mut dyn FnMut(&mut [u8], bool) -> bool,
 ) -> Writes {
     let mut writes = Writes::new();
@@ -48,7 +48,7 @@ pub(super) fn changed(
     for run in &directory.runs {
         for within in 0..u64::from(run.count) {
             let block = BlockNo(run.physical.saturating_add(within));
-            change_block(fs, nature, (block, run.logical + within == 0), change, &mut writes);
+            change_block(fs, params, (block, run.logical + within == 0), change, &mut writes);
         }
     }
     writes
@@ -62,7 +62,7 @@ fn put_record(fs: &Fs<'_>, inode: InodeNo, mut record: Vec<u8>, writes: &mut Wri
 
 fn change_block(
     fs: &Fs<'_>,
-    nature: &Nature,
+    params: &DirectoryParams,
     (block, first): (BlockNo, bool),
     change: &mut dyn FnMut(&mut [u8], bool) -> bool,
     writes: &mut Writes,
@@ -71,19 +71,19 @@ fn change_block(
     // A map that is wrong may lead to one block twice.
     let changed_before = writes.get(&place).cloned();
     let Some(mut bytes) = changed_before.or_else(|| fs.read_block(block).ok()) else { return };
-    let is_root = first && nature.index_flag;
-    let has_tail = !is_root && nature.checksum_seed.is_some() && has_leaf_tail(&bytes);
-    let end = match nature.tail_generation {
+    let is_root = first && params.index_flag;
+    let has_tail = !is_root && params.checksum_seed.is_some() && has_leaf_tail(&bytes);
+    let end = match params.tail_generation {
         Some(_) if !is_root => entries_len(&bytes, fs.geometry.features),
         _ => bytes.len() - if has_tail { LEAF_TAIL_SIZE } else { 0 },
     };
     if !change(&mut bytes[..end], first) {
         return;
     }
-    match (nature.checksum_seed, RootInfo::parse(&bytes)) {
+    match (params.checksum_seed, RootInfo::parse(&bytes)) {
         (Some(seed), Some(info)) if is_root => checksum::seal_htree(seed, &mut bytes, info.count_offset()),
         _ => {
-            leaf::seal(&mut bytes, nature, first);
+            leaf::seal(&mut bytes, params, first);
         }
     }
     writes.insert(place, bytes);
@@ -99,15 +99,15 @@ pub(super) fn with_parent(fs: &Fs<'_>, inode: InodeNo, parent: InodeNo) -> Write
         put_record(fs, inode, directory.record, &mut writes);
         return writes;
     }
-    let nature = Nature::of(fs, &directory);
-    let layout = nature.layout;
+    let params = DirectoryParams::of(fs, &directory);
+    let layout = params.layout;
     directory.runs.truncate(1);
     directory.runs.iter_mut().for_each(|run| run.count = run.count.min(1));
-    changed(fs, &directory, &nature, &mut |bytes, first| {
+    changed(fs, &directory, &params, &mut |bytes, first| {
         let at = EntryHeader::at(bytes, 0, layout).map_or(ENTRY_LEN_MIN, |dot| dot.rec_len);
         let is_there = first && Entry::at(bytes, at, layout, true).is_ok_and(|entry| entry.name == b"..");
         let Some(header) = EntryHeader::at(bytes, at, layout).filter(|_| is_there) else { return false };
-        let file_type = if nature.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
+        let file_type = if params.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
         EntryHeader { inode: parent.0, file_type, ..header }.store(bytes, at, layout);
         true
     })

@@ -13,7 +13,7 @@ use crate::Fs;
 use crate::directory::hashing::NameHasher;
 use crate::directory::inspect::mend_block;
 use crate::directory::names::{EntryPlace, NameTable, number_of};
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 use crate::directory::{Directory, inline};
 
 /// A name to be put into a directory.
@@ -69,7 +69,7 @@ impl Contents {
 
     /// Reads the names of `directory`. Of blocks that cannot be read there are none.
     pub fn gather(fs: &Fs<'_>, directory: &Directory) -> Self {
-        let nature = Nature::of(fs, directory);
+        let params = DirectoryParams::of(fs, directory);
         let mut contents = Contents::new(InodeNo(special::ROOT));
         let mut quiet = Findings::new();
         if directory.inline {
@@ -77,8 +77,8 @@ impl Contents {
             contents.parent = data.parent;
             for (_, area) in data.filled() {
                 let mut bytes = directory.record.get(area).unwrap_or_default().to_vec();
-                mend_block(&mut bytes, &nature, None, false, &mut quiet);
-                contents.take_block(&bytes, &nature, false);
+                mend_block(&mut bytes, &params, None, false, &mut quiet);
+                contents.take_block(&bytes, &params, false);
             }
             return contents;
         }
@@ -88,8 +88,8 @@ impl Contents {
                 let Ok(mut bytes) = fs.read_block(block) else { continue };
                 bytes.truncate(entries_len(&bytes, fs.geometry.features));
                 let first = run.logical == 0 && within == 0;
-                mend_block(&mut bytes, &nature, Some(block), first, &mut quiet);
-                contents.take_block(&bytes, &nature, first);
+                mend_block(&mut bytes, &params, Some(block), first, &mut quiet);
+                contents.take_block(&bytes, &params, first);
                 contents.ends.push(contents.len());
                 quiet = Findings::new();
             }
@@ -97,8 +97,8 @@ impl Contents {
         contents
     }
 
-    fn take_block(&mut self, bytes: &[u8], nature: &Nature, first: bool) {
-        for (index, entry) in Entries::new(bytes, nature.layout, first).flatten().enumerate() {
+    fn take_block(&mut self, bytes: &[u8], params: &DirectoryParams, first: bool) {
+        for (index, entry) in Entries::new(bytes, params.layout, first).flatten().enumerate() {
             if first && index == 1 {
                 self.parent = InodeNo(entry.header.inode);
             }
@@ -148,14 +148,14 @@ impl Contents {
 
     /// Sorts out names that stand twice as the inspection said: the second name of the same file goes, and so does one that cannot
     /// be changed, for it is encrypted; any other gets a suffix. Where there was an index, `hasher` tells which of two names was another once.
-    pub fn make_unique(&mut self, nature: &Nature, hasher: Option<NameHasher>) {
-        let folds = nature.casefold && !nature.encrypted;
+    pub fn make_unique(&mut self, params: &DirectoryParams, hasher: Option<NameHasher>) {
+        let folds = params.casefold && !params.encrypted;
         let mut doubles = self.doubles(folds);
         if doubles.is_empty() {
             return;
         }
-        if let Some(mut hasher) = hasher.filter(|_| nature.index_flag && nature.index_feature) {
-            self.prefer_by_hash(&mut doubles, nature, &mut hasher);
+        if let Some(mut hasher) = hasher.filter(|_| params.index_flag && params.index_feature) {
+            self.prefer_by_hash(&mut doubles, params, &mut hasher);
         }
         let mut unique = Contents::new(self.parent);
         let mut taken: Option<Names> = None;
@@ -163,7 +163,7 @@ impl Contents {
         for (index, name) in self.iter().enumerate() {
             match doubles.next_if(|(double, _)| *double == index) {
                 None => unique.push(name),
-                Some((_, first)) if self.name(first).inode == name.inode || nature.encrypted => {}
+                Some((_, first)) if self.name(first).inode == name.inode || params.encrypted => {}
                 Some(_) => {
                     let taken = taken.get_or_insert_with(|| Names::all_of(self, folds));
                     let other = taken.unique(name.name);
@@ -177,13 +177,18 @@ impl Contents {
 
     /// Lets the later one of two names stay where it goes by its hash with the others in its block, and the first one does not: that one was
     /// overwritten.
-    fn prefer_by_hash(&self, doubles: &mut [(usize, usize)], nature: &Nature, hasher: &mut NameHasher) {
+    fn prefer_by_hash(
+        &self,
+        doubles: &mut [(usize, usize)],
+        params: &DirectoryParams,
+        hasher: &mut NameHasher,
+    ) {
         let mut uses: HashMap<usize, u32> = HashMap::new();
         for (_, first) in doubles.iter() {
             *uses.entry(*first).or_default() += 1;
         }
         for (double, first) in doubles.iter_mut().filter(|(_, first)| uses.get(first) == Some(&1)) {
-            if !self.goes_by_hash(*first, nature, hasher) && self.goes_by_hash(*double, nature, hasher) {
+            if !self.goes_by_hash(*first, params, hasher) && self.goes_by_hash(*double, params, hasher) {
                 std::mem::swap(double, first);
             }
         }
@@ -191,13 +196,13 @@ impl Contents {
     }
 
     /// Whether the hash of a name lies between those of others in its block. A leaf of an index holds the names of a range of hashes.
-    fn goes_by_hash(&self, index: usize, nature: &Nature, hasher: &mut NameHasher) -> bool {
+    fn goes_by_hash(&self, index: usize, params: &DirectoryParams, hasher: &mut NameHasher) -> bool {
         let block = self.ends.partition_point(|end| *end <= index);
         let Some(end) = self.ends.get(block).copied() else { return false };
         let start = block.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end);
         let mut hash_of = |index| {
             let name = self.name(index);
-            hasher.hash(nature, name.name, name.hash).map(|(major, _)| major)
+            hasher.hash(params, name.name, name.hash).map(|(major, _)| major)
         };
         let Some(hash) = hash_of(index) else { return false };
         let (mut is_above, mut is_below) = (false, false);
@@ -317,7 +322,7 @@ fn with_suffix(name: &[u8], number: u32) -> Vec<u8> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::directory::testing::nature;
+    use crate::directory::testing::params;
 
     fn contents(names: &[(u32, &str)]) -> Contents {
         let mut contents = Contents::new(InodeNo(2));
@@ -327,9 +332,9 @@ mod tests {
         contents
     }
 
-    fn unique(names: &[(u32, &str)], nature: &Nature) -> Vec<(u32, String)> {
+    fn unique(names: &[(u32, &str)], params: &DirectoryParams) -> Vec<(u32, String)> {
         let mut contents = contents(names);
-        contents.make_unique(nature, None);
+        contents.make_unique(params, None);
         contents.iter().map(|name| (name.inode, String::from_utf8_lossy(name.name).into_owned())).collect()
     }
 
@@ -339,20 +344,20 @@ mod tests {
 
     #[test]
     fn doubles_are_renamed_or_go() {
-        let nature = nature();
+        let params = params();
         let names = [(13, "a"), (14, "a"), (13, "a"), (15, "a~0"), (16, "b"), (17, "a")];
         let expected = owned(&[(13, "a"), (14, "a~1"), (15, "a~0"), (16, "b"), (17, "a~2")]);
-        assert_eq!(unique(&names, &nature), expected);
+        assert_eq!(unique(&names, &params), expected);
         assert_eq!(contents(&names).doubles(false), [(1, 0), (2, 0), (5, 0)]);
         assert!(contents(&names[3..5]).doubles(false).is_empty());
-        let encrypted = Nature { encrypted: true, ..nature };
+        let encrypted = DirectoryParams { encrypted: true, ..params };
         assert_eq!(unique(&[(13, "a"), (14, "a")], &encrypted), owned(&[(13, "a")]));
     }
 
     #[test]
     fn a_name_that_does_not_go_with_those_in_its_block_is_the_one_that_was_overwritten() {
         let device = fsmend_device::MemoryDevice::new("test", vec![0; 1024]);
-        let hashed = Nature { index_flag: true, ..nature() };
+        let hashed = DirectoryParams { index_flag: true, ..params() };
         let fs = crate::xattr::testing::fs(&device, crate::xattr::testing::all_features());
         let hasher = || Some(NameHasher::new(&fs, 1));
         let mut names: Vec<(u32, (u32, String))> = (20..120)
@@ -368,37 +373,37 @@ mod tests {
         let genuine = names[75].clone();
         names[25].1.clone_from(&genuine.1);
         let borrowed: Vec<(u32, &str)> = names.iter().map(|(inode, name)| (*inode, name.as_str())).collect();
-        let inode_of = |name: &str, ends: &[usize], nature: &Nature| {
+        let inode_of = |name: &str, ends: &[usize], params: &DirectoryParams| {
             let mut contents = contents(&borrowed);
             contents.ends = ends.to_vec();
-            contents.make_unique(nature, hasher());
+            contents.make_unique(params, hasher());
             assert_eq!(contents.len(), 100);
             contents.iter().find(|found| found.name == name.as_bytes()).map(|found| found.inode)
         };
         assert_eq!(inode_of(&genuine.1, &[50, 100], &hashed), Some(genuine.0));
         assert_eq!(inode_of(&format!("{}~0", genuine.1), &[50, 100], &hashed), Some(names[25].0));
         assert_eq!(inode_of(&genuine.1, &[100], &hashed), Some(names[25].0), "both go with the only block");
-        let linear = Nature { index_flag: false, ..hashed };
+        let linear = DirectoryParams { index_flag: false, ..hashed };
         assert_eq!(inode_of(&genuine.1, &[50, 100], &linear), Some(names[25].0), "no index, no order");
     }
 
     #[test]
     fn doubles_without_case() {
-        let nature = Nature { casefold: true, ..nature() };
-        let found = unique(&[(13, "straße"), (14, "STRASSE"), (15, "strasse~0")], &nature);
+        let params = DirectoryParams { casefold: true, ..params() };
+        let found = unique(&[(13, "straße"), (14, "STRASSE"), (15, "strasse~0")], &params);
         assert_eq!(found, owned(&[(13, "straße"), (14, "STRASSE~1"), (15, "strasse~0")]));
     }
 
     #[test]
     fn long_names_are_cut() {
         let long = "ä".repeat(127) + "x";
-        let found = unique(&[(13, &long), (14, &long)], &nature());
+        let found = unique(&[(13, &long), (14, &long)], &params());
         assert_eq!(found[1].1, "ä".repeat(126) + "~0");
     }
 
     #[test]
     fn many_of_one_name_take_linear_time() {
         let names: Vec<(u32, &str)> = (0..20_000).map(|inode| (inode, "x")).collect();
-        assert_eq!(unique(&names, &nature()).len(), 20_000);
+        assert_eq!(unique(&names, &params()).len(), 20_000);
     }
 }

@@ -15,7 +15,7 @@ use super::linear::BlockWriter;
 use crate::Fs;
 use crate::directory::hashing::NameHasher;
 use crate::directory::leaf;
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 
 /// Part of a leaf that stays free, if there is room enough.
 const SPARE_PART: usize = 5;
@@ -29,58 +29,73 @@ pub(super) struct Sorted {
 
 impl Sorted {
     /// `None` when there can be no index: no hashes.
-    pub fn of(fs: &Fs<'_>, nature: &Nature, contents: &Contents) -> Option<Self> {
-        let version = version(fs, nature);
-        Some(Sorted { version, names: sorted(fs, nature, contents, version)? })
+    pub fn of(fs: &Fs<'_>, params: &DirectoryParams, contents: &Contents) -> Option<Self> {
+        let version = version(fs, params);
+        Some(Sorted { version, names: sorted(fs, params, contents, version)? })
     }
 
     /// The blocks of the directory with its index, with room in its leaves or without. `None` when there are too many names.
-    pub fn blocks(&self, nature: &Nature, contents: &Contents, is_roomy: bool) -> Option<Vec<Vec<u8>>> {
-        let spare = if is_roomy { leaf::capacity(nature) / SPARE_PART } else { 0 };
-        build(nature, contents, self, spare)
+    pub fn blocks(
+        &self,
+        params: &DirectoryParams,
+        contents: &Contents,
+        is_roomy: bool,
+    ) -> Option<Vec<Vec<u8>>> {
+        let spare = if is_roomy { leaf::capacity(params) / SPARE_PART } else { 0 };
+        build(params, contents, self, spare)
     }
 }
 
 /// Hashes names as new indexes do, and nearly always those that there were.
-pub(super) fn hasher(fs: &Fs<'_>, nature: &Nature) -> NameHasher {
-    NameHasher::new(fs, version(fs, nature))
+pub(super) fn hasher(fs: &Fs<'_>, params: &DirectoryParams) -> NameHasher {
+    NameHasher::new(fs, version(fs, params))
 }
 
 /// The version that new indexes have.
-fn version(fs: &Fs<'_>, nature: &Nature) -> u8 {
+fn version(fs: &Fs<'_>, params: &DirectoryParams) -> u8 {
     match fs.superblock.s_def_hash_version {
-        _ if nature.layout.hash_behind_name => hash_version::SIPHASH,
+        _ if params.layout.hash_behind_name => hash_version::SIPHASH,
         version @ hash_version::LEGACY..=hash_version::TEA => version,
         _ => hash_version::HALF_MD4,
     }
 }
 
-fn sorted(fs: &Fs<'_>, nature: &Nature, contents: &Contents, version: u8) -> Option<Vec<(u64, usize)>> {
+fn sorted(
+    fs: &Fs<'_>,
+    params: &DirectoryParams,
+    contents: &Contents,
+    version: u8,
+) -> Option<Vec<(u64, usize)>> {
     let mut hasher = NameHasher::new(fs, version);
     let mut sorted = Vec::with_capacity(contents.len());
     for (index, name) in contents.iter().enumerate() {
-        if nature.casefold && !nature.layout.hash_behind_name && !casefold::is_valid(name.name) {
+        if params.casefold && !params.layout.hash_behind_name && !casefold::is_valid(name.name) {
             // Kernel and tools differ in how they hash a name that cannot be folded.
             return None;
         }
-        let (major, minor) = hasher.hash(nature, name.name, name.hash)?;
+        let (major, minor) = hasher.hash(params, name.name, name.hash)?;
         sorted.push((u64::from(major & !1) << 32 | u64::from(minor), index));
     }
     sorted.sort_unstable();
     Some(sorted)
 }
 
-fn build(nature: &Nature, contents: &Contents, sorted: &Sorted, spare: usize) -> Option<Vec<Vec<u8>>> {
+fn build(
+    params: &DirectoryParams,
+    contents: &Contents,
+    sorted: &Sorted,
+    spare: usize,
+) -> Option<Vec<Vec<u8>>> {
     let mut blocks = vec![Vec::new()];
-    let mut entries = leaves(nature, contents, &sorted.names, spare, &mut blocks);
-    let block_size = nature.layout.block_size as usize;
+    let mut entries = leaves(params, contents, &sorted.names, spare, &mut blocks);
+    let block_size = params.layout.block_size as usize;
     let root_offset = ROOT_INFO_OFFSET + usize::from(ROOT_INFO_LEN);
-    let in_root = usize::from(expected_limit(block_size, root_offset, nature.index_tail));
-    let in_node = usize::from(expected_limit(block_size, NODE_COUNT_OFFSET, nature.index_tail));
+    let in_root = usize::from(expected_limit(block_size, root_offset, params.index_tail));
+    let in_node = usize::from(expected_limit(block_size, NODE_COUNT_OFFSET, params.index_tail));
     let mut levels = 0;
     while entries.len() > in_root {
         levels += 1;
-        if levels >= nature.levels_max {
+        if levels >= params.levels_max {
             return None;
         }
         let parts = entries.len().div_ceil(in_node);
@@ -88,30 +103,30 @@ fn build(nature: &Nature, contents: &Contents, sorted: &Sorted, spare: usize) ->
         let mut above = Vec::with_capacity(parts);
         for part in entries.chunks(per_node) {
             above.push(IndexEntry { hash: part.first()?.hash, block: u32::try_from(blocks.len()).ok()? });
-            blocks.push(node(nature, part, in_node));
+            blocks.push(node(params, part, in_node));
         }
         entries = above;
     }
-    blocks[0] = root(nature, contents, sorted.version, levels, &entries, (root_offset, in_root));
+    blocks[0] = root(params, contents, sorted.version, levels, &entries, (root_offset, in_root));
     Some(blocks)
 }
 
 /// Fills leaves; returns an entry for each.
 fn leaves(
-    nature: &Nature,
+    params: &DirectoryParams,
     contents: &Contents,
     sorted: &[(u64, usize)],
     spare: usize,
     blocks: &mut Vec<Vec<u8>>,
 ) -> Vec<IndexEntry> {
     let mut entries = vec![IndexEntry { hash: 0, block: blocks.len() as u32 }];
-    let mut writer = BlockWriter::new(nature);
+    let mut writer = BlockWriter::new(params);
     let mut previous = None;
     for (hashes, index) in sorted {
         let (hash, name) = ((hashes >> 32) as u32, contents.name(*index));
         if !writer.push(name, spare) {
             if !writer.is_empty() {
-                blocks.push(std::mem::replace(&mut writer, BlockWriter::new(nature)).finish());
+                blocks.push(std::mem::replace(&mut writer, BlockWriter::new(params)).finish());
                 // Bit 0 says that names with this hash began in the block before.
                 let continued = u32::from(previous == Some(hash));
                 entries.push(IndexEntry { hash: hash | continued, block: blocks.len() as u32 });
@@ -125,29 +140,29 @@ fn leaves(
     entries
 }
 
-fn node(nature: &Nature, entries: &[IndexEntry], limit: usize) -> Vec<u8> {
-    let mut block = vec![0; nature.layout.block_size as usize];
+fn node(params: &DirectoryParams, entries: &[IndexEntry], limit: usize) -> Vec<u8> {
+    let mut block = vec![0; params.layout.block_size as usize];
     let free = EntryHeader { inode: 0, rec_len: block.len(), name_len: 0, file_type: 0 };
-    free.store(&mut block, 0, nature.layout);
+    free.store(&mut block, 0, params.layout);
     put_entries(&mut block, NODE_COUNT_OFFSET, limit, entries);
-    seal(nature, &mut block, NODE_COUNT_OFFSET);
+    seal(params, &mut block, NODE_COUNT_OFFSET);
     block
 }
 
 fn root(
-    nature: &Nature,
+    params: &DirectoryParams,
     contents: &Contents,
     version: u8,
     levels: u8,
     entries: &[IndexEntry],
     (count_offset, limit): (usize, usize),
 ) -> Vec<u8> {
-    let mut block = vec![0; nature.layout.block_size as usize];
+    let mut block = vec![0; params.layout.block_size as usize];
     let end = block.len();
-    leaf::put_dots(&mut block, nature, contents.parent, end);
+    leaf::put_dots(&mut block, params, contents.parent, end);
     block[ROOT_INFO_OFFSET..count_offset].copy_from_slice(&[0, 0, 0, 0, version, ROOT_INFO_LEN, levels, 0]);
     put_entries(&mut block, count_offset, limit, entries);
-    seal(nature, &mut block, count_offset);
+    seal(params, &mut block, count_offset);
     block
 }
 
@@ -161,11 +176,11 @@ fn put_entries(block: &mut [u8], count_offset: usize, limit: usize, entries: &[I
     block[count_offset + 2..count_offset + 4].copy_from_slice(&(entries.len() as u16).to_le_bytes());
 }
 
-fn seal(nature: &Nature, block: &mut [u8], count_offset: usize) {
+fn seal(params: &DirectoryParams, block: &mut [u8], count_offset: usize) {
     // Of an index block, the last bytes are nobody's: there is always room.
-    let end = block.len() - leaf::tail_len(nature);
-    leaf::put_tail(block, nature, end, 0);
-    if let Some(seed) = nature.checksum_seed {
+    let end = block.len() - leaf::tail_len(params);
+    leaf::put_tail(block, params, end, 0);
+    if let Some(seed) = params.checksum_seed {
         checksum::seal_htree(seed, block, count_offset);
     }
 }

@@ -7,39 +7,39 @@ use super::contents::{NameRef, NewName};
 use super::linear::BlockWriter;
 use super::{chains, rewrite};
 use crate::directory::Directory;
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 use crate::inode::MapRun;
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// Puts `names`, none of which is taken, into directory `inode`; returns how many, from the first on, found room.
-pub(super) fn names(mender: &mut Mender<'_>, inode: InodeNo, names: &[NewName]) -> usize {
-    let Some(directory) = Directory::open(&mender.fs, inode) else { return 0 };
-    let nature = Nature::of(&mender.fs, &directory);
-    if nature.encrypted {
+pub(super) fn names(context: &mut RepairContext<'_>, inode: InodeNo, names: &[NewName]) -> usize {
+    let Some(directory) = Directory::open(&context.fs, inode) else { return 0 };
+    let params = DirectoryParams::of(&context.fs, &directory);
+    if params.encrypted {
         return 0;
     }
-    if nature.index_flag && !directory.inline {
-        return if rewrite::rewrite(mender, inode, names) { names.len() } else { 0 };
+    if params.index_flag && !directory.inline {
+        return if rewrite::rewrite(context, inode, names) { names.len() } else { 0 };
     }
     let mut done = 0;
-    chains::change(mender, &directory, &nature, &mut |bytes, first| {
+    chains::change(context, &directory, &params, &mut |bytes, first| {
         let before = done;
-        done += fill(bytes, &nature, first, &names[done..]);
+        done += fill(bytes, &params, first, &names[done..]);
         done > before
     });
     let rest = &names[done..];
     if rest.is_empty() {
         done
     } else if directory.inline {
-        done + if rewrite::rewrite(mender, inode, rest) { rest.len() } else { 0 }
+        done + if rewrite::rewrite(context, inode, rest) { rest.len() } else { 0 }
     } else {
-        done + append(mender, inode, &nature, rest)
+        done + append(context, inode, &params, rest)
     }
 }
 
 /// Puts names between the records of a sound chain; returns how many found room.
-fn fill(bytes: &mut [u8], nature: &Nature, first: bool, names: &[NewName]) -> usize {
-    let layout = nature.layout;
+fn fill(bytes: &mut [u8], params: &DirectoryParams, first: bool, names: &[NewName]) -> usize {
+    let layout = params.layout;
     let (mut at, mut index, mut done) = (0, 0, 0);
     while let Ok(entry) = Entry::at(bytes, at, layout, first && index < 2) {
         let Some(new) = names.get(done) else { break };
@@ -59,7 +59,7 @@ fn fill(bytes: &mut [u8], nature: &Nature, first: bool, names: &[NewName]) -> us
             inode: new.inode.0,
             rec_len: header.rec_len - taken,
             name_len: new.name.len() as u8,
-            file_type: if nature.file_types { new.file_type } else { 0 },
+            file_type: if params.file_types { new.file_type } else { 0 },
         };
         header.store(bytes, place, layout);
         bytes[place + ENTRY_HEADER_LEN..place + ENTRY_HEADER_LEN + new.name.len()].copy_from_slice(&new.name);
@@ -71,16 +71,21 @@ fn fill(bytes: &mut [u8], nature: &Nature, first: bool, names: &[NewName]) -> us
 }
 
 /// Puts names into new blocks; returns how many found room.
-fn append(mender: &mut Mender<'_>, inode: InodeNo, nature: &Nature, names: &[NewName]) -> usize {
-    let Some(mut map) = mender.open_map(inode) else { return 0 };
-    let block_size = u64::from(nature.layout.block_size);
+fn append(
+    context: &mut RepairContext<'_>,
+    inode: InodeNo,
+    params: &DirectoryParams,
+    names: &[NewName],
+) -> usize {
+    let Some(mut map) = context.open_map(inode) else { return 0 };
+    let block_size = u64::from(params.layout.block_size);
     let (mut blocks, mut taken, mut done) = (Vec::new(), Vec::new(), 0);
     while done < names.len() {
         let logical = map.runs.end();
-        let Some((block, is_new)) = mender.place_for(&map, logical) else { break };
+        let Some((block, is_new)) = context.place_for(&map, logical) else { break };
         map.runs.map(MapRun { logical, physical: block.0, count: 1, unwritten: false });
         taken.extend(is_new.then_some(block));
-        let mut writer = BlockWriter::new(nature);
+        let mut writer = BlockWriter::new(params);
         while names.get(done).is_some_and(|new| {
             let NewName { inode, file_type, name } = new;
             writer.push(NameRef { inode: inode.0, file_type: *file_type, hash: None, name }, 0)
@@ -90,10 +95,10 @@ fn append(mender: &mut Mender<'_>, inode: InodeNo, nature: &Nature, names: &[New
         blocks.push((block, writer.finish()));
     }
     map.set_size(map.runs.end().saturating_mul(block_size));
-    if blocks.is_empty() || !mender.store_map(map) {
-        taken.iter().for_each(|block| mender.free_blocks(*block, 1));
+    if blocks.is_empty() || !context.store_map(map) {
+        taken.iter().for_each(|block| context.free_blocks(*block, 1));
         return 0;
     }
-    blocks.iter().for_each(|(block, bytes)| mender.write_block(*block, bytes));
+    blocks.iter().for_each(|(block, bytes)| context.write_block(*block, bytes));
     done
 }

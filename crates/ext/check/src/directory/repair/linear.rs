@@ -4,11 +4,11 @@ use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, EntryHeader}
 
 use super::contents::{Contents, NameRef};
 use crate::directory::leaf;
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 
 /// A block that is being filled with names.
 pub(super) struct BlockWriter<'n> {
-    nature: &'n Nature,
+    params: &'n DirectoryParams,
     block: Vec<u8>,
     /// Where the next record begins.
     at: usize,
@@ -18,15 +18,15 @@ pub(super) struct BlockWriter<'n> {
 
 impl<'n> BlockWriter<'n> {
     /// An empty block.
-    pub fn new(nature: &'n Nature) -> Self {
-        let block = vec![0; nature.layout.block_size as usize];
-        BlockWriter { nature, block, at: 0, last: None }
+    pub fn new(params: &'n DirectoryParams) -> Self {
+        let block = vec![0; params.layout.block_size as usize];
+        BlockWriter { params, block, at: 0, last: None }
     }
 
     /// A first block: `.` and `..` stand in it.
-    pub fn first(nature: &'n Nature, contents: &Contents) -> Self {
-        let mut writer = BlockWriter::new(nature);
-        leaf::put_dots(&mut writer.block, nature, contents.parent, 2 * ENTRY_LEN_MIN);
+    pub fn first(params: &'n DirectoryParams, contents: &Contents) -> Self {
+        let mut writer = BlockWriter::new(params);
+        leaf::put_dots(&mut writer.block, params, contents.parent, 2 * ENTRY_LEN_MIN);
         BlockWriter { at: 2 * ENTRY_LEN_MIN, last: Some(ENTRY_LEN_MIN), ..writer }
     }
 
@@ -37,16 +37,16 @@ impl<'n> BlockWriter<'n> {
 
     /// Adds a name, where `spare` bytes stay free; `false` when there is no room.
     pub fn push(&mut self, name: NameRef<'_>, spare: usize) -> bool {
-        let layout = self.nature.layout;
+        let layout = self.params.layout;
         let rec_len = layout.needed_len(name.name.len(), false);
-        if self.at + rec_len + spare > leaf::capacity(self.nature) {
+        if self.at + rec_len + spare > leaf::capacity(self.params) {
             return false;
         }
         let header = EntryHeader {
             inode: name.inode,
             rec_len,
             name_len: name.name.len() as u8,
-            file_type: if self.nature.file_types { name.file_type } else { 0 },
+            file_type: if self.params.file_types { name.file_type } else { 0 },
         };
         header.store(&mut self.block, self.at, layout);
         let start = self.at + ENTRY_HEADER_LEN;
@@ -63,13 +63,13 @@ impl<'n> BlockWriter<'n> {
 
     /// The block, whose last record takes what is left, sealed.
     pub fn finish(mut self) -> Vec<u8> {
-        let (layout, end) = (self.nature.layout, leaf::capacity(self.nature));
-        let Some(last) = self.last else { return leaf::empty(self.nature, None) };
+        let (layout, end) = (self.params.layout, leaf::capacity(self.params));
+        let Some(last) = self.last else { return leaf::empty(self.params, None) };
         if let Some(header) = EntryHeader::at(&self.block, last, layout) {
             EntryHeader { rec_len: end - last, ..header }.store(&mut self.block, last, layout);
         }
-        leaf::put_tail(&mut self.block, self.nature, end, 0);
-        if let Some(seed) = self.nature.checksum_seed {
+        leaf::put_tail(&mut self.block, self.params, end, 0);
+        if let Some(seed) = self.params.checksum_seed {
             fsmend_ext_format::checksum::seal_directory_leaf(seed, &mut self.block);
         }
         self.block
@@ -77,12 +77,12 @@ impl<'n> BlockWriter<'n> {
 }
 
 /// The blocks of a directory without index.
-pub(super) fn blocks(nature: &Nature, contents: &Contents) -> Vec<Vec<u8>> {
+pub(super) fn blocks(params: &DirectoryParams, contents: &Contents) -> Vec<Vec<u8>> {
     let mut blocks = Vec::new();
-    let mut writer = BlockWriter::first(nature, contents);
+    let mut writer = BlockWriter::first(params, contents);
     for name in contents.iter() {
         if !writer.push(name, 0) {
-            blocks.push(std::mem::replace(&mut writer, BlockWriter::new(nature)).finish());
+            blocks.push(std::mem::replace(&mut writer, BlockWriter::new(params)).finish());
             // Any name fits into an empty block.
             writer.push(name, 0);
         }
@@ -92,11 +92,11 @@ pub(super) fn blocks(nature: &Nature, contents: &Contents) -> Vec<Vec<u8>> {
 }
 
 /// How many blocks those are.
-pub(super) fn blocks_count(nature: &Nature, contents: &Contents) -> usize {
+pub(super) fn blocks_count(params: &DirectoryParams, contents: &Contents) -> usize {
     let (mut count, mut at) = (1, 2 * ENTRY_LEN_MIN);
     for name in contents.iter() {
-        let rec_len = nature.layout.needed_len(name.name.len(), false);
-        if at + rec_len > leaf::capacity(nature) {
+        let rec_len = params.layout.needed_len(name.name.len(), false);
+        if at + rec_len > leaf::capacity(params) {
             (count, at) = (count + 1, 0);
         }
         at += rec_len;

@@ -8,11 +8,11 @@ use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode, special};
 use zerocopy::FromZeros;
 
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 use crate::directory::{Directory, leaf};
 use crate::inode::MapRun;
 use crate::quota::{Owner, QuotaUsage, bytes_of};
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 use crate::repair::map::{FileMap, Runs};
 
 /// `i_extra_isize` of a new inode, where there is room.
@@ -21,41 +21,46 @@ const EXTRA_SIZE: u16 = 32;
 const ROOT: InodeNo = InodeNo(special::ROOT);
 
 /// Makes the root directory, if there is none. Its links have been counted by the check.
-pub(super) fn root(mender: &mut Mender<'_>) {
-    if Directory::open(&mender.fs, ROOT).is_some() || !directory(mender, ROOT, ROOT, 0o755) {
+pub(super) fn root(context: &mut RepairContext<'_>) {
+    if Directory::open(&context.fs, ROOT).is_some() || !directory(context, ROOT, ROOT, 0o755) {
         return;
     }
-    mender.inodes.add_directory(ROOT);
-    if let Some(fact) = mender.inodes.directory(ROOT) {
+    context.inodes.add_directory(ROOT);
+    if let Some(fact) = context.inodes.directory(ROOT) {
         fact.parent.store(ROOT.0, Relaxed);
         fact.parent_entry.store(ROOT.0, Relaxed);
     }
 }
 
 /// Makes `inode`, which is free, an empty directory in `parent`. `false`, and nothing is changed, when there is no block left.
-pub(super) fn directory(mender: &mut Mender<'_>, inode: InodeNo, parent: InodeNo, permissions: u16) -> bool {
-    let record = record(mender, permissions);
+pub(super) fn directory(
+    context: &mut RepairContext<'_>,
+    inode: InodeNo,
+    parent: InodeNo,
+    permissions: u16,
+) -> bool {
+    let record = record(context, permissions);
     let raw = RawInode::from_record(&record);
     let made = Directory { inode, record, runs: Vec::new(), inline: false };
-    let nature = Nature::of(&mender.fs, &made);
+    let params = DirectoryParams::of(&context.fs, &made);
     let mut map = FileMap::new(inode, Kind::Directory, made.record, Runs::new(Vec::new()));
-    let Some((block, _)) = mender.place_for(&map, 0) else { return false };
+    let Some((block, _)) = context.place_for(&map, 0) else { return false };
     map.runs.map(MapRun { logical: 0, physical: block.0, count: 1, unwritten: false });
-    if !mender.store_map(map) {
-        mender.free_blocks(block, 1);
+    if !context.store_map(map) {
+        context.free_blocks(block, 1);
         return false;
     }
-    mender.write_block(block, &leaf::empty(&nature, Some(parent)));
-    if mender.fs.counts_quota() && QuotaUsage::counts(&mender.fs, inode, raw.i_flags.get()) {
+    context.write_block(block, &leaf::empty(&params, Some(parent)));
+    if context.fs.counts_quota() && QuotaUsage::counts(&context.fs, inode, raw.i_flags.get()) {
         let owner = Owner::of(&raw);
-        mender.remains.quota.charge_many(owner, 0, 1);
+        context.repair_input.quota.charge_many(owner, 0, 1);
     }
     true
 }
 
 /// The record of a new directory of one block, owned by the superuser.
-fn record(mender: &Mender<'_>, permissions: u16) -> Vec<u8> {
-    let geometry = &mender.fs.geometry;
+fn record(context: &RepairContext<'_>, permissions: u16) -> Vec<u8> {
+    let geometry = &context.fs.geometry;
     let mut raw = RawInode::new_zeroed();
     raw.i_mode.set(mode::DIRECTORY | permissions);
     raw.i_links_count.set(2);
@@ -63,13 +68,13 @@ fn record(mender: &Mender<'_>, permissions: u16) -> Vec<u8> {
     if geometry.features.has_incompat(incompat::EXTENTS) {
         raw.set_flag(flags::EXTENTS);
     }
-    let now = mender.fs.now as u32;
+    let now = context.fs.now as u32;
     raw.i_atime.set(now);
     raw.i_ctime.set(now);
     raw.i_mtime.set(now);
     if geometry.inode_size as usize >= BASE_INODE_SIZE + usize::from(EXTRA_SIZE) {
         // Two bits more, counted from where 32 signed ones end.
-        let epoch = (mender.fs.now.wrapping_sub(now as i32 as u64) >> 32) as u32 & 3;
+        let epoch = (context.fs.now.wrapping_sub(now as i32 as u64) >> 32) as u32 & 3;
         raw.i_extra_isize.set(EXTRA_SIZE);
         raw.i_crtime.set(now);
         raw.i_atime_extra.set(epoch);
@@ -83,16 +88,16 @@ fn record(mender: &Mender<'_>, permissions: u16) -> Vec<u8> {
 }
 
 /// Undoes [`directory`].
-pub(super) fn take_back(mender: &mut Mender<'_>, inode: InodeNo) {
-    let Some(mut map) = mender.open_map(inode) else { return };
+pub(super) fn take_back(context: &mut RepairContext<'_>, inode: InodeNo) {
+    let Some(mut map) = context.open_map(inode) else { return };
     let raw = map.raw();
-    mender.remove_blocks(&mut map, 0, u64::MAX);
-    map.nodes.iter().for_each(|block| mender.free_blocks(BlockNo(*block), 1));
-    if mender.fs.counts_quota() && QuotaUsage::counts(&mender.fs, inode, raw.i_flags.get()) {
-        let geometry = &mender.fs.geometry;
+    context.remove_blocks(&mut map, 0, u64::MAX);
+    map.nodes.iter().for_each(|block| context.free_blocks(BlockNo(*block), 1));
+    if context.fs.counts_quota() && QuotaUsage::counts(&context.fs, inode, raw.i_flags.get()) {
+        let geometry = &context.fs.geometry;
         let owner = Owner::of(&raw);
-        mender.remains.quota.discharge(owner, bytes_of(geometry, &raw), 1);
+        context.repair_input.quota.discharge(owner, bytes_of(geometry, &raw), 1);
     }
-    mender.write_inode(inode, &mut vec![0; map.record.len()]);
-    mender.inodes.revise(inode, InodeFact::default(), 0);
+    context.write_inode(inode, &mut vec![0; map.record.len()]);
+    context.inodes.revise(inode, InodeFact::default(), 0);
 }

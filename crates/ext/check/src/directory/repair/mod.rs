@@ -23,7 +23,7 @@ use fsmend_ext_format::features::incompat;
 
 use super::Directory;
 use crate::Fs;
-use crate::repair::{Laid, Mender};
+use crate::repair::{Laid, RepairContext};
 
 /// The work, as traces call it.
 const NAMES: [Stage; 1] = [Stage { name: "names that go", pass: 1 }];
@@ -34,76 +34,76 @@ const REWRITES_AT_ONCE: usize = 64;
 /// Writes all directories that lie in blocks anew, as far as there is memory.
 ///
 /// `lost+found` keeps its empty blocks: they are there so that a later repair needs no free ones.
-pub(crate) fn optimise(mender: &mut Mender<'_>) {
-    let kept = super::lost_found::find(&mender.fs);
+pub(crate) fn optimise(context: &mut RepairContext<'_>) {
+    let kept = super::lost_found::find(&context.fs);
     let directories: Vec<InodeNo> =
-        mender.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+        context.inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
     for inode in directories.into_iter().filter(|inode| kept != Some(*inode)) {
-        if mender.is_half_full() {
+        if context.is_half_full() {
             return;
         }
-        let is_in_blocks = Directory::open(&mender.fs, inode)
-            .is_some_and(|directory| !directory.inline && is_readable(mender, &directory));
+        let is_in_blocks = Directory::open(&context.fs, inode)
+            .is_some_and(|directory| !directory.inline && is_readable(context, &directory));
         if is_in_blocks {
-            rewrite::rewrite(mender, inode, &[]);
+            rewrite::rewrite(context, inode, &[]);
         }
     }
 }
 
-fn is_readable(mender: &Mender<'_>, directory: &Directory) -> bool {
+fn is_readable(context: &RepairContext<'_>, directory: &Directory) -> bool {
     directory.runs.iter().all(|run| {
         (0..u64::from(run.count))
-            .all(|within| mender.read_block(BlockNo(run.physical.saturating_add(within))).is_ok())
+            .all(|within| context.read_block(BlockNo(run.physical.saturating_add(within))).is_ok())
     })
 }
 
 /// Removes names that go because another one stays: for each directory that holds one, who is named there.
-fn remove_elsewhere(mender: &Mender<'_>, elsewhere: BTreeMap<InodeNo, Vec<InodeNo>>) {
+fn remove_elsewhere(context: &RepairContext<'_>, elsewhere: BTreeMap<InodeNo, Vec<InodeNo>>) {
     let mut elsewhere: Vec<(InodeNo, Vec<InodeNo>)> = elsewhere.into_iter().collect();
     elsewhere.iter_mut().for_each(|(_, children)| children.sort_unstable());
     let without = |fs: &Fs<'_>, (holder, children): &(InodeNo, Vec<InodeNo>)| {
         remove::without(fs, *holder, &|inode, _| children.binary_search(&inode).is_ok())
     };
-    for part in elsewhere.chunks(mender.blocks_at_once()) {
-        let writes = mender.side_by_side(&NAMES, part, |(holder, _)| *holder, without);
+    for part in elsewhere.chunks(context.blocks_at_once()) {
+        let writes = context.side_by_side(&NAMES, part, |(holder, _)| *holder, without);
         let mut laid = Laid::default();
         for (item, writes) in part.iter().zip(writes) {
-            laid.lay_or(mender, writes, |fs| without(fs, item));
+            laid.lay_or(context, writes, |fs| without(fs, item));
         }
     }
 }
 
 /// Writes `directories` anew, which ascend. What they will hold is worked out side by side where they are small, many at a time; blocks are
 /// taken and given back by one after the other.
-fn rewrite_all(mender: &mut Mender<'_>, directories: &[InodeNo]) {
+fn rewrite_all(context: &mut RepairContext<'_>, directories: &[InodeNo]) {
     for part in directories.chunks(REWRITES_AT_ONCE) {
         let work_out = |fs: &Fs<'_>, inode: &InodeNo| rewrite::work_out_small(fs, *inode);
-        let worked_out = mender.side_by_side(&REWRITES, part, |inode| *inode, work_out);
+        let worked_out = context.side_by_side(&REWRITES, part, |inode| *inode, work_out);
         let mut laid = Laid::default();
         for (inode, rewrite) in part.iter().zip(worked_out) {
-            let fresh = rewrite.filter(|rewrite| !rewrite.rests_on(&mender.fs, &laid));
-            let rewrite = fresh.or_else(|| rewrite::work_out(&mender.fs, *inode, &[]));
+            let fresh = rewrite.filter(|rewrite| !rewrite.rests_on(&context.fs, &laid));
+            let rewrite = fresh.or_else(|| rewrite::work_out(&context.fs, *inode, &[]));
             if let Some(rewrite) = rewrite {
-                rewrite.carry_out(mender, &mut laid);
+                rewrite.carry_out(context, &mut laid);
             }
         }
     }
 }
 
 /// Mends directories and the tree.
-pub(crate) fn mend(mender: &mut Mender<'_>) {
-    let names = std::mem::take(&mut mender.remains.names);
+pub(crate) fn mend(context: &mut RepairContext<'_>) {
+    let names = std::mem::take(&mut context.repair_input.names);
     if names.needs_large_dir {
-        let set = mender.fs.superblock.s_feature_incompat.get() | incompat::LARGEDIR;
-        mender.fs.superblock.s_feature_incompat.set(set);
-        mender.fs.geometry.features.incompat |= incompat::LARGEDIR;
+        let set = context.fs.superblock.s_feature_incompat.get() | incompat::LARGEDIR;
+        context.fs.superblock.s_feature_incompat.set(set);
+        context.fs.geometry.features.incompat |= incompat::LARGEDIR;
     }
     let mut elsewhere: BTreeMap<InodeNo, Vec<InodeNo>> = BTreeMap::new();
     for (holder, child) in names.names_elsewhere {
         elsewhere.entry(holder).or_default().push(child);
     }
-    remove_elsewhere(mender, elsewhere);
-    make::root(mender);
-    rewrite_all(mender, &names.rewrites);
-    tree::connect(mender, names.tree, names.parent_entries, names.lost_found);
+    remove_elsewhere(context, elsewhere);
+    make::root(context);
+    rewrite_all(context, &names.rewrites);
+    tree::connect(context, names.tree, names.parent_entries, names.lost_found);
 }

@@ -10,10 +10,10 @@ use super::linear;
 use super::outline::outlined;
 use crate::Fs;
 use crate::directory::Directory;
-use crate::directory::nature::Nature;
+use crate::directory::params::DirectoryParams;
 use crate::inode::MapRun;
 use crate::repair::map::{FileMap, Runs};
-use crate::repair::{Laid, Mender};
+use crate::repair::{Laid, RepairContext};
 
 /// A directory of fewer blocks has no use for an index.
 const INDEXED_BLOCKS_MIN: usize = 3;
@@ -22,15 +22,15 @@ const SMALL_BYTES: u64 = 64 << 10;
 
 /// Writes directory `inode` anew, with `more` names. Holes and blocks that it no longer needs go, names that stand twice are sorted
 /// out. `false`, and nothing is changed, when there is no room for it.
-pub(super) fn rewrite(mender: &mut Mender<'_>, inode: InodeNo, more: &[NewName]) -> bool {
-    let rewrite = work_out(&mender.fs, inode, more);
-    rewrite.is_some_and(|rewrite| rewrite.carry_out(mender, &mut Laid::default()))
+pub(super) fn rewrite(context: &mut RepairContext<'_>, inode: InodeNo, more: &[NewName]) -> bool {
+    let rewrite = work_out(&context.fs, inode, more);
+    rewrite.is_some_and(|rewrite| rewrite.carry_out(context, &mut Laid::default()))
 }
 
 /// A directory as it may be written anew.
 pub(super) struct Rewrite {
     directory: Directory,
-    nature: Nature,
+    params: DirectoryParams,
     contents: Contents,
     /// What an index can be made of.
     sorted: Option<Sorted>,
@@ -70,15 +70,15 @@ pub(super) fn work_out(fs: &Fs<'_>, inode: InodeNo, more: &[NewName]) -> Option<
 }
 
 fn worked_out(fs: &Fs<'_>, directory: Directory, more: &[NewName]) -> Rewrite {
-    let nature = Nature::of(fs, &directory);
+    let params = DirectoryParams::of(fs, &directory);
     let mut contents = Contents::gather(fs, &directory);
     for NewName { inode, file_type, name } in more {
         contents.push(NameRef { inode: inode.0, file_type: *file_type, hash: None, name });
     }
-    contents.make_unique(&nature, Some(htree::hasher(fs, &nature)));
-    let is_long = linear::blocks_count(&nature, &contents) >= INDEXED_BLOCKS_MIN;
-    let sorted = if is_long && nature.index_feature { Sorted::of(fs, &nature, &contents) } else { None };
-    let mut rewrite = Rewrite { directory, nature, contents, sorted, choices: Vec::new() };
+    contents.make_unique(&params, Some(htree::hasher(fs, &params)));
+    let is_long = linear::blocks_count(&params, &contents) >= INDEXED_BLOCKS_MIN;
+    let sorted = if is_long && params.index_feature { Sorted::of(fs, &params, &contents) } else { None };
+    let mut rewrite = Rewrite { directory, params, contents, sorted, choices: Vec::new() };
     rewrite.choices = rewrite.choices();
     rewrite
 }
@@ -104,10 +104,10 @@ impl Rewrite {
 
     /// Its blocks; `None` where they cannot be made.
     fn blocks(&self, form: Form) -> Option<Vec<Vec<u8>>> {
-        let Rewrite { nature, contents, sorted, .. } = self;
+        let Rewrite { params, contents, sorted, .. } = self;
         match form {
-            Form::Flat => Some(linear::blocks(nature, contents)),
-            Form::Roomy | Form::Dense => sorted.as_ref()?.blocks(nature, contents, form == Form::Roomy),
+            Form::Flat => Some(linear::blocks(params, contents)),
+            Form::Roomy | Form::Dense => sorted.as_ref()?.blocks(params, contents, form == Form::Roomy),
         }
     }
 
@@ -122,26 +122,26 @@ impl Rewrite {
     }
 
     /// Writes it. `false`, and nothing is changed, when there is no room for it.
-    pub fn carry_out(mut self, mender: &mut Mender<'_>, laid: &mut Laid) -> bool {
+    pub fn carry_out(mut self, context: &mut RepairContext<'_>, laid: &mut Laid) -> bool {
         std::mem::take(&mut self.choices).into_iter().any(|choice| {
             let (blocks, form) = match choice {
                 Choice::Made(blocks, form) => (Some(blocks), form),
                 Choice::Unmade(form) => (self.blocks(form), form),
             };
-            blocks.is_some_and(|blocks| put(mender, &self.directory, blocks, form != Form::Flat, laid))
+            blocks.is_some_and(|blocks| put(context, &self.directory, blocks, form != Form::Flat, laid))
         })
     }
 }
 
 /// Gives the directory these blocks.
 fn put(
-    mender: &mut Mender<'_>,
+    context: &mut RepairContext<'_>,
     directory: &Directory,
     blocks: Vec<Vec<u8>>,
     indexed: bool,
     laid: &mut Laid,
 ) -> bool {
-    let Some(mut map) = open(mender, directory) else { return false };
+    let Some(mut map) = open(context, directory) else { return false };
     let count = blocks.len() as u64;
     let mut taken = Vec::new();
     let mut places = Vec::with_capacity(blocks.len());
@@ -149,8 +149,8 @@ fn put(
         let place = match map.runs.find(logical) {
             Some(block) => block,
             None => {
-                let Some((block, is_new)) = mender.place_for(&map, logical) else {
-                    taken.iter().for_each(|block| mender.free_blocks(*block, 1));
+                let Some((block, is_new)) = context.place_for(&map, logical) else {
+                    taken.iter().for_each(|block| context.free_blocks(*block, 1));
                     return false;
                 };
                 map.runs.map(MapRun { logical, physical: block.0, count: 1, unwritten: false });
@@ -163,30 +163,30 @@ fn put(
     let mut raw = map.raw();
     raw.clear_flag(flags::INDEX);
     raw.set_flag(if indexed { flags::INDEX } else { 0 });
-    raw.set_size(count.saturating_mul(u64::from(mender.fs.geometry.block_size)));
+    raw.set_size(count.saturating_mul(u64::from(context.fs.geometry.block_size)));
     raw.store(&mut map.record);
     let mut shorter = map.clone();
     shorter.runs.unmap(count, u64::MAX);
-    if !mender.store_map(shorter) {
-        taken.iter().for_each(|block| mender.free_blocks(*block, 1));
+    if !context.store_map(shorter) {
+        taken.iter().for_each(|block| context.free_blocks(*block, 1));
         return false;
     }
-    mender.remove_blocks(&mut map, count, u64::MAX);
+    context.remove_blocks(&mut map, count, u64::MAX);
     for (place, bytes) in places.into_iter().zip(blocks) {
-        laid.put(mender, mender.fs.block_offset(place), bytes);
+        laid.put(context, context.fs.block_offset(place), bytes);
     }
     true
 }
 
 /// The map of a directory without its holes, as far as blocks may change their places.
-fn open(mender: &Mender<'_>, directory: &Directory) -> Option<FileMap> {
+fn open(context: &RepairContext<'_>, directory: &Directory) -> Option<FileMap> {
     if directory.inline {
-        let record = outlined(&mender.fs, &directory.record);
+        let record = outlined(&context.fs, &directory.record);
         return Some(FileMap::new(directory.inode, Kind::Directory, record, Runs::new(Vec::new())));
     }
-    let mut map = mender.open_map(directory.inode)?;
+    let mut map = context.open_map(directory.inode)?;
     let mut next = 0;
-    let is_dense = mender.fs.geometry.cluster_blocks == 1;
+    let is_dense = context.fs.geometry.cluster_blocks == 1;
     let runs = map.runs.iter().map(|run| {
         let logical = if is_dense { next } else { run.logical };
         next += u64::from(run.count);

@@ -14,7 +14,7 @@ use super::{chains, insert, lost_found, remove};
 use crate::directory::Directory;
 use crate::directory::lost_found::{LostFound, NAME};
 use crate::directory::paths::entries_of;
-use crate::repair::{Laid, Mender};
+use crate::repair::{Laid, RepairContext};
 use crate::{Fs, links};
 
 const ROOT: InodeNo = InodeNo(special::ROOT);
@@ -25,7 +25,7 @@ const PARENTS: [Stage; 1] = [Stage { name: "parent entries", pass: 1 }];
 /// Mends what `findings` say, gives names in `lost+found` to what has none, and makes `..` right: of the directories in
 /// `parent_entries`, of those whose names moved.
 pub(super) fn connect(
-    mender: &mut Mender<'_>,
+    context: &mut RepairContext<'_>,
     findings: Vec<TreeFinding>,
     parent_entries: Vec<InodeNo>,
     found: LostFound,
@@ -38,7 +38,7 @@ pub(super) fn connect(
                 homeless.insert(inode);
             }
             TreeFinding::Looped(inode) => {
-                cut_loop(mender, inode);
+                cut_loop(context, inode);
                 homeless.insert(inode);
             }
             TreeFinding::ParentEntryWrong { inode, .. } => {
@@ -48,38 +48,38 @@ pub(super) fn connect(
     }
     if let LostFound::Unfit(inode) = found {
         // The check has taken its link back.
-        remove::names(mender, ROOT, &|other, name| other == inode && name == NAME);
-        if let Some(fact) = mender.inodes.directory(inode) {
+        remove::names(context, ROOT, &|other, name| other == inode && name == NAME);
+        if let Some(fact) = context.inodes.directory(inode) {
             fact.parent.store(0, Relaxed);
             homeless.insert(inode);
         }
     }
     parents.extend(&homeless);
-    homeless.extend(unattached(mender));
+    homeless.extend(unattached(context));
     if found != LostFound::Fit || !homeless.is_empty() {
-        let home = lost_found::open_or_make(mender);
-        shelter(mender, home, homeless.into_iter().collect());
+        let home = lost_found::open_or_make(context);
+        shelter(context, home, homeless.into_iter().collect());
     }
-    settle_parents(mender, &parents);
+    settle_parents(context, &parents);
 }
 
 /// Takes the name of a directory away that stands below itself.
-fn cut_loop(mender: &Mender<'_>, inode: InodeNo) {
-    let Some(fact) = mender.inodes.directory(inode) else { return };
+fn cut_loop(context: &RepairContext<'_>, inode: InodeNo) {
+    let Some(fact) = context.inodes.directory(inode) else { return };
     let holder = InodeNo(fact.parent.load(Relaxed));
-    remove::names(mender, holder, &|other, _| other == inode);
-    mender.inodes.withdraw_link(inode);
+    remove::names(context, holder, &|other, _| other == inode);
+    context.inodes.withdraw_link(inode);
     fact.parent.store(0, Relaxed);
 }
 
 /// Inodes with contents that no name leads to.
-fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
+fn unattached(context: &RepairContext<'_>) -> Vec<InodeNo> {
     let mut found = Vec::new();
-    for chunk in 0..mender.inodes.chunk_count() {
+    for chunk in 0..context.inodes.chunk_count() {
         let mut nameless = Vec::new();
-        mender.inodes.visit_chunk(chunk, |inode, fact, _, observed| {
+        context.inodes.visit_chunk(chunk, |inode, fact, _, observed| {
             let is_file = !matches!(fact.kind(), Kind::Unused | Kind::Directory);
-            if is_file && observed == 0 && links::has_names(&mender.fs, inode, fact) {
+            if is_file && observed == 0 && links::has_names(&context.fs, inode, fact) {
                 nameless.push(inode);
             }
         });
@@ -88,23 +88,23 @@ fn unattached(mender: &Mender<'_>) -> Vec<InodeNo> {
     // What only the repair has emptied stays: its owner and its times are left, and the name that it may have had.
     let has_contents = |fs: &Fs<'_>, inode: &InodeNo| {
         let now = fs.read_inode(*inode).and_then(Result::ok);
-        let records = [now, mender.record_before(*inode)];
+        let records = [now, context.record_before(*inode)];
         records.iter().flatten().any(|record| !links::is_empty(record))
     };
-    let mut kept = mender.side_by_side(&NAMELESS, &found, |inode| *inode, has_contents).into_iter();
+    let mut kept = context.side_by_side(&NAMELESS, &found, |inode| *inode, has_contents).into_iter();
     found.retain(|_| kept.next() == Some(true));
     found
 }
 
 /// Puts names for `homeless` inodes into `lost_found`, or into the root where there is no room for that.
-fn shelter(mender: &mut Mender<'_>, lost_found: Option<InodeNo>, homeless: Vec<InodeNo>) {
+fn shelter(context: &mut RepairContext<'_>, lost_found: Option<InodeNo>, homeless: Vec<InodeNo>) {
     let mut rest = &homeless[..];
     for home in [lost_found, Some(ROOT)].into_iter().flatten() {
-        let names = names_for(mender, home, rest);
-        let done = insert::names(mender, home, &names);
+        let names = names_for(context, home, rest);
+        let done = insert::names(context, home, &names);
         for inode in &rest[..done] {
-            mender.inodes.observe_link(*inode);
-            if let Some(fact) = mender.inodes.directory(*inode) {
+            context.inodes.observe_link(*inode);
+            if let Some(fact) = context.inodes.directory(*inode) {
                 fact.parent.store(home.0, Relaxed);
             }
         }
@@ -116,10 +116,10 @@ fn shelter(mender: &mut Mender<'_>, lost_found: Option<InodeNo>, homeless: Vec<I
 }
 
 /// A name for each inode that is not taken in `home`: a hash sign and its number.
-fn names_for(mender: &Mender<'_>, home: InodeNo, inodes: &[InodeNo]) -> Vec<NewName> {
+fn names_for(context: &RepairContext<'_>, home: InodeNo, inodes: &[InodeNo]) -> Vec<NewName> {
     let mut taken = Names::default();
-    if let Some(directory) = Directory::open(&mender.fs, home) {
-        entries_of(&mender.fs, &directory, &mut |inode, name| {
+    if let Some(directory) = Directory::open(&context.fs, home) {
+        entries_of(&context.fs, &directory, &mut |inode, name| {
             if name.starts_with(b"#") {
                 taken.add(name, inode.0);
             }
@@ -130,38 +130,38 @@ fn names_for(mender: &Mender<'_>, home: InodeNo, inodes: &[InodeNo]) -> Vec<NewN
         if taken.inode_of(&name).is_some() {
             name = taken.unique(&name);
         }
-        NewName { inode: *inode, file_type: mender.inodes.kind(*inode) as u8, name }
+        NewName { inode: *inode, file_type: context.inodes.kind(*inode) as u8, name }
     };
     inodes.iter().map(name_of).collect()
 }
 
 /// Makes `..` of directories lead to where their names stand, and counts that.
-fn settle_parents(mender: &Mender<'_>, directories: &BTreeSet<InodeNo>) {
+fn settle_parents(context: &RepairContext<'_>, directories: &BTreeSet<InodeNo>) {
     let home_of = |inode: &InodeNo| {
-        let fact = mender.inodes.directory(*inode)?;
+        let fact = context.inodes.directory(*inode)?;
         let parent = if *inode == ROOT { ROOT } else { InodeNo(fact.parent.load(Relaxed)) };
-        (parent.0 != 0 && mender.inodes.kind(*inode) == Kind::Directory).then_some((*inode, parent))
+        (parent.0 != 0 && context.inodes.kind(*inode) == Kind::Directory).then_some((*inode, parent))
     };
     let homes: Vec<(InodeNo, InodeNo)> = directories.iter().filter_map(home_of).collect();
-    for homes in homes.chunks(mender.blocks_at_once()) {
+    for homes in homes.chunks(context.blocks_at_once()) {
         let write = |fs: &Fs<'_>, home: &(InodeNo, InodeNo)| chains::with_parent(fs, home.0, home.1);
-        let writes = mender.side_by_side(&PARENTS, homes, |(inode, _)| *inode, write);
+        let writes = context.side_by_side(&PARENTS, homes, |(inode, _)| *inode, write);
         let mut laid = Laid::default();
         for ((inode, parent), writes) in homes.iter().zip(writes) {
-            laid.lay_or(mender, writes, |fs| chains::with_parent(fs, *inode, *parent));
-            count_parent(mender, *inode, *parent);
+            laid.lay_or(context, writes, |fs| chains::with_parent(fs, *inode, *parent));
+            count_parent(context, *inode, *parent);
         }
     }
 }
 
 /// Counts where `..` leads now.
-fn count_parent(mender: &Mender<'_>, inode: InodeNo, parent: InodeNo) {
-    let Some(fact) = mender.inodes.directory(inode) else { return };
+fn count_parent(context: &RepairContext<'_>, inode: InodeNo, parent: InodeNo) {
+    let Some(fact) = context.inodes.directory(inode) else { return };
     let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
     if before != parent {
         if before.0 != 0 {
-            mender.inodes.withdraw_link(before);
+            context.inodes.withdraw_link(before);
         }
-        mender.inodes.observe_link(parent);
+        context.inodes.observe_link(parent);
     }
 }

@@ -12,20 +12,20 @@ use fsmend_ext_format::extent::{
 use fsmend_ext_format::inode::I_BLOCK_LEN;
 
 use super::{Nodes, Runs};
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// An entry of a node, and the first block of the file that it maps.
 type Entry = (u32, [u8; ENTRY_SIZE]);
 
 /// Builds the tree of `runs`: the bytes of `i_block`. `None` when a run cannot be mapped, or when no block is left for a node.
 pub(super) fn build(
-    mender: &Mender<'_>,
+    context: &RepairContext<'_>,
     runs: &Runs,
     nodes: &mut Nodes,
     seed: Option<u32>,
 ) -> Option<[u8; I_BLOCK_LEN]> {
-    let mut tree = Tree { old: old_levels(mender, nodes), mender, nodes, seed };
-    let mut entries = leaf_entries(mender, runs)?;
+    let mut tree = Tree { old: old_levels(context, nodes), context, nodes, seed };
+    let mut entries = leaf_entries(context, runs)?;
     let mut depth = 0;
     let in_root = entries_max(I_BLOCK_LEN);
     while entries.len() > in_root || !entries.is_empty() && tree.old.contains_key(&depth) {
@@ -37,7 +37,7 @@ pub(super) fn build(
 }
 
 struct Tree<'t, 'm> {
-    mender: &'t Mender<'m>,
+    context: &'t RepairContext<'m>,
     nodes: &'t mut Nodes,
     seed: Option<u32>,
     /// The nodes of the tree as it was, by level: first block of the file, place.
@@ -47,7 +47,7 @@ struct Tree<'t, 'm> {
 impl Tree<'_, '_> {
     /// Puts entries into nodes of `depth`; returns the entries for those.
     fn level(&mut self, entries: &[Entry], depth: u16) -> Option<Vec<Entry>> {
-        let room = entries_max(self.mender.fs.geometry.block_size as usize);
+        let room = entries_max(self.context.fs.geometry.block_size as usize);
         let old = self.old.remove(&depth).unwrap_or_default();
         let mut above = Vec::new();
         let mut rest = entries;
@@ -71,10 +71,10 @@ impl Tree<'_, '_> {
     fn node(&mut self, entries: &[Entry], depth: u16, place: Option<u64>) -> Option<BlockNo> {
         let block = match place {
             Some(place) => self.nodes.keep(place),
-            None => self.nodes.take(self.mender)?,
+            None => self.nodes.take(self.context)?,
         };
         let entries: Vec<_> = entries.iter().map(|(_, bytes)| *bytes).collect();
-        let mut bytes = build_node(self.mender.fs.geometry.block_size as usize, depth, &entries);
+        let mut bytes = build_node(self.context.fs.geometry.block_size as usize, depth, &entries);
         if let Some(seed) = self.seed {
             checksum::seal_extent_block(seed, &mut bytes);
         }
@@ -84,10 +84,10 @@ impl Tree<'_, '_> {
 }
 
 /// The nodes that can still be told, by level, in the order of the file.
-fn old_levels(mender: &Mender<'_>, nodes: &Nodes) -> BTreeMap<u16, Vec<(u32, u64)>> {
+fn old_levels(context: &RepairContext<'_>, nodes: &Nodes) -> BTreeMap<u16, Vec<(u32, u64)>> {
     let mut levels: BTreeMap<u16, Vec<(u32, u64)>> = BTreeMap::new();
     for place in nodes.old() {
-        let Ok(bytes) = mender.read_block(BlockNo(place)) else { continue };
+        let Ok(bytes) = context.read_block(BlockNo(place)) else { continue };
         let Some(header) = ExtentHeader::parse(&bytes).filter(|header| header.depth < MAX_DEPTH) else {
             continue;
         };
@@ -104,8 +104,8 @@ fn old_levels(mender: &Mender<'_>, nodes: &Nodes) -> BTreeMap<u16, Vec<(u32, u64
 }
 
 /// The extents of a file; `None` when one is out of reach.
-fn leaf_entries(mender: &Mender<'_>, runs: &Runs) -> Option<Vec<Entry>> {
-    let cluster_blocks = mender.fs.geometry.cluster_blocks.min(u32::from(MAX_WRITTEN_LEN) / 2);
+fn leaf_entries(context: &RepairContext<'_>, runs: &Runs) -> Option<Vec<Entry>> {
+    let cluster_blocks = context.fs.geometry.cluster_blocks.min(u32::from(MAX_WRITTEN_LEN) / 2);
     let mut entries = Vec::new();
     for run in runs.iter() {
         let longest = u32::from(MAX_WRITTEN_LEN) - if run.unwritten { cluster_blocks } else { 0 };

@@ -1,9 +1,9 @@
 //! Changing the map of an inode on the draft: which blocks its contents lie in.
 //!
-//! [`Mender::open_map`] reads the runs of an inode as mended, whatever its tree looks like. They are changed with the methods of
-//! [`FileMap`] and [`Mender`], and [`Mender::store_map`] writes them as the inode's tree or indirect blocks: nodes are taken and
+//! [`RepairContext::open_map`] reads the runs of an inode as mended, whatever its tree looks like. They are changed with the methods of
+//! [`FileMap`] and [`RepairContext`], and [`RepairContext::store_map`] writes them as the inode's tree or indirect blocks: nodes are taken and
 //! given back as needed, checksums, `i_blocks`, a wrong size and the sums for quota follow. For the usual single steps there are
-//! [`Mender::append_block`], [`Mender::insert_block`] and [`Mender::replace_block`].
+//! [`RepairContext::append_block`], [`RepairContext::insert_block`] and [`RepairContext::replace_block`].
 
 mod extents;
 mod pointers;
@@ -18,7 +18,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{RawInode, flags};
 
-use super::{Mender, seed_of};
+use super::{RepairContext, seed_of};
 use crate::inode::{self, Inspection, MapRun};
 use crate::quota::{Owner, QuotaUsage, bytes_of};
 
@@ -80,8 +80,8 @@ impl FileMap {
     }
 
     /// The units (blocks, or clusters) that the data of the file lie in.
-    fn units(&self, mender: &Mender<'_>) -> BTreeSet<u64> {
-        let geometry = &mender.fs.geometry;
+    fn units(&self, context: &RepairContext<'_>) -> BTreeSet<u64> {
+        let geometry = &context.fs.geometry;
         let units = |run: &MapRun| {
             let last = run.physical + u64::from(run.count) - 1;
             geometry.cluster_of(run.physical)..=geometry.cluster_of(last)
@@ -118,14 +118,14 @@ impl Nodes {
     }
 
     /// Takes a new one.
-    fn take(&mut self, mender: &Mender<'_>) -> Option<BlockNo> {
-        let block = mender.allocate_for_map(self.inode, self.goal)?;
+    fn take(&mut self, context: &RepairContext<'_>) -> Option<BlockNo> {
+        let block = context.allocate_for_map(self.inode, self.goal)?;
         self.taken.push(block);
         Some(block)
     }
 }
 
-impl Mender<'_> {
+impl RepairContext<'_> {
     /// Reads the map of `inode` as it is on the draft, mended. `None` for inodes that are free, that will be cleared, or whose data
     /// do not lie in blocks.
     pub fn open_map(&self, inode: InodeNo) -> Option<FileMap> {
@@ -267,7 +267,7 @@ impl Mender<'_> {
         if QuotaUsage::counts(&self.fs, inode, new.i_flags.get()) {
             let geometry = &self.fs.geometry;
             let owner = Owner::of(&new);
-            self.remains.quota.recharge(owner, bytes_of(geometry, &old), bytes_of(geometry, &new));
+            self.repair_input.quota.recharge(owner, bytes_of(geometry, &old), bytes_of(geometry, &new));
         }
     }
 }

@@ -7,7 +7,7 @@ use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode};
 use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::{Nodes, Runs};
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// Pointers to data in the inode.
 const DIRECT: u64 = 12;
@@ -17,14 +17,14 @@ const LEVELS: u32 = 3;
 /// Builds the map of `runs`: the bytes of `i_block`. `raw` is the inode as it was. `None` when a run cannot be mapped, or when no
 /// block is left for an indirect block.
 pub(super) fn build(
-    mender: &Mender<'_>,
+    context: &RepairContext<'_>,
     runs: &Runs,
     nodes: &mut Nodes,
     raw: &RawInode,
 ) -> Option<[u8; I_BLOCK_LEN]> {
-    let shape = Shape { pointers: mender.fs.geometry.pointers_per_block().into() };
-    let old = old_blocks(mender, nodes, raw, shape);
-    let mut map = Pointers { mender, nodes, shape, old, root: [0; I_BLOCK_LEN], pending: None };
+    let shape = Shape { pointers: context.fs.geometry.pointers_per_block().into() };
+    let old = old_blocks(context, nodes, raw, shape);
+    let mut map = Pointers { context, nodes, shape, old, root: [0; I_BLOCK_LEN], pending: None };
     let blocks = |run: &crate::inode::MapRun| {
         let (logical, physical) = (run.logical, run.physical);
         (0..u64::from(run.count)).map(move |step| (logical + step, physical + step))
@@ -71,7 +71,7 @@ impl Shape {
 }
 
 struct Pointers<'p, 'm> {
-    mender: &'p Mender<'m>,
+    context: &'p RepairContext<'m>,
     nodes: &'p mut Nodes,
     shape: Shape,
     /// Indirect blocks of the map as it was, by level and first block of the file.
@@ -100,10 +100,10 @@ impl Pointers<'_, '_> {
             let (base, slot) = self.shape.place(logical, level + 1);
             if self.pending.as_ref().is_none_or(|(other, _)| *other != base) {
                 above.extend(self.flush(level + 1)?);
-                self.pending = Some((base, vec![0; self.mender.fs.geometry.block_size as usize]));
+                self.pending = Some((base, vec![0; self.context.fs.geometry.block_size as usize]));
             }
             if let Some((_, bytes)) = &mut self.pending {
-                let at = self.mender.fs.geometry.indirect_header() + slot * 4;
+                let at = self.context.fs.geometry.indirect_header() + slot * 4;
                 bytes[at..at + 4].copy_from_slice(&pointer);
             }
         }
@@ -114,12 +114,12 @@ impl Pointers<'_, '_> {
     /// Finishes the indirect block that is being filled; `None` when it finds no place.
     fn flush(&mut self, level: u32) -> Option<Option<(u64, u64)>> {
         let Some((base, mut bytes)) = self.pending.take() else { return Some(None) };
-        let regions = &self.mender.fs.regions;
+        let regions = &self.context.fs.regions;
         let block = match self.old.remove(&(level, base)) {
             Some(place) if !regions.exist() || regions.contain(place) => self.nodes.keep(place),
-            _ => self.nodes.take(self.mender).filter(|block| block.0 <= u64::from(u32::MAX))?,
+            _ => self.nodes.take(self.context).filter(|block| block.0 <= u64::from(u32::MAX))?,
         };
-        let geometry = &self.mender.fs.geometry;
+        let geometry = &self.context.fs.geometry;
         if geometry.rext3() {
             IndirectHeader::new(geometry.checksum_seed, block, self.nodes.inode, level as u8)
                 .store(&mut bytes);
@@ -130,7 +130,12 @@ impl Pointers<'_, '_> {
 }
 
 /// The indirect blocks that may stay, by level and first block of the file.
-fn old_blocks(mender: &Mender<'_>, nodes: &Nodes, raw: &RawInode, shape: Shape) -> BTreeMap<(u32, u64), u64> {
+fn old_blocks(
+    context: &RepairContext<'_>,
+    nodes: &Nodes,
+    raw: &RawInode,
+    shape: Shape,
+) -> BTreeMap<(u32, u64), u64> {
     let mut found = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
     let mut open: Vec<(u32, u64, u64)> = (1..=LEVELS)
@@ -144,8 +149,8 @@ fn old_blocks(mender: &Mender<'_>, nodes: &Nodes, raw: &RawInode, shape: Shape) 
             continue;
         }
         found.insert((level, base), place);
-        let Ok(bytes) = mender.read_block(BlockNo(place)) else { continue };
-        let header = mender.fs.geometry.indirect_header();
+        let Ok(bytes) = context.read_block(BlockNo(place)) else { continue };
+        let header = context.fs.geometry.indirect_header();
         let pointers = if level > 1 { bytes.get(header..).unwrap_or_default() } else { &[] };
         for (slot, child) in (0..).zip(pointers.chunks_exact(4)) {
             let child = u32::from_le_bytes([child[0], child[1], child[2], child[3]]);

@@ -9,8 +9,8 @@ use fsmend_device::{Device, OpenOptions, Unrestored, WriteOptions, usage_of};
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
-use fsmend_ext_check::glance::{Glance, glance};
-use fsmend_ext_check::repair::{self, BadBlockWish, Improvements, Repair, RepairOptions, Wishes};
+use fsmend_ext_check::precheck::{Precheck, precheck};
+use fsmend_ext_check::repair::{self, BadBlockOption, Improvements, Repair, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 use fsmend_ext_format::superblock::state;
 
@@ -24,7 +24,7 @@ use super::progress::Meter;
 use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
-use crate::regained::Regained;
+use crate::recovered_names::RecoveredNames;
 use crate::target::NotedDevice;
 use crate::writing::{self, Hold, Undo};
 use crate::{ask, check, exit, journal_device, machine, mmp, target};
@@ -70,8 +70,8 @@ fn open(
     }
     let whole = OpenOptions { offset: Some(0), partition: None };
     let rights = WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot };
-    let holds = Hold::open(path, &whole, rights)
-        .map_err(|error| format!("{}; {}", error.message(), error.way_out()))?;
+    let holds =
+        Hold::open(path, &whole, rights).map_err(|error| format!("{}; {}", error.message(), error.hint()))?;
     let mut hold = holds.into_iter().next().ok_or("nothing is in it")?;
     hold.journal = journal.map(PathBuf::from);
     Ok((hold.device(), Some(hold)))
@@ -205,7 +205,7 @@ impl Session {
             Ok(options) => options,
             Err(refusal) => return self.refuse(&Refused { refusal, findings: Default::default() }),
         };
-        let seen = match glance(&self.device, &options) {
+        let seen = match precheck(&self.device, &options) {
             Ok(seen) => seen,
             Err(refused) => return self.refuse(&refused),
         };
@@ -224,7 +224,7 @@ impl Session {
             }
         }
         let was_unclean = seen.state & state::VALID == 0;
-        let bad_blocks = match self.bad_block_wish(&seen) {
+        let bad_blocks = match self.bad_block_option(&seen) {
             Ok(wish) => wish,
             Err(code) => return code,
         };
@@ -269,22 +269,24 @@ impl Session {
     }
 
     /// `-E journal_only`.
-    fn settle_journal(&mut self, seen: &Glance) -> u8 {
+    fn settle_journal(&mut self, seen: &Precheck) -> u8 {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;
         }
-        self.write(&seen.changes, &seen.journal_changes, &Regained::default()).err().unwrap_or(exit::CLEAN)
+        self.write(&seen.changes, &seen.journal_changes, &RecoveredNames::default())
+            .err()
+            .unwrap_or(exit::CLEAN)
     }
 
     /// The file system is clean: it is said, and what the replay of its journal changes is written.
-    fn pass_over(&mut self, seen: &Glance, suffix: &str) -> u8 {
+    fn pass_over(&mut self, seen: &Precheck, suffix: &str) -> u8 {
         let reads_only = self.options.mode == Mode::No;
         if !reads_only && !seen.changes.is_empty() {
             if seen.orphans > 0 {
                 let text = format!("{}: releasing {} orphaned inodes\n", self.name, seen.orphans);
                 self.out.print(&text);
             }
-            if let Err(code) = self.write(&seen.changes, &seen.journal_changes, &Regained::default()) {
+            if let Err(code) = self.write(&seen.changes, &seen.journal_changes, &RecoveredNames::default()) {
                 return code;
             }
         }
@@ -319,10 +321,10 @@ impl Session {
     }
 
     /// Works out a repair and writes it, as far as it is allowed.
-    fn mend(&mut self, check: CheckOptions, was_unclean: bool, bad_blocks: Option<BadBlockWish>) -> u8 {
+    fn mend(&mut self, check: CheckOptions, was_unclean: bool, bad_blocks: Option<BadBlockOption>) -> u8 {
         self.announce_pass(1);
         let progress = Progress::new();
-        let options = RepairOptions { check, wishes: self.wishes(bad_blocks) };
+        let options = RepairOptions { check, policy: self.policy(bad_blocks) };
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
@@ -370,7 +372,7 @@ impl Session {
         let code = self.write_repair(&Outcome {
             changes: &changes,
             journal_changes: &journal_changes,
-            regained: &Regained::of(&[&report, &later], &[]),
+            recovered_names: &RecoveredNames::of(&[&report, &later], &[]),
             was_damaged,
             was_unclean,
         });
@@ -393,12 +395,12 @@ impl Session {
     ) -> u8 {
         let all: Vec<&Problem> = report.damage().flat_map(|group| &group.problems).collect();
         if declined.len() < all.len() {
-            let regained = Regained::of(&[report], declined);
+            let recovered_names = RecoveredNames::of(&[report], declined);
             let declined: Vec<&Problem> = declined.iter().collect();
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
             match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
                 Ok(Some(rest)) => {
-                    if let Err(code) = self.write(&rest.changes, journal_changes, &regained) {
+                    if let Err(code) = self.write(&rest.changes, journal_changes, &recovered_names) {
                         return code;
                     }
                     self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));
@@ -418,7 +420,7 @@ impl Session {
         exit::PROBLEMS
     }
 
-    fn wishes(&self, bad_blocks: Option<BadBlockWish>) -> Wishes {
+    fn policy(&self, bad_blocks: Option<BadBlockOption>) -> RepairPolicy {
         use super::extended::Duplicates as Asked;
         let duplicates = match self.options.extended.duplicates {
             None | Some(Asked::Clone) => repair::Duplicates::Clone,
@@ -432,6 +434,6 @@ impl Session {
             extents: extended.to_extents,
             trees: extended.optimize_extents && !extended.fixes_only,
         };
-        Wishes { duplicates, unshare: extended.unshare_blocks, bad_blocks, improvements }
+        RepairPolicy { duplicates, unshare: extended.unshare_blocks, bad_blocks, improvements }
     }
 }

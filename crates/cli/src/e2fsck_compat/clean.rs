@@ -1,6 +1,6 @@
 //! Whether a file system that seems clean may be passed over, and the one line that says so.
 
-use fsmend_ext_check::glance::Glance;
+use fsmend_ext_check::precheck::Precheck;
 use fsmend_ext_format::superblock::{RawSuperblock, state};
 
 use super::config::Config;
@@ -45,9 +45,9 @@ pub enum Verdict {
 }
 
 /// Applies the rules to what a glance saw.
-pub fn judge(glance: &Glance, at: Circumstances) -> Verdict {
-    let raw = &glance.superblock;
-    match why_due(raw, glance.state, glance.is_doubtful(), at) {
+pub fn judge(precheck: &Precheck, at: Circumstances) -> Verdict {
+    let raw = &precheck.superblock;
+    match why_due(raw, precheck.state, precheck.is_doubtful(), at) {
         Some(why) => Verdict::Due(why),
         None => Verdict::Clean(mounts_left(raw, at)),
     }

@@ -15,7 +15,7 @@ use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET,
 use zerocopy::FromBytes;
 
 use crate::allocation::StoredTotals;
-use crate::journal::draft::Draft;
+use crate::journal::replay_overlay::ReplayOverlay;
 use crate::orphan::{self, Orphans};
 use crate::run;
 use crate::superblock::{self, Settled};
@@ -24,7 +24,7 @@ use fsmend_engine::Refused;
 use fsmend_engine::options::CheckOptions;
 
 /// What was seen.
-pub struct Glance {
+pub struct Precheck {
     /// The superblock: after the replay, when there was one.
     pub superblock: RawSuperblock,
     /// `s_state` as it stands there; 0 when the primary superblock is lost.
@@ -47,7 +47,7 @@ pub struct Glance {
     pub journal_changes: Vec<(u64, Vec<u8>)>,
 }
 
-impl Glance {
+impl Precheck {
     /// Whether something was seen that only a whole check can judge. What a replay brings with it is not such a thing.
     pub fn is_doubtful(&self) -> bool {
         is_doubtful(&self.findings)
@@ -66,10 +66,10 @@ fn is_routine(row: &Row) -> bool {
 }
 
 /// Takes the look. With `options.replay` a dirty journal is replayed in memory, and orphans are released.
-pub fn glance(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Glance, Refused> {
+pub fn precheck(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Precheck, Refused> {
     let mut findings = Findings::new();
     match look(device, options, &mut findings) {
-        Ok(glance) => Ok(Glance { findings, ..glance }),
+        Ok(precheck) => Ok(Precheck { findings, ..precheck }),
         Err(refusal) => Err(Refused { refusal, findings: Box::new(findings) }),
     }
 }
@@ -89,7 +89,7 @@ fn look(
     device: &Arc<dyn Device>,
     options: &CheckOptions,
     findings: &mut Findings,
-) -> Result<Glance, Refusal> {
+) -> Result<Precheck, Refusal> {
     let mut overlay: Overlay<Arc<dyn Device>> = Overlay::new(Arc::clone(device));
     let mut settled = superblock::settle(&overlay, options.superblock, options.now, findings)?;
     let fs = run::open(&overlay, settled.clone(), options.now, findings);
@@ -131,33 +131,33 @@ fn look(
     lay_over(&mut overlay, block_size, totals)?;
     let changes = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
     let journal_changes = journal.external_writes;
-    Ok(Glance { orphans, changes, journal_changes, ..seen })
+    Ok(Precheck { orphans, changes, journal_changes, ..seen })
 }
 
 /// The superblock with the totals that the group descriptors add up to, where its own are old: kernels write them only when
 /// they unmount, and a preening run leaves no stale ones behind.
-fn fresh_totals(fs: &Fs<'_>, seen: &Glance) -> BTreeMap<u64, Box<[u8]>> {
+fn fresh_totals(fs: &Fs<'_>, seen: &Precheck) -> BTreeMap<u64, Box<[u8]>> {
     let free_blocks = seen.summary.blocks_total.saturating_sub(seen.summary.blocks_used);
     let free_inodes = seen.summary.files_total.saturating_sub(seen.summary.files_used);
     let stored = StoredTotals::of(&fs.superblock);
     if (stored.free_blocks, stored.free_inodes) == (free_blocks, free_inodes) {
         return BTreeMap::new();
     }
-    let mut draft = Draft::new(fs);
+    let mut replay = ReplayOverlay::new(fs);
     // A superblock that cannot be read was settled from a backup, and those are left alone.
-    let _ = draft.edit_superblock(|raw| {
+    let _ = replay.edit_superblock(|raw| {
         raw.s_free_blocks_count_lo.set(free_blocks as u32);
         if raw.features().has_incompat(incompat::BIT64) {
             raw.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
         }
         raw.s_free_inodes_count.set(free_inodes as u32);
     });
-    draft.into_writes()
+    replay.into_writes()
 }
 
-fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Glance {
+fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Precheck {
     let raw = &fs.superblock;
-    Glance {
+    Precheck {
         superblock: raw.clone(),
         state: if settled.is_backup() { 0 } else { stored_state(fs.device) },
         summary: summary::fill(counted(fs), (fs, settled), replayed, found),
@@ -211,7 +211,7 @@ fn lay_over(
         overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(|error| Refusal {
             code: "journal-beyond-device",
             message: format!("the journal holds a block that the device does not have: {error}"),
-            way_out: "Check without it (--no-replay)".to_owned(),
+            hint: "Check without it (--no-replay)".to_owned(),
         })?;
     }
     Ok(())

@@ -6,17 +6,17 @@ use fsmend_base::InodeNo;
 const WORDS: usize = 512;
 
 /// One bit for every inode, and for others.
-pub(super) struct Sieve([u64; WORDS]);
+pub(super) struct InodeFilter([u64; WORDS]);
 
-impl Sieve {
+impl InodeFilter {
     /// Lets `inodes` through.
-    pub fn of(inodes: impl IntoIterator<Item = InodeNo>) -> Sieve {
+    pub fn of(inodes: impl IntoIterator<Item = InodeNo>) -> InodeFilter {
         let mut words = [0; WORDS];
         for inode in inodes {
             let (word, bit) = place(inode);
             words[word] |= bit;
         }
-        Sieve(words)
+        InodeFilter(words)
     }
 
     /// Whether `inode` may be among them; always, if it is.
@@ -38,8 +38,8 @@ mod tests {
     #[test]
     fn those_that_are_looked_for_pass_and_hardly_any_other() {
         let wanted = [1, 12, 64, 40_000, u32::MAX].map(InodeNo);
-        let sieve = Sieve::of(wanted);
-        assert!(wanted.iter().all(|inode| sieve.passes(*inode)));
-        assert_eq!((0..100_000).filter(|number| sieve.passes(InodeNo(*number))).count(), 18);
+        let inode_filter = InodeFilter::of(wanted);
+        assert!(wanted.iter().all(|inode| inode_filter.passes(*inode)));
+        assert_eq!((0..100_000).filter(|number| inode_filter.passes(InodeNo(*number))).count(), 18);
     }
 }

@@ -25,7 +25,7 @@ const ANNOUNCED_MAX: u32 = 1 << 20;
 const CHANGED_BLOCK_BYTES: u64 = 128;
 
 /// The device with changes over it.
-pub(crate) struct Draft<'d> {
+pub(crate) struct ReplayOverlay<'d> {
     device: &'d dyn Device,
     /// The numbers of the file system.
     pub geometry: Geometry,
@@ -50,10 +50,10 @@ impl From<ReadError> for EditError {
     }
 }
 
-impl<'d> Draft<'d> {
+impl<'d> ReplayOverlay<'d> {
     /// A draft of `fs` without changes.
     pub fn new(fs: &Fs<'d>) -> Self {
-        Draft {
+        ReplayOverlay {
             device: fs.device,
             geometry: fs.geometry.clone(),
             settled: fs.superblock.clone(),

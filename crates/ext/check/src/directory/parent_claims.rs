@@ -16,7 +16,7 @@ use fsmend_engine::inodes::InodeTable;
 const CHILD_BYTES: u64 = 64;
 
 /// What one directory says.
-pub(crate) struct Testimony<'a> {
+pub(crate) struct DeferredParentClaims<'a> {
     inodes: &'a InodeTable,
     /// The directory.
     own: InodeNo,
@@ -50,15 +50,15 @@ struct Child {
     parent: InodeNo,
 }
 
-impl<'a> Testimony<'a> {
+impl<'a> DeferredParentClaims<'a> {
     /// Of `own`, entered at once.
     pub fn at_once(inodes: &'a InodeTable, own: InodeNo) -> Self {
-        Testimony { inodes, own, kept: None }
+        DeferredParentClaims { inodes, own, kept: None }
     }
 
     /// Of `own`, kept until [`Kept::enter`].
     pub fn kept(inodes: &'a InodeTable, own: InodeNo) -> Self {
-        Testimony { inodes, own, kept: Some(Kept::default()) }
+        DeferredParentClaims { inodes, own, kept: Some(Kept::default()) }
     }
 
     /// Facts of all inodes.
@@ -156,15 +156,15 @@ impl Kept {
 
     /// Enters what directory `own` says into the facts.
     pub fn enter(self, inodes: &InodeTable, own: InodeNo) {
-        let mut testimony = Testimony::at_once(inodes, own);
-        self.links.into_iter().for_each(|inode| testimony.observe_link(inode));
-        self.withdrawn.into_iter().for_each(|inode| testimony.withdraw_link(inode));
+        let mut parent_claims = DeferredParentClaims::at_once(inodes, own);
+        self.links.into_iter().for_each(|inode| parent_claims.observe_link(inode));
+        self.withdrawn.into_iter().for_each(|inode| parent_claims.withdraw_link(inode));
         if let Some(parent) = self.parent_entry {
-            testimony.set_parent_entry(parent);
+            parent_claims.set_parent_entry(parent);
         }
         for (child, Child { found, parent, .. }) in self.children {
             if found != parent {
-                testimony.set_parent(child, parent);
+                parent_claims.set_parent(child, parent);
             }
         }
     }
@@ -195,15 +195,15 @@ mod tests {
     /// Directory `own` names `child`, as an inspection takes it up.
     fn naming(inodes: &InodeTable, own: u32, child: u32) -> Kept {
         let (own, child) = (InodeNo(own), InodeNo(child));
-        let mut testimony = Testimony::kept(inodes, own);
-        testimony.observe_link(own);
-        testimony.set_parent_entry(InodeNo(2));
-        match testimony.parent_of(child) {
-            Some(InodeNo(0)) => testimony.set_parent(child, own),
-            _ => assert_eq!(testimony.parent_entry_of(child), 0),
+        let mut parent_claims = DeferredParentClaims::kept(inodes, own);
+        parent_claims.observe_link(own);
+        parent_claims.set_parent_entry(InodeNo(2));
+        match parent_claims.parent_of(child) {
+            Some(InodeNo(0)) => parent_claims.set_parent(child, own),
+            _ => assert_eq!(parent_claims.parent_entry_of(child), 0),
         }
-        testimony.observe_link(child);
-        testimony.into_kept()
+        parent_claims.observe_link(child);
+        parent_claims.into_kept()
     }
 
     #[test]
@@ -237,27 +237,27 @@ mod tests {
     #[test]
     fn what_rests_on_any_others_waits_for_its_turn() {
         let inodes = facts();
-        let mut testimony = Testimony::kept(&inodes, InodeNo(3));
-        testimony.set_parent(InodeNo(4), InodeNo(3));
-        assert!(testimony.facts_of_others().directory(InodeNo(5)).is_some());
-        assert!(!testimony.into_kept().holds(&inodes));
+        let mut parent_claims = DeferredParentClaims::kept(&inodes, InodeNo(3));
+        parent_claims.set_parent(InodeNo(4), InodeNo(3));
+        assert!(parent_claims.facts_of_others().directory(InodeNo(5)).is_some());
+        assert!(!parent_claims.into_kept().holds(&inodes));
     }
 
     #[test]
     fn one_directory_sees_what_it_has_said_itself() {
         let inodes = facts();
-        let mut testimony = Testimony::kept(&inodes, InodeNo(3));
-        assert_eq!(testimony.parent_of(InodeNo(4)), Some(InodeNo(0)));
-        testimony.set_parent(InodeNo(4), InodeNo(3));
-        assert_eq!(testimony.parent_of(InodeNo(4)), Some(InodeNo(3)));
-        testimony.set_parent(InodeNo(4), InodeNo(0));
-        testimony.observe_link(InodeNo(4));
-        testimony.withdraw_link(InodeNo(4));
+        let mut parent_claims = DeferredParentClaims::kept(&inodes, InodeNo(3));
+        assert_eq!(parent_claims.parent_of(InodeNo(4)), Some(InodeNo(0)));
+        parent_claims.set_parent(InodeNo(4), InodeNo(3));
+        assert_eq!(parent_claims.parent_of(InodeNo(4)), Some(InodeNo(3)));
+        parent_claims.set_parent(InodeNo(4), InodeNo(0));
+        parent_claims.observe_link(InodeNo(4));
+        parent_claims.withdraw_link(InodeNo(4));
         assert_eq!(
-            (testimony.parent_of(InodeNo(4)), testimony.parent_of(InodeNo(7))),
+            (parent_claims.parent_of(InodeNo(4)), parent_claims.parent_of(InodeNo(7))),
             (Some(InodeNo(0)), None)
         );
-        let kept = testimony.into_kept();
+        let kept = parent_claims.into_kept();
         assert!(kept.holds(&inodes));
         kept.enter(&inodes, InodeNo(3));
         assert_eq!(inodes.links(InodeNo(4)).1, 0);

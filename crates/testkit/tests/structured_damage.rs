@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use fsmend_testkit::host::{run, skip};
 use fsmend_testkit::image::{Built, build};
 use fsmend_testkit::repair::{Depth, Failure, Tree, bases, changes_of_repair, laid_over, write_sparse};
-use fsmend_testkit::stranger::{DEED_NAMES, Mischief, Victim};
+use fsmend_testkit::structured_damage::{DEED_NAMES, Mischief, Victim};
 use fsmend_testkit::target_folder;
 
 /// Every so many cases the kernel is asked, too, and another number of threads.

@@ -1,4 +1,4 @@
-//! The property that ARCHITECTURE.md asks for: whatever the fast path calls innocent, inspection finds nothing wrong with, and both
+//! The property that ARCHITECTURE.md asks for: whatever the fast path calls clean, inspection finds nothing wrong with, and both
 //! yield the same facts. Held against records and blocks of real images, mutated by seed.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,8 +14,8 @@ use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_engine::origins::Origin;
 use fsmend_ext_check::directory::{self, Directory};
-use fsmend_ext_check::fast::directory::{Certainty, DirectoryProof, DirectoryProver, prove_large};
-use fsmend_ext_check::fast::inode::{InodeProver, Proof, Verdict, push_block};
+use fsmend_ext_check::fast::directory::{Certainty, DirectoryFastPath, DirectorySummary, summarize_large};
+use fsmend_ext_check::fast::inode::{InodeFastPath, InodeSummary, Verdict, push_block};
 use fsmend_ext_check::fast::map::{Walk, WalkItem, WalkMode, join, verdicts};
 use fsmend_ext_check::inode::inspection::units_of;
 use fsmend_ext_check::inode::{Inspection, MapRun, inspect};
@@ -116,7 +116,7 @@ fn same<T: PartialEq + Debug>(what: &str, fast: T, inspected: T) -> Result<(), S
     }
 }
 
-fn clean(findings: &Findings) -> Result<(), String> {
+fn found_nothing(findings: &Findings) -> Result<(), String> {
     if findings.is_empty() { Ok(()) } else { Err(format!("inspection finds {:?}", findings.counts())) }
 }
 
@@ -146,32 +146,32 @@ fn claimed(claims: &Claims) -> Vec<(u64, u32)> {
 /// Compares both ways through an inode; `Ok(false)` when the fast path called it a suspect.
 fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
     let record = fs.read_inode(inode).unwrap().unwrap();
-    let prover = InodeProver::new(fs);
-    let mut proof = Proof::default();
-    let verdict = prover.prove(inode, &record, &mut proof);
+    let fast_path = InodeFastPath::new(fs);
+    let mut summary = InodeSummary::default();
+    let verdict = fast_path.summarize(inode, &record, &mut summary);
     if verdict == Verdict::Suspect {
         return Ok(false);
     }
     let mut findings = Findings::new();
     let inspection = inspect(fs, inode, &record, &mut findings);
     if verdict == Verdict::Free {
-        clean(&findings)?;
+        found_nothing(&findings)?;
         same("kind", Kind::Unused, inspection.kind)?;
         return Ok(true);
     }
-    if proof.xattr_block != 0 {
-        let block = fsmend_base::BlockNo(proof.xattr_block);
+    if summary.xattr_block != 0 {
+        let block = fsmend_base::BlockNo(summary.xattr_block);
         if !xattr::read_and_inspect_block(fs, inode, block, &mut Findings::new()).plausible {
             return Ok(false); // The scan inspects such inodes later, when the block has turned out to be none.
         }
     }
     let claims = Claims::new(fs.geometry.clusters_count());
-    let mut runs = proof.runs.clone();
-    if proof.needs_walk {
-        let item = [WalkItem::new(inode, &proof, &RawInode::from_record(&record))];
+    let mut runs = summary.runs.clone();
+    if summary.needs_walk {
+        let item = [WalkItem::new(inode, &summary, &RawInode::from_record(&record))];
         let (walk, mut nodes) =
-            Walk::start(&item, WalkMode::Claim, &fs.geometry, &prover, &fs.metadata, &claims);
-        let other = Walk::part(&item, WalkMode::Claim, &fs.geometry, &prover, &fs.metadata, &claims);
+            Walk::start(&item, WalkMode::Claim, &fs.geometry, &fast_path, &fs.metadata, &claims);
+        let other = Walk::part(&item, WalkMode::Claim, &fs.geometry, &fast_path, &fs.metadata, &claims);
         // In two parts, as two workers would.
         let mut walks = [walk, other];
         while let Some(node) = nodes.pop() {
@@ -183,7 +183,7 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
         }
         let mut tallies = Vec::new();
         walks.into_iter().for_each(|walk| join(&mut tallies, walk.finish()));
-        let walked = verdicts(&item, tallies, &prover).pop().unwrap();
+        let walked = verdicts(&item, tallies, &fast_path).pop().unwrap();
         if !walked.innocent {
             return Ok(false);
         }
@@ -193,33 +193,33 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
             claims.claim(run.physical, u64::from(run.count), Origin::KNOWN);
         }
     }
-    // A tree that uses a block twice is innocent by itself: the block is contested.
+    // A tree that uses a block twice is clean by itself: the block is contested.
     if claims.contested().count() == 0 {
-        clean(&findings)?;
-        same_facts(fs, &proof, &runs, &claims, &inspection)?;
+        found_nothing(&findings)?;
+        same_facts(fs, &summary, &runs, &claims, &inspection)?;
     }
     Ok(true)
 }
 
 fn same_facts(
     fs: &Fs<'_>,
-    proof: &Proof,
+    summary: &InodeSummary,
     runs: &[MapRun],
     claims: &Claims,
     inspection: &Inspection,
 ) -> Result<(), String> {
-    same("kind", proof.kind, inspection.kind)?;
+    same("kind", summary.kind, inspection.kind)?;
     same("marks", 0, inspection.marks)?;
-    same("links", proof.links, inspection.raw().i_links_count.get())?;
-    same("attribute block", Some(proof.xattr_block).filter(|block| *block != 0), inspection.xattr_block)?;
+    same("links", summary.links, inspection.raw().i_links_count.get())?;
+    same("attribute block", Some(summary.xattr_block).filter(|block| *block != 0), inspection.xattr_block)?;
     same(
         "sectors",
-        proof.charged_blocks * u64::from(fs.geometry.block_size / 512),
+        summary.charged_blocks * u64::from(fs.geometry.block_size / 512),
         inspection.charged_sectors,
     )?;
     same("inline", false, inspection.inline)?;
     same("value inodes", 0, inspection.value_inodes.len())?;
-    if !proof.needs_walk || proof.kind == Kind::Directory {
+    if !summary.needs_walk || summary.kind == Kind::Directory {
         same("map", joined(runs), joined(&inspection.runs))?;
     }
     let theirs = Claims::new(fs.geometry.clusters_count());
@@ -242,7 +242,7 @@ fn hold(wanted: &[&str], word: &str, compare: impl Fn(&Base, &Fs<'_>, InodeNo) -
             let Some(inode) = number_after(structure, word) else { continue };
             let patches = mutate(&base, structure, &mut random);
             match base.with(&patches, |fs| compare(&base, fs, inode)) {
-                Ok(proved) => innocent += u64::from(proved),
+                Ok(clean) => innocent += u64::from(clean),
                 Err(why) => failures.push(format!("{} seed {seed}, {}: {why}", base.name, structure.name)),
             }
         }
@@ -310,18 +310,18 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
     if opened.inline || filled.is_none() || raw.i_flags.get() & unusual != 0 {
         return Ok(false);
     }
-    let prover = DirectoryProver::new(&fs.geometry, table);
-    let mut proof = DirectoryProof::default();
+    let fast_path = DirectoryFastPath::new(&fs.geometry, table);
+    let mut summary = DirectorySummary::default();
     let mut reader = BatchReader::new(fs.device, ReadBackend::Pread, 8);
     let indexed = raw.i_flags.get() & flags::INDEX != 0;
     let what = (inode, raw.i_generation.get(), indexed);
-    let proved = prove_large(&prover, fs, &mut reader, what, &opened.runs, &mut proof).proved;
+    let clean = summarize_large(&fast_path, fs, &mut reader, what, &opened.runs, &mut summary).clean;
     let right = |certainty| certainty == Certainty::Right;
-    let certain = proof.targets.iter().all(|target| right(prover.certify(*target).0));
-    if !proved || !certain || !right(prover.certify_parent(proof.parent_entry)) {
+    let certain = summary.targets.iter().all(|target| right(fast_path.certify(*target).0));
+    if !clean || !certain || !right(fast_path.certify_parent(summary.parent_entry)) {
         return Ok(false);
     }
-    let mut children: Vec<u32> = proof
+    let mut children: Vec<u32> = summary
         .targets
         .iter()
         .filter(|target| target.kind == Kind::Directory)
@@ -334,9 +334,9 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
     let counted = fresh(table);
     let mut findings = Findings::new();
     directory::inspect(fs, &counted, &opened, &mut findings);
-    clean(&findings)?;
+    found_nothing(&findings)?;
     let mut expected: BTreeMap<u32, u32> = BTreeMap::new();
-    for target in proof.targets.iter().map(|target| target.inode).chain([inode, proof.parent_entry]) {
+    for target in summary.targets.iter().map(|target| target.inode).chain([inode, summary.parent_entry]) {
         *expected.entry(target.0).or_default() += 1;
     }
     let mut found = BTreeMap::new();
@@ -349,7 +349,7 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
     }
     same("names", expected, found)?;
     let parent = counted.directory(inode).unwrap().parent_entry.load(Relaxed);
-    same("parent", proof.parent_entry.0, parent)?;
+    same("parent", summary.parent_entry.0, parent)?;
     Ok(true)
 }
 

@@ -1,7 +1,7 @@
 //! The lines with which a run ends.
 
 use fsmend_engine::report::Summary;
-use fsmend_ext_check::census::Census;
+use fsmend_ext_check::file_types::FileTypeCounts;
 
 /// The one line about a file system that was not checked because it is clean.
 pub fn clean_line(
@@ -25,7 +25,7 @@ pub fn closing_line(name: &str, summary: &Summary) -> String {
 }
 
 /// `-v`: the counts, one in a line, numbers first.
-pub fn census_lines(summary: &Summary, census: &Census) -> String {
+pub fn file_type_lines(summary: &Summary, file_types: &FileTypeCounts) -> String {
     let share = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
     let Summary { files_used, files_total, blocks_used, blocks_total, non_contiguous, .. } = *summary;
     let (files, blocks) = (share(files_used, files_total), share(blocks_used, blocks_total));
@@ -33,29 +33,29 @@ pub fn census_lines(summary: &Summary, census: &Census) -> String {
     let mut text = format!("\n{files_used:12} inodes used ({files:.2}%, out of {files_total})\n");
     let scattered = format!("({}.{}%)", scattered / 10, scattered % 10);
     text.push_str(&format!("{} {scattered}\n", line(non_contiguous, "non-contiguous file").trim_end()));
-    let [single, double, triple] = census.indirect;
+    let [single, double, triple] = file_types.indirect;
     text.push_str(&format!("{:12} # of inodes with ind/dind/tind blocks: {single}/{double}/{triple}\n", ""));
-    if !census.extent_depths.is_empty() {
-        let depths: Vec<String> = census.extent_depths.iter().map(u64::to_string).collect();
+    if !file_types.extent_depths.is_empty() {
+        let depths: Vec<String> = file_types.extent_depths.iter().map(u64::to_string).collect();
         text.push_str(&format!("{:12} Extent depth histogram: {}\n", "", depths.join("/")));
     }
     text.push_str(&format!("{blocks_used:12} blocks used ({blocks:.2}%, out of {blocks_total})\n"));
-    text.push_str(&line(census.bad_blocks, "bad block"));
-    text.push_str(&line(census.large, "large file"));
+    text.push_str(&line(file_types.bad_blocks, "bad block"));
+    text.push_str(&line(file_types.large, "large file"));
     text.push('\n');
-    text.push_str(&line(census.regular, "regular file"));
-    let directories = if census.directories == 1 { "directory" } else { "directories" };
-    text.push_str(&format!("{:12} {directories}\n", census.directories));
-    text.push_str(&line(census.char_devices, "character device file"));
-    text.push_str(&line(census.block_devices, "block device file"));
-    text.push_str(&line(census.fifos, "fifo"));
-    text.push_str(&line(census.links, "link"));
+    text.push_str(&line(file_types.regular, "regular file"));
+    let directories = if file_types.directories == 1 { "directory" } else { "directories" };
+    text.push_str(&format!("{:12} {directories}\n", file_types.directories));
+    text.push_str(&line(file_types.char_devices, "character device file"));
+    text.push_str(&line(file_types.block_devices, "block device file"));
+    text.push_str(&line(file_types.fifos, "fifo"));
+    text.push_str(&line(file_types.links, "link"));
     let (symlinks, fast) =
-        (line(census.symlinks, "symbolic link"), line(census.fast_symlinks, "fast symbolic link"));
+        (line(file_types.symlinks, "symbolic link"), line(file_types.fast_symlinks, "fast symbolic link"));
     text.push_str(&format!("{} ({})\n", symlinks.trim_end(), fast.trim()));
-    text.push_str(&line(census.sockets, "socket"));
+    text.push_str(&line(file_types.sockets, "socket"));
     text.push_str("------------\n");
-    text.push_str(&line(census.names(), "file"));
+    text.push_str(&line(file_types.names(), "file"));
     text
 }
 
@@ -95,9 +95,17 @@ mod tests {
 
     #[test]
     fn counts_stand_before_their_names() {
-        let census = Census { regular: 3, fifos: 1, symlinks: 2, fast_symlinks: 1, ..Census::default() };
-        let text =
-            census_lines(&Summary { files_used: 11, files_total: 4096, ..Summary::default() }, &census);
+        let file_types = FileTypeCounts {
+            regular: 3,
+            fifos: 1,
+            symlinks: 2,
+            fast_symlinks: 1,
+            ..FileTypeCounts::default()
+        };
+        let text = file_type_lines(
+            &Summary { files_used: 11, files_total: 4096, ..Summary::default() },
+            &file_types,
+        );
         for expected in [
             "          11 inodes used (0.27%, out of 4096)\n",
             "           3 regular files\n",

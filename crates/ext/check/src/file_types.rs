@@ -27,7 +27,7 @@ const INDIRECT_WORDS: [usize; 3] = [12, 13, 14];
 
 /// The counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct FileTypeCounts {
     /// Regular files.
     pub regular: u64,
     /// Directories.
@@ -56,7 +56,7 @@ pub struct Census {
     pub bad_blocks: u64,
 }
 
-impl Census {
+impl FileTypeCounts {
     /// Everything that has a name, every name counted once.
     pub fn names(&self) -> u64 {
         let files = [self.regular, self.directories, self.char_devices, self.block_devices];
@@ -66,29 +66,29 @@ impl Census {
 }
 
 /// Counts the files of the file system on `device`.
-pub fn count(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Census, Refusal> {
+pub fn count(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<FileTypeCounts, Refusal> {
     let mut ignored = Findings::new();
     let settled = superblock::settle(device, options.superblock, options.now, &mut ignored)?;
     let fs = run::open(device, settled, options.now, &mut ignored);
-    let mut census = Census { extent_depths: vec![0; DEPTH_MAX], ..Census::default() };
-    census.bad_blocks = bad_blocks::check(&fs, &mut ignored).blocks.len() as u64;
+    let mut file_types = FileTypeCounts { extent_depths: vec![0; DEPTH_MAX], ..FileTypeCounts::default() };
+    file_types.bad_blocks = bad_blocks::check(&fs, &mut ignored).blocks.len() as u64;
     for (number, group) in (0..).zip(&fs.groups) {
         for first in (0..group.scan_inodes).step_by(CHUNK as usize) {
             count_chunk(
                 &fs,
                 GroupNo(number),
                 first..group.scan_inodes.min(first.saturating_add(CHUNK)),
-                &mut census,
+                &mut file_types,
             );
         }
     }
-    let used = census.extent_depths.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-    census.extent_depths.truncate(used);
-    Ok(census)
+    let used = file_types.extent_depths.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+    file_types.extent_depths.truncate(used);
+    Ok(file_types)
 }
 
 /// Counts the inodes at `places` of the table of `group`; those that cannot be read are left out.
-fn count_chunk(fs: &Fs<'_>, group: GroupNo, places: std::ops::Range<u32>, census: &mut Census) {
+fn count_chunk(fs: &Fs<'_>, group: GroupNo, places: std::ops::Range<u32>, file_types: &mut FileTypeCounts) {
     let first = u64::from(group.0) * u64::from(fs.geometry.inodes_per_group) + u64::from(places.start) + 1;
     let Some(offset) = u32::try_from(first).ok().and_then(|first| fs.inode_offset(InodeNo(first))) else {
         return;
@@ -101,12 +101,12 @@ fn count_chunk(fs: &Fs<'_>, group: GroupNo, places: std::ops::Range<u32>, census
     for (number, record) in (first..).zip(table.chunks_exact(size)) {
         let raw = RawInode::from_record(record);
         if raw.i_links_count.get() > 0 && raw.i_mode.get() != 0 {
-            census.add(&raw, number, u64::from(fs.geometry.first_inode));
+            file_types.add(&raw, number, u64::from(fs.geometry.first_inode));
         }
     }
 }
 
-impl Census {
+impl FileTypeCounts {
     fn add(&mut self, raw: &RawInode, number: u64, first_inode: u64) {
         let is_journal = number == u64::from(special::JOURNAL);
         let is_users = number == u64::from(special::ROOT) || number >= first_inode;
@@ -180,31 +180,33 @@ mod tests {
 
     #[test]
     fn kinds_and_names() {
-        let mut census = Census { extent_depths: vec![0; DEPTH_MAX], ..Census::default() };
-        census.add(&inode(mode::DIRECTORY, 1024, 9), 2, 11);
-        census.add(&inode(mode::REGULAR, 3 << 30, 4), 12, 11);
-        census.add(&inode(mode::SYMLINK, 59, 1), 13, 11);
-        census.add(&inode(mode::SYMLINK, 60, 1), 14, 11);
-        census.add(&inode(mode::REGULAR, 5, 1), 7, 11);
-        assert_eq!((census.directories, census.regular, census.symlinks), (1, 1, 2));
-        assert_eq!((census.fast_symlinks, census.links, census.large), (1, 3, 1));
-        assert_eq!(census.names(), 7);
+        let mut file_types =
+            FileTypeCounts { extent_depths: vec![0; DEPTH_MAX], ..FileTypeCounts::default() };
+        file_types.add(&inode(mode::DIRECTORY, 1024, 9), 2, 11);
+        file_types.add(&inode(mode::REGULAR, 3 << 30, 4), 12, 11);
+        file_types.add(&inode(mode::SYMLINK, 59, 1), 13, 11);
+        file_types.add(&inode(mode::SYMLINK, 60, 1), 14, 11);
+        file_types.add(&inode(mode::REGULAR, 5, 1), 7, 11);
+        assert_eq!((file_types.directories, file_types.regular, file_types.symlinks), (1, 1, 2));
+        assert_eq!((file_types.fast_symlinks, file_types.links, file_types.large), (1, 3, 1));
+        assert_eq!(file_types.names(), 7);
     }
 
     #[test]
     fn maps() {
-        let mut census = Census { extent_depths: vec![0; DEPTH_MAX], ..Census::default() };
+        let mut file_types =
+            FileTypeCounts { extent_depths: vec![0; DEPTH_MAX], ..FileTypeCounts::default() };
         let mut mapped = inode(mode::REGULAR, 5000, 1);
         mapped.set_block_word(12, 77);
         mapped.set_block_word(14, 78);
-        census.add(&mapped, 12, 11);
+        file_types.add(&mapped, 12, 11);
         let mut tree = inode(mode::REGULAR, 5000, 1);
         tree.set_flag(flags::EXTENTS);
         tree.set_block_word(0, u32::from(EXTENT_MAGIC));
         tree.set_block_word(1, 2 << 16);
         tree.set_block_word(12, 79);
-        census.add(&tree, 13, 11);
-        assert_eq!(census.indirect, [1, 0, 1]);
-        assert_eq!(census.extent_depths[..3], [0, 0, 1]);
+        file_types.add(&tree, 13, 11);
+        assert_eq!(file_types.indirect, [1, 0, 1]);
+        assert_eq!(file_types.extent_depths[..3], [0, 0, 1]);
     }
 }

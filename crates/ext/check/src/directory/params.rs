@@ -12,7 +12,7 @@ use crate::Fs;
 
 /// What the checks have to know of a directory and its file system.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nature {
+pub(super) struct DirectoryParams {
     /// The directory.
     pub inode: InodeNo,
     /// How its records are laid out.
@@ -43,15 +43,15 @@ pub(super) struct Nature {
     pub tail_generation: Option<u32>,
 }
 
-impl Nature {
+impl DirectoryParams {
     /// Settles it.
-    pub fn of(fs: &Fs<'_>, directory: &Directory) -> Nature {
+    pub fn of(fs: &Fs<'_>, directory: &Directory) -> DirectoryParams {
         let features = fs.geometry.features;
         let raw = RawInode::from_record(&directory.record);
         let encrypted = features.has_incompat(incompat::ENCRYPT) && raw.has_flag(flags::ENCRYPT);
         let casefold = features.has_incompat(incompat::CASEFOLD) && raw.has_flag(flags::CASEFOLD);
         let seed = fs.geometry.checksum_seed;
-        Nature {
+        DirectoryParams {
             inode: directory.inode,
             layout: EntryLayout {
                 block_size: fs.geometry.block_size,

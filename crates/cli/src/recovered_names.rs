@@ -27,9 +27,9 @@ pub const MEMBER: &str = "regained";
 /// Files and directories that a repair puts into `lost+found`, and that something tells a former name of: a line on each, with the name
 /// that it gets, and those that it may have had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Regained(Vec<String>);
+pub struct RecoveredNames(Vec<String>);
 
-impl Regained {
+impl RecoveredNames {
     /// Gathers them from `reports`, without the problems `declined`.
     pub fn of(reports: &[&Report], declined: &[Problem]) -> Self {
         let problems = reports.iter().flat_map(|report| report.damage());
@@ -42,14 +42,14 @@ impl Regained {
             .collect();
         all.sort();
         all.dedup_by_key(|(inode, _)| *inode);
-        Regained(all.into_iter().map(line).collect())
+        RecoveredNames(all.into_iter().map(line).collect())
     }
 
     /// Those that go with `plan`.
     pub fn of_plan(plan: &Plan) -> Self {
         let told = member(plan.text(), MEMBER).unwrap_or_default();
         let lines = told.as_array().into_iter().flatten().filter_map(Json::as_str);
-        Regained(lines.map(printable).collect())
+        RecoveredNames(lines.map(printable).collect())
     }
 
     /// In the form in which they go with a plan.
@@ -126,22 +126,22 @@ mod tests {
         findings.raise(problem(REGAINING[1], 13, Some("/b\u{7}")));
         findings.raise(problem(&links::problems::UNATTACHED_EMPTY, 16, Some("/gone")));
         let report = Report::new(findings);
-        let regained = Regained::of(&[&report], &[declined]);
-        let lines: Vec<&str> = regained.lines().collect();
+        let recovered_names = RecoveredNames::of(&[&report], &[declined]);
+        let lines: Vec<&str> = recovered_names.lines().collect();
         assert_eq!(lines[0], "#12 was probably /a (block 7 still names it)");
         assert_eq!(lines.len(), 2);
         assert!(!lines[1].contains('\u{7}'));
         let folder = std::env::temp_dir().join(format!("fsmend-regained-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = Path::new("/dev/sd\nx1");
-        assert_eq!(Regained::default().keep(&folder, path, 0).unwrap(), None);
-        let place = regained.keep(&folder, path, 0).unwrap().unwrap();
+        assert_eq!(RecoveredNames::default().keep(&folder, path, 0).unwrap(), None);
+        let place = recovered_names.keep(&folder, path, 0).unwrap().unwrap();
         let first = std::fs::read_to_string(&place).unwrap();
-        regained.keep(&folder, path, 77).unwrap();
+        recovered_names.keep(&folder, path, 77).unwrap();
         assert_eq!(std::fs::read_to_string(&place).unwrap(), first, "twice the same");
-        let other = Regained(vec!["#99 was probably /z".to_owned()]);
+        let other = RecoveredNames(vec!["#99 was probably /z".to_owned()]);
         other.keep(&folder, path, 78).unwrap();
-        assert_eq!(regained.keep(&folder, path, 1_795_183_513).unwrap().as_ref(), Some(&place));
+        assert_eq!(recovered_names.keep(&folder, path, 1_795_183_513).unwrap().as_ref(), Some(&place));
         let text = std::fs::read_to_string(&place).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(text.matches("#12 was probably /a (block 7 still names it)\n").count(), 2);

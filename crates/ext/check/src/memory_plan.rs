@@ -13,7 +13,7 @@ use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::BYTES_PER_INODE;
 use fsmend_engine::origins::Origins;
-use fsmend_engine::pool::Crew;
+use fsmend_engine::pool::PoolConfig;
 use fsmend_engine::problem::KEPT_PER_ROW;
 use fsmend_engine::{Allowance, Budget, Clock, Trace};
 use fsmend_ext_format::geometry::Geometry;
@@ -72,7 +72,7 @@ const METADATA_SHARE: u64 = 64;
 
 /// What a run may take for its parts.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MemoryPlan {
     /// Workers.
     pub workers: usize,
     /// Whether all of them work where fewer would do.
@@ -103,9 +103,9 @@ pub struct Plan {
 
 /// What a stage works with.
 #[derive(Clone, Copy)]
-pub struct Means<'a> {
+pub struct RunContext<'a> {
     /// Its shares.
-    pub plan: &'a Plan,
+    pub plan: &'a MemoryPlan,
     /// How many workers may be at work.
     pub allowance: Option<&'a Allowance>,
     /// Measures what things cost.
@@ -120,12 +120,12 @@ pub struct Means<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-impl<'a> Means<'a> {
+impl<'a> RunContext<'a> {
     /// Who does the work.
-    pub fn crew(self) -> Crew<'a> {
-        let Means { allowance, clock, trace, .. } = self;
-        let Plan { workers, every_worker, .. } = *self.plan;
-        Crew { workers, allowance, clock, trace, every_worker }
+    pub fn pool(self) -> PoolConfig<'a> {
+        let RunContext { allowance, clock, trace, .. } = self;
+        let MemoryPlan { workers, every_worker, .. } = *self.plan;
+        PoolConfig { workers, allowance, clock, trace, every_worker }
     }
 
     /// No claims yet, on all units of `fs`.
@@ -136,9 +136,9 @@ impl<'a> Means<'a> {
     }
 }
 
-impl Plan {
+impl MemoryPlan {
     /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
-    pub fn new(fs: &Fs<'_>, options: &CheckOptions, budget: &Budget) -> Result<Plan, Refusal> {
+    pub fn new(fs: &Fs<'_>, options: &CheckOptions, budget: &Budget) -> Result<MemoryPlan, Refusal> {
         let Facts { bytes: expected, directories, to_read } = facts(fs);
         let rest = budget.free().saturating_sub(expected);
         let chunk = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).max().unwrap_or(0);
@@ -179,7 +179,7 @@ impl Plan {
             + (nodes - NODES_MIN) * NODE_BYTES
             + walks.saturating_sub(WALKS_MIN) * WALK_BYTES;
         let problem_bytes = problems * set_bytes * (workers + 1);
-        let plan = Plan {
+        let plan = MemoryPlan {
             workers: workers as usize,
             every_worker: options.schedule.every_worker,
             backend: match options.backend {
@@ -245,7 +245,7 @@ pub struct Shortages {
 
 impl Shortages {
     /// What happened, in sentences.
-    pub fn sentences(&self, plan: &Plan) -> Vec<String> {
+    pub fn sentences(&self, plan: &MemoryPlan) -> Vec<String> {
         let mut sentences = Vec::new();
         if self.pending.load(Relaxed) {
             sentences.push(format!(
@@ -335,7 +335,7 @@ pub fn too_small(budget: &Budget, least: u64) -> Refusal {
             "{} of memory are too little for this file system: the facts about it and the least room to work take {least} MiB",
             bytes(budget.limit())
         ),
-        way_out: format!("Allow more (--memory {least}M)"),
+        hint: format!("Allow more (--memory {least}M)"),
     }
 }
 
@@ -388,7 +388,7 @@ mod tests {
         for (threads, part) in [(1, 2), (2, 3), (64, 8)] {
             let budget = Arc::new(Budget::new(options.memory));
             let options = CheckOptions { threads, ..options.clone() };
-            let planned = Image::plain().with_fs(|fs, _| Plan::new(fs, &options, &budget).is_ok());
+            let planned = Image::plain().with_fs(|fs, _| MemoryPlan::new(fs, &options, &budget).is_ok());
             let free = budget.free();
             assert!(planned && free >= budget.limit() / part * 9 / 10, "{threads} threads: {free}");
         }
@@ -401,7 +401,7 @@ mod tests {
             ("1 KiB".into(), "16 MiB".into(), "1.5 MiB".into())
         );
         let refusal = too_small(&Budget::new(1 << 20), 5 << 20);
-        assert!(refusal.message.contains("1 MiB") && refusal.way_out.contains("5M"), "{refusal}");
+        assert!(refusal.message.contains("1 MiB") && refusal.hint.contains("5M"), "{refusal}");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use fsmend_engine::tree::TreeFinding;
 use super::lost_found::LostFound;
 use super::mending::Mending;
 
-/// What the checks of directories and of the tree leave for the mender.
+/// What the checks of directories and of the tree leave for the repair.
 #[derive(Clone, Debug, Default)]
-pub struct NameRemains {
+pub struct NameRepairInput {
     /// Directories to be written anew, in the order of their numbers.
     pub rewrites: Vec<InodeNo>,
     /// Names that go: the directory that holds one, and who is named there.
@@ -23,7 +23,7 @@ pub struct NameRemains {
     pub needs_large_dir: bool,
 }
 
-impl NameRemains {
+impl NameRepairInput {
     /// Notes what the inspection of `directory` left.
     pub fn note(&mut self, directory: InodeNo, mending: Mending) {
         if mending.rewrite {

@@ -1,4 +1,4 @@
-//! What e2fsck.conf says, of the relations that mean something here (docs/e2fsck-face.md lists them all).
+//! What e2fsck.conf says, of the relations that mean something here (docs/e2fsck-compat.md lists them all).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

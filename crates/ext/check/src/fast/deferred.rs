@@ -1,4 +1,4 @@
-//! What innocent directories count, and how it is taken back.
+//! What clean directories count, and how it is taken back.
 //!
 //! Directories are proved while other inode tables are still being read, so when an entry is seen, what it leads to may or
 //! may not be known: that depends on timing, and the outcome must not. It does not, for these reasons:
@@ -10,10 +10,10 @@
 //!    every entry the *final* facts bear out. The others either counted nothing, or are guilty and withdrawn; whichever
 //!    it was, they are inspected then. (Facts that changed after they were known do no harm: whoever holds an entry that
 //!    leads to such an inode is guilty, whatever it may have been certified with.)
-//! 3. Withdrawing runs the same proof over the same bytes, and takes back each thing that [`Ledger::count`] counted.
+//! 3. Withdrawing runs the same proof over the same bytes, and takes back each thing that [`DeferredCertification::count`] counted.
 //! 4. Numbers of links are sums, which have no order. Parents are not: of several names of one directory, the first one
 //!    seen would win. But then the directory is contested, and its parent is found anew from the names in those
-//!    directories that are innocent by 2, however it came to be contested.
+//!    directories that are clean by 2, however it came to be contested.
 //!
 //! Inspections come after all that, one by one, in the order of the inodes.
 
@@ -26,7 +26,9 @@ use fsmend_engine::inodes::{InodeTable, Kind, Place};
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use crate::Fs;
-use crate::fast::directory::{Certainty, DirectoryProof, DirectoryProver, LargeProof, Target, prove_large};
+use crate::fast::directory::{
+    Certainty, DirectoryFastPath, DirectorySummary, LargeDirectorySummary, Target, summarize_large,
+};
 use crate::inode::MapRun;
 use crate::reading::read_blocks;
 
@@ -108,37 +110,37 @@ impl DirectoryJob {
     }
 
     /// Tries to prove the directory, whose only block holds `block`.
-    pub fn prove_single(
+    pub fn summarize_single(
         &self,
-        prover: &DirectoryProver<'_>,
+        fast_path: &DirectoryFastPath<'_>,
         block: &[u8],
-        proof: &mut DirectoryProof,
+        summary: &mut DirectorySummary,
     ) -> bool {
         !self.is_indexed()
-            && prover
-                .prove_block((self.inode, self.generation), block, (self.first_block, 0), true, proof)
+            && fast_path
+                .summarize_block((self.inode, self.generation), block, (self.first_block, 0), true, summary)
                 .is_some()
-            && proof.names_are_unique()
+            && summary.names_are_unique()
     }
 
     /// Reads the directory, whatever its size, and tries to prove it.
-    pub fn prove(
+    pub fn summarize(
         &self,
-        prover: &DirectoryProver<'_>,
+        fast_path: &DirectoryFastPath<'_>,
         fs: &Fs<'_>,
         reader: &mut BatchReader<'_>,
-        proof: &mut DirectoryProof,
-    ) -> LargeProof {
-        proof.clear();
+        summary: &mut DirectorySummary,
+    ) -> LargeDirectorySummary {
+        summary.clear();
         if !self.is_single() {
             let place = (self.inode, self.generation, self.is_indexed());
-            return prove_large(prover, fs, reader, place, self.runs(), proof);
+            return summarize_large(fast_path, fs, reader, place, self.runs(), summary);
         }
-        let mut proved = false;
+        let mut clean = false;
         let reading = read_blocks(reader, fs, &[self.first_block], &mut |_, result| {
-            proved = result.is_ok_and(|block| self.prove_single(prover, block, proof));
+            clean = result.is_ok_and(|block| self.summarize_single(fast_path, block, summary));
         });
-        LargeProof { proved, blocks: 1, requests: reading.requests, bytes: reading.bytes }
+        LargeDirectorySummary { clean, blocks: 1, requests: reading.requests, bytes: reading.bytes }
     }
 }
 
@@ -157,29 +159,34 @@ pub struct Pending {
 
 /// Counts for directories that are proved.
 #[derive(Clone, Copy)]
-pub struct Ledger<'a> {
-    prover: &'a DirectoryProver<'a>,
+pub struct DeferredCertification<'a> {
+    fast_path: &'a DirectoryFastPath<'a>,
     inodes: &'a InodeTable,
 }
 
-impl<'a> Ledger<'a> {
-    /// A ledger in which entries are written that `prover` certifies.
-    pub fn new(prover: &'a DirectoryProver<'a>, inodes: &'a InodeTable) -> Self {
-        Ledger { prover, inodes }
+impl<'a> DeferredCertification<'a> {
+    /// A deferred certification in which entries are written that `fast path` certifies.
+    pub fn new(fast_path: &'a DirectoryFastPath<'a>, inodes: &'a InodeTable) -> Self {
+        DeferredCertification { fast_path, inodes }
     }
 
     /// Counts all entries of a directory, those that have to wait as `pending` ones. Counts nothing, and returns false,
     /// when what is known contradicts one of them.
-    pub fn count(&self, directory: InodeNo, proof: &mut DirectoryProof, pending: &mut Vec<Pending>) -> bool {
-        let DirectoryProof { parent_entry, targets, places, .. } = proof;
-        let parent = self.prover.certify_parent(*parent_entry);
+    pub fn count(
+        &self,
+        directory: InodeNo,
+        summary: &mut DirectorySummary,
+        pending: &mut Vec<Pending>,
+    ) -> bool {
+        let DirectorySummary { parent_entry, targets, places, .. } = summary;
+        let parent = self.fast_path.certify_parent(*parent_entry);
         // Most directories lead to neighbours of one another.
         let first = targets.first().and_then(|target| self.inodes.published(target.inode));
-        let near = first.filter(|chunk| self.prover.certify_all(*chunk, targets));
+        let near = first.filter(|chunk| self.fast_path.certify_all(*chunk, targets));
         places.clear();
         if near.is_none() {
             for target in &*targets {
-                let (certainty, place) = self.prover.certify(*target);
+                let (certainty, place) = self.fast_path.certify(*target);
                 if certainty == Certainty::Suspect {
                     return false;
                 }
@@ -221,9 +228,9 @@ impl<'a> Ledger<'a> {
     }
 
     /// Whether some entry leads to inodes that have not been read.
-    pub fn would_wait(&self, proof: &DirectoryProof) -> bool {
-        self.prover.certify_parent(proof.parent_entry) == Certainty::Later
-            || proof.targets.iter().any(|target| self.prover.certify(*target).0 == Certainty::Later)
+    pub fn would_wait(&self, summary: &DirectorySummary) -> bool {
+        self.fast_path.certify_parent(summary.parent_entry) == Certainty::Later
+            || summary.targets.iter().any(|target| self.fast_path.certify(*target).0 == Certainty::Later)
     }
 
     #[inline]
@@ -247,8 +254,8 @@ impl<'a> Ledger<'a> {
         for Pending { directory, target, kind, is_name } in pending {
             let target = Target { inode: target, kind };
             let (certainty, place) = match is_name {
-                true => self.prover.certify(target),
-                false => (self.prover.certify_parent(target.inode), None),
+                true => self.fast_path.certify(target),
+                false => (self.fast_path.certify_parent(target.inode), None),
             };
             if certainty != Certainty::Right {
                 guilty.insert(directory);
@@ -262,13 +269,13 @@ impl<'a> Ledger<'a> {
     }
 
     /// Takes back everything that was counted for a directory with this proof.
-    pub fn withdraw(&self, directory: InodeNo, proof: &DirectoryProof) {
+    pub fn withdraw(&self, directory: InodeNo, summary: &DirectorySummary) {
         self.inodes.withdraw_link(directory);
-        self.inodes.withdraw_link(proof.parent_entry);
+        self.inodes.withdraw_link(summary.parent_entry);
         if let Some(fact) = self.inodes.directory(directory) {
             fact.parent_entry.store(0, Relaxed);
         }
-        for target in &proof.targets {
+        for target in &summary.targets {
             self.inodes.withdraw_link(target.inode);
             if let Some(child) = self.inodes.directory(target.inode) {
                 let _ = child.parent.compare_exchange(directory.0, 0, Relaxed, Relaxed);

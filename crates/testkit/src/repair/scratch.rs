@@ -12,7 +12,7 @@ use super::subject::Scratch;
 use crate::host::LoopDevice;
 
 /// A copy of one sound image, twice.
-struct Desk {
+struct ScratchImage {
     sound: &'static [u8],
     copy: Vec<u8>,
     /// Made when the first program is to see an image.
@@ -28,27 +28,27 @@ struct Bench {
 }
 
 thread_local! {
-    static DESK: RefCell<Option<Desk>> = const { RefCell::new(None) };
+    static DESK: RefCell<Option<ScratchImage>> = const { RefCell::new(None) };
 }
 
 /// Calls `work` with all bytes of the image.
 pub fn with_bytes<T>(image: &Image, work: impl FnOnce(&[u8]) -> T) -> T {
-    on_desk(image.base(), |desk| {
-        image.lay_over(&mut desk.copy);
-        let result = work(&desk.copy);
-        image.take_off(&mut desk.copy);
+    on_scratch(image.base(), |scratch| {
+        image.lay_over(&mut scratch.copy);
+        let result = work(&scratch.copy);
+        image.take_off(&mut scratch.copy);
         result
     })
 }
 
 /// Calls `work` with the path of a file that holds the image, and may only be read.
 pub fn with_file<T>(image: &Image, work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    on_desk(image.base(), |desk| {
-        let bench = desk.take_file()?;
+    on_scratch(image.base(), |scratch| {
+        let bench = scratch.take_file()?;
         write_blocks(&bench.file, image)?;
         let result = work(bench.scratch.path())?;
         restore(&bench.file, image)?;
-        desk.file = Some(bench);
+        scratch.file = Some(bench);
         Ok(result)
     })
 }
@@ -82,37 +82,40 @@ pub fn with_loop<T>(
 }
 
 fn on_bench<T>(image: &Image, work: impl FnOnce(&mut Bench) -> io::Result<T>) -> io::Result<(T, Image)> {
-    on_desk(image.base(), |desk| {
-        let mut bench = desk.take_file()?;
+    on_scratch(image.base(), |scratch| {
+        let mut bench = scratch.take_file()?;
         write_blocks(&bench.file, image)?;
         let result = work(&mut bench)?;
         let file = &bench.file;
-        if file.metadata()?.len() != desk.sound.len() as u64 {
+        if file.metadata()?.len() != scratch.sound.len() as u64 {
             return Err(io::Error::other("a program made the image longer or shorter"));
         }
-        if let Err(error) = file.read_exact_at(&mut desk.copy, 0) {
-            desk.copy.copy_from_slice(desk.sound);
+        if let Err(error) = file.read_exact_at(&mut scratch.copy, 0) {
+            scratch.copy.copy_from_slice(scratch.sound);
             return Err(error);
         }
-        let left = Image::of(desk.sound, &desk.copy)?;
-        left.take_off(&mut desk.copy);
+        let left = Image::of(scratch.sound, &scratch.copy)?;
+        left.take_off(&mut scratch.copy);
         restore(file, &left)?;
-        desk.file = Some(bench);
+        scratch.file = Some(bench);
         Ok((result, left))
     })
 }
 
 /// With this thread's desk for a sound image: the one at hand, or a new one.
-fn on_desk<T>(sound: &'static [u8], work: impl FnOnce(&mut Desk) -> T) -> T {
+fn on_scratch<T>(sound: &'static [u8], work: impl FnOnce(&mut ScratchImage) -> T) -> T {
     DESK.with_borrow_mut(|slot| {
-        let fits = |desk: &Desk| std::ptr::eq(desk.sound, sound);
-        let desk =
-            slot.take().filter(fits).unwrap_or_else(|| Desk { sound, copy: sound.to_vec(), file: None });
-        work(slot.insert(desk))
+        let fits = |scratch: &ScratchImage| std::ptr::eq(scratch.sound, sound);
+        let scratch = slot.take().filter(fits).unwrap_or_else(|| ScratchImage {
+            sound,
+            copy: sound.to_vec(),
+            file: None,
+        });
+        work(slot.insert(scratch))
     })
 }
 
-impl Desk {
+impl ScratchImage {
     /// Taken out, so that a file that nobody could put right again is not used once more.
     fn take_file(&mut self) -> io::Result<Bench> {
         if let Some(bench) = self.file.take() {

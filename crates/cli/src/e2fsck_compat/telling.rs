@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use fsmend_engine::report::{Report, StageStats, Summary};
 use fsmend_engine::{Problem, Severity};
-use fsmend_ext_check::census::{self, Census};
+use fsmend_ext_check::file_types::{self, FileTypeCounts};
 use fsmend_ext_check::free_space;
-use fsmend_ext_check::glance;
+use fsmend_ext_check::precheck;
 use fsmend_ext_check::run::Refused;
 use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use serde_json::json;
 
 use super::options::Mode;
 use super::place::Access;
-use super::problems::{self, PASSES, Told};
+use super::problems::{self, PASSES, Rendered};
 use super::session::Session;
-use super::summary::{census_lines, closing_line};
+use super::summary::{closing_line, file_type_lines};
 use super::timing;
 use crate::ask::{self, Answer};
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
-use crate::regained::{MEMBER, Regained};
+use crate::recovered_names::{MEMBER, RecoveredNames};
 use crate::style::printable;
 use crate::writing::{Failure, Undo};
 use crate::{exit, external};
@@ -35,7 +35,7 @@ pub(super) struct Outcome<'c> {
     /// What goes to the device of the external journal.
     pub journal_changes: &'c Changes,
     /// What will be in `lost+found`.
-    pub regained: &'c Regained,
+    pub recovered_names: &'c RecoveredNames,
     /// Whether there were problems.
     pub was_damaged: bool,
     /// Whether the file system had not been left cleanly.
@@ -58,7 +58,7 @@ impl Session {
         &mut self,
         report: &Report,
         stats: &[StageStats],
-        mut line: impl FnMut(&Told<'_>) -> Option<String>,
+        mut line: impl FnMut(&Rendered<'_>) -> Option<String>,
     ) -> bool {
         for (pass, told) in problems::by_pass(report, &self.config) {
             if pass > 1 {
@@ -174,9 +174,9 @@ impl Session {
         if is_verbose && self.config.flag_or("report_features", false) {
             self.out.print(&format!("\nFilesystem features: {}\n", summary.features));
         }
-        if is_verbose && let Some(census) = self.census() {
+        if is_verbose && let Some(file_types) = self.file_types() {
             // The counts of blocks and files are among them.
-            self.out.print(&census_lines(summary, &census));
+            self.out.print(&file_type_lines(summary, &file_types));
         } else {
             self.out.print(&closing_line(&self.name, summary));
         }
@@ -187,9 +187,9 @@ impl Session {
     }
 
     /// The counts of `-v`, of the file system as it is by now.
-    fn census(&self) -> Option<Census> {
+    fn file_types(&self) -> Option<FileTypeCounts> {
         let options = self.check_options().ok()?;
-        census::count(&self.device, &options).ok()
+        file_types::count(&self.device, &options).ok()
     }
 
     fn wants_timing(&self) -> u8 {
@@ -199,7 +199,7 @@ impl Session {
     /// Writes a repair and says so; the exit code.
     pub(super) fn write_repair(&mut self, repair: &Outcome<'_>) -> u8 {
         let is_modified = repair.was_damaged || repair.changes.iter().any(|change| !is_superblock(change));
-        if let Err(code) = self.write(repair.changes, repair.journal_changes, repair.regained) {
+        if let Err(code) = self.write(repair.changes, repair.journal_changes, repair.recovered_names) {
             return code;
         }
         if repair.changes.is_empty() {
@@ -241,7 +241,7 @@ impl Session {
 
     fn mark_checked(&mut self) -> u8 {
         let Some(hold) = &self.hold else { return exit::CLEAN };
-        let Some((offset, bytes)) = glance::marked_checked(&self.device, self.now) else {
+        let Some((offset, bytes)) = precheck::marked_checked(&self.device, self.now) else {
             return exit::CLEAN;
         };
         self.bytes_written += bytes.len() as u64;
@@ -251,12 +251,12 @@ impl Session {
         }
     }
 
-    /// Writes changes, which put `regained` into `lost+found`; the exit code if that fails.
+    /// Writes changes, which put `recovered_names` into `lost+found`; the exit code if that fails.
     pub(super) fn write(
         &mut self,
         changes: &Changes,
         journal_changes: &Changes,
-        regained: &Regained,
+        recovered_names: &RecoveredNames,
     ) -> Result<(), u8> {
         let Some(hold) = &self.hold else { return Ok(()) };
         let undo = self.undo();
@@ -265,7 +265,7 @@ impl Session {
             Ok(journal) => journal,
             Err(why) => return Err(self.fail(&Failure::Journal(why))),
         };
-        let text = json!({"journal": journal, MEMBER: regained.to_json()}).to_string();
+        let text = json!({"journal": journal, MEMBER: recovered_names.to_json()}).to_string();
         let written = hold
             .plan(&self.name, &text, changes)
             .and_then(|plan| Ok((plan.bytes_to_write(), hold.commit(&plan, &undo, &self.cancel)?)));
@@ -280,7 +280,7 @@ impl Session {
             );
             self.out.print(&printable_lines(&text));
         }
-        for line in regained.lines() {
+        for line in recovered_names.lines() {
             self.out.print(&format!("{}: lost+found: {line}\n", self.name));
         }
         if let Some(place) = &written.names {

@@ -7,7 +7,7 @@ use crate::drive::{DiskStatistics, Ticket};
 
 /// Where a disk takes what it is asked, and hands out what is done. Times are nanoseconds since it was turned on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct RequestQueue {
     /// The computer's time.
     pub now: f64,
     /// What was done so far.
@@ -17,7 +17,7 @@ pub(crate) struct Desk {
     next: u64,
 }
 
-impl Desk {
+impl RequestQueue {
     /// Takes and counts a command to read so many bytes.
     pub fn take_read(&mut self, len: u64) -> Ticket {
         self.statistics.reads += 1;
@@ -54,10 +54,10 @@ impl Desk {
 /// A disk of one kind: what it does in its own way, and what follows from that for all of them.
 pub(crate) trait Model {
     /// Its desk.
-    fn desk(&self) -> &Desk;
+    fn queue(&self) -> &RequestQueue;
 
     /// The same, to be changed.
-    fn desk_mut(&mut self) -> &mut Desk;
+    fn queue_mut(&mut self) -> &mut RequestQueue;
 
     /// Asks for some bytes without waiting for them.
     fn ask(&mut self, offset: u64, len: u64) -> Ticket;
@@ -73,17 +73,17 @@ pub(crate) trait Model {
 
     /// The time that has passed.
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.desk().now as u64)
+        Duration::from_nanos(self.queue().now as u64)
     }
 
     /// What was done in it.
     fn statistics(&self) -> DiskStatistics {
-        self.desk().statistics
+        self.queue().statistics
     }
 
     /// The computer does something else for so long.
     fn spend(&mut self, time: Duration) {
-        self.desk_mut().now += time.as_nanos() as f64;
+        self.queue_mut().now += time.as_nanos() as f64;
     }
 
     /// Reads some bytes, and waits for them.

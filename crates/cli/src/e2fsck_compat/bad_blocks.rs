@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use fsmend_device::{Overlay, Unrestored};
 use fsmend_ext_check::bad_blocks::read_test;
-use fsmend_ext_check::glance::Glance;
-use fsmend_ext_check::repair::BadBlockWish;
+use fsmend_ext_check::precheck::Precheck;
+use fsmend_ext_check::repair::BadBlockOption;
 
 use super::options::BadBlocks;
 use super::place::Access;
@@ -17,7 +17,7 @@ use crate::exit;
 
 impl Session {
     /// What the command line wants on the list, if anything; the exit code if that cannot be known.
-    pub(super) fn bad_block_wish(&mut self, seen: &Glance) -> Result<Option<BadBlockWish>, u8> {
+    pub(super) fn bad_block_option(&mut self, seen: &Precheck) -> Result<Option<BadBlockOption>, u8> {
         let Some(asked) = self.options.bad_blocks.clone() else { return Ok(self.unrestored_wish(seen)) };
         let raw = &seen.superblock;
         let range = (u64::from(raw.s_first_data_block.get()), raw.blocks_count());
@@ -35,11 +35,11 @@ impl Session {
             self.out.complain(&format!("Bad block {stray} is out of range; ignored.\n"));
         }
         self.out.print(&format!("{}: Updating bad block inode.\n", self.name));
-        Ok(Some(BadBlockWish { blocks: blocks.into(), keeps }))
+        Ok(Some(BadBlockOption { blocks: blocks.into(), keeps }))
     }
 
     /// `-c`.
-    fn read_blocks(&mut self, seen: &Glance, range: (u64, u64)) -> Result<Vec<u64>, u8> {
+    fn read_blocks(&mut self, seen: &Precheck, range: (u64, u64)) -> Result<Vec<u64>, u8> {
         self.out.print("Reading all blocks, to find bad ones\n");
         if let Some(hold) = &self.hold {
             hold.forget();
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// `-cc`: what cannot be given back to a bad block lies over the device from then on, so that the repair finds it.
-    fn write_blocks(&mut self, seen: &Glance, (first, end): (u64, u64)) -> Result<Vec<u64>, u8> {
+    fn write_blocks(&mut self, seen: &Precheck, (first, end): (u64, u64)) -> Result<Vec<u64>, u8> {
         if self.access != Access::Free {
             let text = format!(
                 "{}: {}: mounted, if only for reading: -cc is not possible\n",
@@ -88,13 +88,13 @@ impl Session {
     }
 
     /// What an interrupted test could not give back is moved, whatever else was asked for.
-    fn unrestored_wish(&mut self, seen: &Glance) -> Option<BadBlockWish> {
+    fn unrestored_wish(&mut self, seen: &Precheck) -> Option<BadBlockOption> {
         let blocks = self.unrestored_blocks(seen);
         (!blocks.is_empty() && self.hold.is_some())
-            .then(|| BadBlockWish { blocks: blocks.into(), keeps: true })
+            .then(|| BadBlockOption { blocks: blocks.into(), keeps: true })
     }
 
-    fn unrestored_blocks(&self, seen: &Glance) -> Vec<u64> {
+    fn unrestored_blocks(&self, seen: &Precheck) -> Vec<u64> {
         let size = u64::from(block_size(seen));
         let all = self.unrestored.iter().flat_map(|left| &left.blocks);
         let first = u64::from(seen.superblock.s_first_data_block.get());
@@ -122,7 +122,7 @@ impl Session {
     }
 }
 
-fn block_size(seen: &Glance) -> u32 {
+fn block_size(seen: &Precheck) -> u32 {
     1024u32.checked_shl(seen.superblock.s_log_block_size.get()).unwrap_or(1024)
 }
 

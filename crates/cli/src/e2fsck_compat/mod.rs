@@ -1,7 +1,7 @@
 //! The face of e2fsck: called as `e2fsck` or as `fsck.` and `ext2`, `ext3`, `ext4` or `rext3` the program takes e2fsck's options, prints the lines
 //! that scripts look for, and ends with the exit codes that fsck(8), systemd and others act on.
 //!
-//! `docs/e2fsck-face.md` lists every option with what becomes of it.
+//! `docs/e2fsck-compat.md` lists every option with what becomes of it.
 
 mod bad_blocks;
 mod clean;

@@ -11,9 +11,9 @@ use fsmend_engine::Severity;
 use super::{Mischief, mischief};
 use crate::oracle::{self, Verdict};
 use crate::repair::bytes::{Reader, u32_at};
-use crate::repair::desk::{with_bytes, with_file};
 use crate::repair::known::Known;
 use crate::repair::mount::mount_and_read;
+use crate::repair::scratch::{with_bytes, with_file};
 use crate::repair::{Depth, E2fsck, Failure, Fsmend, Image, Judge, Reference, Tree};
 use crate::within::{Manner, checked};
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use fsmend_base::BlockNo;
 
-use crate::repair::Mender;
+use crate::repair::RepairContext;
 
 /// So many bytes of what was there before are read in one go, at most.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// What all that move share.
-pub(super) struct Means {
+pub(super) struct CopyRoom {
     /// New places of attribute blocks; 0 for those that are gone.
     pub attributes: BTreeMap<u64, u64>,
     /// Units that copies may still take.
@@ -26,11 +26,11 @@ pub(super) struct Means {
 /// With less room than this, what the maps of copies have taken is counted, too.
 const SCANT_UNITS: u64 = 1 << 14;
 
-impl Means {
+impl CopyRoom {
     /// Room for copies on a file system with so many units to keep free.
-    pub fn new(mender: &Mender<'_>, reserve: u64) -> Self {
-        let room = mender.free_units().saturating_sub(reserve);
-        Means { attributes: BTreeMap::new(), room, reserve, is_short: false, ahead: Ahead::default() }
+    pub fn new(context: &RepairContext<'_>, reserve: u64) -> Self {
+        let room = context.free_units().saturating_sub(reserve);
+        CopyRoom { attributes: BTreeMap::new(), room, reserve, is_short: false, ahead: Ahead::default() }
     }
 
     /// Weighs the room against copies of all that is contested, if it takes so many `copies` for the first `units` of those units.
@@ -40,9 +40,9 @@ impl Means {
     }
 
     /// Looks how much is really free, when that begins to matter.
-    pub fn count_again(&mut self, mender: &Mender<'_>) {
+    pub fn count_again(&mut self, context: &RepairContext<'_>) {
         if (1..SCANT_UNITS).contains(&self.room) {
-            self.room = self.room.min(mender.free_units().saturating_sub(self.reserve));
+            self.room = self.room.min(context.free_units().saturating_sub(self.reserve));
         }
     }
 }
@@ -59,14 +59,14 @@ impl Ahead {
     /// where they cannot be read: the caller has to see what can.
     pub fn bytes(
         &mut self,
-        mender: &Mender<'_>,
+        context: &RepairContext<'_>,
         first: BlockNo,
         len: usize,
         is_wanted: impl Fn(u64) -> bool,
     ) -> Option<&[u8]> {
-        let offset = mender.fs.block_offset(first);
+        let offset = context.fs.block_offset(first);
         if self.place(offset, len).is_none() {
-            let size = mender.fs.geometry.block_size as usize;
+            let size = context.fs.geometry.block_size as usize;
             let most = (AHEAD_BYTES / size) as u64;
             let blocks =
                 (first.0..first.0.saturating_add(most)).take_while(|block| is_wanted(*block)).count();
@@ -75,7 +75,7 @@ impl Ahead {
             }
             self.start = offset;
             self.bytes.resize(blocks * size, 0);
-            if mender.draft.read_before(offset, &mut self.bytes).is_err() {
+            if context.overlay.read_before(offset, &mut self.bytes).is_err() {
                 self.bytes.clear();
             }
         }

@@ -34,7 +34,7 @@ const PRIMARY_REPLACED: &str = "ext.superblock.primary-replaced";
 
 /// One problem that is going to be told.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'r> {
+pub struct Rendered<'r> {
     /// The problem.
     pub problem: &'r Problem,
     /// How many more of its kind there are that are not told, behind the last one that is.
@@ -43,7 +43,7 @@ pub struct Told<'r> {
     pub log_only: bool,
 }
 
-impl Told<'_> {
+impl Rendered<'_> {
     /// What is wrong, as a sentence.
     pub fn sentence(&self) -> String {
         let text = printable(&self.problem.message());
@@ -62,15 +62,15 @@ impl Told<'_> {
 }
 
 /// The problems of a report in the order of e2fsck's passes. Notes are no problems.
-pub fn by_pass<'r>(report: &'r Report, config: &Config) -> Vec<(usize, Vec<Told<'r>>)> {
-    let mut passes: Vec<(usize, Vec<Told<'r>>)> = (0..=6).map(|pass| (pass, Vec::new())).collect();
+pub fn by_pass<'r>(report: &'r Report, config: &Config) -> Vec<(usize, Vec<Rendered<'r>>)> {
+    let mut passes: Vec<(usize, Vec<Rendered<'r>>)> = (0..=6).map(|pass| (pass, Vec::new())).collect();
     for group in report.damage() {
         let max = config.told_max(group.row);
         let told = (group.problems.len() as u64).min(max);
         let list = &mut passes[pass_of(&group.problems[0])].1;
         for (number, problem) in (1..).zip(&group.problems) {
             let more = if number == told { group.total - told } else { 0 };
-            list.push(Told { problem, more, log_only: number > told });
+            list.push(Rendered { problem, more, log_only: number > told });
         }
     }
     passes
@@ -91,7 +91,10 @@ fn pass_of(problem: &Problem) -> usize {
 }
 
 /// The first problem, in the order in which they are told, that an unattended repair may not touch.
-pub fn first_unsafe<'a, 'r>(passes: &'a [(usize, Vec<Told<'r>>)], config: &Config) -> Option<&'a Told<'r>> {
+pub fn first_unsafe<'a, 'r>(
+    passes: &'a [(usize, Vec<Rendered<'r>>)],
+    config: &Config,
+) -> Option<&'a Rendered<'r>> {
     passes.iter().flat_map(|(_, told)| told).find(|told| !config.preen_ok(told.problem.row))
 }
 
