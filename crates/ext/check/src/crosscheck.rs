@@ -8,6 +8,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
+use fsmend_engine::crosscheck::links::{self, Adjustments};
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::{self, Stage};
@@ -22,7 +23,6 @@ use crate::fast::deferred::{DeferredCertification, DirectoryJob};
 use crate::fast::directory::{DirectoryFastPath, DirectorySummary};
 use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
 use crate::inode::units_of;
-use crate::links::Adjustments;
 use crate::memory_plan::RunContext;
 use crate::owners::{self, Owner};
 use crate::repair::RepairInput;
@@ -30,7 +30,7 @@ use crate::resize_inode::ResizeInode;
 use crate::scan::{ScanOutcome, charge};
 use crate::shared_maps::MapWalkLimiter;
 use crate::xattr::value_mend::ValueMend;
-use crate::{Fs, inode, links, xattr};
+use crate::{Fs, inode, xattr};
 
 /// Directories that one worker takes at a time when all of them are searched for names.
 const DIRECTORIES_PER_SLICE: usize = 64;
@@ -123,14 +123,15 @@ impl CrossCheck<'_> {
         self.search(&[]).drop_spurious(is_spared);
     }
 
-    fn search<'s>(&'s self, extra: &'s [(u64, Owner)]) -> owners::Search<'s> {
+    fn search<'s>(&'s self, extra: &'s [(u64, Owner)]) -> owners::Search<'s, Fs<'s>> {
         owners::Search {
-            fs: self.fs,
+            volume: self.fs,
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
             pool: self.run_context.pool(),
             room: self.run_context.plan.owners,
+            pairs_min: owners::PAIRS_MIN,
             cancel: self.cancel,
         }
     }
@@ -482,7 +483,9 @@ impl CrossCheck<'_> {
         let adjustments = self.adjustments(&found.findings);
         let findings = &mut self.outcome.findings;
         let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &found, findings);
-        let unattached = links::check(self.fs, &self.inodes, &adjustments, (pool, cancel), findings);
+        let scanned = self.fs.groups.iter().map(|group| u64::from(group.scan_inodes)).sum();
+        let unattached =
+            links::check(self.fs, (&self.inodes, scanned), &adjustments, (pool, cancel), findings);
         let reconnects =
             found.findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
         let pending = unattached + reconnects.count() as u64;

@@ -1,9 +1,9 @@
 //! Contested units and who owns them.
 
 use fsmend_base::InodeNo;
-use fsmend_engine::claims::Claims;
 
-use crate::Fs;
+use crate::claims::Claims;
+use crate::format::Volume;
 
 /// An owner of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,19 +34,18 @@ pub struct Contest {
 
 impl Contest {
     /// Calls `visit` for every contested unit with its owners, in ascending order; an owner with two claims on it stands there twice.
-    pub(super) fn visit_owners(
+    pub fn visit_owners(
         &self,
-        fs: &Fs<'_>,
+        volume: &impl Volume,
         claims: &Claims,
         mut visit: impl FnMut(u64, &mut Vec<Owner>),
     ) {
-        let unit_blocks = u64::from(fs.geometry.cluster_blocks);
         let mut pairs = self.pairs.iter().peekable();
         let units = claims.contested().ones_from(self.start).take_while(|unit| *unit < self.end);
         let mut owners = Vec::new();
         for unit in units {
             owners.clear();
-            if fs.metadata.any(unit * unit_blocks, unit_blocks) {
+            if volume.is_static(unit) {
                 owners.push(Owner::Metadata);
             }
             while pairs.next_if(|(other, _)| *other < unit).is_some() {}
