@@ -1,0 +1,102 @@
+//! A kill or a power cut while a file system is mounted or unmounted leaves a sound file system.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use fsmend_ext_driver::mkfs::Kind;
+use fsmend_testkit::driver::mounting::{Met, Mounting, killed};
+use fsmend_testkit::driver::{BASES, Base, FOREIGN, keep, made_by_mke2fs};
+use fsmend_testkit::host::{LoopMount, is_root, skip};
+use fsmend_testkit::repair::Scratch;
+
+/// Every kind that has a journal, small.
+fn journaled() -> impl Iterator<Item = Base> {
+    let ours = BASES.iter().filter(|base| base.kind != Kind::Ext2).map(|base| (base, 12 << 20));
+    let theirs = [&FOREIGN[1], &FOREIGN[2], &FOREIGN[7]].into_iter().map(|base| (base, 24 << 20));
+    ours.chain(theirs).map(|(base, bytes)| Base { bytes: base.bytes.min(bytes), ..*base })
+}
+
+fn sweep(name: &str, image: &[u8], seeds: u64) -> Met {
+    let mounting = Mounting::of(image.to_vec()).unwrap_or_else(|what| panic!("{name}: {what}"));
+    let mut all = Met::default();
+    for seed in 1..=seeds {
+        let met = mounting.sweep(seed).unwrap_or_else(|what| {
+            keep(name, image);
+            panic!("{name}: {what}")
+        });
+        all.cuts += met.cuts;
+        all.torn += met.torn;
+    }
+    all
+}
+
+#[test]
+fn a_kill_in_a_mount_or_unmount_of_a_clean_file_system_leaves_no_damage() {
+    let mut met = Met::default();
+    for base in journaled() {
+        let image = base.make().unwrap().bytes();
+        let this = sweep(base.name, &image, 2);
+        assert!(this.cuts >= 16, "{}: {this:?}", base.name);
+        met.torn += this.torn;
+    }
+    assert!(met.torn > 0, "the superblock was never torn: {met:?}");
+}
+
+#[test]
+fn a_kill_in_a_mount_after_a_crash_leaves_no_damage() {
+    for base in journaled() {
+        let image = killed(&base).unwrap();
+        let met = sweep(&format!("{}-killed", base.name), &image, 1);
+        assert!(met.cuts >= 10, "{}: {met:?}", base.name);
+    }
+}
+
+/// Without a journal, a file system in use says so, and that is all that a cut between two mounts leaves.
+#[test]
+fn a_kill_in_a_mount_or_unmount_without_a_journal_leaves_no_damage() {
+    for base in BASES.iter().filter(|base| base.kind == Kind::Ext2) {
+        let met = sweep(base.name, &base.make().unwrap().bytes(), 3);
+        assert!(met.cuts >= 9, "{}: {met:?}", base.name);
+    }
+}
+
+#[test]
+fn a_kill_while_the_orphan_file_is_emptied_leaves_no_damage() {
+    if !is_root() {
+        return skip("driver mounting", "only the superuser may mount images");
+    }
+    for (name, options) in
+        [("orphan-file-4k", "-b 4096 -O orphan_file"), ("orphan-file-1k", "-b 1024 -O orphan_file")]
+    {
+        let Some(image) = with_orphan_file(options) else {
+            skip(name, "mke2fs or the kernel of this machine does not know the orphan file");
+            continue;
+        };
+        sweep(name, &image, 2);
+    }
+}
+
+/// What the kernel leaves when the power fails while files without names are open.
+fn with_orphan_file(options: &str) -> Option<Vec<u8>> {
+    let file = Scratch::with(&made_by_mke2fs(options, 32 << 20).ok()?).unwrap();
+    let point = PathBuf::from(format!("{}.mnt", file.path().display()));
+    let Ok(mount) = LoopMount::new(file.path(), &point, "ext4", "") else {
+        let _ = fs::remove_dir(&point);
+        return None;
+    };
+    let mut open = Vec::new();
+    for number in 0..20 {
+        let path = mount.path().join(format!("file {number}"));
+        fs::write(&path, vec![number; 50_000]).unwrap();
+        if number % 3 == 0 {
+            open.push(File::open(&path).unwrap());
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    rustix::fs::syncfs(File::open(mount.path()).unwrap()).unwrap();
+    let image = fs::read(file.path()).unwrap();
+    drop(open);
+    mount.unmount().unwrap();
+    Some(image)
+}
