@@ -22,6 +22,7 @@ mod seek;
 mod server;
 #[cfg(feature = "testing")]
 pub mod slow;
+mod state;
 mod unmount;
 
 use std::fmt;
@@ -38,7 +39,8 @@ use fuser::{BackgroundSession, Session};
 pub use attach::{place, remount};
 pub use options::{Options, UnknownOption};
 
-use server::{Server, State};
+use server::Server;
+use state::State;
 
 /// A file system that can be served: requests come from a thread of their own.
 pub type Served = Box<dyn FileSystem + Send>;

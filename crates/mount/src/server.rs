@@ -23,7 +23,7 @@ use crate::allocate::fallocate;
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
 use crate::flags;
 use crate::seek::{Entry, entries, next_data, next_hole};
-use crate::{Event, Options, Served, Shared};
+use crate::{Event, Options, Shared};
 
 /// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
 /// it may have missed all the same.
@@ -47,35 +47,6 @@ const XATTR_REPLACE: i32 = 2;
 const LISTS: &[u8] = b"system.posix_acl_";
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
-
-/// The file system, and whether there is something to make durable.
-pub(crate) struct State {
-    file_system: Served,
-    changed: bool,
-    synchronous: bool,
-}
-
-impl State {
-    /// With `synchronous`, what a change has made is durable when it returns.
-    pub fn new(file_system: Served, synchronous: bool) -> Self {
-        State { file_system, changed: false, synchronous }
-    }
-
-    /// Makes durable what has changed, if something has.
-    pub fn commit(&mut self, now: Time) -> fsmend_vfs::Result<()> {
-        if std::mem::take(&mut self.changed) { self.file_system.sync(now) } else { Ok(()) }
-    }
-
-    /// Leaves the file system clean; it answers no more requests.
-    pub fn end(&mut self, now: Time) -> fsmend_vfs::Result<()> {
-        self.file_system.unmount(now)
-    }
-
-    /// What went wrong first.
-    pub fn trouble(&self) -> Option<String> {
-        self.file_system.trouble().map(str::to_owned)
-    }
-}
 
 type Answer<T> = Result<T, Errno>;
 

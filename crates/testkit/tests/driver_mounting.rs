@@ -95,10 +95,12 @@ fn a_kill_while_the_orphan_file_is_emptied_leaves_no_damage() {
     if !is_root() {
         return skip("driver mounting", "only the superuser may mount images");
     }
-    for (name, options) in
-        [("orphan-file-4k", "-b 4096 -O orphan_file"), ("orphan-file-1k", "-b 1024 -O orphan_file")]
+    // The second one has more orphans than one transaction can free, each in a block of the inode table.
+    let many = "-b 1024 -I 1024 -N 2048 -J size=1 -O orphan_file";
+    for (name, options, orphans) in
+        [("orphan-file", "-b 4096 -O orphan_file", 7), ("many-orphans", many, 330)]
     {
-        let Some(image) = with_orphan_file(options) else {
+        let Some(image) = with_orphan_file(options, orphans) else {
             skip(name, "mke2fs or the kernel of this machine does not know the orphan file");
             continue;
         };
@@ -107,7 +109,7 @@ fn a_kill_while_the_orphan_file_is_emptied_leaves_no_damage() {
 }
 
 /// What the kernel leaves when the power fails while files without names are open.
-fn with_orphan_file(options: &str) -> Option<Vec<u8>> {
+fn with_orphan_file(options: &str, orphans: u32) -> Option<Vec<u8>> {
     let file = Scratch::with(&made_by_mke2fs(options, 32 << 20).ok()?).unwrap();
     let point = PathBuf::from(format!("{}.mnt", file.path().display()));
     let Ok(mount) = LoopMount::new(file.path(), &point, "ext4", "") else {
@@ -115,13 +117,12 @@ fn with_orphan_file(options: &str) -> Option<Vec<u8>> {
         return None;
     };
     let mut open = Vec::new();
-    for number in 0..20 {
+    for number in 0..orphans {
         let path = mount.path().join(format!("file {number}"));
-        fs::write(&path, vec![number; 50_000]).unwrap();
-        if number % 3 == 0 {
-            open.push(File::open(&path).unwrap());
-            fs::remove_file(&path).unwrap();
-        }
+        fs::write(&path, vec![1; 20_000]).unwrap();
+        open.push(File::open(&path).unwrap());
+        fs::write(mount.path().join(format!("kept {}", number % 20)), "kept").unwrap();
+        fs::remove_file(&path).unwrap();
     }
     rustix::fs::syncfs(File::open(mount.path()).unwrap()).unwrap();
     let image = fs::read(file.path()).unwrap();

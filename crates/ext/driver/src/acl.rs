@@ -131,6 +131,8 @@ impl Volume {
 
     /// Gives a new inode, whose mode is set, what it inherits from the default list of its directory. The caller saves the inode.
     pub fn set_inherited(&mut self, inode: &mut Inode, default: Acl, now: Time) -> Result<()> {
+        // Attributes go behind the fields of the record.
+        inode.store_fields();
         let access = default.inherit(inode.permissions().mode);
         if !access.is_mode_only() {
             self.change_attribute(inode, ACCESS, Some(&access.to_attribute()), AttributeWrite::Any, now)?;
