@@ -9,7 +9,7 @@ use fsmend_ext_format::inode::RawInode;
 use super::{LINKS_MAX, is_empty};
 use crate::Fs;
 use crate::inode::seal::seal_inode;
-use crate::quota::Owner;
+use crate::quota::{self, Owner};
 use crate::repair::RepairContext;
 
 /// The work, as traces call it.
@@ -82,7 +82,7 @@ fn settle(fs: &Fs<'_>, wrong: &WrongCount) -> Settled {
     let mut raw = RawInode::from_record(&record);
     if observed == 0 {
         let goes = fact.kind() != Kind::Directory && is_empty(&record);
-        return if goes { Settled::Freed(Owner::of(&raw)) } else { Settled::Left };
+        return if goes { Settled::Freed(quota::owner_of(&raw)) } else { Settled::Left };
     }
     let count = if is_saturated(fact, observed) { 1 } else { observed.min(u64::from(LINKS_MAX)) } as u16;
     if raw.i_links_count.get() == count {

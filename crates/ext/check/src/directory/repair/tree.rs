@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::crosscheck::links::nameless;
+use fsmend_engine::crosscheck::tree::TreeFinding;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::pool::Stage;
-use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::inode::special;
 
 use super::contents::{Names, NewName};
 use super::{chains, insert, lost_found, remove};
 use crate::directory::Directory;
+use crate::directory::entries::entries_of;
 use crate::directory::lost_found::{LostFound, NAME};
-use crate::directory::paths::entries_of;
 use crate::repair::{Laid, RepairContext};
 use crate::{Fs, links};
 
