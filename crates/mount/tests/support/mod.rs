@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fsmend_device::{Device, WritableDevice, WritableMemory};
 use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
@@ -79,7 +79,16 @@ impl Guarded {
 
     /// As somebody would who has finished.
     pub fn unmount(mut self) {
-        run("umount", [&self.place]).unwrap();
+        // A child that another test has just forked holds our open files until it runs its program.
+        let mut unmounted = run("umount", [&self.place]);
+        for _ in 0..20 {
+            if unmounted.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            unmounted = run("umount", [&self.place]);
+        }
+        unmounted.unwrap();
         assert!(matches!(self.end(), Ok(Ended::Unmounted)));
     }
 }
