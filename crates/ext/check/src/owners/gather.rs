@@ -10,7 +10,7 @@ use fsmend_engine::Findings;
 use fsmend_ext_format::inode::RawInode;
 
 use super::records::Records;
-use super::{Owner, Pair, Search, Window};
+use super::{Search, Share, Window};
 use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
 use crate::fast::map::{Walk, WalkItem, WalkMode, verdicts};
 use crate::inode;
@@ -33,7 +33,7 @@ pub(super) struct Gatherer<'s> {
     reader: BatchReader<'s>,
     walks: Vec<WalkItem>,
     /// Contested units within the window, and their owners.
-    pub found: Vec<Pair>,
+    pub found: Vec<Share>,
 }
 
 impl<'s> Gatherer<'s> {
@@ -75,30 +75,34 @@ impl<'s> Gatherer<'s> {
         if is_clean && !self.summary.needs_walk {
             // Nobody is clean where units are more than a block.
             let units = self.summary.runs.iter().map(|run| (run.physical, u64::from(run.count)));
-            note_units(self.search, self.window, inode, units, &mut self.found);
+            self.window.note(self.search, inode, units, &mut self.found);
         } else if is_clean && fs.crowd.is_empty() {
             self.walks.push(WalkItem::new(inode, &self.summary, &RawInode::from_record(record)));
         } else {
             let inspection = inode::inspect(fs, inode, record, &mut Findings::new());
             let units = units_of(&inspection, &fs.geometry).into_iter();
-            note_units(self.search, self.window, inode, units, &mut self.found);
+            self.window.note(self.search, inode, units, &mut self.found);
         }
     }
 
-    /// Walks the maps that wait. Of those that are no proof, what was found is dropped, and an inspection tells.
+    /// Walks the maps that wait. Of those that are no proof, what was found is dropped, and an inspection tells. So it is with all of them where they
+    /// have more in common with others than there is room for.
     fn walk(&mut self) {
         let items = std::mem::take(&mut self.walks);
         if items.is_empty() {
             return;
         }
         let (Search { fs, claims, cancel, .. }, window) = (*self.search, self.window);
-        let Gatherer { fast_path, reader, found, .. } = &mut *self;
+        let Gatherer { fast_path, reader, .. } = &mut *self;
+        // The units of each item, in the order in which they are met.
+        let mut units: Vec<Vec<(u64, u64)>> = vec![Vec::new(); items.len()];
+        let mut held = 0;
         let (mut walk, mut stack) =
             Walk::start(&items, WalkMode::Search, &fs.geometry, fast_path, &fs.metadata, claims);
         for item in 0..items.len() as u32 {
-            walk.take_contested(item, |inode, unit| window.note(unit, inode, found));
+            walk.take_contested(item, |_, unit| held += add(&mut units[item as usize], unit));
         }
-        while !stack.is_empty() && !cancel.load(Relaxed) {
+        while !stack.is_empty() && held <= window.room && !cancel.load(Relaxed) {
             let mut wave = take_wave(&mut stack, NODES_MAX, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node| node.block);
             let blocks: Vec<u64> = wave.iter().map(|node| node.block).collect();
@@ -108,42 +112,37 @@ impl<'s> Gatherer<'s> {
                     Ok(contents) => walk.visit(node, contents, &mut stack),
                     Err(_) => walk.unreadable(node),
                 }
-                walk.take_contested(node.item, |inode, unit| window.note(unit, inode, found));
+                walk.take_contested(node.item, |_, unit| held += add(&mut units[node.item as usize], unit));
             });
         }
+        let is_cut_short = held > window.room;
         let walked = verdicts(&items, walk.finish(), fast_path);
-        let suspects = items.iter().zip(walked).filter(|(_, walked)| !walked.innocent);
+        let suspects = items.iter().zip(walked).filter(|(_, walked)| is_cut_short || !walked.innocent);
         let suspects: BTreeSet<InodeNo> = suspects.map(|(item, _)| item.inode).collect();
-        if suspects.is_empty() {
-            return;
+        for (item, units) in items.iter().zip(units) {
+            if !suspects.contains(&item.inode) {
+                window.note(self.search, item.inode, units.into_iter(), &mut self.found);
+            }
         }
-        let is_suspect = |owner: &Owner| matches!(owner, Owner::Inode(inode) if suspects.contains(inode));
-        found.retain(|(_, owner)| !is_suspect(owner));
         for inode in suspects {
             let Some(Ok(record)) = fs.read_inode(inode) else { continue };
             let inspection = inode::inspect(fs, inode, &record, &mut Findings::new());
             let units = units_of(&inspection, &fs.geometry).into_iter();
-            note_units(self.search, window, inode, units, &mut self.found);
+            window.note(self.search, inode, units, &mut self.found);
         }
     }
 }
 
-/// Notes which of these runs of units, which `inode` owns, are contested.
-fn note_units(
-    search: &Search<'_>,
-    window: &Window,
-    inode: InodeNo,
-    units: impl Iterator<Item = (u64, u64)>,
-    found: &mut Vec<Pair>,
-) {
-    let contested = search.claims.contested();
-    for (start, count) in units.filter(|(start, count)| contested.any(*start, *count)) {
-        let first = start.max(window.start);
-        for unit in (first..start.saturating_add(count)).filter(|unit| contested.get(*unit)) {
-            if unit >= window.end.load(Relaxed) {
-                break;
-            }
-            window.note(unit, inode, found);
+/// Adds a unit to the runs of one item; returns how many runs there are more than before.
+fn add(runs: &mut Vec<(u64, u64)>, unit: u64) -> usize {
+    match runs.last_mut() {
+        Some((start, count)) if *start + *count == unit => {
+            *count += 1;
+            0
+        }
+        _ => {
+            runs.push((unit, 1));
+            1
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Who owns the blocks that were claimed more than once: the inodes that may have claimed them are looked at again, and every owner is
 //! named. Which these are is kept while claims are made ([`origins`](fsmend_engine::origins)); without that, it may be any.
 //!
-//! Contested units are worked through in ascending windows. A window is as long as its owners fit into the share of memory
+//! Contested units are worked through in ascending windows. A window is as long as its owners fit into the room in memory
 //! that they have: when a worker has gathered its part of it, it moves the end of the window to the middle of what it has,
-//! and what lies behind is left to another pass over the inodes. Usually one pass does.
+//! and what lies behind is left to another pass over the inodes. Usually one pass does. What one inode owns is kept as runs of units, so that
+//! files that share all of a large map take little room, wherever its blocks lie.
 
 //!
 //! | file | what |
@@ -44,7 +45,7 @@ use fsmend_engine::origins::Bands;
 use fsmend_engine::pool::{self, PoolConfig, Stage};
 
 use crate::Fs;
-pub use contest::{Contest, Owner, Pair};
+pub use contest::{Contest, Owner, Pair, Share};
 use gather::Gatherer;
 use report::Reporter;
 
@@ -52,8 +53,8 @@ use report::Reporter;
 const GROUPS_PER_SLICE: usize = 1;
 /// More workers than this do not look for owners: each needs room for those that it gathers, and what one has room for is how long windows are.
 const WORKERS_MAX: usize = 8;
-/// A worker gathers at least so many owners before it makes the window smaller.
-const PAIRS_MIN: usize = if cfg!(test) { 16 } else { 4096 };
+/// A worker gathers at least so many shares before it makes the window smaller.
+const SHARES_MIN: usize = if cfg!(test) { 16 } else { 4096 };
 
 /// What the search for owners works with.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ pub struct Search<'a> {
     pub extra: &'a [(u64, Owner)],
     /// Workers that may be used.
     pub pool: PoolConfig<'a>,
-    /// Owners that may be held at a time.
+    /// Shares that may be held at a time.
     pub room: usize,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
@@ -115,18 +116,18 @@ impl Search<'_> {
 
     /// The owners of the contested units from `start` on, as far as there is room for.
     fn window(&self, start: u64) -> Contest {
-        let (pairs, end) = self.owners_from(start);
+        let (shares, end) = self.owners_from(start);
         let behind = self.extra.iter().filter(|(unit, _)| *unit >= end && self.claims.contested().get(*unit));
-        Contest { start, end, pairs, extra: behind.copied().collect(), room: self.room }
+        Contest { start, end, shares, extra: behind.copied().collect(), room: self.room }
     }
 
     /// The owners of the contested units from `start` to before the unit that is returned beside them, sorted.
-    fn owners_from(&self, start: u64) -> (Vec<Pair>, u64) {
+    fn owners_from(&self, start: u64) -> (Vec<Share>, u64) {
         let pool = PoolConfig { workers: self.pool.workers.clamp(1, WORKERS_MAX), ..self.pool };
         let window = Window {
             start,
-            end: AtomicU64::new(self.claims.contested().len()),
-            room: (self.room / pool.workers).max(PAIRS_MIN),
+            end: AtomicU64::new(self.end_of_units(start)),
+            room: (self.room / pool.workers).max(SHARES_MIN),
         };
         let bands = self.claims.origins().map(|origins| origins.bands(self.claims.contested(), start));
         let chunks = self.chunks(bands.as_ref());
@@ -149,26 +150,33 @@ impl Search<'_> {
             },
         );
         let end = window.end.load(Relaxed);
-        let mut pairs = Vec::new();
-        for mut part in found.into_iter().map(|gatherer| gatherer.found) {
-            part.retain(|(unit, _)| *unit < end);
-            pairs.append(&mut part);
+        let mut shares = Vec::new();
+        for part in found.into_iter().map(|gatherer| gatherer.found) {
+            shares.extend(part.into_iter().filter_map(|share| share.before(end)));
         }
-        pairs.sort_unstable();
-        let end = self.settled_end(&mut pairs, (start, end));
-        pairs.extend(self.extra.iter().filter(|(unit, _)| (start..end).contains(unit)));
-        pairs.sort_unstable();
-        (pairs, end)
+        shares.sort_unstable();
+        let end = self.settled_end(&mut shares, (start, end));
+        let extra = self.extra.iter().filter(|(unit, _)| (start..end).contains(unit));
+        shares.extend(extra.map(|(unit, owner)| Share { start: *unit, count: 1, owner: *owner }));
+        shares.sort_unstable();
+        (shares, end)
+    }
+
+    /// Where a window from `start` on ends whatever its owners are: a repair keeps what it knows of each contested unit.
+    fn end_of_units(&self, start: u64) -> u64 {
+        let contested = self.claims.contested();
+        let units_max = (self.room / 2).max(SHARES_MIN);
+        contested.ones_from(start).nth(units_max).unwrap_or(contested.len())
     }
 
     /// Cuts a window to the units whose owners fit into the part of the room that any number of workers leaves each other: so it does not depend on
     /// who gathered what, and neither does the repair. A worker that cut the window had twice as many owners up to there, and never cuts off
     /// what is kept here.
-    fn settled_end(&self, pairs: &mut Vec<Pair>, (start, end): (u64, u64)) -> u64 {
-        let fit = (self.room / (2 * WORKERS_MAX)).max(PAIRS_MIN / 2);
-        let Some((unit, _)) = pairs.get(fit) else { return end };
-        let end = end.min((*unit).max(start + 1));
-        pairs.retain(|(unit, _)| *unit < end);
+    fn settled_end(&self, shares: &mut Vec<Share>, (start, end): (u64, u64)) -> u64 {
+        let fit = (self.room / (2 * WORKERS_MAX)).max(SHARES_MIN / 2);
+        let Some(share) = shares.get(fit) else { return end };
+        let end = end.min(share.start.max(start + 1));
+        *shares = shares.drain(..).filter_map(|share| share.before(end)).collect();
         end
     }
 
@@ -198,35 +206,81 @@ impl Search<'_> {
 pub(super) struct Window {
     start: u64,
     end: AtomicU64,
-    /// Owners that one worker may gather.
+    /// Shares that one worker may gather.
     room: usize,
 }
 
 impl Window {
-    /// Adds a contested unit that `inode` owns to `found`, if the window has it.
-    fn note(&self, unit: u64, inode: InodeNo, found: &mut Vec<Pair>) {
-        if (self.start..self.end.load(Relaxed)).contains(&unit) {
-            found.push((unit, Owner::Inode(inode)));
+    /// Adds what `inode` owns of contested units to `found`, as far as the window has it: all of it at once, so that its shares are as long as
+    /// they will ever be.
+    fn note(
+        &self,
+        search: &Search<'_>,
+        inode: InodeNo,
+        units: impl Iterator<Item = (u64, u64)>,
+        found: &mut Vec<Share>,
+    ) {
+        for (start, count) in self.runs(search, units) {
+            let share = Share { start, count, owner: Owner::Inode(inode) };
+            found.extend(share.before(self.end.load(Relaxed)));
             if found.len() >= self.room {
                 self.shrink(found);
             }
         }
     }
 
+    /// The contested ones within the window among `units`, as runs as long as can be. Units that are there twice are in two runs.
+    fn runs(&self, search: &Search<'_>, units: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+        let (contested, end) = (search.claims.contested(), self.end.load(Relaxed));
+        let mut pieces: Vec<(u64, u64)> = Vec::new();
+        for (start, count) in units {
+            let (first, last) = (start.max(self.start), start.saturating_add(count).min(end));
+            if first >= last || !contested.any(first, last - first) {
+                continue;
+            }
+            for unit in (first..last).filter(|unit| contested.get(*unit)) {
+                match pieces.last_mut() {
+                    Some((start, count)) if *start + *count == unit => *count += 1,
+                    _ => pieces.push((unit, 1)),
+                }
+            }
+        }
+        pieces.sort_unstable();
+        joined(&pieces)
+    }
+
     /// Makes the window end at the middle of what one worker has found, and drops the rest of that. A window of one unit
     /// stays: its owners are no more than there are inodes.
-    fn shrink(&self, found: &mut Vec<Pair>) {
+    fn shrink(&self, found: &mut Vec<Share>) {
         let end = self.end.load(Relaxed);
         if end <= self.start + 1 {
             return;
         }
-        found.retain(|(unit, _)| *unit < end);
+        *found = found.drain(..).filter_map(|share| share.before(end)).collect();
         if found.len() < self.room {
             return;
         }
         found.sort_unstable();
-        let middle = found[found.len() / 2].0.max(self.start + 1);
+        let middle = found[found.len() / 2].start.max(self.start + 1);
         let end = self.end.fetch_min(middle, Relaxed).min(middle);
-        found.retain(|(unit, _)| *unit < end);
+        *found = found.drain(..).filter_map(|share| share.before(end)).collect();
     }
+}
+
+/// Pieces, which ascend, with those that follow each other made one.
+fn joined(pieces: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    // Those that a piece to come may follow.
+    let mut open: Vec<usize> = Vec::new();
+    for (start, count) in pieces {
+        open.retain(|index| runs[*index].0 + runs[*index].1 >= *start);
+        match open.iter().find(|index| runs[**index].0 + runs[**index].1 == *start) {
+            Some(index) => runs[*index].1 += count,
+            None => {
+                open.push(runs.len());
+                runs.push((*start, *count));
+            }
+        }
+    }
+    runs
 }
