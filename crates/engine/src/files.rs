@@ -2,8 +2,8 @@
 
 use fsmend_base::InodeNo;
 
-use crate::former::FormerName;
 use crate::inodes::Kind;
+use crate::names::former::FormerName;
 use crate::problem::Row;
 
 /// The state of an inode before the repair.

@@ -11,7 +11,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::budget::growing;
 use crate::edits::{Edit, Edits, Layer};
-use crate::former::FormerName;
+use crate::names::former::FormerName;
 
 /// How bad a kind of problem is, mildest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -13,8 +13,9 @@ use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_engine::origins::Origin;
+use fsmend_engine::scan::certification::{Certainty, DirectorySummary};
 use fsmend_ext_check::directory::{self, Directory};
-use fsmend_ext_check::fast::directory::{Certainty, DirectoryFastPath, DirectorySummary, summarize_large};
+use fsmend_ext_check::fast::directory::{DirectoryFastPath, summarize_large};
 use fsmend_ext_check::fast::inode::{InodeFastPath, InodeSummary, Verdict, push_block};
 use fsmend_ext_check::fast::map::{Walk, WalkItem, WalkMode, join, verdicts};
 use fsmend_ext_check::inode::inspection::units_of;
@@ -317,8 +318,8 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
     let what = (inode, raw.i_generation.get(), indexed);
     let clean = summarize_large(&fast_path, fs, &mut reader, what, &opened.runs, &mut summary).clean;
     let right = |certainty| certainty == Certainty::Right;
-    let certain = summary.targets.iter().all(|target| right(fast_path.certify(*target).0));
-    if !clean || !certain || !right(fast_path.certify_parent(summary.parent_entry)) {
+    let certain = summary.targets.iter().all(|target| right(fast_path.certifier.certify(*target).0));
+    if !clean || !certain || !right(fast_path.certifier.certify_parent(summary.parent_entry)) {
         return Ok(false);
     }
     let mut children: Vec<u32> = summary

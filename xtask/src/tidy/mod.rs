@@ -3,6 +3,7 @@
 mod catalogue;
 mod circles;
 mod edges;
+mod families;
 mod links;
 mod sources;
 
@@ -45,6 +46,7 @@ pub fn run() -> io::Result<()> {
     let sources = read_sources(&root)?;
     let mut remarks = Remarks::default();
     edges::check(&sources, &mut remarks);
+    families::check(&sources, &mut remarks);
     sources::check(&sources, &mut remarks);
     catalogue::check(&sources, &mut remarks);
     circles::check(&sources, &mut remarks);

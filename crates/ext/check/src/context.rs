@@ -3,9 +3,11 @@
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
+use fsmend_engine::format::Volume;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
+use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::region::Regions;
@@ -64,6 +66,29 @@ impl Fs<'_> {
     /// The same file system, read from another device.
     pub fn over(self, device: &dyn Device) -> Fs<'_> {
         self.into_layout().on(device)
+    }
+}
+
+impl Volume for Fs<'_> {
+    fn device(&self) -> &dyn Device {
+        self.device
+    }
+
+    fn root(&self) -> InodeNo {
+        InodeNo(special::ROOT)
+    }
+
+    fn inodes_per_chunk(&self) -> u32 {
+        self.geometry.inodes_per_group
+    }
+
+    fn unit_blocks(&self) -> u64 {
+        u64::from(self.geometry.cluster_blocks)
+    }
+
+    fn is_static(&self, unit: u64) -> bool {
+        let blocks = self.unit_blocks();
+        self.metadata.any(unit * blocks, blocks)
     }
 }
 

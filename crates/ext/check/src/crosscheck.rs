@@ -8,29 +8,30 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
+use fsmend_engine::crosscheck::links;
+use fsmend_engine::crosscheck::tree;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::{self, Stage};
-use fsmend_engine::tree::{self, TreeFinding};
+use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
 use crate::allocation::{StoredTotals, Totals};
 use crate::directory::suspects::Suspects;
 use crate::directory::{self, Directory, Surroundings};
-use crate::fast::deferred::{DeferredCertification, DirectoryJob};
-use crate::fast::directory::{DirectoryFastPath, DirectorySummary};
+use crate::fast::directory::DirectoryFastPath;
 use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
+use crate::fast::jobs::DirectoryJob;
 use crate::inode::units_of;
-use crate::links::Adjustments;
-use crate::memory_plan::RunContext;
 use crate::owners::{self, Owner};
 use crate::repair::RepairInput;
 use crate::resize_inode::ResizeInode;
 use crate::scan::{ScanOutcome, charge};
 use crate::shared_maps::MapWalkLimiter;
 use crate::xattr::value_mend::ValueMend;
-use crate::{Fs, inode, links, xattr};
+use crate::{Fs, inode, xattr};
+use fsmend_engine::scan::memory_plan::RunContext;
 
 /// Directories that one worker takes at a time when all of them are searched for names.
 const DIRECTORIES_PER_SLICE: usize = 64;
@@ -123,14 +124,15 @@ impl CrossCheck<'_> {
         self.search(&[]).drop_spurious(is_spared);
     }
 
-    fn search<'s>(&'s self, extra: &'s [(u64, Owner)]) -> owners::Search<'s> {
+    fn search<'s>(&'s self, extra: &'s [(u64, Owner)]) -> owners::Search<'s, Fs<'s>> {
         owners::Search {
-            fs: self.fs,
+            volume: self.fs,
             inodes: &self.inodes,
             claims: &self.claims,
             extra,
             pool: self.run_context.pool(),
             room: self.run_context.plan.owners,
+            shares_min: owners::SHARES_MIN,
             cancel: self.cancel,
         }
     }
@@ -170,10 +172,10 @@ impl CrossCheck<'_> {
     }
 
     /// Takes back what was counted for directories that turn out not to be clean, and returns them. For `suspects` nothing was counted. Why this does not depend on timing stands in
-    /// [`deferred certification`](crate::fast::deferred certification).
+    /// [`deferred certification`](fsmend_engine::scan::certification).
     fn withdraw_guilty(&mut self, suspects: &BTreeSet<InodeNo>) -> BTreeSet<InodeNo> {
         let fast_path = DirectoryFastPath::new(&self.fs.geometry, &self.inodes);
-        let deferred = DeferredCertification::new(&fast_path, &self.inodes);
+        let deferred = DeferredCertification::new(&fast_path.certifier);
         let mut guilty = std::mem::take(&mut self.outcome.guilty);
         for inode in self.lost_inodes() {
             if self.inodes.kind(inode) == Kind::Directory {
@@ -277,7 +279,7 @@ impl CrossCheck<'_> {
         let Some(directory) = Directory::open(self.fs, holder) else { return };
         let parent = self.inodes.directory(holder).map_or(0, |fact| fact.parent_entry.load(Relaxed));
         let mut holds_revised = revised.contains(&InodeNo(parent));
-        directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
+        directory::entries::entries_of(self.fs, &directory, &mut |target, _| {
             holds_revised |= revised.contains(&target);
             if contested.binary_search(&target).is_ok() {
                 found.of_contested.push((target, holder));
@@ -311,7 +313,7 @@ impl CrossCheck<'_> {
     fn tails_named_in(&self, directories: &[InodeNo]) -> BTreeSet<u32> {
         let search = |groups: &mut BTreeSet<u32>, inode: InodeNo| {
             let Some(directory) = Directory::open(self.fs, inode) else { return };
-            directory::paths::entries_of(self.fs, &directory, &mut |target, _| {
+            directory::entries::entries_of(self.fs, &directory, &mut |target, _| {
                 if !self.inodes.is_scanned(target)
                     && let Some((group, _)) = self.fs.geometry.inode_place(target)
                     && self.fs.group(group).is_some_and(|group| group.desc.inode_table != 0)
@@ -476,54 +478,21 @@ impl CrossCheck<'_> {
     pub fn tree_and_links(&mut self) {
         let root = InodeNo(special::ROOT);
         let findings = &mut self.outcome.findings;
-        directory::tree::check_root(self.fs, &self.inodes, findings);
+        tree::check_root(self.fs, &self.inodes, findings);
         let (pool, cancel) = (self.run_context.pool(), self.cancel);
         let found = tree::check(&self.inodes, root, pool, cancel);
-        let adjustments = self.adjustments(&found.findings);
+        let adjustments = tree::adjustments(&self.inodes, &found.findings);
         let findings = &mut self.outcome.findings;
-        let parent_entries = directory::tree::report_tree(self.fs, &self.inodes, &found, findings);
-        let unattached = links::check(self.fs, &self.inodes, &adjustments, (pool, cancel), findings);
-        let reconnects =
-            found.findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. }));
-        let pending = unattached + reconnects.count() as u64;
+        let parent_entries = tree::report(self.fs, &self.inodes, &found, findings);
+        let scanned = self.fs.groups.iter().map(|group| u64::from(group.scan_inodes)).sum();
+        let unattached =
+            links::check(self.fs, (&self.inodes, scanned), &adjustments, (pool, cancel), findings);
+        let pending = unattached + tree::reconnected(&found.findings);
         let lost_found =
             directory::lost_found::check_lost_found(self.fs, &self.inodes, &self.claims, pending, findings);
         self.repair_input.names.tree = found.findings;
         self.repair_input.names.parent_entries = parent_entries;
         self.repair_input.names.lost_found = lost_found;
         self.repair_input.adjustments = adjustments;
-    }
-
-    /// How reconnecting directories changes the numbers of names.
-    fn adjustments(&self, findings: &[TreeFinding]) -> Adjustments {
-        let mut changes = Adjustments::new();
-        let mut change = |inode: InodeNo, by: i64| *changes.entry(inode).or_default() += by;
-        for finding in findings {
-            match *finding {
-                TreeFinding::Unconnected(inode) => {
-                    change(inode, 1);
-                    let stored =
-                        self.inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
-                    if stored != 0 {
-                        change(InodeNo(stored), -1);
-                    }
-                }
-                TreeFinding::ParentEntryWrong { stored, observed, .. } => {
-                    change(stored, -1);
-                    change(observed, 1);
-                }
-                TreeFinding::Looped(inode) => {
-                    // Its name moves; its `..` leads to the old place until then.
-                    let parent = self
-                        .inodes
-                        .directory(inode)
-                        .map_or((0, 0), |fact| (fact.parent.load(Relaxed), fact.parent_entry.load(Relaxed)));
-                    if parent.1 != 0 {
-                        change(InodeNo(parent.0), -1);
-                    }
-                }
-            }
-        }
-        changes
     }
 }

@@ -14,12 +14,13 @@ use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::{Budget, Findings, Progress};
 
-use crate::memory_plan::{MemoryPlan, RunContext, Shortages};
+use crate::expected;
 use crate::reading::announce_all;
 use crate::scan::foresight::{directories, mapped_blocks};
 use crate::scan::{STAGES, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
 use fsmend_engine::options::CheckOptions;
+use fsmend_engine::scan::memory_plan::{MemoryPlan, RunContext, Shortages};
 
 /// One group in use of so many is tried, or as many as hold so many inodes: all of a small file system.
 const SAMPLE_ONE_IN: usize = 20;
@@ -127,7 +128,7 @@ pub fn estimate(
 
     let in_use: Vec<u32> = groups_in_use(&fs);
     let budget = Arc::new(Budget::new(options.memory));
-    let plan = MemoryPlan::new(&fs, options, &budget)?;
+    let plan = MemoryPlan::new(&expected::expected(&fs), options, &budget)?;
     let shortages = Shortages::default();
     let run_context = RunContext {
         plan: &plan,

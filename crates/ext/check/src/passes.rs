@@ -5,6 +5,7 @@
 //! side: [`run`](crate::run). What inspections change is laid down before the first repair: [`repair`](crate::repair).
 
 use fsmend_base::InodeNo;
+use fsmend_engine::crosscheck::allocation::{InUse, check as compare_maps};
 use fsmend_engine::passes::{Flow, Pass};
 use fsmend_ext_format::inode::special;
 
@@ -88,7 +89,8 @@ fn check_quota(cross: &mut CrossCheck<'_>) {
 fn check_bitmaps(cross: &mut CrossCheck<'_>) {
     let pool = cross.run_context.pool();
     let findings = &mut cross.outcome.findings;
-    cross.totals = allocation::check(cross.fs, &cross.inodes, &cross.claims, pool, cross.cancel, findings);
+    let in_use = InUse { inodes: &cross.inodes, claims: &cross.claims };
+    cross.totals = compare_maps(cross.fs, in_use, (pool, cross.cancel), findings).into();
 }
 
 fn check_totals(cross: &mut CrossCheck<'_>) {

@@ -10,9 +10,9 @@ use fsmend_engine::{Findings, Problem, Row, Value};
 use crate::allocation::problems::BLOCKS_MARKED_BUT_FREE;
 use crate::crosscheck::CrossCheck;
 use crate::directory::former::Search;
-use crate::directory::paths::Paths;
 use crate::directory::problems::UNCONNECTED;
 use crate::links::problems::{UNATTACHED, UNATTACHED_EMPTY};
+use fsmend_engine::names::paths::Paths;
 
 /// Problems per kind that get a path when not all are wanted.
 const NAMED_PER_ROW: usize = 5;

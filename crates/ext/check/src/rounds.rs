@@ -14,7 +14,8 @@ use fsmend_ext_format::features::ro_compat;
 use crate::journal::problems::NOT_REPLAYED;
 use crate::precheck::precheck;
 use crate::run::{Facts, check_for_repair};
-use crate::{bad_blocks, memory_plan as memory, repair, superblock};
+use crate::{bad_blocks, repair, superblock};
+use fsmend_engine::scan::memory_plan as memory;
 
 /// ext2, ext3 and ext4, as the engine's rounds see them.
 pub struct Ext;

@@ -28,7 +28,7 @@ use crate::bad_blocks::BadBlocks;
 use crate::context::Layout;
 use crate::crosscheck::CrossCheck;
 pub use crate::estimate::{Estimate, estimate};
-use crate::memory_plan::{self, MemoryPlan, RunContext, Shortages};
+use crate::expected;
 use crate::owners::Owner;
 use crate::passes::PASSES;
 use crate::quota::QuotaUsage;
@@ -38,6 +38,7 @@ use crate::resize_inode::ResizeInode;
 use crate::scan::{STAGES, Scan, ScanOutcome, count_file_types};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{Fs, Refusal, bad_blocks, group, journal, orphan, paths, quota, resize_inode, summary};
+use fsmend_engine::scan::memory_plan::{self, MemoryPlan, RunContext, Shortages};
 
 /// The passes behind the scan that take long enough to be shown.
 const LINKS: &str = "links";
@@ -99,7 +100,7 @@ fn check_from(
         choice = SuperblockOptions::default();
         settled = superblock::settle(&overlay, choice, options.now, &mut findings.fresh())?;
     }
-    memory_plan::charge_tables(&settled.geometry, device.memory_max(), &budget)?;
+    expected::charge_groups(&settled.geometry, device.memory_max(), &budget)?;
     let fs = open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
@@ -254,7 +255,7 @@ fn check_settled(
     budget: &Arc<Budget>,
     laps: &mut Laps<'_>,
 ) -> Result<(CheckReport, Option<Cross>), Refusal> {
-    let plan = MemoryPlan::new(fs, options, budget)?;
+    let plan = MemoryPlan::new(&expected::expected(fs), options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
     let run_context = RunContext {
@@ -392,7 +393,7 @@ fn scan(
     let Geometry { inodes_count, inodes_per_group, .. } = fs.geometry;
     for fast_maps in [true, false] {
         let inodes = InodeTable::within(run_context.budget, inodes_count, inodes_per_group);
-        let claims = run_context.claims(fs);
+        let claims = run_context.claims(fs.geometry.clusters_count(), fs.geometry.inodes_count);
         claim_static(fs, &claims, run_context);
         for (unit, _) in system {
             claims.claim(*unit, 1, Origin::KNOWN);

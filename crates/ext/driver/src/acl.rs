@@ -1,67 +1,49 @@
-//! Access control lists: the disk has a shorter form of them than programs see.
+//! Access control lists on the disk: a shorter form of them than programs see.
 //!
 //! ```text
-//! programs:  u32 version 2 | { u16 tag, u16 permissions, u32 id } ...
-//! disk:      u32 version 1 | { u16 tag, u16 permissions [, u32 id] } ...     an id only where the tag names somebody
+//! u32 version 1 | { u16 tag, u16 permissions [, u32 id] } ...     an id only for named users and groups
 //! ```
-//! Source: the kernel's `posix_acl_xattr.h`; "ext4 Data Structures and Algorithms", extended attributes.
+//! Source: "ext4 Data Structures and Algorithms", extended attributes.
 
-const VERSION_SEEN: u32 = 2;
-const VERSION_DISK: u32 = 1;
-/// Tags that name a user or a group.
-const USER: u16 = 0x02;
-const GROUP: u16 = 0x08;
-/// Tags that name nobody in particular: owner, owning group, mask, others.
-const NAMELESS: [u16; 4] = [0x01, 0x04, 0x10, 0x20];
-/// What stands in the place of an id that is none.
-const NO_ID: u32 = u32::MAX;
+use fsmend_blockcache::acl::{Acl, Entry, Tag};
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
+const VERSION: u32 = 1;
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// The form that programs see; `None` if the list is broken.
-pub(crate) fn to_caller(disk: &[u8]) -> Option<Vec<u8>> {
-    if word(disk, 0)? != VERSION_DISK {
+/// Reads the form of the disk; `None` if the list is broken.
+pub(crate) fn from_disk(disk: &[u8]) -> Option<Acl> {
+    let (version, mut rest) = disk.split_first_chunk()?;
+    if u32::from_le_bytes(*version) != VERSION {
         return None;
     }
-    let mut seen = VERSION_SEEN.to_le_bytes().to_vec();
-    let mut at = 4;
-    while at < disk.len() {
-        let (tag, permissions) = (half(disk, at)?, disk.get(at + 2..at + 4)?);
-        let has_id = matches!(tag, USER | GROUP);
-        if !has_id && !NAMELESS.contains(&tag) {
-            return None;
-        }
-        let id = if has_id { word(disk, at + 4)? } else { NO_ID };
-        seen.extend_from_slice(&tag.to_le_bytes());
-        seen.extend_from_slice(permissions);
-        seen.extend_from_slice(&id.to_le_bytes());
-        at += if has_id { 8 } else { 4 };
+    let mut entries = Vec::new();
+    while let Some(([tag0, tag1, permissions0, permissions1], behind)) = rest.split_first_chunk() {
+        let number = u16::from_le_bytes([*tag0, *tag1]);
+        rest = behind;
+        let has_id = Tag::from_parts(number, 0)?.parts().1.is_some();
+        let id = match has_id {
+            true => {
+                let (id, behind) = rest.split_first_chunk()?;
+                rest = behind;
+                u32::from_le_bytes(*id)
+            }
+            false => 0,
+        };
+        let permissions = u16::from_le_bytes([*permissions0, *permissions1]);
+        entries.push(Entry { tag: Tag::from_parts(number, id)?, permissions });
     }
-    Some(seen)
+    rest.is_empty().then_some(Acl { entries })
 }
 
-/// The form of the disk; `None` if the list is broken.
-pub(crate) fn to_disk(seen: &[u8]) -> Option<Vec<u8>> {
-    let entries = seen.get(4..)?;
-    if word(seen, 0)? != VERSION_SEEN || !entries.len().is_multiple_of(8) {
-        return None;
+/// The form of the disk.
+pub(crate) fn to_disk(acl: &Acl) -> Vec<u8> {
+    let mut disk = VERSION.to_le_bytes().to_vec();
+    for entry in &acl.entries {
+        let (tag, id) = entry.tag.parts();
+        disk.extend_from_slice(&tag.to_le_bytes());
+        disk.extend_from_slice(&entry.permissions.to_le_bytes());
+        disk.extend(id.map(u32::to_le_bytes).into_iter().flatten());
     }
-    let mut disk = VERSION_DISK.to_le_bytes().to_vec();
-    for entry in entries.chunks_exact(8) {
-        let tag = half(entry, 0)?;
-        match tag {
-            USER | GROUP => disk.extend_from_slice(entry),
-            _ if NAMELESS.contains(&tag) => disk.extend_from_slice(&entry[..4]),
-            _ => return None,
-        }
-    }
-    Some(disk)
+    disk
 }
 
 #[cfg(test)]
@@ -70,15 +52,12 @@ mod tests {
 
     #[test]
     fn lists_come_back_from_the_disk() {
-        let mut seen = vec![2, 0, 0, 0];
-        for (tag, id) in [(1u16, NO_ID), (2, 1000), (4, NO_ID), (8, 7), (0x10, NO_ID), (0x20, NO_ID)] {
-            seen.extend_from_slice(&tag.to_le_bytes());
-            seen.extend_from_slice(&[6, 0]);
-            seen.extend_from_slice(&id.to_le_bytes());
-        }
-        let disk = to_disk(&seen);
-        assert_eq!(disk.as_ref().map(Vec::len), Some(4 + 4 * 4 + 2 * 8));
-        assert_eq!(disk.and_then(|disk| to_caller(&disk)), Some(seen));
-        assert_eq!(to_caller(&[1, 0, 0, 0, 99, 0, 6, 0]), None);
+        let tags = [Tag::Owner, Tag::User(1000), Tag::OwningGroup, Tag::Group(7), Tag::Mask, Tag::Other];
+        let acl = Acl { entries: tags.map(|tag| Entry { tag, permissions: 6 }).to_vec() };
+        let disk = to_disk(&acl);
+        assert_eq!(disk.len(), 4 + 4 * 4 + 2 * 8);
+        assert_eq!(from_disk(&disk), Some(acl));
+        assert_eq!(from_disk(&disk[..disk.len() - 1]), None);
+        assert_eq!(from_disk(&[1, 0, 0, 0, 99, 0, 6, 0]), None);
     }
 }

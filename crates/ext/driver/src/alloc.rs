@@ -13,74 +13,13 @@
 //! Bitmaps, and the counts of groups, count units: blocks, or with bigalloc clusters of them. Everybody outside of `alloc` and `group` counts blocks; what is taken
 //! and given back are whole units all the same.
 
-use std::collections::HashMap;
-
 use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_blockcache::FreeMap;
 use fsmend_ext_format::superblock::RawSuperblock;
 use fsmend_vfs::{Caller, Errno, Result};
 
 use crate::policy::{Ask, GroupUse};
 use crate::volume::Volume;
-
-/// Blocks behind the ideal one that are as good as it.
-const NEAR: u64 = 64;
-
-/// Units that the running transaction has freed, by group.
-#[derive(Default)]
-pub(crate) struct Freed {
-    groups: HashMap<u32, Vec<u64>>,
-    /// What the current operation has added.
-    noted: Vec<(u32, u64, u64)>,
-    is_noting: bool,
-}
-
-impl Freed {
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
-
-    pub fn clear(&mut self) {
-        self.groups.clear();
-    }
-
-    pub fn begin(&mut self) {
-        self.noted.clear();
-        self.is_noting = true;
-    }
-
-    pub fn finish(&mut self) {
-        self.is_noting = false;
-    }
-
-    pub fn take_back(&mut self) {
-        self.is_noting = false;
-        for (group, start, count) in std::mem::take(&mut self.noted) {
-            let Some(words) = self.groups.get_mut(&group) else { continue };
-            for bit in start..start + count {
-                if let Some(word) = words.get_mut((bit / 64) as usize) {
-                    *word &= !(1 << (bit % 64));
-                }
-            }
-            if words.iter().all(|word| *word == 0) {
-                self.groups.remove(&group);
-            }
-        }
-    }
-
-    fn add(&mut self, group: u32, start: u64, count: u64) {
-        let words = self.groups.entry(group).or_default();
-        let needed = ((start + count).div_ceil(64)) as usize;
-        if words.len() < needed {
-            words.resize(needed, 0);
-        }
-        for bit in start..start + count {
-            words[(bit / 64) as usize] |= 1 << (bit % 64);
-        }
-        if self.is_noting {
-            self.noted.push((group, start, count));
-        }
-    }
-}
 
 /// Blocks that are kept for the superuser, and for one user or group whom the superblock names.
 #[derive(Clone, Copy, Debug)]
@@ -108,104 +47,6 @@ impl Reserve {
     /// How many of `free` blocks everybody may take.
     pub fn left_of(&self, free: u64) -> u64 {
         free.saturating_sub(self.blocks)
-    }
-}
-
-/// The units of one group that may not be taken, as words of bits; those beyond the group's end are set.
-pub(crate) struct Taken {
-    words: Vec<u64>,
-    len: u64,
-}
-
-impl Taken {
-    pub(crate) fn new(bitmap: &[u8], len: u64) -> Self {
-        let mut words: Vec<u64> = bitmap
-            .chunks(8)
-            .take(len.div_ceil(64) as usize)
-            .map(|bytes| {
-                let mut word = [0xFF; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_le_bytes(word)
-            })
-            .collect();
-        words.resize(len.div_ceil(64) as usize, u64::MAX);
-        if !len.is_multiple_of(64)
-            && let Some(last) = words.last_mut()
-        {
-            *last |= u64::MAX << (len % 64);
-        }
-        Taken { words, len }
-    }
-
-    fn set(&mut self, range: std::ops::Range<u64>) {
-        for bit in range {
-            if let Some(word) = self.words.get_mut((bit / 64) as usize) {
-                *word |= 1 << (bit % 64);
-            }
-        }
-    }
-
-    /// The first clear bit of `range`.
-    pub(crate) fn first_clear(&self, range: std::ops::Range<u64>) -> Option<u64> {
-        let end = range.end.min(self.len);
-        let mut at = range.start;
-        while at < end {
-            let word = self.words.get((at / 64) as usize)?;
-            let free = !word >> (at % 64);
-            if free != 0 {
-                let found = at + u64::from(free.trailing_zeros());
-                return (found < end).then_some(found);
-            }
-            at = (at / 64 + 1) * 64;
-        }
-        None
-    }
-
-    /// The first eight clear bits of `range` that begin at a multiple of eight.
-    fn first_clear_eight(&self, range: std::ops::Range<u64>) -> Option<u64> {
-        let end = range.end.min(self.len);
-        let mut at = range.start.next_multiple_of(8);
-        while at + 8 <= end {
-            let word = self.words.get((at / 64) as usize)?;
-            if *word == u64::MAX {
-                at = (at / 64 + 1) * 64;
-                continue;
-            }
-            if word >> (at % 64) & 0xFF == 0 {
-                return Some(at);
-            }
-            at += 8;
-        }
-        None
-    }
-
-    /// How many bits are clear from `at` on, at most `max`.
-    pub(crate) fn clear_run(&self, at: u64, end: u64, max: u64) -> u64 {
-        let end = end.min(self.len).min(at.saturating_add(max));
-        let mut reached = at;
-        while reached < end {
-            let Some(word) = self.words.get((reached / 64) as usize) else { break };
-            let run = u64::from((word >> (reached % 64)).trailing_zeros()).min(64 - reached % 64);
-            reached += run;
-            if run == 0 || !reached.is_multiple_of(64) {
-                break;
-            }
-        }
-        reached.min(end) - at
-    }
-
-    /// The best bit in `area` for a wish at `ideal`.
-    fn nearest(&self, area: std::ops::Range<u64>, ideal: u64) -> Option<u64> {
-        let behind = ideal.max(area.start)..area.end;
-        if ideal >= area.start
-            && let Some(near) = self.first_clear(ideal..area.end.min(ideal.saturating_add(NEAR)))
-        {
-            return Some(near);
-        }
-        self.first_clear_eight(behind.clone())
-            .or_else(|| self.first_clear(behind))
-            .or_else(|| self.first_clear_eight(area.clone()))
-            .or_else(|| self.first_clear(area))
     }
 }
 
@@ -282,14 +123,12 @@ impl Volume {
     }
 
     /// What of a group may not be taken, but for its region, which is for some.
-    pub fn taken_of(&mut self, group: GroupNo) -> Result<Taken> {
+    pub fn taken_of(&mut self, group: GroupNo) -> Result<FreeMap> {
         // A cluster that the file system has not all of is not used.
         let len = self.geometry.group_blocks(group).count / self.unit();
         let bitmap = self.block_bitmap(group)?;
-        let mut taken = Taken::new(&bitmap, len);
-        if let Some(freed) = self.freed.groups.get(&group.0) {
-            taken.words.iter_mut().zip(freed).for_each(|(word, freed)| *word |= freed);
-        }
+        let mut taken = FreeMap::from_used(&bitmap, len);
+        taken.set_words(self.freed.of_group(group.0));
         for range in self.own_metadata(group)? {
             taken.set(self.units_of(&range));
         }
@@ -309,7 +148,7 @@ impl Volume {
     /// Sets bits of a group that are clear.
     pub fn mark(&mut self, group: GroupNo, at: u64, count: u64) -> Result<()> {
         let place = self.block_bitmap_for_change(group)?;
-        let bitmap = self.store.change(place)?;
+        let bitmap = self.cache.change(place)?;
         for bit in at..at + count {
             let byte = bitmap.get_mut((bit / 8) as usize).ok_or(Errno::Corrupt)?;
             *byte |= 1 << (bit % 8);
@@ -317,7 +156,7 @@ impl Volume {
         let mut desc = self.desc(group)?;
         let count32 = u32::try_from(count).map_err(|_| Errno::Corrupt)?;
         let Some(left) = desc.free_blocks.checked_sub(count32) else {
-            return Err(self.store.corrupt(|| format!("group {group} has more free blocks than it says")));
+            return Err(self.cache.corrupt(|| format!("group {group} has more free blocks than it says")));
         };
         desc.free_blocks = left;
         self.set_desc(group, &desc)?;
@@ -332,7 +171,7 @@ impl Volume {
         let end = start.checked_add(count).ok_or(Errno::Corrupt)?;
         while at < end {
             let Some(group) = self.geometry.group_of_block(BlockNo(at)) else {
-                return Err(self.store.corrupt(|| format!("block {at} of a file lies outside")));
+                return Err(self.cache.corrupt(|| format!("block {at} of a file lies outside")));
             };
             let blocks = self.geometry.group_blocks(group);
             let part = end.min(blocks.end());
@@ -341,7 +180,7 @@ impl Volume {
             at = part;
         }
         if metadata {
-            (start..end).for_each(|block| self.store.forget(block));
+            (start..end).for_each(|block| self.cache.forget(block));
         }
         Ok(())
     }
@@ -350,10 +189,10 @@ impl Volume {
         let reserved = self.own_metadata(group)?;
         let mut reserved = reserved.iter().map(|range| self.units_of(range));
         if reserved.any(|range| range.start < at + count && at < range.end) {
-            return Err(self.store.corrupt(|| format!("a file claims metadata of group {group}")));
+            return Err(self.cache.corrupt(|| format!("a file claims metadata of group {group}")));
         }
         let place = self.block_bitmap_for_change(group)?;
-        let bitmap = self.store.change(place)?;
+        let bitmap = self.cache.change(place)?;
         let mut are_set = true;
         for bit in at..at + count {
             let byte = bitmap.get_mut((bit / 8) as usize).ok_or(Errno::Corrupt)?;
@@ -361,7 +200,7 @@ impl Volume {
             *byte &= !(1 << (bit % 8));
         }
         if !are_set {
-            return Err(self.store.corrupt(|| format!("a file has blocks in group {group} that are free")));
+            return Err(self.cache.corrupt(|| format!("a file has blocks in group {group} that are free")));
         }
         let mut desc = self.desc(group)?;
         let limit = self.geometry.group_blocks(group).count.div_ceil(self.unit());

@@ -71,7 +71,7 @@ impl Volume {
             let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(len - done);
             let place = &mut buf[done..done + part];
             match run.physical.filter(|_| !run.unwritten) {
-                Some(physical) => self.store.read_data(physical, within as usize, place)?,
+                Some(physical) => self.cache.read_data(physical, within as usize, place)?,
                 None => place.fill(0),
             }
             done += part;
@@ -161,19 +161,19 @@ impl Volume {
         let size = self.block_size() as usize;
         let end = within + bytes.len();
         if within == 0 && end.is_multiple_of(size) {
-            return self.store.write_data(physical, 0, bytes);
+            return self.cache.write_data(physical, 0, bytes);
         }
         let blocks = end.div_ceil(size);
         let mut whole = vec![0; blocks * size];
         if !is_new {
-            self.store.read_data(physical, 0, &mut whole[..size])?;
+            self.cache.read_data(physical, 0, &mut whole[..size])?;
             if blocks > 1 {
                 let last = (blocks - 1) * size;
-                self.store.read_data(physical + (blocks - 1) as u64, 0, &mut whole[last..])?;
+                self.cache.read_data(physical + (blocks - 1) as u64, 0, &mut whole[last..])?;
             }
         }
         whole[within..end].copy_from_slice(bytes);
-        self.store.write_data(physical, 0, &whole)
+        self.cache.write_data(physical, 0, &whole)
     }
 
     /// Sets the length of a file, and the feature that long files need.

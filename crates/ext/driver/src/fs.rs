@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fsmend_device::{Device, ReadError, WritableDevice, WriteError};
+use fsmend_device::WritableDevice;
 use fsmend_ext_format::inode::{flags, special};
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
@@ -287,36 +287,6 @@ impl FileSystem for Ext {
     }
 
     fn trouble(&self) -> Option<&str> {
-        self.volume.store.trouble()
-    }
-}
-
-/// A device that can only be read, for file systems that are mounted for reading only.
-pub struct Unwritable<D>(
-    /// What can be read.
-    pub D,
-);
-
-impl<D: Device> Device for Unwritable<D> {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), ReadError> {
-        self.0.read_at(offset, buf)
-    }
-}
-
-impl<D: Device> WritableDevice for Unwritable<D> {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::result::Result<(), WriteError> {
-        Err(WriteError::io(offset, bytes.len() as u64, "opened for reading only"))
-    }
-
-    fn sync(&self) -> std::result::Result<(), WriteError> {
-        Err(WriteError::io(0, 0, "opened for reading only"))
+        self.volume.cache.trouble()
     }
 }

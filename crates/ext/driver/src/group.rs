@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use fsmend_base::{BlockNo, GroupNo};
+use fsmend_blockcache::{Block, FreeMap};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
 use fsmend_vfs::{Errno, InodeNo, Result};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::alloc::Taken;
 use crate::policy::{GroupUse, Groups};
 use crate::region::Regions;
-use crate::store::Block;
 use crate::volume::Volume;
 
 impl Volume {
@@ -25,7 +24,7 @@ impl Volume {
     fn raw_desc(&mut self, group: GroupNo) -> Result<RawGroupDesc> {
         let (block, at) = self.desc_place(group)?;
         let len = (self.geometry.desc_size as usize).min(size_of::<RawGroupDesc>());
-        let bytes = self.store.get(block)?;
+        let bytes = self.cache.get(block)?;
         let mut raw = RawGroupDesc::new_zeroed();
         let part = bytes.get(at..at + len).ok_or(Errno::Corrupt)?;
         raw.as_mut_bytes()[..len].copy_from_slice(part);
@@ -44,7 +43,7 @@ impl Volume {
         desc.store(&mut raw, self.geometry.wide_descriptors());
         let (block, at) = self.desc_place(group)?;
         let len = (self.geometry.desc_size as usize).min(size_of::<RawGroupDesc>());
-        let bytes = self.store.change(block)?;
+        let bytes = self.cache.change(block)?;
         let place = bytes.get_mut(at..at + len).ok_or(Errno::Corrupt)?;
         place.copy_from_slice(&raw.as_bytes()[..len]);
         self.touched.insert(group.0);
@@ -59,11 +58,11 @@ impl Volume {
         let mut desc = self.desc(group)?;
         if self.geometry.features.metadata_csum() {
             if !desc.has_flag(BG_BLOCK_UNINIT) {
-                let bitmap = self.store.get(desc.block_bitmap)?;
+                let bitmap = self.cache.get(desc.block_bitmap)?;
                 desc.block_bitmap_csum = self.bitmap_sum(&bitmap, self.units_per_group());
             }
             if !desc.has_flag(BG_INODE_UNINIT) {
-                let bitmap = self.store.get(desc.inode_bitmap)?;
+                let bitmap = self.cache.get(desc.inode_bitmap)?;
                 desc.inode_bitmap_csum = self.bitmap_sum(&bitmap, self.geometry.inodes_per_group);
             }
             self.set_desc(group, &desc)?;
@@ -74,7 +73,7 @@ impl Volume {
                 (self.geometry.features, self.geometry.checksum_seed, self.geometry.uuid);
             let (block, at) = self.desc_place(group)?;
             let len = self.geometry.desc_size as usize;
-            let bytes = self.store.change(block)?;
+            let bytes = self.cache.change(block)?;
             let place = bytes.get_mut(at..at + len).ok_or(Errno::Corrupt)?;
             checksum::seal_group_desc(features, seed, &uuid, group, place);
         }
@@ -93,7 +92,7 @@ impl Volume {
     fn checked_bitmap(&mut self, place: u64, bits: u32, stored: u32, what: &str) -> Result<Block> {
         let (seed, wide) = (self.geometry.checksum_seed, self.geometry.wide_descriptors());
         let has_sum = self.geometry.features.metadata_csum();
-        self.store.get_checked(place, what, |bytes| {
+        self.cache.get_checked(place, what, |bytes| {
             !has_sum
                 || checksum::bitmap(seed, bytes, bits, wide) == if wide { stored } else { stored & 0xFFFF }
         })
@@ -131,7 +130,7 @@ impl Volume {
         let mut desc = self.desc(group)?;
         if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
             let fresh = self.fresh_block_bitmap(group);
-            self.store.create(desc.block_bitmap)?.copy_from_slice(&fresh);
+            self.cache.create(desc.block_bitmap)?.copy_from_slice(&fresh);
             desc.flags &= !BG_BLOCK_UNINIT;
             self.set_desc(group, &desc)?;
         }
@@ -158,7 +157,7 @@ impl Volume {
             let places = [(desc.block_bitmap, 1), (desc.inode_bitmap, 1), (desc.inode_table, table)];
             for (start, count) in places {
                 self.add_own(&mut ranges, start, count).ok_or_else(|| {
-                    self.store.corrupt(|| format!("metadata of group {group} lies outside"))
+                    self.cache.corrupt(|| format!("metadata of group {group} lies outside"))
                 })?;
             }
             if self.geometry.rext3() {
@@ -204,14 +203,14 @@ impl Volume {
 
     fn check_desc(&mut self, group: GroupNo) -> Result<()> {
         let (block, at) = self.desc_place(group)?;
-        let bytes = self.store.get(block)?;
+        let bytes = self.cache.get(block)?;
         let part = bytes.get(at..at + self.geometry.desc_size as usize).ok_or(Errno::Corrupt)?;
         let geometry = &self.geometry;
         let sum =
             checksum::group_desc(geometry.features, geometry.checksum_seed, &geometry.uuid, group, part);
         if sum.is_some_and(|sum| !sum.is_right()) {
             return Err(self
-                .store
+                .cache
                 .corrupt(|| format!("the descriptor of group {group} has a wrong checksum")));
         }
         Ok(())
@@ -253,7 +252,7 @@ impl Volume {
         let bitmap = self.inode_bitmap(group)?;
         let reserved =
             if group.0 == 0 { self.geometry.first_inode.saturating_sub(1).min(per_group) } else { 0 };
-        let taken = Taken::new(&bitmap, u64::from(per_group));
+        let taken = FreeMap::from_used(&bitmap, u64::from(per_group));
         let Some(bit) = taken.first_clear(u64::from(reserved)..u64::from(per_group)) else {
             return Ok(None);
         };
@@ -269,7 +268,7 @@ impl Volume {
         let has_sums = self.geometry.features.group_csum();
         if desc.has_flag(BG_INODE_UNINIT) && has_sums {
             let fresh = fresh_inode_bitmap(self.geometry.block_size, self.geometry.inodes_per_group);
-            self.store.create(desc.inode_bitmap)?.copy_from_slice(&fresh);
+            self.cache.create(desc.inode_bitmap)?.copy_from_slice(&fresh);
             desc.flags &= !BG_INODE_UNINIT;
             self.set_desc(group, &desc)?;
         }
@@ -279,14 +278,14 @@ impl Volume {
             self.block_bitmap_for_change(group)?;
             desc = self.desc(group)?;
         }
-        let bitmap = self.store.change(desc.inode_bitmap)?;
+        let bitmap = self.cache.change(desc.inode_bitmap)?;
         *bitmap.get_mut((index / 8) as usize).ok_or(Errno::Corrupt)? |= 1 << (index % 8);
         if has_sums {
             let used = self.geometry.inodes_per_group.saturating_sub(desc.itable_unused);
             let per_block = self.geometry.block_size / self.geometry.inode_size;
             let block_start = index / per_block * per_block;
             if block_start >= used {
-                self.store.create(desc.inode_table.saturating_add(u64::from(index / per_block)))?;
+                self.cache.create(desc.inode_table.saturating_add(u64::from(index / per_block)))?;
             }
             desc.itable_unused = desc.itable_unused.min(self.geometry.inodes_per_group - index - 1);
         }
@@ -300,10 +299,10 @@ impl Volume {
     pub fn free_inode(&mut self, inode: InodeNo, is_directory: bool) -> Result<()> {
         let (group, index) = self.geometry.inode_place(inode).ok_or(Errno::Corrupt)?;
         if !self.is_inode_in_use(inode)? {
-            return Err(self.store.corrupt(|| format!("inode {inode} is removed, but free already")));
+            return Err(self.cache.corrupt(|| format!("inode {inode} is removed, but free already")));
         }
         let mut desc = self.desc(group)?;
-        let bitmap = self.store.change(desc.inode_bitmap)?;
+        let bitmap = self.cache.change(desc.inode_bitmap)?;
         *bitmap.get_mut((index / 8) as usize).ok_or(Errno::Corrupt)? &= !(1 << (index % 8));
         desc.free_inodes = desc.free_inodes.saturating_add(1).min(self.geometry.inodes_per_group);
         desc.used_dirs = desc.used_dirs.saturating_sub(u32::from(is_directory));

@@ -113,7 +113,7 @@ impl Volume {
         // An inode is never larger than a block.
         contents.resize(self.geometry.block_size as usize, 0);
         let (place, _) = self.map_new(inode, 0, 1, BlockKind::Data, false)?;
-        self.store.write_data(place, 0, &contents)
+        self.cache.write_data(place, 0, &contents)
     }
 
     /// Where contents that live in an inode begin on the device.

@@ -230,7 +230,7 @@ impl Volume {
     /// An inode, whether in use or not.
     pub fn load_any(&mut self, number: InodeNo) -> Result<Inode> {
         let (block, at) = self.inode_place(number)?;
-        let bytes = self.store.get(block)?;
+        let bytes = self.cache.get(block)?;
         let size = self.geometry.inode_size as usize;
         let record = bytes.get(at..at + size).ok_or(Errno::Corrupt)?.to_vec();
         Ok(Inode { number, raw: RawInode::from_record(&record), record })
@@ -252,14 +252,14 @@ impl Volume {
         if self.geometry.features.metadata_csum() {
             let sum = checksum::inode(self.geometry.checksum_seed, number, &inode.record);
             if !sum.is_some_and(|sum| sum.is_right()) {
-                return Err(self.store.corrupt(|| format!("inode {number} has a wrong checksum")));
+                return Err(self.cache.corrupt(|| format!("inode {number} has a wrong checksum")));
             }
         }
         let extra_fits = self.geometry.inode_size as usize == BASE_INODE_SIZE
             || BASE_INODE_SIZE + usize::from(inode.raw.i_extra_isize.get())
                 <= self.geometry.inode_size as usize;
         if inode.kind().is_none() || !extra_fits {
-            return Err(self.store.corrupt(|| format!("inode {number} is of no kind that there is")));
+            return Err(self.cache.corrupt(|| format!("inode {number} is of no kind that there is")));
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Volume {
             inode.raw = RawInode::from_record(&inode.record);
         }
         let (block, at) = self.inode_place(inode.number)?;
-        let bytes = self.store.change(block)?;
+        let bytes = self.cache.change(block)?;
         let place = bytes.get_mut(at..at + inode.record.len()).ok_or(Errno::Corrupt)?;
         place.copy_from_slice(&inode.record);
         Ok(())

@@ -3,7 +3,7 @@
 //! ```text
 //! fs        the trait          ──► namei, file, directory, xattr       what operations do to inodes, names and contents
 //! mount     from device to volume  ──► map, inode, group, alloc, region   which block is whose; policy wishes, alloc decides
-//! volume    operations, transactions  ──► store                        blocks in memory; journal: how they come to the device
+//! volume    operations, transactions  ──► fsmend-blockcache            blocks in memory; journal: how they come to the device
 //! ```
 //!
 //! Invariants: all numbers from the disk are checked before anything is computed with them, and what cannot be is an error, never a panic; an operation
@@ -29,10 +29,10 @@ mod orphan;
 pub mod policy;
 mod quota;
 mod region;
-mod store;
 mod volume;
 mod xattr;
 
-pub use fs::{Ext, Unwritable};
+pub use fs::Ext;
+pub use fsmend_blockcache::Unwritable;
 pub use mount::{MountError, MountOptions};
 pub use region::RegionRoom;

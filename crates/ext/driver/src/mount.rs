@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use fsmend_blockcache::{BlockCache, PendingFrees};
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
@@ -13,12 +14,11 @@ use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK
 use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 use zerocopy::FromBytes;
 
-use crate::alloc::{Freed, Reserve};
+use crate::alloc::Reserve;
 use crate::journal::{Log, Piece};
 use crate::policy::{Ext3Policy, Layout, Policy, Rext3Policy};
 use crate::quota::Quotas;
 use crate::region::Regions;
-use crate::store::Store;
 use crate::volume::{Mode, Totals, Volume};
 
 /// Features that may be read and written here.
@@ -199,14 +199,14 @@ impl Volume {
             if geometry.rext3() { Box::new(Rext3Policy) } else { Box::new(Ext3Policy) }
         };
         let policy = policy.unwrap_or_else(own_policy);
-        let store = Store::new(device, geometry.block_size, geometry.blocks_count, cache_bytes);
+        let cache = BlockCache::new(device, geometry.block_size, geometry.blocks_count, cache_bytes);
         let room = geometry.inode_size.saturating_sub(128);
         let known = size_of::<fsmend_ext_format::inode::RawInode>() as u32 - 128;
         let want = u32::from(raw.s_want_extra_isize.get());
         let want = if want < 4 || want > room || !want.is_multiple_of(4) { known.min(room) } else { want };
         let seed = raw.s_hash_seed.map(|word| word.get());
         Ok(Volume {
-            store,
+            cache,
             layout,
             policy,
             log: None,
@@ -216,7 +216,7 @@ impl Volume {
             own: HashMap::new(),
             regions: Regions::default(),
             touched: BTreeSet::new(),
-            freed: Freed::default(),
+            freed: PendingFrees::default(),
             held: HashMap::new(),
             uses: Vec::new(),
             reserve: Reserve::of(&raw),
@@ -237,9 +237,9 @@ impl Volume {
 
     fn why(&self, error: Errno) -> MountError {
         match error {
-            Errno::Io => MountError::Io(self.store.trouble().unwrap_or("the device failed").to_owned()),
+            Errno::Io => MountError::Io(self.cache.trouble().unwrap_or("the device failed").to_owned()),
             _ => {
-                MountError::Corrupt(self.store.trouble().map_or_else(|| error.to_string(), ToOwned::to_owned))
+                MountError::Corrupt(self.cache.trouble().map_or_else(|| error.to_string(), ToOwned::to_owned))
             }
         }
     }
@@ -295,11 +295,11 @@ impl Volume {
     ) -> Result<(), Errno> {
         let inode = self.load(number)?;
         if !inode.is_regular() || number.0 < special::JOURNAL {
-            return Err(self.store.corrupt(|| "the journal is no file".into()));
+            return Err(self.cache.corrupt(|| "the journal is no file".into()));
         }
         let block_size = self.geometry.block_size;
         if inode.raw.size() / u64::from(block_size) > self.geometry.blocks_count {
-            return Err(self.store.corrupt(|| "the journal is larger than the file system".into()));
+            return Err(self.cache.corrupt(|| "the journal is larger than the file system".into()));
         }
         let extents = self.list_extents(&inode, 0, usize::MAX)?;
         let size = u64::from(block_size);
@@ -311,34 +311,34 @@ impl Volume {
                 count: extent.len / size,
             })
             .collect();
-        let mut log = Log::open(&mut self.store, pieces, block_size)?;
+        let mut log = Log::open(&mut self.cache, pieces, block_size)?;
         // Without the flag, everything is home already, whatever the log says.
         if needs_recovery {
             let blocks = match is_torn && !log.is_dirty() {
-                true => log.spare(&mut self.store, SUPERBLOCK_OFFSET / size)?,
-                false => log.replay(&mut self.store)?,
+                true => log.spare(&mut self.cache, SUPERBLOCK_OFFSET / size)?,
+                false => log.replay(&mut self.cache)?,
             };
-            self.store.drop_cache();
+            self.cache.drop_cache();
             if read_only {
-                self.store.set_replayed(blocks.into_iter().collect());
+                self.cache.set_replayed(blocks.into_iter().collect());
             } else {
-                self.store.write_blocks(blocks.iter().map(|(block, bytes)| (*block, bytes)))?;
-                self.store.sync()?;
+                self.cache.write_blocks(blocks.iter().map(|(block, bytes)| (*block, bytes)))?;
+                self.cache.sync()?;
             }
         }
         if !read_only {
             self.log = Some(log);
         }
-        self.store.drop_cache();
+        self.cache.drop_cache();
         Ok(())
     }
 
     /// From now on, the log is written to.
     fn start_log(&mut self) -> Result<(), Errno> {
         let Some(mut log) = self.log.take() else { return Ok(()) };
-        log.start(&mut self.store, self.geometry.features.has_incompat(incompat::BIT64))?;
+        log.start(&mut self.cache, self.geometry.features.has_incompat(incompat::BIT64))?;
         if self.is_bulk {
-            return log.close(&mut self.store);
+            return log.close(&mut self.cache);
         }
         self.log = Some(log);
         Ok(())

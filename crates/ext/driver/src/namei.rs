@@ -56,7 +56,7 @@ impl Volume {
         self.check_inode(&inode)?;
         if inode.links() == 0 {
             return Err(self
-                .store
+                .cache
                 .corrupt(|| format!("a name leads to inode {}, which is free", found.inode)));
         }
         Ok((found, inode))
@@ -152,7 +152,7 @@ impl Volume {
         let (place, _) = self.map_new(inode, 0, 1, BlockKind::Data, false)?;
         let mut block = target.to_vec();
         block.resize(size, 0);
-        self.store.write_data(place, 0, &block)
+        self.cache.write_data(place, 0, &block)
     }
 
     /// Where a symbolic link leads to.
@@ -163,7 +163,7 @@ impl Volume {
         let len =
             usize::try_from(inode.raw.size()).ok().filter(|len| *len <= self.geometry.block_size as usize);
         let Some(len) = len else {
-            return Err(self.store.corrupt(|| format!("the link {} is too long", inode.number)));
+            return Err(self.cache.corrupt(|| format!("the link {} is too long", inode.number)));
         };
         if inode.is_fast_symlink() && !inode.has_inline_data() {
             return Ok(inode.raw.i_block[..len.min(I_BLOCK_LEN)].to_vec());
@@ -309,7 +309,7 @@ impl Volume {
                 _ => return Ok(()),
             }
         }
-        Err(self.store.corrupt(|| format!("directory {at} lies below itself")))
+        Err(self.cache.corrupt(|| format!("directory {at} lies below itself")))
     }
 
     fn replace(
@@ -365,7 +365,7 @@ impl Volume {
     fn set_parent(&mut self, directory: &mut Inode, parent: InodeNo) -> Result<()> {
         match self.find_entry(directory, b"..")? {
             Some(found) => self.redirect_entry(directory, found, parent, FileKind::Directory),
-            None => Err(self.store.corrupt(|| format!("directory {} has no parent", directory.number))),
+            None => Err(self.cache.corrupt(|| format!("directory {} has no parent", directory.number))),
         }
     }
 

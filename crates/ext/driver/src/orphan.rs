@@ -115,7 +115,7 @@ impl Volume {
             }
             let usable = InodeNo(first);
             if !seen.insert(first) || !self.may_be_orphan(usable) {
-                return Err(self.store.corrupt(|| format!("inode {first} cannot be an orphan")));
+                return Err(self.cache.corrupt(|| format!("inode {first} cannot be an orphan")));
             }
             self.finish_orphan(usable, now)?;
         }
@@ -138,7 +138,7 @@ impl Volume {
     fn clean_up_orphan_file(&mut self, now: Time) -> Result<()> {
         let number = InodeNo(self.superblock()?.s_orphan_file_inum.get());
         if !self.geometry.features.has_compat(compat::ORPHAN_FILE) {
-            return Err(self.store.corrupt(|| "orphans in an orphan file that is not there".into()));
+            return Err(self.cache.corrupt(|| "orphans in an orphan file that is not there".into()));
         }
         let file = self.load(number)?;
         let seed = self.seed_of(&file);
@@ -146,20 +146,20 @@ impl Volume {
         let blocks = file.raw.size() / u64::from(self.geometry.block_size);
         for logical in 0..blocks.min(self.geometry.blocks_count) {
             let Some(place) = self.map(&file, logical, 1)?.physical else { continue };
-            let bytes = self.store.get(place)?;
+            let bytes = self.cache.get(place)?;
             if !orphan_file::has_magic(&bytes) {
-                return Err(self.store.corrupt(|| format!("block {logical} of the orphan file is none")));
+                return Err(self.cache.corrupt(|| format!("block {logical} of the orphan file is none")));
             }
             let orphans: Vec<InodeNo> = orphan_file::entries(&bytes).collect();
             drop(bytes);
             for orphan in orphans {
                 if !self.may_be_orphan(orphan) {
-                    return Err(self.store.corrupt(|| format!("inode {orphan} cannot be an orphan")));
+                    return Err(self.cache.corrupt(|| format!("inode {orphan} cannot be an orphan")));
                 }
                 self.finish_orphan(orphan, now)?;
             }
             self.operation(now, |volume| {
-                let bytes = volume.store.change(place)?;
+                let bytes = volume.cache.change(place)?;
                 let end = bytes.len().saturating_sub(orphan_file::ORPHAN_TAIL_SIZE);
                 bytes[..end].fill(0);
                 if has_sums {

@@ -140,7 +140,7 @@ impl Volume {
 
     fn broken_quota(&mut self, file: &QuotaFile) -> Errno {
         let word = file.kind.word();
-        self.store.corrupt(|| format!("the {word} quota file is damaged (fsmend repair makes it anew)"))
+        self.cache.corrupt(|| format!("the {word} quota file is damaged (fsmend repair makes it anew)"))
     }
 
     /// Where a block of a quota file stands: block of the device, and byte in it.
@@ -157,13 +157,13 @@ impl Volume {
 
     fn quota_block(&mut self, file: &QuotaFile, index: u32) -> Result<Vec<u8>> {
         let (block, at) = self.quota_place(file, index)?;
-        let bytes = self.store.get(block)?;
+        let bytes = self.cache.get(block)?;
         Ok(bytes.get(at..at + QUOTA_BLOCK_SIZE).ok_or(Errno::Corrupt)?.to_vec())
     }
 
     fn put_quota_block(&mut self, file: &QuotaFile, index: u32, bytes: &[u8]) -> Result<()> {
         let (block, at) = self.quota_place(file, index)?;
-        let place = self.store.change(block)?.get_mut(at..at + bytes.len()).ok_or(Errno::Corrupt)?;
+        let place = self.cache.change(block)?.get_mut(at..at + bytes.len()).ok_or(Errno::Corrupt)?;
         place.copy_from_slice(bytes);
         Ok(())
     }
@@ -210,13 +210,13 @@ impl Volume {
             None if charge.bytes <= 0 && charge.inodes <= 0 => return Ok(()),
             None => self.make_quota(file, id)?,
         };
-        let bytes = self.store.get(place.block)?;
+        let bytes = self.cache.get(place.block)?;
         let block = bytes.get(place.leaf..place.leaf + QUOTA_BLOCK_SIZE).ok_or(Errno::Corrupt)?;
         let entry = tree::entry_at(block, file.version, place.at).filter(|entry| entry.id == id);
         drop(bytes);
         let Some(entry) = entry else { return Err(self.broken_quota(file)) };
         let entry = self.charged(file, entry, charge)?;
-        let bytes = self.store.change(place.block)?;
+        let bytes = self.cache.change(place.block)?;
         let block = bytes.get_mut(place.leaf..place.leaf + QUOTA_BLOCK_SIZE).ok_or(Errno::Corrupt)?;
         // What an entry of the older version cannot say is more than anybody may have.
         if tree::put_entry(block, file.version, place.at, &entry) { Ok(()) } else { Err(Errno::OverQuota) }
@@ -362,7 +362,7 @@ impl Volume {
         let logical = (end - 1) / u64::from(self.geometry.block_size);
         if self.map(&inode, logical, 1)?.physical.is_none() {
             let (place, _) = self.map_new(&mut inode, logical, 1, BlockKind::Data, false)?;
-            self.store.create(place)?;
+            self.cache.create(place)?;
         }
         if end > inode.raw.size() {
             self.set_size(&mut inode, end)?;

@@ -157,11 +157,11 @@ impl Volume {
     pub fn bring_map_block(&mut self, block: u64) {
         let group = self.geometry.group_of_block(BlockNo(block));
         let region = group.map_or(BlockRange::new(0, 0), |group| self.regions.of(group));
-        if !region.contains(BlockNo(block)) || self.store.holds(block) {
+        if !region.contains(BlockNo(block)) || self.cache.holds(block) {
             return;
         }
         let count = self.regions.ahead.next(block).min(region.end() - block);
-        self.store.bring(block, count);
+        self.cache.bring(block, count);
     }
 
     /// An error if blocks may not lie there: those of directories and maps in regions only, others outside only.
@@ -179,7 +179,7 @@ impl Volume {
             return Ok(());
         }
         let what = if belongs_inside { "metadata lie outside of" } else { "data lie inside" };
-        Err(self.store.corrupt(|| format!("{what} the indirect regions, at block {start}")))
+        Err(self.cache.corrupt(|| format!("{what} the indirect regions, at block {start}")))
     }
 
     /// Takes up to `max` free blocks in a row from the region of `first`, or the next one that has some: at `ideal` or behind it if that

@@ -4,17 +4,17 @@
 use std::collections::{BTreeSet, HashMap};
 
 use fsmend_base::GroupNo;
+use fsmend_blockcache::{BlockCache, PendingFrees};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use fsmend_vfs::{Caller, Errno, InodeNo, Result, Time};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::alloc::{Freed, Reserve};
+use crate::alloc::Reserve;
 use crate::journal::Log;
 use crate::policy::{GroupUse, Layout, Policy};
 use crate::quota::Quotas;
 use crate::region::Regions;
-use crate::store::Store;
 
 /// Changed blocks of a file system without a journal that may gather before they are written.
 const UNLOGGED_CHANGES_MAX: usize = 4096;
@@ -43,7 +43,7 @@ pub(crate) struct Totals {
 
 /// A mounted file system.
 pub(crate) struct Volume {
-    pub store: Store,
+    pub cache: BlockCache,
     pub geometry: Geometry,
     pub layout: Layout,
     pub policy: Box<dyn Policy>,
@@ -59,7 +59,7 @@ pub(crate) struct Volume {
     /// Groups whose bitmaps or descriptors the running transaction has changed, and not sealed yet.
     pub touched: BTreeSet<u32>,
     /// What the running transaction has freed, and so may not be taken before it is in the log.
-    pub freed: Freed,
+    pub freed: PendingFrees,
     /// Who is held, and how often.
     pub held: HashMap<u32, u64>,
     /// How full groups are, as far as somebody has asked since they changed.
@@ -105,7 +105,7 @@ impl Volume {
     /// The superblock as it is in memory.
     pub fn superblock(&mut self) -> Result<RawSuperblock> {
         let (block, at) = self.superblock_place();
-        let bytes = self.store.get(block)?;
+        let bytes = self.cache.get(block)?;
         let part = bytes.get(at..at + SUPERBLOCK_SIZE).ok_or(Errno::Corrupt)?;
         RawSuperblock::read_from_bytes(part).map_err(|_| Errno::Corrupt)
     }
@@ -118,7 +118,7 @@ impl Volume {
         if self.geometry.features.metadata_csum() {
             fsmend_ext_format::checksum::seal_superblock(&mut superblock);
         }
-        let bytes = self.store.change(block)?;
+        let bytes = self.cache.change(block)?;
         let place = bytes.get_mut(at..at + SUPERBLOCK_SIZE).ok_or(Errno::Corrupt)?;
         place.copy_from_slice(superblock.as_bytes());
         Ok(())
@@ -155,15 +155,15 @@ impl Volume {
 
     fn attempt<T>(&mut self, body: &mut impl FnMut(&mut Volume) -> Result<T>) -> Result<T> {
         let before = Before { totals: self.totals, generation: self.generation };
-        self.store.begin();
+        self.cache.begin();
         self.freed.begin();
         self.regions.begin();
         let result = body(self);
         if result.is_ok() {
-            self.store.finish();
+            self.cache.finish();
             self.freed.finish();
         } else {
-            self.store.take_back();
+            self.cache.take_back();
             self.freed.take_back();
             self.regions.take_back();
             self.quotas.take_back();
@@ -181,7 +181,7 @@ impl Volume {
 
     /// Whether an operation that comes in steps should end this one.
     pub fn is_step_full(&self) -> bool {
-        self.store.changed_count() + self.store.forgotten_count() / 64 >= self.changes_max()
+        self.cache.changed_count() + self.cache.forgotten_count() / 64 >= self.changes_max()
     }
 
     fn make_room(&mut self, now: Time) -> Result<()> {
@@ -190,7 +190,7 @@ impl Volume {
 
     /// Whether the running transaction holds anything.
     pub fn has_changes(&self) -> bool {
-        self.store.changed_count() > 0 || self.store.forgotten_count() > 0 || !self.freed.is_empty()
+        self.cache.changed_count() > 0 || self.cache.forgotten_count() > 0 || !self.freed.is_empty()
     }
 
     /// Ends the running transaction. With a journal it is durable then; without, it is on its way.
@@ -208,23 +208,23 @@ impl Volume {
     }
 
     fn write_transaction(&mut self, now: Time) -> Result<()> {
-        let Some(mut log) = self.log.take() else { return self.store.write_changed() };
+        let Some(mut log) = self.log.take() else { return self.cache.write_changed() };
         let result = self.write_to_log(&mut log, now);
         self.log = Some(log);
         result
     }
 
     fn write_to_log(&mut self, log: &mut Log, now: Time) -> Result<()> {
-        let changed = self.store.changed_blocks();
-        let mut revoked = self.store.forgotten_blocks();
+        let changed = self.cache.changed_blocks();
+        let mut revoked = self.cache.forgotten_blocks();
         revoked.retain(|block| log.has_logged(*block));
         if log.blocks_needed(changed.len(), revoked.len()) > log.room() as usize {
             self.checkpoint(log)?;
             // Nothing is in the log any more that would have to be revoked.
             revoked.clear();
         }
-        log.write(&mut self.store, &changed, &revoked, now)?;
-        self.store.committed(changed);
+        log.write(&mut self.cache, &changed, &revoked, now)?;
+        self.cache.committed(changed);
         if log.room() < log.capacity() / 2 {
             self.checkpoint(log)?;
         }
@@ -233,11 +233,11 @@ impl Volume {
 
     /// Empties the log: what is in it is written home.
     fn checkpoint(&mut self, log: &mut Log) -> Result<()> {
-        if self.store.waiting_count() > 0 {
-            self.store.write_home()?;
-            self.store.sync()?;
+        if self.cache.waiting_count() > 0 {
+            self.cache.write_home()?;
+            self.cache.sync()?;
         }
-        log.emptied(&mut self.store)
+        log.emptied(&mut self.cache)
     }
 
     /// Puts right checksums and sums into what the running transaction has changed.
@@ -260,9 +260,9 @@ impl Volume {
         let has_changes = self.has_changes();
         self.commit(now)?;
         if self.log.is_none() || !has_changes {
-            let is_needed = has_changes || self.store.has_data_to_sync() || self.log.is_none();
+            let is_needed = has_changes || self.cache.has_data_to_sync() || self.log.is_none();
             return if is_needed {
-                self.store.sync().inspect_err(|_| self.mode = Mode::Failed)
+                self.cache.sync().inspect_err(|_| self.mode = Mode::Failed)
             } else {
                 Ok(())
             };
@@ -275,8 +275,8 @@ impl Volume {
 
     /// What is committed is at home, and durable there.
     pub fn flush_home(&mut self) -> Result<()> {
-        self.store.write_home()?;
-        self.store.sync()
+        self.cache.write_home()?;
+        self.cache.sync()
     }
 
     /// Empties the log.
@@ -290,7 +290,7 @@ impl Volume {
     /// Says that the log is empty, and readies it for the spare transaction; everything in it has to be at home.
     pub fn set_log_aside(&mut self) -> Result<()> {
         match &mut self.log {
-            Some(log) => log.set_aside(&mut self.store),
+            Some(log) => log.set_aside(&mut self.cache),
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Extended attributes: in the inode as far as there is room, the rest in one block, which inodes may share.
 
 use fsmend_base::BlockNo;
+use fsmend_blockcache::{Block, acl::Acl};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::xattr::{
@@ -14,7 +15,6 @@ use zerocopy::little_endian::{U16, U32};
 use crate::acl;
 use crate::inode::Inode;
 use crate::policy::{Ask, BlockKind};
-use crate::store::Block;
 use crate::volume::Volume;
 
 /// Longest name without its prefix.
@@ -106,7 +106,7 @@ impl Volume {
     }
 
     fn broken_attributes(&mut self, number: InodeNo) -> Errno {
-        self.store.corrupt(|| format!("the attributes of inode {number} are broken"))
+        self.cache.corrupt(|| format!("the attributes of inode {number} are broken"))
     }
 
     fn acl_block(&self, inode: &Inode) -> u64 {
@@ -124,7 +124,7 @@ impl Volume {
             return Ok(None);
         }
         let (seed, has_sums) = (self.geometry.checksum_seed, self.geometry.features.metadata_csum());
-        let bytes = self.store.get_checked(place, "an attribute block", |bytes| {
+        let bytes = self.cache.get_checked(place, "an attribute block", |bytes| {
             !has_sums || checksum::xattr_block(seed, BlockNo(place), bytes).is_some_and(|sum| sum.is_right())
         })?;
         if RawXattrHeader::from_block(&bytes).h_magic.get() != XATTR_MAGIC {
@@ -148,7 +148,8 @@ impl Volume {
         let found = all.into_iter().find(|attribute| attribute.is_called(index, rest));
         let value = found.ok_or(Errno::NoAttribute)?.value;
         if is_acl(index) {
-            acl::to_caller(&value).ok_or_else(|| self.broken_attributes(inode.number))
+            let list = acl::from_disk(&value).ok_or_else(|| self.broken_attributes(inode.number))?;
+            Ok(list.to_attribute())
         } else {
             Ok(value)
         }
@@ -197,7 +198,10 @@ impl Volume {
     ) -> Result<()> {
         let (index, rest) = split_name(name)?;
         let value = match value {
-            Some(value) if is_acl(index) => Some(acl::to_disk(value).ok_or(Errno::Invalid)?),
+            Some(value) if is_acl(index) => {
+                let list = Acl::from_attribute(value).ok_or(Errno::Invalid)?;
+                Some(acl::to_disk(&list))
+            }
             other => other.map(<[u8]>::to_vec),
         };
         let mut near = self.collect(&inode.record, false, inode.number)?;
@@ -261,13 +265,13 @@ impl Volume {
                 };
                 let place = self.take_blocks(&ask, 1)?.start.0;
                 self.count_blocks(inode, 1)?;
-                self.store.create(place)?;
+                self.cache.create(place)?;
                 self.set_acl_block(inode, place);
                 place
             }
         };
         let (seed, has_sums) = (self.geometry.checksum_seed, self.geometry.features.metadata_csum());
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         bytes.fill(0);
         write_area(bytes, BLOCK_HEADER_SIZE, 0, attributes)?;
         let header = RawXattrHeader {
@@ -295,7 +299,7 @@ impl Volume {
         } else {
             header.h_refcount.set(references - 1);
             let (seed, has_sums) = (self.geometry.checksum_seed, self.geometry.features.metadata_csum());
-            let bytes = self.store.change(place)?;
+            let bytes = self.cache.change(place)?;
             header.store(bytes);
             if has_sums {
                 checksum::seal_xattr_block(seed, BlockNo(place), bytes);

@@ -3,23 +3,21 @@
 pub mod problems;
 pub(crate) mod repair;
 
-use std::sync::atomic::AtomicBool;
-
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
-use fsmend_engine::claims::Claims;
-use fsmend_engine::inodes::InodeTable;
-use fsmend_engine::pool::{self, PoolConfig, Stage};
+use fsmend_engine::crosscheck::allocation::{
+    AllocationMaps, Count, Difference, InUse, Observed, Sum, Words, padding_is_set,
+};
+use fsmend_engine::format::Volume;
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT};
+use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::Fs;
 
-/// Groups that one worker takes at a time.
-const GROUPS_PER_SLICE: usize = 16;
-/// The work of all that goes group by group.
-const BITMAPS: [Stage; 1] = [Stage { name: "bitmaps", pass: 0 }];
+/// The maps of a group.
+const BLOCKS: usize = 0;
+const INODES: usize = 1;
 
 /// What is free and used, all groups together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +32,24 @@ pub struct Totals {
     pub stored_free_inodes: u64,
     /// Directories.
     pub directories: u64,
+}
+
+/// The counts that groups keep.
+const FREE_UNITS: usize = 0;
+const FREE_INODES: usize = 1;
+const DIRECTORIES: usize = 2;
+
+impl From<Vec<Sum>> for Totals {
+    fn from(sums: Vec<Sum>) -> Self {
+        let of = |kind: usize| sums.get(kind).copied().unwrap_or_default();
+        Totals {
+            free_units: of(FREE_UNITS).observed,
+            stored_free_units: of(FREE_UNITS).stored,
+            free_inodes: of(FREE_INODES).observed,
+            stored_free_inodes: of(FREE_INODES).stored,
+            directories: of(DIRECTORIES).observed,
+        }
+    }
 }
 
 /// The superblock's own totals as the disk has them. (Releasing orphans adds to them what becomes free, which makes no sense
@@ -59,44 +75,6 @@ impl StoredTotals {
     }
 }
 
-/// Compares bitmaps and counts of all groups.
-pub fn check(
-    fs: &Fs<'_>,
-    inodes: &InodeTable,
-    claims: &Claims,
-    pool: PoolConfig<'_>,
-    cancel: &AtomicBool,
-    findings: &mut Findings,
-) -> Totals {
-    let groups: Vec<u32> = (0..fs.geometry.group_count).collect();
-    let room = findings.room();
-    let states = pool::run_slices(
-        pool,
-        &BITMAPS,
-        &groups,
-        GROUPS_PER_SLICE,
-        cancel,
-        |_| (Findings::with_room(room), Totals::default()),
-        |(findings, totals), part| {
-            for group in part {
-                let comparison = Comparison { fs, inodes, claims, group: GroupNo(*group) };
-                comparison.blocks(findings, totals);
-                comparison.inodes(findings, totals);
-            }
-        },
-    );
-    let mut totals = Totals::default();
-    for (found, part) in states {
-        findings.merge(found);
-        totals.free_units += part.free_units;
-        totals.stored_free_units += part.stored_free_units;
-        totals.free_inodes += part.free_inodes;
-        totals.stored_free_inodes += part.stored_free_inodes;
-        totals.directories += part.directories;
-    }
-    totals
-}
-
 /// The totals are compared through the groups' counts: kernels let the superblock's own lag behind, which is no damage unless a backup
 /// stands in. What is wrong is shown as it is `on_disk`.
 pub fn check_totals(fs: &Fs<'_>, totals: &Totals, on_disk: StoredTotals, findings: &mut Findings) {
@@ -120,328 +98,217 @@ pub fn check_totals(fs: &Fs<'_>, totals: &Totals, on_disk: StoredTotals, finding
     }
 }
 
-/// One group: what its bitmaps and counts say beside what is owned.
-struct Comparison<'a> {
-    fs: &'a Fs<'a>,
-    inodes: &'a InodeTable,
-    claims: &'a Claims,
-    group: GroupNo,
-}
+impl AllocationMaps for Fs<'_> {
+    fn areas(&self) -> u32 {
+        self.geometry.group_count
+    }
 
-impl Comparison<'_> {
-    fn blocks(&self, findings: &mut Findings, totals: &mut Totals) {
-        let geometry = &self.fs.geometry;
-        let desc = &self.fs.groups[self.group.0 as usize].desc;
-        let used = self.used_units();
-        let units = used.bits;
-        let free = (units - used.count()).saturating_sub(self.owed_units());
-        totals.free_units += free;
-        totals.stored_free_units += u64::from(desc.free_blocks);
-        if free != u64::from(desc.free_blocks) {
-            let problem = Problem::new(&problems::GROUP_FREE_BLOCKS).group(self.group);
-            findings.raise(problem.stored(desc.free_blocks).observed(free));
+    fn maps(&self) -> usize {
+        2
+    }
+
+    fn count_kinds(&self) -> usize {
+        3
+    }
+
+    fn observed(&self, area: u32, map: usize, in_use: InUse<'_>) -> Observed {
+        let group = GroupNo(area);
+        match map {
+            BLOCKS => Observed { used: used_units(self, group, in_use), directories: 0 },
+            _ => used_inodes(self, group, in_use),
         }
-        if geometry.features.group_csum() && desc.has_flag(BG_BLOCK_UNINIT) {
-            let own = self.metadata_units();
-            let extra = used.count().saturating_sub(own.count());
-            if extra > 0 {
-                findings
-                    .raise(Problem::new(&problems::BLOCK_UNINIT_IN_USE).group(self.group).observed(extra));
-                // The bitmap that such a flag stands for has only the metadata set.
-                self.compare(&own, &used, &BLOCK_ROWS, findings);
-            }
-            return;
+    }
+
+    fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words> {
+        let stored = Stored { fs: self, group: GroupNo(area) };
+        if map == BLOCKS {
+            stored.blocks(&observed.used, findings)
+        } else {
+            stored.inodes(&observed.used, findings)
         }
-        let Some(stored) = self.read_bitmap(desc.block_bitmap, findings) else {
-            if desc.block_bitmap == 0 {
-                self.compare(&Words::new(units), &used, &BLOCK_ROWS, findings);
-            }
-            return;
+    }
+
+    fn counts(&self, area: u32, map: usize, observed: &Observed, count: &mut dyn FnMut(Count)) {
+        let desc = &self.groups[area as usize].desc;
+        let free = observed.used.len() - observed.used.count();
+        if map == BLOCKS {
+            let observed = free.saturating_sub(owed_units(self, desc));
+            let stored = u64::from(desc.free_blocks);
+            return count(Count { kind: FREE_UNITS, row: &problems::GROUP_FREE_BLOCKS, stored, observed });
+        }
+        let stored = u64::from(desc.free_inodes);
+        count(Count { kind: FREE_INODES, row: &problems::GROUP_FREE_INODES, stored, observed: free });
+        let (stored, observed) = (u64::from(desc.used_dirs), observed.directories);
+        count(Count { kind: DIRECTORIES, row: &problems::GROUP_DIRECTORIES, stored, observed });
+    }
+
+    fn difference(
+        &self,
+        area: u32,
+        map: usize,
+        difference: Difference,
+        (first, count): (u64, u64),
+    ) -> Problem {
+        let row = match (map, difference) {
+            (BLOCKS, Difference::MarkedButFree) => &problems::BLOCKS_MARKED_BUT_FREE,
+            (BLOCKS, Difference::UsedButFree) => &problems::BLOCKS_USED_BUT_FREE,
+            (_, Difference::MarkedButFree) => &problems::INODES_MARKED_BUT_FREE,
+            (_, Difference::UsedButFree) => &problems::INODES_USED_BUT_FREE,
         };
-        let bits = geometry.blocks_per_group / geometry.cluster_blocks;
-        if geometry.features.metadata_csum() {
-            let right = checksum::bitmap(geometry.checksum_seed, &stored, bits, geometry.wide_descriptors());
-            self.check_checksum(&problems::BLOCK_BITMAP_CHECKSUM, desc.block_bitmap_csum, right, findings);
-        }
-        let on_disk = Words::from_bytes(&stored, units);
-        self.compare(&on_disk, &used, &BLOCK_ROWS, findings);
-        if !padding_is_set(&stored, units) {
-            findings.raise(Problem::new(&problems::BLOCK_BITMAP_PADDING).group(self.group));
-        }
-    }
-
-    /// The units of the group that are in use.
-    fn used_units(&self) -> Words {
-        self.units(|unit| self.claims.claimed().load_word_at(unit))
-    }
-
-    /// The units of the group that hold static metadata.
-    fn metadata_units(&self) -> Words {
-        self.units(|unit| self.metadata_word(unit))
-    }
-
-    fn units(&self, source: impl Fn(u64) -> u64) -> Words {
-        let geometry = &self.fs.geometry;
-        let blocks = geometry.group_blocks(self.group);
-        let mut units = Words::new(blocks.count.div_ceil(u64::from(geometry.cluster_blocks)));
-        let first = geometry.cluster_of(blocks.start.0);
-        units.fill(|at| source(first + at));
-        units
-    }
-
-    /// The inodes of the group that are in use, and the number of directories among them.
-    fn used_inodes(&self) -> (Words, u64) {
-        let geometry = &self.fs.geometry;
-        let first = geometry.inode_at(self.group, 0).0;
-        let (mut used, mut directories) = (Words::new(u64::from(geometry.inodes_per_group)), 0u64);
-        for reserved in first..geometry.first_inode.min(first.saturating_add(geometry.inodes_per_group)) {
-            used.set(u64::from(reserved - first));
-        }
-        for (word, (of_chunk, are_directories)) in
-            used.words.iter_mut().zip(self.inodes.used_in_chunk(self.group.0))
-        {
-            *word |= of_chunk;
-            directories += u64::from(are_directories.count_ones());
-        }
-        (used, directories)
-    }
-
-    /// What a repair will take in the group for bitmaps and an inode table whose places are lost.
-    fn owed_units(&self) -> u64 {
-        let desc = &self.fs.groups[self.group.0 as usize].desc;
-        let table = u64::from(self.fs.geometry.inode_table_blocks());
-        let pieces = [(desc.block_bitmap, 1), (desc.inode_bitmap, 1), (desc.inode_table, table)];
-        let blocks: u64 = pieces.iter().filter(|(place, _)| *place == 0).map(|(_, count)| count).sum();
-        blocks.div_ceil(u64::from(self.fs.geometry.cluster_blocks))
-    }
-
-    /// 64 units' worth of static metadata from `unit` on.
-    fn metadata_word(&self, unit: u64) -> u64 {
-        let per_unit = u64::from(self.fs.geometry.cluster_blocks);
-        if per_unit == 1 {
-            return self.fs.metadata.load_word_at(unit);
-        }
-        (0..64)
-            .filter(|at| self.fs.metadata.any((unit + at) * per_unit, per_unit))
-            .fold(0, |word, at| word | 1 << at)
-    }
-
-    fn inodes(&self, findings: &mut Findings, totals: &mut Totals) {
-        let geometry = &self.fs.geometry;
-        let desc = &self.fs.groups[self.group.0 as usize].desc;
-        let count = u64::from(geometry.inodes_per_group);
-        let (used, directories) = self.used_inodes();
-        let free = count - used.count();
-        totals.free_inodes += free;
-        totals.stored_free_inodes += u64::from(desc.free_inodes);
-        totals.directories += directories;
-        let mut compare = |row, stored: u32, observed: u64| {
-            if u64::from(stored) != observed {
-                findings.raise(Problem::new(row).group(self.group).stored(stored).observed(observed));
-            }
-        };
-        compare(&problems::GROUP_FREE_INODES, desc.free_inodes, free);
-        compare(&problems::GROUP_DIRECTORIES, desc.used_dirs, directories);
-        if geometry.features.group_csum() && desc.has_flag(BG_INODE_UNINIT) {
-            if used.count() > 0 {
-                let problem = Problem::new(&problems::INODE_UNINIT_IN_USE).group(self.group);
-                findings.raise(problem.observed(used.count()));
-                self.compare(&Words::new(count), &used, &INODE_ROWS, findings);
-            }
-            return;
-        }
-        let Some(stored) = self.read_bitmap(desc.inode_bitmap, findings) else {
-            if desc.inode_bitmap == 0 {
-                self.compare(&Words::new(count), &used, &INODE_ROWS, findings);
-            }
-            return;
-        };
-        if geometry.features.metadata_csum() {
-            let right = checksum::bitmap(
-                geometry.checksum_seed,
-                &stored,
-                geometry.inodes_per_group,
-                geometry.wide_descriptors(),
-            );
-            self.check_checksum(&problems::INODE_BITMAP_CHECKSUM, desc.inode_bitmap_csum, right, findings);
-        }
-        self.compare(&Words::from_bytes(&stored, count), &used, &INODE_ROWS, findings);
-        if !padding_is_set(&stored, count) {
-            findings.raise(Problem::new(&problems::INODE_BITMAP_PADDING).group(self.group));
-        }
-    }
-
-    /// The bitmap in `block`; `None` (and a problem) when it cannot be read, `None` alone when its place is lost.
-    fn read_bitmap(&self, block: u64, findings: &mut Findings) -> Option<Vec<u8>> {
-        if block == 0 {
-            return None;
-        }
-        match self.fs.read_block(BlockNo(block)) {
-            Ok(bytes) => Some(bytes),
-            Err(_) => {
-                let problem = Problem::new(&problems::BITMAP_UNREADABLE).group(self.group);
-                findings.raise(problem.block(BlockNo(block)));
-                None
-            }
-        }
-    }
-
-    fn check_checksum(&self, row: &'static Row, stored: u32, right: u32, findings: &mut Findings) {
-        if stored != right {
-            let problem = Problem::new(row).group(self.group).stored(Value::Hex(stored.into()));
-            findings.raise(problem.observed(Value::Hex(right.into())));
-        }
-    }
-
-    fn compare(&self, stored: &Words, owned: &Words, rows: &DifferenceRows, findings: &mut Findings) {
-        for (only_stored, row) in [(true, rows.marked_but_free), (false, rows.used_but_free)] {
-            let (left, right) = if only_stored { (stored, owned) } else { (owned, stored) };
-            left.runs_without(right, |first, count| {
-                findings.raise(self.difference(row, rows.inodes, first, count))
-            });
-        }
-    }
-
-    fn difference(&self, row: &'static Row, inodes: bool, first: u64, count: u64) -> Problem {
-        let problem = Problem::new(row).group(self.group);
-        if inodes {
-            let first = self.fs.geometry.inode_at(self.group, first as u32);
+        let problem = self.at_area(row, area);
+        if map == INODES {
+            let first = self.geometry.inode_at(GroupNo(area), first as u32);
             let last = InodeNo(first.0 + count as u32 - 1);
             let range =
                 if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") };
             return problem.detail("first", first.0).detail("last", last.0).detail("inodes", range);
         }
-        let geometry = &self.fs.geometry;
-        let unit = u64::from(geometry.cluster_blocks);
-        let start = geometry.cluster_of(geometry.group_blocks(self.group).start.0) + first;
+        let unit = self.unit_blocks();
+        let start = self.geometry.cluster_of(self.geometry.group_blocks(GroupNo(area)).start.0) + first;
         problem.blocks(BlockNo(start * unit), count * unit)
     }
+
+    fn at_area(&self, row: &'static Row, area: u32) -> Problem {
+        Problem::new(row).group(GroupNo(area))
+    }
 }
 
-struct DifferenceRows {
-    marked_but_free: &'static Row,
-    used_but_free: &'static Row,
-    inodes: bool,
+/// The first unit of a group, and how many it has.
+fn units(fs: &Fs<'_>, group: GroupNo) -> (u64, u64) {
+    let blocks = fs.geometry.group_blocks(group);
+    (fs.geometry.cluster_of(blocks.start.0), blocks.count.div_ceil(fs.unit_blocks()))
 }
 
-static BLOCK_ROWS: DifferenceRows = DifferenceRows {
-    marked_but_free: &problems::BLOCKS_MARKED_BUT_FREE,
-    used_but_free: &problems::BLOCKS_USED_BUT_FREE,
-    inodes: false,
-};
-static INODE_ROWS: DifferenceRows = DifferenceRows {
-    marked_but_free: &problems::INODES_MARKED_BUT_FREE,
-    used_but_free: &problems::INODES_USED_BUT_FREE,
-    inodes: true,
-};
-
-/// The bits of one group.
-struct Words {
-    words: Vec<u64>,
-    bits: u64,
+/// The units of the group that are in use.
+fn used_units(fs: &Fs<'_>, group: GroupNo, in_use: InUse<'_>) -> Words {
+    let (first, count) = units(fs, group);
+    in_use.units(first, count)
 }
 
-impl Words {
-    fn new(bits: u64) -> Self {
-        Words { words: vec![0; bits.div_ceil(64) as usize], bits }
+/// The units of the group that hold static metadata.
+fn metadata_units(fs: &Fs<'_>, group: GroupNo) -> Words {
+    let (first, count) = units(fs, group);
+    let mut units = Words::new(count);
+    units.fill(|at| match fs.unit_blocks() {
+        1 => fs.metadata.load_word_at(first + at),
+        _ => (0..64).filter(|bit| fs.is_static(first + at + bit)).fold(0, |word, bit| word | 1 << bit),
+    });
+    units
+}
+
+/// The inodes of the group that are in use, reserved ones among them.
+fn used_inodes(fs: &Fs<'_>, group: GroupNo, in_use: InUse<'_>) -> Observed {
+    let geometry = &fs.geometry;
+    let first = geometry.inode_at(group, 0).0;
+    let mut used = Words::new(u64::from(geometry.inodes_per_group));
+    for reserved in first..geometry.first_inode.min(first.saturating_add(geometry.inodes_per_group)) {
+        used.set(u64::from(reserved - first));
+    }
+    let directories = in_use.add_inodes(group.0, &mut used);
+    Observed { used, directories }
+}
+
+/// What a repair will take in the group for bitmaps and an inode table whose places are lost.
+fn owed_units(fs: &Fs<'_>, desc: &GroupDesc) -> u64 {
+    let table = u64::from(fs.geometry.inode_table_blocks());
+    let pieces = [(desc.block_bitmap, 1), (desc.inode_bitmap, 1), (desc.inode_table, table)];
+    let blocks: u64 = pieces.iter().filter(|(place, _)| *place == 0).map(|(_, count)| count).sum();
+    blocks.div_ceil(fs.unit_blocks())
+}
+
+/// What the bitmaps of one group say.
+struct Stored<'a> {
+    fs: &'a Fs<'a>,
+    group: GroupNo,
+}
+
+impl Stored<'_> {
+    fn desc(&self) -> &GroupDesc {
+        &self.fs.groups[self.group.0 as usize].desc
     }
 
-    /// Takes `bits` bits from bytes; bits that the bytes lack are clear.
-    fn from_bytes(bytes: &[u8], bits: u64) -> Self {
-        let mut words = Words::new(bits);
-        for (word, chunk) in words.words.iter_mut().zip(bytes.chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..chunk.len()].copy_from_slice(chunk);
-            *word = u64::from_le_bytes(eight);
-        }
-        words.cut();
-        words
-    }
-
-    /// Fills each word with what `source` says for its first bit.
-    fn fill(&mut self, source: impl Fn(u64) -> u64) {
-        for (index, word) in self.words.iter_mut().enumerate() {
-            *word = source(index as u64 * 64);
-        }
-        self.cut();
-    }
-
-    fn cut(&mut self) {
-        let rest = self.bits % 64;
-        if rest != 0
-            && let Some(last) = self.words.last_mut()
-        {
-            *last &= (1 << rest) - 1;
-        }
-    }
-
-    fn set(&mut self, bit: u64) {
-        if bit < self.bits {
-            self.words[(bit / 64) as usize] |= 1 << (bit % 64);
-        }
-    }
-
-    fn count(&self) -> u64 {
-        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
-    }
-
-    /// Calls `visit(first, count)` for each run of bits that are set here and clear in `other`.
-    fn runs_without(&self, other: &Words, mut visit: impl FnMut(u64, u64)) {
-        let mut run: Option<(u64, u64)> = None;
-        for (index, (mine, theirs)) in self.words.iter().zip(&other.words).enumerate() {
-            let mut left = mine & !theirs;
-            while left != 0 {
-                let low = u64::from(left.trailing_zeros());
-                let len = u64::from((left >> low).trailing_ones());
-                let start = index as u64 * 64 + low;
-                run = match run {
-                    Some((first, count)) if first + count == start => Some((first, count + len)),
-                    other => {
-                        if let Some((first, count)) = other {
-                            visit(first, count);
-                        }
-                        Some((start, len))
-                    }
-                };
-                left = if low + len >= 64 { 0 } else { left & (u64::MAX << (low + len)) };
+    fn blocks(&self, used: &Words, findings: &mut Findings) -> Option<Words> {
+        let (geometry, desc) = (&self.fs.geometry, self.desc());
+        if geometry.features.group_csum() && desc.has_flag(BG_BLOCK_UNINIT) {
+            let own = metadata_units(self.fs, self.group);
+            let extra = used.count().saturating_sub(own.count());
+            if extra == 0 {
+                return None;
             }
+            findings.raise(Problem::new(&problems::BLOCK_UNINIT_IN_USE).group(self.group).observed(extra));
+            // The bitmap that such a flag stands for has only the metadata set.
+            return Some(own);
         }
-        if let Some((first, count)) = run {
-            visit(first, count);
+        let Some(stored) = self.read(desc.block_bitmap, findings) else {
+            return (desc.block_bitmap == 0).then(|| Words::new(used.len()));
+        };
+        let bits = geometry.blocks_per_group / geometry.cluster_blocks;
+        self.check_checksum(
+            &problems::BLOCK_BITMAP_CHECKSUM,
+            (&stored, bits),
+            desc.block_bitmap_csum,
+            findings,
+        );
+        if !padding_is_set(&stored, used.len()) {
+            findings.raise(Problem::new(&problems::BLOCK_BITMAP_PADDING).group(self.group));
         }
-    }
-}
-
-/// Whether all bits of a bitmap block behind the first `bits` are set.
-fn padding_is_set(bytes: &[u8], bits: u64) -> bool {
-    let whole = bits.div_ceil(8) as usize;
-    let partial = bits.is_multiple_of(8)
-        || bytes.get(whole - 1).is_none_or(|byte| byte >> (bits % 8) == 0xFF >> (bits % 8));
-    partial && bytes.get(whole..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0xFF))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_join_across_words() {
-        let mut left = Words::new(200);
-        (10..130).for_each(|bit| left.set(bit));
-        left.set(199);
-        let mut right = Words::new(200);
-        right.set(20);
-        let mut runs = Vec::new();
-        left.runs_without(&right, |first, count| runs.push((first, count)));
-        assert_eq!(runs, [(10, 10), (21, 109), (199, 1)]);
+        Some(Words::from_bytes(&stored, used.len()))
     }
 
-    #[test]
-    fn padding() {
-        assert!(padding_is_set(&[0, 0xF0, 0xFF], 12));
-        assert!(!padding_is_set(&[0, 0x70, 0xFF], 12));
-        assert!(!padding_is_set(&[0, 0xF0, 0xFE], 12));
-        assert!(padding_is_set(&[0, 0], 16));
-        assert!(!padding_is_set(&[0, 0, 0], 16));
+    fn inodes(&self, used: &Words, findings: &mut Findings) -> Option<Words> {
+        let (geometry, desc) = (&self.fs.geometry, self.desc());
+        if geometry.features.group_csum() && desc.has_flag(BG_INODE_UNINIT) {
+            let count = used.count();
+            if count == 0 {
+                return None;
+            }
+            findings.raise(Problem::new(&problems::INODE_UNINIT_IN_USE).group(self.group).observed(count));
+            return Some(Words::new(used.len()));
+        }
+        let Some(stored) = self.read(desc.inode_bitmap, findings) else {
+            return (desc.inode_bitmap == 0).then(|| Words::new(used.len()));
+        };
+        let bits = geometry.inodes_per_group;
+        self.check_checksum(
+            &problems::INODE_BITMAP_CHECKSUM,
+            (&stored, bits),
+            desc.inode_bitmap_csum,
+            findings,
+        );
+        if !padding_is_set(&stored, used.len()) {
+            findings.raise(Problem::new(&problems::INODE_BITMAP_PADDING).group(self.group));
+        }
+        Some(Words::from_bytes(&stored, used.len()))
+    }
+
+    /// The bitmap in `block`; `None` (and a problem) when it cannot be read, `None` alone when its place is lost.
+    fn read(&self, block: u64, findings: &mut Findings) -> Option<Vec<u8>> {
+        if block == 0 {
+            return None;
+        }
+        let read = self.fs.read_block(BlockNo(block)).ok();
+        if read.is_none() {
+            let problem = Problem::new(&problems::BITMAP_UNREADABLE).group(self.group);
+            findings.raise(problem.block(BlockNo(block)));
+        }
+        read
+    }
+
+    fn check_checksum(
+        &self,
+        row: &'static Row,
+        (bitmap, bits): (&[u8], u32),
+        stored: u32,
+        findings: &mut Findings,
+    ) {
+        let geometry = &self.fs.geometry;
+        if !geometry.features.metadata_csum() {
+            return;
+        }
+        let right = checksum::bitmap(geometry.checksum_seed, bitmap, bits, geometry.wide_descriptors());
+        if stored != right {
+            let problem = Problem::new(row).group(self.group).stored(Value::Hex(stored.into()));
+            findings.raise(problem.observed(Value::Hex(right.into())));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Bitmaps, counts and descriptors as they have to be, once everything else has been mended.
 
 use fsmend_base::{BlockNo, GroupNo};
+use fsmend_engine::crosscheck::allocation::{AREAS_PER_SLICE, InUse, MAPS, Observed, Words};
 use fsmend_engine::pool;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
@@ -8,7 +9,7 @@ use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawG
 use std::sync::atomic::AtomicBool;
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{BITMAPS, Comparison, GROUPS_PER_SLICE, Totals, Words};
+use super::{Totals, metadata_units, used_inodes, used_units};
 use crate::repair::RepairContext;
 
 /// What one group comes to.
@@ -43,9 +44,9 @@ fn settle_all(context: &RepairContext<'_>) -> Vec<Settled> {
     let never = AtomicBool::new(false);
     let parts = pool::run_slices(
         context.pool,
-        &BITMAPS,
+        &MAPS,
         &groups,
-        GROUPS_PER_SLICE,
+        AREAS_PER_SLICE,
         &never,
         |_| Vec::new(),
         |settled, part| settled.extend(part.iter().map(|group| settle(context, GroupNo(*group)))),
@@ -57,14 +58,14 @@ fn settle_all(context: &RepairContext<'_>) -> Vec<Settled> {
 
 fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
     let fs = &context.fs;
-    let comparison = Comparison { fs, inodes: &context.inodes, claims: &context.claims, group };
+    let in_use = InUse { inodes: &context.inodes, claims: &context.claims };
     let mut desc = fs.groups[group.0 as usize].desc;
     let mut bitmaps = Vec::new();
-    let used = comparison.used_units();
-    let free_units = used.bits - used.count();
+    let used = used_units(fs, group, in_use);
+    let free_units = used.len() - used.count();
     desc.free_blocks = free_units as u32;
     let has_marks = fs.geometry.features.group_csum();
-    if has_marks && desc.has_flag(BG_BLOCK_UNINIT) && used.count() > comparison.metadata_units().count() {
+    if has_marks && desc.has_flag(BG_BLOCK_UNINIT) && used.count() > metadata_units(fs, group).count() {
         desc.flags &= !BG_BLOCK_UNINIT;
     }
     let bits = fs.geometry.blocks_per_group / fs.geometry.cluster_blocks;
@@ -72,8 +73,8 @@ fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
         let bitmap = Bitmap { block: desc.block_bitmap, bits };
         bitmap.settle(context, &used, &mut desc.block_bitmap_csum, &mut bitmaps);
     }
-    let (used, directories) = comparison.used_inodes();
-    let free_inodes = used.bits - used.count();
+    let Observed { used, directories } = used_inodes(fs, group, in_use);
+    let free_inodes = used.len() - used.count();
     desc.free_inodes = free_inodes as u32;
     desc.used_dirs = directories as u32;
     if has_marks {
@@ -92,7 +93,7 @@ fn mark_inodes(desc: &mut GroupDesc, used: &Words) {
     if top > 0 {
         desc.flags &= !BG_INODE_UNINIT;
     }
-    let never_used = (used.bits - top) as u32;
+    let never_used = (used.len() - top) as u32;
     desc.itable_unused = desc.itable_unused.min(never_used);
 }
 
@@ -127,29 +128,6 @@ impl Bitmap {
     }
 }
 
-impl Words {
-    /// One more than the highest set bit; 0 when none is set.
-    fn top(&self) -> u64 {
-        let highest = self.words.iter().rposition(|word| *word != 0);
-        highest.map_or(0, |index| index as u64 * 64 + 64 - u64::from(self.words[index].leading_zeros()))
-    }
-
-    /// A bitmap block: the bits, and ones up to the end of the block.
-    fn to_bitmap(&self, block_size: usize) -> Vec<u8> {
-        let mut bytes = vec![0xFF; block_size];
-        let whole = (self.bits / 8) as usize;
-        let stored: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let len = whole.min(block_size).min(stored.len());
-        bytes[..len].copy_from_slice(&stored[..len]);
-        if let (Some(byte), Some(stored)) = (bytes.get_mut(whole), stored.get(whole))
-            && !self.bits.is_multiple_of(8)
-        {
-            *byte = stored | 0xFF << (self.bits % 8);
-        }
-        bytes
-    }
-}
-
 /// Writes the descriptors that differ from the primary table.
 fn write_descriptors(context: &RepairContext<'_>) {
     let geometry = &context.fs.geometry;
@@ -177,18 +155,4 @@ pub(crate) fn store(geometry: &Geometry, group: GroupNo, desc: &GroupDesc, slot:
     desc.store(&mut raw, geometry.wide_descriptors());
     slot[..len].copy_from_slice(&raw.as_bytes()[..len]);
     checksum::seal_group_desc(geometry.features, geometry.checksum_seed, &geometry.uuid, group, slot);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bitmap_is_padded_with_ones() {
-        let mut words = Words::new(13);
-        words.set(0);
-        words.set(9);
-        assert_eq!(words.to_bitmap(4), [1, 0b1110_0010, 0xFF, 0xFF]);
-        assert_eq!((words.top(), Words::new(70).top()), (10, 0));
-    }
 }

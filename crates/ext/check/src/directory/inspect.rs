@@ -17,12 +17,12 @@ use fsmend_ext_format::inode::{RawInode, flags, special};
 use fsmend_ext_format::rext3::{self, DirectoryTail};
 
 use super::chain::{self, Break, ChainRules};
+use super::entries::entries_of;
 use super::entry::{Fate, Judge, Slot};
 use super::index::Index;
 use super::names::{EntryPlace, NameTable};
 use super::params::DirectoryParams;
 use super::parent_claims::{DeferredParentClaims, Kept};
-use super::paths::entries_of;
 use super::{Directory, Mending, Surroundings, dots, inline, leaf, problems as rows};
 use crate::inline_data::settle_hash;
 use crate::inode::seal::seal_inode;

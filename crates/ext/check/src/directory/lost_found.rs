@@ -7,8 +7,8 @@ use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::directory::{Entries, entries_len};
 use fsmend_ext_format::inode::{RawInode, flags, special};
 
+use super::entries::entries_of;
 use super::params::DirectoryParams;
-use super::paths::entries_of;
 use super::{Directory, problems as rows};
 use crate::Fs;
 

@@ -1,7 +1,7 @@
 //! What the checks of directories and of the tree leave for the repair.
 
 use fsmend_base::InodeNo;
-use fsmend_engine::tree::TreeFinding;
+use fsmend_engine::crosscheck::tree::TreeFinding;
 
 use super::lost_found::LostFound;
 use super::mending::Mending;

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
+use fsmend_engine::Findings;
 use fsmend_engine::claims::{Claims, SharedBitmap};
+use fsmend_engine::crosscheck::tree;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::{Findings, tree as engine_tree};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{EntryHeader, EntryLayout, file_type_of_mode};
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
@@ -22,7 +23,7 @@ use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::FromZeros;
 
 use super::repair_input::NameRepairInput;
-use super::{Directory, Surroundings, inspect_with, tree};
+use super::{Directory, Surroundings, inspect_with, lost_found};
 use crate::inode::MapRun;
 use crate::repair::{RepairContext, RepairInput, RepairOverlay, RepairPolicy};
 use crate::{Fs, Group};
@@ -261,10 +262,10 @@ impl World {
                 );
             }
             tree::check_root(fs, &inodes, &mut findings);
-            let found = engine_tree::check(&inodes, InodeNo(2), PoolConfig::of(1), &AtomicBool::new(false));
-            tree::report_tree(fs, &inodes, &found, &mut findings);
+            let found = tree::check(&inodes, InodeNo(2), PoolConfig::of(1), &AtomicBool::new(false));
+            tree::report(fs, &inodes, &found, &mut findings);
             let claims = Claims::new(if full { 0 } else { 128 });
-            tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
+            lost_found::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
         (findings, inodes)
     }
@@ -289,10 +290,10 @@ impl World {
                 names.note(directory.inode, mending);
             }
             tree::check_root(fs, &inodes, &mut findings);
-            let found = engine_tree::check(&inodes, InodeNo(2), PoolConfig::of(1), &AtomicBool::new(false));
-            names.parent_entries = tree::report_tree(fs, &inodes, &found, &mut findings);
+            let found = tree::check(&inodes, InodeNo(2), PoolConfig::of(1), &AtomicBool::new(false));
+            names.parent_entries = tree::report(fs, &inodes, &found, &mut findings);
             names.tree = found.findings;
-            names.lost_found = tree::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
+            names.lost_found = lost_found::check_lost_found(fs, &inodes, &claims, reconnects, &mut findings);
         });
         let changes = self.with_fs(|fs, _, _| {
             let overlay = RepairOverlay::new(fs.device);
@@ -342,7 +343,7 @@ impl World {
         let mut names = Vec::new();
         self.with_fs(|fs, _, _| {
             if let Some(directory) = Directory::open(fs, InodeNo(inode)) {
-                super::paths::entries_of(fs, &directory, &mut |target, name| {
+                super::entries::entries_of(fs, &directory, &mut |target, name| {
                     names.push((String::from_utf8_lossy(name).into_owned(), target.0));
                 });
             }

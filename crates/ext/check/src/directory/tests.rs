@@ -12,9 +12,9 @@ use fsmend_engine::pool::PoolConfig;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::inode::{flags, mode};
 
-use super::paths::Paths;
 use super::problems as rows;
 use super::testing::{BLOCK, World};
+use fsmend_engine::names::paths::Paths;
 
 const NAMES: &[(u32, &str)] =
     &[(13, "alpha"), (13, "beta"), (13, "gamma"), (13, "delta"), (13, "epsilon"), (13, "zeta")];

@@ -2,13 +2,14 @@
 
 use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
+use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::EntryLayout;
 use fsmend_ext_format::dirhash::{self, LANES, NameAt};
 use fsmend_ext_format::htree::{self, IndexBlock, NODE_COUNT_OFFSET, ROOT_INFO_LEN, RootInfo, hash_version};
 
 use crate::Fs;
-use crate::fast::directory::{DirectoryFastPath, DirectorySummary, LargeDirectorySummary};
+use crate::fast::directory::{DirectoryFastPath, LargeDirectorySummary};
 use crate::inode::MapRun;
 use crate::reading::{Reading, read_blocks};
 

@@ -17,7 +17,7 @@ use crate::extent::LAST_BLOCK;
 use crate::fast::claimer::{Claimer, PointerSpan};
 use crate::fast::inode::{InodeFastPath, InodeSummary, extent_of, push_block};
 use crate::inode::MapRun;
-use crate::quota::Owner;
+use crate::quota::{self, Owner};
 use crate::region::Regions;
 
 /// An inode whose map is walked.
@@ -54,7 +54,7 @@ impl WalkItem {
             size: summary.size,
             charged_blocks: summary.charged_blocks,
             xattr_block: summary.xattr_block,
-            owner: Owner::of(raw),
+            owner: quota::owner_of(raw),
             i_block: raw.i_block,
         }
     }

@@ -3,9 +3,9 @@
 
 pub mod attributes;
 pub(crate) mod claimer;
-pub mod deferred;
 pub mod directory;
 pub mod htree;
 pub mod inode;
+pub mod jobs;
 pub mod map;
 pub mod plain;

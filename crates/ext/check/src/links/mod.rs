@@ -3,13 +3,10 @@
 pub mod problems;
 pub(crate) mod repair;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-
 use fsmend_base::InodeNo;
-use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
-use fsmend_engine::pool::{self, PoolConfig, Stage};
-use fsmend_engine::{Findings, Problem};
+use fsmend_engine::crosscheck::links::{LinkRows, LinkRules, WrongCount};
+use fsmend_engine::inodes::{InodeFact, Kind, mark};
+use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::extent::ExtentHeader;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
@@ -20,99 +17,44 @@ use crate::Fs;
 /// The largest link count that an inode may store.
 const LINKS_MAX: u32 = 65_000;
 
-/// Changes to the numbers of names by repairs of the tree, e.g. a directory that is reconnected to lost+found.
-pub type Adjustments = BTreeMap<InodeNo, i64>;
-
-/// Chunks of inodes that one worker compares in one go.
-const CHUNKS_PER_SLICE: usize = 4;
-/// One more worker for so many inodes: to start one takes about as long as to compare them.
-const INODES_PER_WORKER: u64 = 1 << 16;
-
-/// A count that is not the number of names: inode, fact, stored and observed count.
-type Wrong = (InodeNo, InodeFact, u16, u64);
-
-/// Compares the counts of all inodes in use, with this pool. Returns how many inodes without a name have to go to
-/// lost+found.
-pub fn check(
-    fs: &Fs<'_>,
-    inodes: &InodeTable,
-    adjustments: &Adjustments,
-    (pool, cancel): (PoolConfig<'_>, &AtomicBool),
-    findings: &mut Findings,
-) -> u64 {
-    let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
-    let compare_chunk = |wrong: &mut Vec<Wrong>, chunk: u32| {
-        let compare_one = |inode, fact: InodeFact, stored: u16, observed: u32| {
-            let change = adjustments.get(&inode).copied().unwrap_or(0);
-            let observed = (i64::from(observed) + change).max(0) as u64;
-            if fact.kind() != Kind::Unused && u64::from(stored) != observed && has_names(fs, inode, fact) {
-                wrong.push((inode, fact, stored, observed));
-            }
-        };
-        match adjustments.is_empty() {
-            true => inodes.visit_unequal(chunk, compare_one),
-            false => inodes.visit_chunk(chunk, compare_one),
+impl LinkRules for Fs<'_> {
+    fn link_rows(&self) -> LinkRows {
+        LinkRows {
+            mismatch: &problems::MISMATCH,
+            unattached: &problems::UNATTACHED,
+            unattached_empty: &problems::UNATTACHED_EMPTY,
         }
-    };
-    let scanned: u64 = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).sum();
-    let lists = pool::run_slices(
-        pool.for_work((1 + scanned / INODES_PER_WORKER) as usize),
-        &[Stage { name: "links", pass: 0 }],
-        &chunks,
-        CHUNKS_PER_SLICE,
-        cancel,
-        |_worker| Vec::new(),
-        |wrong, part| part.iter().for_each(|chunk| compare_chunk(wrong, *chunk)),
-    );
-    let mut wrong = lists.concat();
-    wrong.sort_unstable_by_key(|(inode, ..)| *inode);
-    let mut unattached = 0;
-    for (inode, fact, stored, observed) in wrong {
-        unattached += u64::from(compare(fs, inode, fact, stored, observed, findings));
     }
-    unattached
-}
 
-/// Whether names are expected to lead to the inode at all.
-pub(crate) fn has_names(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact) -> bool {
-    let reserved = inode.0 < fs.geometry.first_inode && inode.0 != special::ROOT;
-    !reserved && fact.0 & (mark::RESERVED | mark::VALUE_HOLDER) == 0
-}
+    fn has_names(&self, inode: InodeNo, fact: InodeFact) -> bool {
+        let reserved = inode.0 < self.geometry.first_inode && inode.0 != special::ROOT;
+        !reserved && fact.0 & (mark::RESERVED | mark::VALUE_HOLDER) == 0
+    }
 
-/// Raises what is wrong with one count; returns whether the inode has to be attached.
-fn compare(
-    fs: &Fs<'_>,
-    inode: InodeNo,
-    fact: InodeFact,
-    stored: u16,
-    mut observed: u64,
-    findings: &mut Findings,
-) -> bool {
-    let mut attach = false;
-    let record = fs.read_inode(inode).and_then(Result::ok).unwrap_or_default();
-    let raw = RawInode::from_record(&record);
-    if observed == 0 && inode.0 != special::ROOT && fact.kind() != Kind::Directory {
-        if is_empty(&record) {
-            findings.raise(Problem::new(&problems::UNATTACHED_EMPTY).inode(inode));
-            return false;
+    fn is_worthless(&self, inode: InodeNo) -> bool {
+        is_empty(&self.read_inode(inode).and_then(Result::ok).unwrap_or_default())
+    }
+
+    fn count_for(&self, wrong: &WrongCount, findings: &mut Findings) -> u64 {
+        if wrong.fact.kind() != Kind::Directory || wrong.observed <= u64::from(LINKS_MAX) {
+            return wrong.observed;
         }
-        findings.raise(Problem::new(&problems::UNATTACHED).inode(inode));
-        attach = true;
-        observed = 1;
-    }
-    if fact.kind() == Kind::Directory && observed > u64::from(LINKS_MAX) {
-        if !fs.geometry.features.has_ro_compat(ro_compat::DIR_NLINK) {
-            findings.raise(Problem::new(&problems::NLINK_FEATURE_MISSING).inode(inode).observed(observed));
+        if !self.geometry.features.has_ro_compat(ro_compat::DIR_NLINK) {
+            let problem = Problem::new(&problems::NLINK_FEATURE_MISSING).inode(wrong.inode);
+            findings.raise(problem.observed(wrong.observed));
         }
-        observed = 1;
+        1
     }
-    if u64::from(stored) != observed {
-        let saturated =
-            fact.kind() == Kind::Directory && stored == 1 && observed > 1 && raw.has_flag(flags::INDEX);
-        let row = if saturated { &problems::SATURATED_WITHOUT_NEED } else { &problems::MISMATCH };
-        findings.raise(Problem::new(row).inode(inode).stored(stored).observed(observed));
+
+    fn mismatch_row(&self, wrong: &WrongCount) -> &'static Row {
+        let may_be_saturated =
+            wrong.fact.kind() == Kind::Directory && wrong.stored == 1 && wrong.observed > 1;
+        let record = || self.read_inode(wrong.inode).and_then(Result::ok).unwrap_or_default();
+        match may_be_saturated && RawInode::from_record(&record()).has_flag(flags::INDEX) {
+            true => &problems::SATURATED_WITHOUT_NEED,
+            false => &problems::MISMATCH,
+        }
     }
-    attach
 }
 
 /// Nothing that could be kept: a file without size, blocks, inline data and attributes, and without a pointer that would lead to any. (Of a
@@ -146,7 +88,11 @@ fn leads_nowhere(raw: &RawInode) -> bool {
 mod tests {
     use super::*;
     use crate::superblock::testing::Image;
-    use fsmend_engine::inodes::ChunkFacts;
+    use std::sync::atomic::AtomicBool;
+
+    use fsmend_engine::crosscheck::links::{Adjustments, check};
+    use fsmend_engine::inodes::{ChunkFacts, InodeTable};
+    use fsmend_engine::pool::PoolConfig;
 
     #[test]
     fn what_a_device_is_is_worth_keeping() {
@@ -205,7 +151,7 @@ mod tests {
             inodes.publish(0, facts);
             let adjustments = Adjustments::from([(InodeNo(special::ROOT), 66_000)]);
             let alone = (PoolConfig::of(1), &AtomicBool::new(false));
-            assert_eq!(check(fs, &inodes, &adjustments, alone, findings), 0);
+            assert_eq!(check(fs, (&inodes, 32), &adjustments, alone, findings), 0);
             findings.counts().into_keys().collect::<Vec<_>>()
         });
         assert_eq!(found, [problems::NLINK_FEATURE_MISSING.code]);

@@ -1,24 +1,21 @@
 //! Link counts as they have to be: worked out group by group, side by side.
 
-use fsmend_base::InodeNo;
+use fsmend_engine::crosscheck::links::{WrongCount, wrong_of_chunk};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::RawInode;
 
-use super::{LINKS_MAX, has_names, is_empty};
+use super::{LINKS_MAX, is_empty};
 use crate::Fs;
 use crate::inode::seal::seal_inode;
-use crate::quota::Owner;
+use crate::quota::{self, Owner};
 use crate::repair::RepairContext;
 
 /// The work, as traces call it.
 pub const STAGE: [Stage; 1] = [Stage { name: "link counts", pass: 1 }];
 /// Counts that are worked out before the first of them is set.
 const COUNTS_AT_ONCE: usize = 1 << 14;
-
-/// A count that is not the number of names: inode, fact, number of names.
-type Wrong = (InodeNo, InodeFact, u32);
 
 /// What becomes of an inode with a wrong count.
 enum Settled {
@@ -35,12 +32,7 @@ enum Settled {
 pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let mut wrong = Vec::new();
     for chunk in 0..context.inodes.chunk_count() {
-        context.inodes.visit_chunk(chunk, |inode, fact, stored, observed| {
-            let is_used = fact.kind() != Kind::Unused && has_names(&context.fs, inode, fact);
-            if is_used && u32::from(stored) != observed {
-                wrong.push((inode, fact, observed));
-            }
-        });
+        wrong_of_chunk(&context.fs, &context.inodes, chunk, &mut wrong);
         if wrong.len() >= COUNTS_AT_ONCE {
             settle_all(context, &std::mem::take(&mut wrong));
         }
@@ -48,10 +40,10 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     settle_all(context, &wrong);
 }
 
-fn settle_all(context: &mut RepairContext<'_>, wrong: &[Wrong]) {
-    let settle = |fs: &Fs<'_>, (inode, fact, observed): &Wrong| settle(fs, *inode, *fact, *observed);
-    let settled = context.side_by_side(&STAGE, wrong, |(inode, ..)| *inode, settle);
-    for ((inode, fact, observed), settled) in wrong.iter().zip(settled) {
+fn settle_all(context: &mut RepairContext<'_>, wrong: &[WrongCount]) {
+    let settle = |fs: &Fs<'_>, wrong: &WrongCount| settle(fs, wrong);
+    let settled = context.side_by_side(&STAGE, wrong, |wrong| wrong.inode, settle);
+    for (WrongCount { inode, fact, observed, .. }, settled) in wrong.iter().zip(settled) {
         match settled {
             Settled::Left => {}
             Settled::Freed(owner) => {
@@ -73,8 +65,8 @@ fn settle_all(context: &mut RepairContext<'_>, wrong: &[Wrong]) {
 }
 
 /// Whether a directory has more names than a count can say.
-fn is_saturated(fact: InodeFact, observed: u32) -> bool {
-    fact.kind() == Kind::Directory && observed > LINKS_MAX
+fn is_saturated(fact: InodeFact, observed: u64) -> bool {
+    fact.kind() == Kind::Directory && observed > u64::from(LINKS_MAX)
 }
 
 /// Sets the feature for directories with more names than a count can say.
@@ -84,14 +76,15 @@ fn allow_many(context: &mut RepairContext<'_>) {
     context.fs.geometry.features.ro_compat |= ro_compat::DIR_NLINK;
 }
 
-fn settle(fs: &Fs<'_>, inode: InodeNo, fact: InodeFact, observed: u32) -> Settled {
+fn settle(fs: &Fs<'_>, wrong: &WrongCount) -> Settled {
+    let WrongCount { inode, fact, observed, .. } = *wrong;
     let Some(Ok(mut record)) = fs.read_inode(inode) else { return Settled::Left };
     let mut raw = RawInode::from_record(&record);
     if observed == 0 {
         let goes = fact.kind() != Kind::Directory && is_empty(&record);
-        return if goes { Settled::Freed(Owner::of(&raw)) } else { Settled::Left };
+        return if goes { Settled::Freed(quota::owner_of(&raw)) } else { Settled::Left };
     }
-    let count = if is_saturated(fact, observed) { 1 } else { observed.min(LINKS_MAX) } as u16;
+    let count = if is_saturated(fact, observed) { 1 } else { observed.min(u64::from(LINKS_MAX)) } as u16;
     if raw.i_links_count.get() == count {
         return Settled::Counted(count, None);
     }

@@ -15,7 +15,7 @@ use crate::journal::extents;
 use crate::journal::indirect;
 use crate::journal::map::{self, FileMap};
 use crate::journal::replay_overlay::{EditError, ReplayOverlay};
-use crate::quota::{Owner, bytes_of};
+use crate::quota::{self, bytes_of};
 
 /// Longest target of a symbolic link that stands in `i_block`.
 const FAST_SYMLINK_MAX: u64 = 59;
@@ -119,7 +119,7 @@ impl<'a, 'd> Release<'a, 'd> {
         if attributes != 0 {
             self.drop_attributes(inode, attributes)?;
         }
-        let owner = Owner::of(raw);
+        let owner = quota::owner_of(raw);
         self.orphans.used.charge(owner, bytes_of(&self.fs.geometry, raw));
         let is_directory = raw.file_type() == mode::DIRECTORY;
         self.freed_inodes += u32::from(self.overlay.mark_inode(inode, false, is_directory)?);
@@ -154,7 +154,7 @@ impl<'a, 'd> Release<'a, 'd> {
         }
         self.free_runs(inode, &cut)?;
         let after = bytes_of(&self.fs.geometry, raw);
-        let owner = Owner::of(raw);
+        let owner = quota::owner_of(raw);
         self.orphans.used.charge_many(owner, before.saturating_sub(after), 0);
         Ok(())
     }

@@ -2,21 +2,22 @@
 //! a time, in the order of the disk. What is not clean is inspected by itself.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Findings;
+use fsmend_engine::claims::Claims;
+use fsmend_engine::crosscheck::owners::{Found, Gather};
 use fsmend_ext_format::inode::RawInode;
 
 use super::records::Records;
-use super::{Search, Share, Window};
 use crate::fast::inode::{InodeFastPath, InodeSummary, Verdict};
 use crate::fast::map::{Walk, WalkItem, WalkMode, verdicts};
-use crate::inode;
 use crate::inode::units_of;
 use crate::reading::read_blocks;
 use crate::scan::take_wave;
+use crate::{Fs, inode};
 
 /// Maps that are walked at a time.
 const WALKS_AT_ONCE: usize = 256;
@@ -24,85 +25,85 @@ const WALKS_AT_ONCE: usize = 256;
 const NODES_MAX: usize = 4096;
 
 /// A worker that gathers owners.
-pub(super) struct Gatherer<'s> {
-    search: &'s Search<'s>,
-    window: &'s Window,
+pub struct Gatherer<'s> {
+    fs: &'s Fs<'s>,
+    claims: &'s Claims,
+    cancel: &'s AtomicBool,
     fast_path: InodeFastPath<'s>,
     summary: InodeSummary,
     records: Records,
     reader: BatchReader<'s>,
     walks: Vec<WalkItem>,
-    /// Contested units within the window, and their owners.
-    pub found: Vec<Share>,
+}
+
+impl Gather for Gatherer<'_> {
+    fn take(&mut self, inodes: &[InodeNo], found: &mut Found<'_>) {
+        let Some(last) = inodes.last() else { return };
+        self.records.expect(self.fs, *last);
+        for inode in inodes {
+            self.look_at(*inode, found);
+            if self.walks.len() >= WALKS_AT_ONCE {
+                self.walk(found);
+            }
+        }
+        self.walk(found);
+    }
 }
 
 impl<'s> Gatherer<'s> {
-    pub fn new(search: &'s Search<'s>, window: &'s Window) -> Self {
+    pub(super) fn new(fs: &'s Fs<'_>, claims: &'s Claims, cancel: &'s AtomicBool) -> Self {
         Gatherer {
-            search,
-            window,
-            fast_path: InodeFastPath::new(search.fs),
+            fs,
+            claims,
+            cancel,
+            fast_path: InodeFastPath::new(fs),
             summary: InodeSummary::default(),
             records: Records::default(),
             reader: BatchReader::with_buffers(
-                search.fs.device,
+                fs.device,
                 ReadBackend::Pread,
                 1,
                 BatchReader::BUFFER_BYTES_MIN,
             ),
             walks: Vec::new(),
-            found: Vec::new(),
         }
     }
 
-    /// Looks at these inodes of one group, which are in ascending order.
-    pub fn take(&mut self, inodes: &[InodeNo]) {
-        let Some(last) = inodes.last() else { return };
-        self.records.expect(self.search.fs, *last);
-        for inode in inodes {
-            self.look_at(*inode);
-            if self.walks.len() >= WALKS_AT_ONCE {
-                self.walk();
-            }
-        }
-        self.walk();
-    }
-
-    fn look_at(&mut self, inode: InodeNo) {
-        let fs = self.search.fs;
+    fn look_at(&mut self, inode: InodeNo, found: &mut Found<'_>) {
+        let fs = self.fs;
         let Some(record) = self.records.record(fs, inode) else { return };
         let is_clean = self.fast_path.summarize(inode, record, &mut self.summary) == Verdict::Clean;
         if is_clean && !self.summary.needs_walk {
             // Nobody is clean where units are more than a block.
             let units = self.summary.runs.iter().map(|run| (run.physical, u64::from(run.count)));
-            self.window.note(self.search, inode, units, &mut self.found);
+            found.note_runs(inode, units);
         } else if is_clean && fs.crowd.is_empty() {
             self.walks.push(WalkItem::new(inode, &self.summary, &RawInode::from_record(record)));
         } else {
             let inspection = inode::inspect(fs, inode, record, &mut Findings::new());
             let units = units_of(&inspection, &fs.geometry).into_iter();
-            self.window.note(self.search, inode, units, &mut self.found);
+            found.note_runs(inode, units);
         }
     }
 
     /// Walks the maps that wait. Of those that are no proof, what was found is dropped, and an inspection tells. So it is with all of them where they
     /// have more in common with others than there is room for.
-    fn walk(&mut self) {
+    fn walk(&mut self, found: &mut Found<'_>) {
         let items = std::mem::take(&mut self.walks);
         if items.is_empty() {
             return;
         }
-        let (Search { fs, claims, cancel, .. }, window) = (*self.search, self.window);
-        let Gatherer { fast_path, reader, .. } = &mut *self;
+        let Gatherer { fs, claims, cancel, fast_path, reader, .. } = &mut *self;
+        let (fs, claims, cancel) = (*fs, *claims, *cancel);
         // The units of each item, in the order in which they are met.
         let mut units: Vec<Vec<(u64, u64)>> = vec![Vec::new(); items.len()];
-        let mut held = 0;
+        let (mut held, room) = (0, found.room());
         let (mut walk, mut stack) =
             Walk::start(&items, WalkMode::Search, &fs.geometry, fast_path, &fs.metadata, claims);
         for item in 0..items.len() as u32 {
             walk.take_contested(item, |_, unit| held += add(&mut units[item as usize], unit));
         }
-        while !stack.is_empty() && held <= window.room && !cancel.load(Relaxed) {
+        while !stack.is_empty() && held <= room && !cancel.load(Relaxed) {
             let mut wave = take_wave(&mut stack, NODES_MAX, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node| node.block);
             let blocks: Vec<u64> = wave.iter().map(|node| node.block).collect();
@@ -115,20 +116,20 @@ impl<'s> Gatherer<'s> {
                 walk.take_contested(node.item, |_, unit| held += add(&mut units[node.item as usize], unit));
             });
         }
-        let is_cut_short = held > window.room;
+        let is_cut_short = held > room;
         let walked = verdicts(&items, walk.finish(), fast_path);
         let suspects = items.iter().zip(walked).filter(|(_, walked)| is_cut_short || !walked.innocent);
         let suspects: BTreeSet<InodeNo> = suspects.map(|(item, _)| item.inode).collect();
         for (item, units) in items.iter().zip(units) {
             if !suspects.contains(&item.inode) {
-                window.note(self.search, item.inode, units.into_iter(), &mut self.found);
+                found.note_runs(item.inode, units.into_iter());
             }
         }
         for inode in suspects {
             let Some(Ok(record)) = fs.read_inode(inode) else { continue };
             let inspection = inode::inspect(fs, inode, &record, &mut Findings::new());
             let units = units_of(&inspection, &fs.geometry).into_iter();
-            window.note(self.search, inode, units, &mut self.found);
+            found.note_runs(inode, units);
         }
     }
 }

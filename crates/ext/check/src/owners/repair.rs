@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
+use fsmend_engine::crosscheck::links::LinkRules;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::{incompat, ro_compat};
@@ -16,10 +17,10 @@ use super::copy_room::CopyRoom;
 use super::keepers::{Keeper, Place, Places, attribute_block};
 use super::relocate::relocate;
 use super::{Contest, Owner, Search, names};
+use crate::Fs;
 use crate::directory::lost_found::LostFound;
 use crate::inode::{self, Inspection};
 use crate::repair::{Duplicates, RepairContext};
-use crate::{Fs, links};
 
 /// Bytes of a name in lost+found, a hash sign and a number.
 const NAME_BYTES: u64 = 24;
@@ -65,7 +66,7 @@ fn reserve(context: &RepairContext<'_>) -> u64 {
     let mut nameless = context.repair_input.names.tree.len() as u64;
     for chunk in 0..context.inodes.chunk_count() {
         context.inodes.visit_chunk(chunk, |inode, fact, _, names| {
-            let needs_one = fact.kind() != Kind::Unused && links::has_names(&context.fs, inode, fact);
+            let needs_one = fact.kind() != Kind::Unused && context.fs.has_names(inode, fact);
             nameless += u64::from(needs_one && names == 0);
         });
     }
@@ -80,12 +81,13 @@ fn reserve(context: &RepairContext<'_>) -> u64 {
 
 fn search(context: &RepairContext<'_>, start: u64, last: &Contest) -> Contest {
     let search = Search {
-        fs: &context.fs,
+        volume: &context.fs,
         inodes: &context.inodes,
         claims: &context.claims,
         extra: &last.extra,
         pool: context.pool,
         room: last.room,
+        shares_min: super::SHARES_MIN,
         cancel: &AtomicBool::new(false),
     };
     search.window(start)

@@ -2,12 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use fsmend_base::BlockNo;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{Device, ReadError, ReadErrorKind};
-use fsmend_engine::Problem;
-use fsmend_engine::inodes::{ChunkFacts, InodeFact};
+use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::PoolConfig;
+use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
@@ -95,12 +97,13 @@ fn mend_nameless(
     let mut findings = Findings::new().gathering(true);
     let cancel = AtomicBool::new(false);
     let search = Search {
-        fs: &fs,
+        volume: &fs,
         inodes: &inodes,
         claims: &claims,
         extra,
         pool: PoolConfig::of(1),
         room,
+        shares_min: SHARES_MIN,
         cancel: &cancel,
     };
     let contest = search.report(|| false, &mut findings);

@@ -24,8 +24,9 @@ use fsmend_ext_format::superblock::RawSuperblock;
 use crate::Fs;
 use crate::journal::map::{self, FileMap};
 use crate::journal::replay_overlay::ReplayOverlay;
+pub use fsmend_engine::crosscheck::quota::{Owner, QuotaUsage, Used};
 use problems::{FILE_DAMAGED, INODE_NUMBER, USAGE_WRONG};
-pub use usage::{Owner, QuotaUsage, Used, bytes_of};
+pub use usage::{bytes_of, counts, owner_of};
 
 /// A longer quota file is not read by anybody.
 const SIZE_MAX: u64 = 1 << 31;
@@ -87,7 +88,7 @@ pub fn check(fs: &Fs<'_>, usage: &QuotaUsage, findings: &mut Findings) {
     for kind in QuotaType::ALL {
         let Some(inode) = inode_of(fs, kind) else { continue };
         match QuotaFile::open(fs, inode).and_then(|file| file.read(kind)) {
-            Ok(stored) => compare(kind, &stored, &usage.of(kind), findings),
+            Ok(stored) => compare(kind, &stored, &usage.of(usage::kind_of(kind)), findings),
             Err(why) => {
                 let problem = Problem::new(&FILE_DAMAGED).inode(inode).detail("kind", kind.word());
                 findings.raise(problem.detail("why", why));

@@ -28,7 +28,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
 
 fn mend_file(context: &mut RepairContext<'_>, kind: QuotaType, inode: InodeNo) {
     let file = QuotaFile::open(&context.fs, inode);
-    let observed = context.repair_input.quota.of(kind);
+    let observed = context.repair_input.quota.of(super::usage::kind_of(kind));
     let stored = file.as_ref().map_err(String::clone).and_then(|file| file.read(kind));
     if stored.as_ref().is_ok_and(|stored| is_same(stored, &observed)) {
         return;

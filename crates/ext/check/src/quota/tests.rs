@@ -12,6 +12,7 @@ use zerocopy::little_endian::U32;
 use super::problems::*;
 use super::{Owner, QuotaUsage, Used, check, put_numbers, settled_numbers};
 use crate::journal::testing::{World, assert_raised};
+use fsmend_engine::crosscheck::quota::QuotaKind;
 
 /// A world whose user quota (inode 3, blocks 90 to 95) says that user 5 has 4096 bytes in 2 inodes.
 fn world() -> World {
@@ -137,9 +138,9 @@ fn usage_adds_up_over_workers_and_types() {
     let mut other = usage(50, 1);
     other.charge(Owner { uid: 7, gid: 6, projid: 9 }, 10);
     sum.merge(other);
-    assert_eq!(sum.of(QuotaType::User)[&5], Used { bytes: 150, inodes: 2 });
-    assert_eq!(sum.of(QuotaType::Group)[&6], Used { bytes: 160, inodes: 3 });
-    assert_eq!(sum.of(QuotaType::Project)[&9], Used { bytes: 10, inodes: 1 });
+    assert_eq!(sum.of(QuotaKind::User)[&5], Used { bytes: 150, inodes: 2 });
+    assert_eq!(sum.of(QuotaKind::Group)[&6], Used { bytes: 160, inodes: 3 });
+    assert_eq!(sum.of(QuotaKind::Project)[&9], Used { bytes: 10, inodes: 1 });
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn reserved_inodes_and_attribute_values_do_not_count() {
     let mut world = world();
     world.superblock.s_orphan_file_inum = U32::new(14);
     let fs = world.fs();
-    let counts = |inode, flags| QuotaUsage::counts(&fs, InodeNo(inode), flags);
+    let counts = |inode, flags| super::counts(&fs, InodeNo(inode), flags);
     assert!(counts(2, 0) && counts(11, 0) && counts(12, 0));
     assert!(!counts(3, 0) && !counts(14, 0) && !counts(8, 0) && !counts(12, flags::EA_INODE));
 }

@@ -11,7 +11,6 @@ use super::Regions;
 use super::crosscheck::{end, tree};
 use super::facts::{FileFact, Gathered, IndirectFact, RegionFacts, mark_of};
 use crate::fast::map::{Tally, WalkItem};
-use crate::quota::Owner;
 
 const FILE: u32 = 12;
 const POINTERS: u64 = 1022;
@@ -30,7 +29,7 @@ fn file(trees: [u32; 3]) -> FileFact {
         size: 5_000_000_000,
         charged_blocks: 77,
         xattr_block: 0,
-        owner: Owner::of(&raw),
+        owner: crate::quota::owner_of(&raw),
         i_block: raw.i_block,
     };
     let mut tally = Tally::default();

@@ -14,8 +14,8 @@ use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::map::Runs;
 use crate::Fs;
+use crate::directory::entries::entries_of;
 use crate::directory::lost_found::find as find_lost_found;
-use crate::directory::paths::entries_of;
 use crate::directory::{Directory, problems as directory_rows};
 use crate::inode;
 use crate::inode::subject::kind_of;

@@ -11,6 +11,7 @@ use fsmend_engine::{Edit, Findings};
 use fsmend_ext_format::features::Features;
 use fsmend_ext_format::inode::RawInode;
 
+use fsmend_engine::crosscheck::links::Adjustments;
 use fsmend_engine::options::RepairPolicy;
 use fsmend_engine::repair::WritableOverlay;
 
@@ -18,10 +19,9 @@ use crate::Fs;
 use crate::allocation::Totals;
 use crate::directory::repair_input::NameRepairInput;
 use crate::inode::seal::seal_inode;
-use crate::links::Adjustments;
-use crate::owners::contest::{Contest, Owner};
 use crate::quota::QuotaUsage;
 use crate::xattr::value_mend::ValueMend;
+use fsmend_engine::crosscheck::owners::{Contest, Owner};
 
 /// What the checks of a round leave behind for the repair.
 #[derive(Default)]

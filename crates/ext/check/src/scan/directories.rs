@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
+use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 
 use super::outcome::ScanOutcome;
 use super::{Batch, DIRECTORIES, Scan, Worker};
 use crate::Fs;
-use crate::fast::deferred::{DeferredCertification, DirectoryJob};
-use crate::fast::directory::DirectorySummary;
-use crate::memory_plan::RunContext;
+use crate::fast::jobs::DirectoryJob;
 use crate::reading::{announce_all, announce_blocks, read_within};
+use fsmend_engine::scan::memory_plan::RunContext;
 
 /// Most directories in a batch.
 const DIRECTORIES_PER_BATCH: usize = 512;
@@ -164,7 +164,7 @@ impl<'a> Scan<'a> {
         summary: &mut DirectorySummary,
         outcome: &mut ScanOutcome,
     ) {
-        let deferred = DeferredCertification::new(&self.directory_fast_path, self.inodes);
+        let deferred = DeferredCertification::new(&self.directory_fast_path.certifier);
         let full = outcome.pending.len() + summary.targets.len() >= self.run_context.plan.pending;
         if full && clean && deferred.would_wait(summary) {
             self.run_context.shortages.pending.store(true, Relaxed);

@@ -5,7 +5,7 @@ use fsmend_ext_format::features::incompat;
 
 use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGES, Scan};
 use crate::Fs;
-use crate::fast::deferred::WEIGHT_PER_BLOCK;
+use crate::fast::jobs::WEIGHT_PER_BLOCK;
 
 /// First guesses in nanoseconds of one worker, from warm runs: an inode, a block that a map leads to, a 16th of a directory block.
 /// They matter until a run has measured its own costs.

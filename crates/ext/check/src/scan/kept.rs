@@ -6,7 +6,7 @@ use fsmend_base::BlockRange;
 use fsmend_device::{BatchReader, Device, ReadBackend, ReadError};
 
 use crate::Fs;
-use crate::fast::deferred::DirectoryJob;
+use crate::fast::jobs::DirectoryJob;
 
 /// Most blocks that are kept; what is more is read later.
 const BLOCKS_MAX: usize = 256;

@@ -13,10 +13,10 @@ use fsmend_ext_format::inode::RawInode;
 use super::directories::announce_directories;
 use super::outcome::is_short;
 use super::{Batch, MAPS, Scan, Worker, job_of};
-use crate::fast::deferred::DirectoryJob;
+use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
 use crate::inode;
-use crate::quota::QuotaUsage;
+use crate::quota::{self};
 use crate::reading::{announce_all, read_blocks};
 
 /// Most nodes of maps that are read in one go; more wait on a stack.
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
             if innocent && item.xattr_block != 0 {
                 worker.outcome.xattr_references.push((item.xattr_block, item.inode));
             }
-            if innocent && self.fs.counts_quota() && QuotaUsage::counts(self.fs, item.inode, item.flags) {
+            if innocent && self.fs.counts_quota() && quota::counts(self.fs, item.inode, item.flags) {
                 let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
                 worker.outcome.quota.charge(item.owner, bytes);
             }

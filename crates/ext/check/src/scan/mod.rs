@@ -22,17 +22,18 @@ use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
 use fsmend_engine::laps::{Settled, StageCost};
 use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
+use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 use fsmend_engine::trace::Work;
 
 use crate::Fs;
-use crate::fast::deferred::{DeferredCertification, DirectoryJob};
-use crate::fast::directory::{DirectoryFastPath, DirectorySummary};
+use crate::fast::directory::DirectoryFastPath;
 use crate::fast::inode::{InodeFastPath, InodeSummary};
+use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode::{self, Inspection};
-use crate::memory_plan::RunContext;
 use crate::reading::{DEPTH, Window};
 use crate::shared_maps::{MapWalkLimiter, is_too_many};
+use fsmend_engine::scan::memory_plan::RunContext;
 
 pub(crate) use maps::take_wave;
 #[cfg(test)]
@@ -234,9 +235,9 @@ impl<'a> Scan<'a> {
     }
 
     /// Certifies what had to wait, now that all facts are there. In which order does not matter (see
-    /// [`deferred certification`](crate::fast::deferred certification)).
+    /// [`deferred certification`](fsmend_engine::scan::certification)).
     fn certify(&self, outcome: &mut ScanOutcome) {
-        let deferred = DeferredCertification::new(&self.directory_fast_path, self.inodes);
+        let deferred = DeferredCertification::new(&self.directory_fast_path.certifier);
         outcome.waited += outcome.pending.len() as u64;
         outcome.guilty = deferred.certify_pending(std::mem::take(&mut outcome.pending));
     }

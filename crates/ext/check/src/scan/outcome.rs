@@ -11,10 +11,10 @@ use fsmend_engine::laps::StageCost;
 use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
 
 use crate::Fs;
-use crate::fast::deferred::Pending;
 use crate::inode::{Inspection, MapRun, units_of};
-use crate::quota::{Owner, QuotaUsage, bytes_of};
+use crate::quota::{self, QuotaUsage, bytes_of};
 use crate::region::facts::RegionFacts;
+use fsmend_engine::scan::certification::Pending;
 
 /// An owner in the sums for quota.
 const QUOTA_BYTES: u64 = 96;
@@ -147,8 +147,8 @@ pub fn charge(
     raw: &RawInode,
     (bytes, inodes): (u64, u64),
 ) {
-    if QuotaUsage::counts(fs, inode, raw.i_flags.get()) {
-        quota.charge_many(Owner::of(raw), bytes, inodes);
+    if quota::counts(fs, inode, raw.i_flags.get()) {
+        quota.charge_many(quota::owner_of(raw), bytes, inodes);
     }
 }
 

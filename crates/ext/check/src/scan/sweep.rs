@@ -14,7 +14,7 @@ use fsmend_engine::budget::growing;
 use super::directories::announce_directories;
 use super::maps::weight_of;
 use super::{Batch, MAPS, STAGES, Scan, Worker};
-use crate::fast::deferred::DirectoryJob;
+use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{Tally, WalkItem, WalkMode};
 use crate::reading::announce_all;
 

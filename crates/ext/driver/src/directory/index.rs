@@ -208,7 +208,7 @@ impl Volume {
     fn add_level(&mut self, directory: &mut Inode, mut root: Frame, depth: usize) -> Result<()> {
         let block = self.new_index_node(directory, &root.entries)?;
         root.entries = vec![IndexEntry { hash: 0, block }];
-        let bytes = self.store.change(root.place)?;
+        let bytes = self.cache.change(root.place)?;
         *bytes.get_mut(ROOT_INFO_OFFSET + 6).ok_or(Errno::Corrupt)? = depth as u8;
         self.write_frame(directory, &root)
     }
@@ -218,7 +218,7 @@ impl Volume {
         let (logical, place) = self.append_block(directory)?;
         let layout = self.entry_layout();
         let size = self.geometry.block_size as usize;
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         block::fill(bytes, layout, &[]);
         let frame = Frame {
             logical,
@@ -233,7 +233,7 @@ impl Volume {
     }
 
     fn write_frame(&mut self, directory: &Inode, frame: &Frame) -> Result<()> {
-        let bytes = self.store.change(frame.place)?;
+        let bytes = self.cache.change(frame.place)?;
         let places = bytes.get_mut(frame.count_offset..).ok_or(Errno::Corrupt)?;
         let room = places.len() / INDEX_ENTRY_LEN;
         if frame.entries.len() > frame.limit.min(room) {
@@ -362,7 +362,7 @@ impl Volume {
         let file_type = self.type_byte(FileKind::Directory);
         let version = self.hash_version;
         let size = self.geometry.block_size as usize;
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         bytes.fill(0);
         let dot = NewEntry { name: b".", inode: directory.number.0, file_type };
         block::put(bytes, layout, 0, 12, &dot);

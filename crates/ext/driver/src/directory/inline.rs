@@ -128,7 +128,7 @@ impl Volume {
         if lengthen(&mut entries, room, layout).is_err() || entries.len() != room {
             return Err(self.broken(directory.number));
         }
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         let dot = NewEntry { name: b".", inode: directory.number.0, file_type };
         block::put(bytes, layout, 0, ENTRY_LEN_MIN, &dot);
         let dots = NewEntry { name: b"..", inode: areas.parent, file_type };

@@ -9,6 +9,7 @@ mod inline;
 mod show;
 
 use fsmend_base::BlockNo;
+use fsmend_blockcache::Block;
 use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{EntryLayout, file_type};
 use fsmend_ext_format::features::{compat, incompat};
@@ -19,7 +20,6 @@ use fsmend_vfs::{Errno, FileKind, InodeNo, Result};
 
 use crate::inode::Inode;
 use crate::policy::BlockKind;
-use crate::store::Block;
 use crate::volume::Volume;
 use block::{NewEntry, Spot};
 
@@ -107,10 +107,10 @@ impl Volume {
             return Ok(Some((place, bytes)));
         }
         let (seed, has_sums) = (self.seed_of(directory), self.has_sums());
-        let bytes = self.store.get(place)?;
+        let bytes = self.cache.get(place)?;
         let part = self.part(directory, logical, &bytes);
         drop(bytes);
-        let bytes = self.store.get_checked(place, "a directory block", |bytes| {
+        let bytes = self.cache.get_checked(place, "a directory block", |bytes| {
             if !has_sums {
                 return true;
             }
@@ -130,12 +130,12 @@ impl Volume {
     /// A directory block of a rext3, which says itself which one it is.
     fn told_block(&mut self, directory: &Inode, logical: u64, place: u64) -> Result<Block> {
         let seed = self.geometry.checksum_seed;
-        let bytes = self.store.get_checked(place, "a directory block", |bytes| {
+        let bytes = self.cache.get_checked(place, "a directory block", |bytes| {
             rext3::directory_checksum(seed, BlockNo(place), bytes).is_some_and(|sum| sum.is_right())
         })?;
         if DirectoryTail::parse(&bytes) != tail_of(directory, logical) {
             let number = directory.number;
-            return Err(self.store.corrupt(|| {
+            return Err(self.cache.corrupt(|| {
                 format!("block {place} says that it is not block {logical} of directory {number}")
             }));
         }
@@ -160,7 +160,7 @@ impl Volume {
     }
 
     fn broken(&mut self, directory: InodeNo) -> Errno {
-        self.store.corrupt(|| format!("directory {directory} has a broken block"))
+        self.cache.corrupt(|| format!("directory {directory} has a broken block"))
     }
 
     /// The entry called `name`.
@@ -205,11 +205,11 @@ impl Volume {
         change: impl FnOnce(&mut [u8], EntryLayout) -> T,
     ) -> Result<T> {
         let layout = self.entry_layout();
-        let bytes = self.store.get(place)?;
+        let bytes = self.cache.get(place)?;
         let (part, end) =
             (self.part(directory, logical, &bytes), self.entries_len(directory, logical, &bytes));
         drop(bytes);
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         let result = change(&mut bytes[..end], layout);
         self.seal_block(directory, logical, place, part)?;
         Ok(result)
@@ -219,14 +219,14 @@ impl Volume {
         if self.geometry.rext3() {
             let seed = self.geometry.checksum_seed;
             let tail = tail_of(directory, logical).ok_or(Errno::TooLarge)?;
-            tail.seal(seed, BlockNo(place), self.store.change(place)?);
+            tail.seal(seed, BlockNo(place), self.cache.change(place)?);
             return Ok(());
         }
         if !self.has_sums() {
             return Ok(());
         }
         let seed = self.seed_of(directory);
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         match part {
             Part::Root => {
                 let at = RootInfo::parse(bytes).map_or(NODE_COUNT_OFFSET, |info| info.count_offset());
@@ -286,7 +286,7 @@ impl Volume {
     fn append_block(&mut self, directory: &mut Inode) -> Result<(u64, u64)> {
         let logical = self.directory_blocks(directory);
         let (place, _) = self.map_new(directory, logical, 1, BlockKind::Directory, false)?;
-        self.store.create(place)?;
+        self.cache.create(place)?;
         let size = (logical + 1) * u64::from(self.geometry.block_size);
         self.set_size(directory, size)?;
         Ok((logical, place))
@@ -302,7 +302,7 @@ impl Volume {
     ) -> Result<()> {
         let layout = self.entry_layout();
         let tail = self.leaf_tail();
-        let bytes = self.store.change(place)?;
+        let bytes = self.cache.change(place)?;
         let end = bytes.len() - tail;
         bytes[end..].fill(0);
         block::fill(&mut bytes[..end], layout, entries);

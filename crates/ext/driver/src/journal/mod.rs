@@ -28,12 +28,11 @@ pub(crate) mod write;
 
 use std::collections::HashSet;
 
+use fsmend_blockcache::BlockCache;
 use fsmend_ext_format::journal::{
     CHECKSUM_CRC32C, JournalBlockType, LogFormat, RawJournalSuperblock, feature,
 };
 use fsmend_vfs::{Errno, Result};
-
-use crate::store::Store;
 
 /// Fewest blocks of a log that anything can be done with.
 const LOG_BLOCKS_MIN: u32 = 16;
@@ -67,10 +66,10 @@ pub(crate) struct Log {
 
 impl Log {
     /// Reads the superblock of the log that lies in `pieces`.
-    pub fn open(store: &mut Store, pieces: Vec<Piece>, block_size: u32) -> Result<Log> {
+    pub fn open(cache: &mut BlockCache, pieces: Vec<Piece>, block_size: u32) -> Result<Log> {
         let blocks: u64 = pieces.iter().map(|piece| piece.count).sum();
-        let place = locate(&pieces, 0).ok_or_else(|| store.corrupt(|| "the journal has no blocks".into()))?;
-        let bytes = store.get(place)?;
+        let place = locate(&pieces, 0).ok_or_else(|| cache.corrupt(|| "the journal has no blocks".into()))?;
+        let bytes = cache.get(place)?;
         let superblock = RawJournalSuperblock::of(&bytes).ok_or(Errno::Corrupt)?;
         let mut log = Log {
             format: LogFormat::of(&superblock),
@@ -88,7 +87,7 @@ impl Log {
             log.format = LogFormat { wide: false, csum_v2: false, csum_v3: false, seed: 0 };
         }
         let wrong = log.what_is_wrong(block_size, blocks);
-        wrong.map_or(Ok(log), |what| Err(store.corrupt(|| format!("the journal's superblock: {what}"))))
+        wrong.map_or(Ok(log), |what| Err(cache.corrupt(|| format!("the journal's superblock: {what}"))))
     }
 
     fn what_is_wrong(&self, block_size: u32, blocks: u64) -> Option<&'static str> {

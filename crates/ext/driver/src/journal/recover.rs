@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use fsmend_blockcache::{Block, BlockCache};
 use fsmend_ext_format::fast_commit::{self, FastCommitTag};
 use fsmend_ext_format::journal::{
     BlockTag, JOURNAL_MAGIC, JournalBlockType, RawCommit, RawJournalHeader, crc32_be, feature, tag_flag,
@@ -9,7 +10,6 @@ use fsmend_ext_format::journal::{
 use fsmend_vfs::{Errno, Result};
 
 use super::Log;
-use crate::store::{Block, Store};
 
 /// A block in the log that may have to be replayed.
 struct Logged {
@@ -38,13 +38,13 @@ struct Transaction {
 
 impl Log {
     /// The blocks that have to be written home. Afterwards the log goes on behind the last transaction.
-    pub fn replay(&mut self, store: &mut Store) -> Result<BTreeMap<u64, Block>> {
+    pub fn replay(&mut self, cache: &mut BlockCache) -> Result<BTreeMap<u64, Block>> {
         if !self.is_dirty() {
             return Ok(BTreeMap::new());
         }
-        let found = self.find(store)?;
-        self.refuse_fast_commits(store)?;
-        let blocks = self.bodies(store, found)?;
+        let found = self.find(cache)?;
+        self.refuse_fast_commits(cache)?;
+        let blocks = self.bodies(cache, found)?;
         // What is left of a transaction that was being written has our number; ours begin behind it.
         self.sequence = self.sequence.wrapping_add(2);
         self.head = self.first;
@@ -52,33 +52,33 @@ impl Log {
     }
 
     /// What the spare transaction of an empty log says of `block`, if there is one.
-    pub fn spare(&mut self, store: &mut Store, block: u64) -> Result<BTreeMap<u64, Block>> {
+    pub fn spare(&mut self, cache: &mut BlockCache, block: u64) -> Result<BTreeMap<u64, Block>> {
         self.superblock.s_start = self.first.into();
         self.sequence = self.sequence.wrapping_sub(1);
-        let mut found = self.find(store)?;
+        let mut found = self.find(cache)?;
         found.blocks.retain(|number, _| *number == block);
-        let blocks = self.bodies(store, found)?;
+        let blocks = self.bodies(cache, found)?;
         self.sequence = self.sequence.wrapping_add(2);
         Ok(blocks)
     }
 
     /// The blocks that `found` says have to be written home.
-    fn bodies(&self, store: &mut Store, found: Found) -> Result<BTreeMap<u64, Block>> {
+    fn bodies(&self, cache: &mut BlockCache, found: Found) -> Result<BTreeMap<u64, Block>> {
         let mut blocks = BTreeMap::new();
         for (number, logged) in found.blocks {
             // A block is not replayed from the transaction that revoked it, or from one before.
             let later = |revoked: &u32| logged.sequence.wrapping_sub(*revoked).cast_signed() > 0;
             if found.revoked.get(&number).is_none_or(later) {
-                blocks.insert(number, self.body(store, &logged)?);
+                blocks.insert(number, self.body(cache, &logged)?);
             }
         }
         Ok(blocks)
     }
 
-    fn body(&self, store: &mut Store, logged: &Logged) -> Result<Block> {
-        let bytes = store.get(self.place(logged.at)?)?;
+    fn body(&self, cache: &mut BlockCache, logged: &Logged) -> Result<Block> {
+        let bytes = cache.get(self.place(logged.at)?)?;
         if !self.format.tag_fits(logged.tag, logged.sequence, &bytes) {
-            return Err(store.corrupt(|| format!("block {} of the journal has a wrong checksum", logged.at)));
+            return Err(cache.corrupt(|| format!("block {} of the journal has a wrong checksum", logged.at)));
         }
         if logged.tag.flags & tag_flag::ESCAPE == 0 {
             return Ok(bytes);
@@ -91,13 +91,13 @@ impl Log {
     }
 
     /// Goes through the log up to the last transaction that was committed.
-    fn find(&mut self, store: &mut Store) -> Result<Found> {
+    fn find(&mut self, cache: &mut BlockCache) -> Result<Found> {
         let mut found = Found::default();
         let mut current = Transaction::default();
         let mut at = self.superblock.s_start.get();
         let mut left = self.capacity();
         while left > 0 {
-            let block = store.get(self.place(at)?)?;
+            let block = cache.get(self.place(at)?)?;
             let header = RawJournalHeader::of(&block);
             if !header.is_journal_block() || header.h_sequence.get() != self.sequence {
                 break;
@@ -116,7 +116,7 @@ impl Log {
                             return Ok(found);
                         }
                         if self.superblock.has_compat(feature::COMPAT_CHECKSUM) {
-                            let body = store.get(self.place(at)?)?;
+                            let body = cache.get(self.place(at)?)?;
                             self.sum(&mut current, &body);
                         }
                         current.blocks.push((at, tag));
@@ -161,17 +161,17 @@ impl Log {
     }
 
     /// Fast commits that follow the last transaction would have to be replayed by their own rules, which this driver does not know.
-    fn refuse_fast_commits(&self, store: &mut Store) -> Result<()> {
+    fn refuse_fast_commits(&self, cache: &mut BlockCache) -> Result<()> {
         // The block between the log and the area of fast commits stays unused.
         if self.superblock.fast_commit_blocks() < 2 {
             return Ok(());
         }
-        let block = store.get(self.place(self.end.saturating_add(1))?)?;
+        let block = cache.get(self.place(self.end.saturating_add(1))?)?;
         let head = fast_commit::records(&block).next().filter(|head| head.tag == FastCommitTag::HEAD);
         let begins =
             head.and_then(|head| head.transaction()).is_some_and(|(number, _)| number == self.sequence);
         if begins {
-            store.corrupt(|| "the journal holds fast commits that have not been replayed".into());
+            cache.corrupt(|| "the journal holds fast commits that have not been replayed".into());
             return Err(Errno::NotSupported);
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fsmend_blockcache::{Block, BlockCache};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::journal::{
     COMMIT_CHECKSUM_CRC32, JOURNAL_MAGIC, JournalBlockType, LogFormat, RawCommit, RawJournalHeader, crc32_be,
@@ -12,7 +13,6 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::Log;
-use crate::store::{Block, Store};
 
 const HEADER_SIZE: usize = size_of::<RawJournalHeader>();
 const TAIL_SIZE: usize = 4;
@@ -22,7 +22,7 @@ const REVOKES_AT: usize = HEADER_SIZE + 4;
 
 impl Log {
     /// Readies the log for writing: it is empty, and allowed to hold what we write.
-    pub fn start(&mut self, store: &mut Store, wide: bool) -> Result<()> {
+    pub fn start(&mut self, cache: &mut BlockCache, wide: bool) -> Result<()> {
         if self.superblock.is_version2() {
             let mut features = self.superblock.s_feature_incompat.get() | feature::REVOKE;
             if wide {
@@ -31,34 +31,34 @@ impl Log {
             self.superblock.s_feature_incompat = U32::new(features);
             self.format = LogFormat::of(&self.superblock);
         } else if wide {
-            return Err(store.corrupt(|| "a journal of the first version on a 64-bit file system".into()));
+            return Err(cache.corrupt(|| "a journal of the first version on a 64-bit file system".into()));
         }
-        self.set_aside(store)
+        self.set_aside(cache)
     }
 
     /// Says that the log is empty, and readies its first blocks for the spare transaction (see the head of [`journal`](super)).
     /// Everything in the log has to be at home and durable.
-    pub fn set_aside(&mut self, store: &mut Store) -> Result<()> {
+    pub fn set_aside(&mut self, cache: &mut BlockCache) -> Result<()> {
         self.head = self.first;
         self.used = 0;
         self.logged.clear();
         // The next transaction that counts has the number behind that of the spare one.
-        self.write_superblock(store, 0, self.sequence.wrapping_add(1))
+        self.write_superblock(cache, 0, self.sequence.wrapping_add(1))
     }
 
     /// Everything in the log is at home and durable: the superblock of the log says so, and then it is true.
-    pub fn emptied(&mut self, store: &mut Store) -> Result<()> {
+    pub fn emptied(&mut self, cache: &mut BlockCache) -> Result<()> {
         self.used = 0;
         self.logged.clear();
-        self.write_superblock(store, self.head, self.sequence)
+        self.write_superblock(cache, self.head, self.sequence)
     }
 
     /// There is nothing in the log, nothing to be replayed, and no spare transaction.
-    pub fn close(&mut self, store: &mut Store) -> Result<()> {
-        self.write_superblock(store, 0, self.sequence.wrapping_add(2))
+    pub fn close(&mut self, cache: &mut BlockCache) -> Result<()> {
+        self.write_superblock(cache, 0, self.sequence.wrapping_add(2))
     }
 
-    fn write_superblock(&mut self, store: &mut Store, start: u32, sequence: u32) -> Result<()> {
+    fn write_superblock(&mut self, cache: &mut BlockCache, start: u32, sequence: u32) -> Result<()> {
         self.superblock.s_start = U32::new(start);
         self.superblock.s_sequence = U32::new(sequence);
         if self.superblock.has_csum() {
@@ -68,8 +68,8 @@ impl Log {
         if let Some(place) = block.get_mut(..size_of_val(&self.superblock)) {
             place.copy_from_slice(self.superblock.as_bytes());
         }
-        store.write_bytes(self.place(0)?, &block)?;
-        store.sync()
+        cache.write_bytes(self.place(0)?, &block)?;
+        cache.sync()
     }
 
     /// Log blocks that a transaction of so many changed blocks and revoke records takes.
@@ -97,7 +97,7 @@ impl Log {
     /// Writes a transaction, and returns when it is durable. There has to be room for it.
     pub fn write(
         &mut self,
-        store: &mut Store,
+        cache: &mut BlockCache,
         changed: &[(u64, Block)],
         revoked: &BTreeSet<u64>,
         now: Time,
@@ -124,26 +124,26 @@ impl Log {
         // All that a commit block says stands in its first sector. Zeroes lie under it, so that a write which is cut in two leaves it whole or not at
         // all, and never one with a wrong checksum.
         blocks.push(vec![0; self.block_size].into());
-        self.append(store, &blocks)?;
-        store.sync()?;
+        self.append(cache, &blocks)?;
+        cache.sync()?;
         let (last, used) = (self.before(self.head), self.used);
         (self.head, self.used) = (last, used - 1);
-        self.append(store, &[commit])?;
-        store.sync()?;
+        self.append(cache, &[commit])?;
+        cache.sync()?;
         self.sequence = self.sequence.wrapping_add(1);
         self.logged.extend(changed.iter().map(|(block, _)| *block));
         Ok(())
     }
 
     /// Writes blocks at the head of the log, those side by side at once.
-    fn append(&mut self, store: &mut Store, blocks: &[Block]) -> Result<()> {
+    fn append(&mut self, cache: &mut BlockCache, blocks: &[Block]) -> Result<()> {
         let mut placed = Vec::with_capacity(blocks.len());
         for block in blocks {
             placed.push((self.place(self.head)?, block));
             self.head = self.after(self.head);
             self.used += 1;
         }
-        store.write_blocks(placed.into_iter())
+        cache.write_blocks(placed.into_iter())
     }
 
     fn new_block(&self, kind: JournalBlockType) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Trees of extents, the way of ext4. The root lies in the inode, leaves all have the same depth, and the first entry of a node is never lower than what the
 //! index above says of it.
 
+use fsmend_blockcache::Block;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
     self, Extent, ExtentHeader, ExtentIndex, MAX_DEPTH, MAX_WRITTEN_LEN, RawEntry, build_node, extents,
@@ -11,7 +12,6 @@ use fsmend_vfs::{Errno, Result};
 use super::Run;
 use crate::inode::Inode;
 use crate::policy::{Ask, BlockKind};
-use crate::store::Block;
 use crate::volume::Volume;
 
 /// An inner node on the way down.
@@ -56,7 +56,7 @@ impl Volume {
             Some(block) => {
                 let seed = self.seed_of(inode);
                 let has_sums = self.geometry.features.metadata_csum();
-                self.store.get_checked(block, "an extent block", |bytes| {
+                self.cache.get_checked(block, "an extent block", |bytes| {
                     !has_sums || checksum::extent_block(seed, bytes).is_some_and(|sum| sum.is_right())
                 })?
             }
@@ -64,7 +64,7 @@ impl Volume {
         let header = ExtentHeader::parse(&bytes).filter(|header| header.depth <= MAX_DEPTH);
         match header {
             Some(header) => Ok((bytes, header)),
-            None => Err(self.store.corrupt(|| format!("inode {} has a broken extent tree", inode.number))),
+            None => Err(self.cache.corrupt(|| format!("inode {} has a broken extent tree", inode.number))),
         }
     }
 
@@ -82,7 +82,7 @@ impl Volume {
             let is_as_expected = expected.is_none_or(|depth| depth == header.depth);
             if !is_as_expected || (header.depth > 0 && header.entries == 0) {
                 return Err(self
-                    .store
+                    .cache
                     .corrupt(|| format!("inode {} has a broken extent tree", inode.number)));
             }
             if header.depth == 0 {
@@ -177,7 +177,7 @@ impl Volume {
 
     fn misplaced(&mut self, inode: &Inode) -> Errno {
         let number = inode.number;
-        self.store.corrupt(|| format!("inode {number} has blocks at wrong places in their clusters"))
+        self.cache.corrupt(|| format!("inode {number} has blocks at wrong places in their clusters"))
     }
 
     /// Gives back the end of an extent, from its block `keep` on: all clusters that the file has nothing else in. What is behind it is gone already.
@@ -191,7 +191,7 @@ impl Volume {
             return Err(self.misplaced(inode));
         }
         if inode.is_directory() {
-            (physical..physical + count).for_each(|block| self.store.forget(block));
+            (physical..physical + count).for_each(|block| self.cache.forget(block));
         }
         if self.cluster_of_file(inode, base, first)?.is_some() {
             let skipped = unit - first % unit;
@@ -262,7 +262,7 @@ impl Volume {
             return Ok(());
         };
         let (seed, has_sums) = (self.seed_of(inode), self.geometry.features.metadata_csum());
-        let bytes = self.store.change(block)?;
+        let bytes = self.cache.change(block)?;
         extent::set_entries(bytes, depth, entries);
         if has_sums {
             checksum::seal_extent_block(seed, bytes);
@@ -316,7 +316,7 @@ impl Volume {
         self.count_blocks(inode, 1)?;
         let (seed, has_sums) = (self.seed_of(inode), self.geometry.features.metadata_csum());
         let size = self.geometry.block_size as usize;
-        let bytes = self.store.create(block)?;
+        let bytes = self.cache.create(block)?;
         bytes.copy_from_slice(&build_node(size, depth, entries));
         if has_sums {
             checksum::seal_extent_block(seed, bytes);

@@ -40,7 +40,7 @@ impl Volume {
             let end = physical.checked_add(run.count);
             let first = u64::from(self.geometry.first_data_block);
             if physical < first || end.is_none_or(|end| end > self.geometry.blocks_count) {
-                return Err(self.store.corrupt(|| format!("inode {} has blocks outside", inode.number)));
+                return Err(self.cache.corrupt(|| format!("inode {} has blocks outside", inode.number)));
             }
             self.check_place(inode.is_directory(), physical, run.count)?;
         }

@@ -2,13 +2,13 @@
 //! pointers to such blocks, and one to a block of those. Those of a rext3 begin with what says whose they are, and have two pointers fewer.
 
 use fsmend_base::BlockNo;
+use fsmend_blockcache::Block;
 use fsmend_ext_format::rext3::IndirectHeader;
 use fsmend_vfs::{Errno, Result};
 
 use super::Run;
 use crate::inode::Inode;
 use crate::policy::{Ask, BlockKind};
-use crate::store::Block;
 use crate::volume::Volume;
 
 /// Pointers to data in the inode.
@@ -76,18 +76,18 @@ impl Volume {
     /// A block of pointers that has to be one of this file, at this level.
     fn map_block(&mut self, inode: &Inode, block: u64, level: u8) -> Result<Block> {
         if !self.geometry.rext3() {
-            return self.store.get(block);
+            return self.cache.get(block);
         }
         self.check_place(true, block, 1)?;
         self.bring_map_block(block);
         let seed = self.geometry.checksum_seed;
-        let bytes = self.store.get_checked(block, "an indirect block", |bytes| {
+        let bytes = self.cache.get_checked(block, "an indirect block", |bytes| {
             IndirectHeader::parse(bytes).is_some_and(|header| header.is_right(seed, BlockNo(block)))
         })?;
         let header = IndirectHeader::parse(&bytes);
         if header.is_none_or(|header| header.inode != inode.number || header.level != level) {
             let number = inode.number;
-            return Err(self.store.corrupt(|| {
+            return Err(self.cache.corrupt(|| {
                 format!("block {block} says that it is no indirect block of inode {number} and level {level}")
             }));
         }
@@ -144,7 +144,7 @@ impl Volume {
             let mut child = pointer(&self.map_block(inode, block, level)?[header..], index);
             if child == 0 {
                 child = self.new_map_block(inode, &mut ask, level - 1)?;
-                set_pointer(&mut self.store.change(block)?[header..], index, narrow(child)?);
+                set_pointer(&mut self.cache.change(block)?[header..], index, narrow(child)?);
             }
             block = child;
         }
@@ -153,7 +153,7 @@ impl Volume {
         let run = run_of(|at| pointer(&bytes[header..], at), index, pointers, max);
         drop(bytes);
         let (physical, count) = self.take_data(inode, &ask, run)?;
-        let bytes = &mut self.store.change(block)?[header..];
+        let bytes = &mut self.cache.change(block)?[header..];
         for step in 0..count {
             set_pointer(bytes, index + step, narrow(physical + step)?);
         }
@@ -174,7 +174,7 @@ impl Volume {
         let taken = self.take_blocks(&Ask { kind: BlockKind::Map(level), ..*ask }, 1)?;
         self.count_blocks(inode, 1)?;
         let (seed, is_rext3) = (self.geometry.checksum_seed, self.geometry.rext3());
-        let bytes = self.store.create(taken.start.0)?;
+        let bytes = self.cache.create(taken.start.0)?;
         if is_rext3 {
             IndirectHeader::new(seed, taken.start, inode.number, level).store(bytes);
         }
@@ -260,7 +260,7 @@ impl Volume {
             }
         }
         if cut_from < pointers && !(is_done && keep == 0) {
-            let bytes = &mut self.store.change(block)?[header..];
+            let bytes = &mut self.cache.change(block)?[header..];
             (cut_from..pointers).for_each(|at| set_pointer(bytes, at, 0));
         }
         Ok(is_done)

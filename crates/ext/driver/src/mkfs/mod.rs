@@ -213,7 +213,7 @@ impl Maker<'_> {
         let mut volume = Volume::open(device, None, 64 << 20, self.options.now).map_err(io)?;
         volume.mode = Mode::Writable;
         let result = self.fill_volume(&mut volume, places, journal_blocks);
-        result.map_err(|error| match (error, volume.store.trouble()) {
+        result.map_err(|error| match (error, volume.cache.trouble()) {
             (Errno::NoSpace, _) => MkfsError::TooSmall,
             (_, Some(trouble)) => MkfsError::Io(trouble.to_owned()),
             (error, None) => io(error),
@@ -235,7 +235,7 @@ impl Maker<'_> {
         }
         volume.commit(self.options.now)?;
         self.write_backups(volume)?;
-        volume.store.sync()
+        volume.cache.sync()
     }
 
     fn write_bitmaps(&self, volume: &mut Volume, places: &[Place]) -> Result<(), Errno> {
@@ -245,8 +245,8 @@ impl Maker<'_> {
             let bitmap = volume.fresh_block_bitmap(group);
             let own: u64 = volume.own_metadata(group)?.iter().map(|range| range.end - range.start).sum();
             let free = self.geometry.group_blocks(group).count.saturating_sub(own);
-            volume.store.create(place.block_bitmap)?.copy_from_slice(&bitmap);
-            volume.store.create(place.inode_bitmap)?.copy_from_slice(&fresh);
+            volume.cache.create(place.block_bitmap)?.copy_from_slice(&bitmap);
+            volume.cache.create(place.inode_bitmap)?.copy_from_slice(&fresh);
             let mut desc = volume.desc(group)?;
             (desc.free_blocks, desc.free_inodes) = (free as u32, inodes);
             if self.geometry.features.group_csum() {
@@ -257,7 +257,7 @@ impl Maker<'_> {
             volume.totals.free_inodes += u64::from(inodes);
             if group.0 % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1 {
                 volume.commit(self.options.now)?;
-                volume.store.finish();
+                volume.cache.finish();
             }
         }
         Ok(())
@@ -343,7 +343,7 @@ impl Maker<'_> {
         let size = u64::from(self.geometry.block_size);
         let superblock = volume.superblock()?;
         let descs: Result<Vec<_>, Errno> =
-            volume.desc_places.clone().into_iter().map(|place| volume.store.get(place)).collect();
+            volume.desc_places.clone().into_iter().map(|place| volume.cache.get(place)).collect();
         let descs = descs?;
         for group in (1..self.geometry.group_count).map(GroupNo) {
             let Some(BlockNo(block)) = self.geometry.group_head(group).superblock else { continue };
@@ -354,7 +354,7 @@ impl Maker<'_> {
             }
             self.write(block * size, copy.as_bytes()).map_err(|_| Errno::Io)?;
             let places = (block + 1..).zip(&descs);
-            volume.store.write_blocks(places)?;
+            volume.cache.write_blocks(places)?;
         }
         Ok(())
     }

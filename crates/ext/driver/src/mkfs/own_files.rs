@@ -42,11 +42,11 @@ impl Maker<'_> {
             .map(|group| u64::from(group) * u64::from(geometry.blocks_per_group))
             .take(per_block as usize)
             .collect();
-        volume.store.create(double)?;
+        volume.cache.create(double)?;
         for (step, block) in (0u64..).zip(reserved.start.0..reserved.end()) {
             let slot = (u64::from(geometry.desc_blocks()) + step) % per_block;
-            put_pointer(volume.store.change(double)?, slot, block)?;
-            let list = volume.store.create(block)?;
+            put_pointer(volume.cache.change(double)?, slot, block)?;
+            let list = volume.cache.create(block)?;
             for (slot, ahead) in (0..).zip(&backups) {
                 put_pointer(list, slot, block + ahead)?;
             }
@@ -74,7 +74,7 @@ impl Maker<'_> {
                 volume.map_new(&mut inode, logical, count - logical, BlockKind::Data, false)?;
             for block in physical..physical + got {
                 let seed = volume.seed_of(&inode);
-                let bytes = volume.store.create(block)?;
+                let bytes = volume.cache.create(block)?;
                 let at = bytes.len().saturating_sub(ORPHAN_TAIL_SIZE);
                 let tail = bytes.get_mut(at..).ok_or(Errno::Corrupt)?;
                 tail[..4].copy_from_slice(&ORPHAN_BLOCK_MAGIC.to_le_bytes());

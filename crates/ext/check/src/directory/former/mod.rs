@@ -30,11 +30,11 @@ use self::copies::{Copy, is_index_root};
 use self::mentions::Mention;
 use self::traces::{Trace, Traces};
 use super::inline::InlineEntries;
-use super::inode_filter::InodeFilter;
 use super::params::DirectoryParams;
-use super::paths::Paths;
 use super::{Directory, inline};
 use crate::Fs;
+use fsmend_engine::names::filter::InodeFilter;
+use fsmend_engine::names::paths::Paths;
 
 /// Directories that one worker searches at a time.
 const DIRECTORIES_PER_SLICE: usize = 64;

@@ -7,7 +7,7 @@ use fsmend_engine::problem::escape_name;
 use fsmend_engine::{FormerName, Witness};
 use fsmend_ext_format::inode::special;
 
-use crate::directory::paths::Paths;
+use fsmend_engine::names::paths::Paths;
 
 /// Traces of one inode that are kept, and names that are told.
 const TRACES_MAX: usize = 8;
@@ -149,7 +149,7 @@ mod tests {
         traces.add(InodeNo(21), trace(Witness::Entry, 20, "b"));
         traces.add(InodeNo(30), Trace { holder: None, ..trace(Witness::Entry, 0, "c\n") });
         traces.add(InodeNo(31), trace(Witness::Entry, 99, "d"));
-        let paths = Paths::default();
+        let paths = Paths::none(InodeNo(2));
         let of = |inode| traces.names_of(InodeNo(inode), &paths).into_iter().map(|name| name.path);
         assert_eq!(of(12).collect::<Vec<_>>(), ["/ann/letters/file"]);
         assert_eq!(of(20).collect::<Vec<_>>(), ["<21>/a/b/a"], "a circle ends");

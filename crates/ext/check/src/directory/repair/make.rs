@@ -11,7 +11,7 @@ use zerocopy::FromZeros;
 use crate::directory::params::DirectoryParams;
 use crate::directory::{Directory, leaf};
 use crate::inode::MapRun;
-use crate::quota::{Owner, QuotaUsage, bytes_of};
+use crate::quota::{self, bytes_of};
 use crate::repair::RepairContext;
 use crate::repair::map::{FileMap, Runs};
 
@@ -51,8 +51,8 @@ pub(super) fn directory(
         return false;
     }
     context.write_block(block, &leaf::empty(&params, Some(parent)));
-    if context.fs.counts_quota() && QuotaUsage::counts(&context.fs, inode, raw.i_flags.get()) {
-        let owner = Owner::of(&raw);
+    if context.fs.counts_quota() && quota::counts(&context.fs, inode, raw.i_flags.get()) {
+        let owner = quota::owner_of(&raw);
         context.repair_input.quota.charge_many(owner, 0, 1);
     }
     true
@@ -93,9 +93,9 @@ pub(super) fn take_back(context: &mut RepairContext<'_>, inode: InodeNo) {
     let raw = map.raw();
     context.remove_blocks(&mut map, 0, u64::MAX);
     map.nodes.iter().for_each(|block| context.free_blocks(BlockNo(*block), 1));
-    if context.fs.counts_quota() && QuotaUsage::counts(&context.fs, inode, raw.i_flags.get()) {
+    if context.fs.counts_quota() && quota::counts(&context.fs, inode, raw.i_flags.get()) {
         let geometry = &context.fs.geometry;
-        let owner = Owner::of(&raw);
+        let owner = quota::owner_of(&raw);
         context.repair_input.quota.discharge(owner, bytes_of(geometry, &raw), 1);
     }
     context.write_inode(inode, &mut vec![0; map.record.len()]);

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
+use fsmend_engine::crosscheck::links::nameless;
+use fsmend_engine::crosscheck::tree::TreeFinding;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::pool::Stage;
-use fsmend_engine::tree::TreeFinding;
 use fsmend_ext_format::inode::special;
 
 use super::contents::{Names, NewName};
 use super::{chains, insert, lost_found, remove};
 use crate::directory::Directory;
+use crate::directory::entries::entries_of;
 use crate::directory::lost_found::{LostFound, NAME};
-use crate::directory::paths::entries_of;
 use crate::repair::{Laid, RepairContext};
 use crate::{Fs, links};
 
@@ -74,17 +75,7 @@ fn cut_loop(context: &RepairContext<'_>, inode: InodeNo) {
 
 /// Inodes with contents that no name leads to.
 fn unattached(context: &RepairContext<'_>) -> Vec<InodeNo> {
-    let mut found = Vec::new();
-    for chunk in 0..context.inodes.chunk_count() {
-        let mut nameless = Vec::new();
-        context.inodes.visit_chunk(chunk, |inode, fact, _, observed| {
-            let is_file = !matches!(fact.kind(), Kind::Unused | Kind::Directory);
-            if is_file && observed == 0 && links::has_names(&context.fs, inode, fact) {
-                nameless.push(inode);
-            }
-        });
-        found.append(&mut nameless);
-    }
+    let mut found = nameless(&context.fs, &context.inodes);
     // What only the repair has emptied stays: its owner and its times are left, and the name that it may have had.
     let has_contents = |fs: &Fs<'_>, inode: &InodeNo| {
         let now = fs.read_inode(*inode).and_then(Result::ok);

@@ -20,7 +20,7 @@ use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::{RepairContext, seed_of};
 use crate::inode::{self, Inspection, MapRun};
-use crate::quota::{Owner, QuotaUsage, bytes_of};
+use crate::quota::{self, bytes_of};
 
 pub use runs::Runs;
 
@@ -264,9 +264,9 @@ impl RepairContext<'_> {
         }
         let Some(before) = before.filter(|_| self.fs.counts_quota()) else { return };
         let (old, new) = (RawInode::from_record(before), RawInode::from_record(&settled));
-        if QuotaUsage::counts(&self.fs, inode, new.i_flags.get()) {
+        if quota::counts(&self.fs, inode, new.i_flags.get()) {
             let geometry = &self.fs.geometry;
-            let owner = Owner::of(&new);
+            let owner = quota::owner_of(&new);
             self.repair_input.quota.recharge(owner, bytes_of(geometry, &old), bytes_of(geometry, &new));
         }
     }

@@ -8,23 +8,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::GroupNo;
+use crate::claims::{Claims, SharedBitmap};
+use crate::options::CheckOptions;
+use crate::origins::Origins;
+use crate::pool::PoolConfig;
+use crate::problem::KEPT_PER_ROW;
+use crate::{Allowance, Budget, Clock, Refusal, Trace};
 use fsmend_device::{BatchReader, ReadBackend};
-use fsmend_engine::claims::{Claims, SharedBitmap};
-use fsmend_engine::inodes::BYTES_PER_INODE;
-use fsmend_engine::origins::Origins;
-use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::problem::KEPT_PER_ROW;
-use fsmend_engine::{Allowance, Budget, Clock, Trace};
-use fsmend_ext_format::geometry::Geometry;
 
-use crate::{Fs, Refusal};
-use fsmend_engine::options::CheckOptions;
-
-/// Memory for a group: its descriptor and state, twice while descriptors are settled, and its place in the tables of facts.
-const GROUP_BYTES: u64 = 512;
 /// Memory for the fact of a directory.
-const DIRECTORY_BYTES: u64 = 12;
+pub const DIRECTORY_BYTES: u64 = 12;
 /// Memory for a directory when suspects and the tree are looked at: its place in lists and maps. The shares of the scan are
 /// free again by then.
 pub const TREE_BYTES_PER_DIRECTORY: u64 = 40;
@@ -34,9 +27,6 @@ const WORK_BYTES_MIN: u64 = 4 << 20;
 const PROBLEM_BYTES: u64 = 512;
 /// Sets of problems that there is room for at the least: those of eight workers, and one into which they are merged.
 const PROBLEM_SETS: u64 = 9;
-/// The facts of an indirect block and the file that it is the only one of, twice while they are merged. Directory blocks leave nothing
-/// here, so this is too much, which does no harm.
-const REGION_BYTES_PER_BLOCK: u64 = 2 * (16 + 44);
 /// More problems than this are not kept, however much memory there is; they are counted.
 const PROBLEMS_MAX: u64 = 20_000;
 /// A problem when the report is made of it, by which time nothing else is held: in a document with all paths, and as text.
@@ -67,8 +57,21 @@ const WORKER_BYTES: u64 = 1 << 20;
 const BYTES_PER_WORKER: u64 = 1 << 20;
 /// Up to so many bytes, requests do not wait for the device long enough for a ring to be worth its setting up.
 const RING_BYTES_MIN: u64 = 2 << 20;
-/// The share of the blocks in use that is taken to be maps and directories.
-const METADATA_SHARE: u64 = 64;
+
+/// What the structures of a file system tell of the work before it begins, if they tell the truth.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// Claim units.
+    pub units: u64,
+    /// Memory for inodes, directories and pages of claims.
+    pub fact_bytes: u64,
+    /// Directories.
+    pub directories: u64,
+    /// About how many bytes of the device the scan will read.
+    pub to_read: u64,
+    /// Inodes of the largest chunk.
+    pub chunk_inodes: u64,
+}
 
 /// What a run may take for its parts.
 #[derive(Clone, Debug)]
@@ -128,9 +131,8 @@ impl<'a> RunContext<'a> {
         PoolConfig { workers, allowance, clock, trace, every_worker }
     }
 
-    /// No claims yet, on all units of `fs`.
-    pub fn claims(self, fs: &Fs<'_>) -> Claims {
-        let (units, inodes) = (fs.geometry.clusters_count(), fs.geometry.inodes_count);
+    /// No claims yet, on so many units, for inodes up to this number.
+    pub fn claims(self, units: u64, inodes: u32) -> Claims {
         let origins = Origins::within(self.budget, self.plan.origins_bytes, units, inodes);
         Claims::within(self.budget, units).with_origins(origins)
     }
@@ -138,18 +140,16 @@ impl<'a> RunContext<'a> {
 
 impl MemoryPlan {
     /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
-    pub fn new(fs: &Fs<'_>, options: &CheckOptions, budget: &Budget) -> Result<MemoryPlan, Refusal> {
-        let Facts { bytes: expected, directories, to_read } = facts(fs);
-        let rest = budget.free().saturating_sub(expected);
-        let chunk = fs.groups.iter().map(|group| u64::from(group.scan_inodes)).max().unwrap_or(0);
+    pub fn new(expected: &Expected, options: &CheckOptions, budget: &Budget) -> Result<MemoryPlan, Refusal> {
+        let Expected { units, fact_bytes, directories, to_read, chunk_inodes: chunk } = *expected;
+        let rest = budget.free().saturating_sub(fact_bytes);
         let chunk_bytes = chunk * CHUNK_BYTES_PER_INODE;
         let least = (WORK_BYTES_MIN + 2 * chunk_bytes).max(directories * TREE_BYTES_PER_DIRECTORY / 3 * 4);
         if rest < least {
             let taken = budget.limit() - budget.free();
-            return Err(too_small(budget, taken.saturating_add(expected).saturating_add(least)));
+            return Err(too_small(budget, taken.saturating_add(fact_bytes).saturating_add(least)));
         }
-        let origins_bytes =
-            Origins::bytes_wanted(fs.geometry.clusters_count()).min((rest - least) / ORIGINS_SHARE);
+        let origins_bytes = Origins::bytes_wanted(units).min((rest - least) / ORIGINS_SHARE);
         let rest = rest - origins_bytes;
         let useful = if options.schedule.every_worker { u64::MAX } else { 1 + to_read / BYTES_PER_WORKER };
         let wanted = (options.schedule.mode.workers(options.threads) as u64).min(useful);
@@ -282,48 +282,14 @@ pub fn fewer_kept(kept: usize, budget: &Budget) -> Option<String> {
     })
 }
 
-/// Refuses a file system whose group tables alone do not fit, before they are read; charges them.
-pub fn charge_tables(geometry: &Geometry, device_bytes: u64, budget: &Budget) -> Result<(), Refusal> {
-    let groups = u64::from(geometry.group_count) * GROUP_BYTES;
-    let tables = groups + device_bytes;
-    let bitmaps = SharedBitmap::index_bytes(geometry.blocks_count)
-        + 2 * SharedBitmap::index_bytes(geometry.clusters_count());
+/// Refuses a file system whose tables alone, of so many bytes, do not fit beside the index of bitmaps over its blocks and units, before they are read;
+/// charges them.
+pub fn charge_tables(tables: u64, (blocks, units): (u64, u64), budget: &Budget) -> Result<(), Refusal> {
+    let bitmaps = SharedBitmap::index_bytes(blocks) + 2 * SharedBitmap::index_bytes(units);
     if !budget.try_reserve(tables) || budget.free() < bitmaps {
         return Err(too_small(budget, tables + bitmaps + WORK_BYTES_MIN));
     }
     Ok(())
-}
-
-/// What will be known if the descriptors tell the truth.
-struct Facts {
-    /// Memory for inodes, directories and pages of claims.
-    bytes: u64,
-    directories: u64,
-    /// About how many bytes of the device the scan will read.
-    to_read: u64,
-}
-
-fn facts(fs: &Fs<'_>) -> Facts {
-    let geometry = &fs.geometry;
-    let mut bytes = 2 * SharedBitmap::index_bytes(geometry.clusters_count());
-    let (mut pages, mut all_directories, mut to_read) = (0, 0, 0);
-    for (number, group) in (0..).zip(&fs.groups) {
-        let directories = group.desc.used_dirs.min(group.scan_inodes);
-        all_directories += u64::from(directories);
-        bytes += u64::from(group.scan_inodes) * BYTES_PER_INODE + u64::from(directories) * DIRECTORY_BYTES;
-        let units = geometry.group_blocks(GroupNo(number)).count.div_ceil(u64::from(geometry.cluster_blocks));
-        let used = units.saturating_sub(u64::from(group.desc.free_blocks));
-        to_read += u64::from(group.scan_inodes) * u64::from(geometry.inode_size)
-            + used * u64::from(geometry.cluster_blocks) * u64::from(geometry.block_size) / METADATA_SHARE;
-        let region = fs.regions.of_group(GroupNo(number)).count;
-        bytes += region.min(used) * REGION_BYTES_PER_BLOCK;
-        to_read += region.min(used) * u64::from(geometry.block_size);
-        if used > 0 {
-            // A bit for each, rounded up to pages: groups are pages in most file systems.
-            pages += units.div_ceil(8) + 16;
-        }
-    }
-    Facts { bytes: bytes + pages + 2 * 4096, directories: all_directories, to_read }
 }
 
 /// The refusal of a run that needs `least` bytes.
@@ -357,42 +323,7 @@ fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use fsmend_engine::pool::Schedule;
-
     use super::*;
-    use crate::superblock::SuperblockOptions;
-    use crate::superblock::testing::Image;
-    use fsmend_engine::options::Meter;
-
-    /// A repair of very much damage holds what it puts in place besides.
-    #[test]
-    fn what_workers_cannot_use_stays_free() {
-        let options = CheckOptions {
-            threads: 1,
-            memory: 256 << 20,
-            replay: true,
-            superblock: SuperblockOptions::default(),
-            external_journal: None,
-            now: 0,
-            backend: ReadBackend::Pread,
-            want_all_paths: true,
-            repair: None,
-            meter: Meter::default,
-            stage_clock: None,
-            schedule: Schedule { every_worker: true, ..Schedule::default() },
-            allowance: None,
-            trace: None,
-        };
-        for (threads, part) in [(1, 2), (2, 3), (64, 8)] {
-            let budget = Arc::new(Budget::new(options.memory));
-            let options = CheckOptions { threads, ..options.clone() };
-            let planned = Image::plain().with_fs(|fs, _| MemoryPlan::new(fs, &options, &budget).is_ok());
-            let free = budget.free();
-            assert!(planned && free >= budget.limit() / part * 9 / 10, "{threads} threads: {free}");
-        }
-    }
 
     #[test]
     fn sizes_are_told_in_plain_numbers() {

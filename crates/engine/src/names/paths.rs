@@ -1,24 +1,17 @@
-//! Names for reports: what an inode is called, and where.
+//! Paths for reports: what an inode is called, and where.
 //!
 //! Names are not kept while the file system is checked; they are looked up when there is something to report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::{BlockNo, InodeNo};
-use fsmend_engine::Findings;
-use fsmend_engine::inodes::{InodeTable, Kind};
-use fsmend_engine::pool::{self, PoolConfig, Stage};
-use fsmend_engine::problem::escape_name;
-use fsmend_ext_format::directory::{Entries, entries_len};
-use fsmend_ext_format::inode::special;
+use fsmend_base::InodeNo;
 
-use super::inline::InlineEntries;
-use super::inode_filter::InodeFilter;
-use super::inspect::mend_block;
-use super::params::DirectoryParams;
-use super::{Directory, inline};
-use crate::Fs;
+use super::filter::InodeFilter;
+use crate::format::Volume;
+use crate::inodes::{InodeTable, Kind};
+use crate::pool::{self, PoolConfig, Stage};
+use crate::problem::escape_name;
 
 /// Longest chain of parents that is followed.
 const DEPTH_MAX: usize = 4096;
@@ -28,57 +21,16 @@ const HOLDERS_PER_SLICE: usize = 256;
 /// length.
 const PATH_LEN_MAX: usize = 4096;
 
-/// Calls `visit` for every entry of `directory` but `.` and `..`, in the order of the directory, broken chains mended.
-/// Entries that an inspection would remove are among them.
-pub fn entries_of(fs: &Fs<'_>, directory: &Directory, visit: &mut dyn FnMut(InodeNo, &[u8])) {
-    let params = DirectoryParams::of(fs, directory);
-    let mut quiet = Findings::new();
-    if directory.inline {
-        for (_, area) in inline::gather(&directory.record).iter().flat_map(InlineEntries::filled) {
-            let mut records = directory.record.get(area).unwrap_or_default().to_vec();
-            mend_block(&mut records, &params, None, false, &mut quiet);
-            visit_block(&records, &params, false, visit);
-        }
-        return;
-    }
-    for run in &directory.runs {
-        for within in 0..u64::from(run.count) {
-            let block = BlockNo(run.physical.saturating_add(within));
-            let Ok(mut bytes) = fs.read_block(block) else { continue };
-            let end = entries_len(&bytes, fs.geometry.features);
-            let first = run.logical == 0 && within == 0;
-            mend_block(&mut bytes[..end], &params, Some(block), first, &mut quiet);
-            visit_block(&bytes[..end], &params, first, visit);
-            quiet = Findings::new();
-        }
-    }
-}
-
-/// Whether a look at the bare records leaves it possible that `directory` holds a name of a wanted inode. (Nearly all
-/// directories do not, and need not be looked at with care.)
-fn may_mention(fs: &Fs<'_>, directory: &Directory, wanted: Wanted<'_>) -> bool {
-    let layout = DirectoryParams::of(fs, directory).layout;
-    let mut blocks =
-        directory.runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|at| run.physical + at));
-    directory.inline
-        || blocks.any(|block| match fs.read_block(BlockNo(block)) {
-            Ok(bytes) => {
-                let end = entries_len(&bytes, fs.geometry.features);
-                let mention = |inode| wanted.has(InodeNo(inode));
-                Entries::new(&bytes[..end], layout, false)
-                    .any(|entry| entry.map_or(true, |entry| mention(entry.header.inode)))
-            }
-            Err(_) => false,
-        })
-}
-
-fn visit_block(bytes: &[u8], params: &DirectoryParams, first: bool, visit: &mut dyn FnMut(InodeNo, &[u8])) {
-    let dots = if first { 2 } else { 0 };
-    for entry in Entries::new(bytes, params.layout, first).flatten().skip(dots) {
-        if entry.header.inode != 0 {
-            visit(InodeNo(entry.header.inode), entry.name);
-        }
-    }
+/// Reads directories by themselves.
+pub trait Directories: Volume {
+    /// Calls `visit` for every entry of the directory `holder` but `.` and `..`, in the order of the directory, broken blocks read as far as can be. Where a look at the
+    /// bare records shows that none leads to an inode for which `wanted` is true, nothing has to be visited. Does nothing where `holder` is no directory.
+    fn visit_entries(
+        &self,
+        holder: InodeNo,
+        wanted: &dyn Fn(InodeNo) -> bool,
+        visit: &mut dyn FnMut(InodeNo, &[u8]),
+    );
 }
 
 /// Inodes whose names are looked for.
@@ -99,24 +51,30 @@ impl Wanted<'_> {
 pub type Name = (InodeNo, Vec<u8>);
 
 /// Names of the inodes that are to be reported, and of the directories above them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Paths {
+    root: InodeNo,
     names: BTreeMap<InodeNo, Vec<Name>>,
 }
 
 impl Paths {
+    /// No names.
+    pub fn none(root: InodeNo) -> Paths {
+        Paths { root, names: BTreeMap::new() }
+    }
+
     /// Looks up at most `limit` names of each of the `wanted` inodes, in ascending order of the directory that holds them,
     /// and the names of all directories above. Reads every directory once (only the parents, when all that is wanted are
     /// directories), and the directories above once more.
     pub fn gather(
-        fs: &Fs<'_>,
+        fs: &impl Directories,
         inodes: &InodeTable,
         wanted: &[InodeNo],
         limit: usize,
         (pool, cancel): (PoolConfig<'_>, &AtomicBool),
     ) -> Paths {
-        let mut paths = Paths::default();
-        let root = InodeNo(special::ROOT);
+        let root = fs.root();
+        let mut paths = Paths::none(root);
         let is_directory = |inode: &InodeNo| inodes.kind(*inode) == Kind::Directory;
         let (directories, files): (BTreeSet<InodeNo>, BTreeSet<InodeNo>) =
             wanted.iter().copied().filter(|inode| *inode != root).partition(is_directory);
@@ -133,7 +91,7 @@ impl Paths {
                 &holders,
                 HOLDERS_PER_SLICE,
                 cancel,
-                |_| Paths::default(),
+                |_| Paths::none(root),
                 search,
             );
             parts.into_iter().for_each(|part| paths.absorb(part, limit));
@@ -165,7 +123,7 @@ impl Paths {
     /// Adds the names of directories whose parents are known; returns those parents.
     fn add_level(
         &mut self,
-        fs: &Fs<'_>,
+        fs: &impl Directories,
         inodes: &InodeTable,
         level: &BTreeSet<InodeNo>,
     ) -> BTreeSet<InodeNo> {
@@ -183,12 +141,8 @@ impl Paths {
         by_parent.into_keys().collect()
     }
 
-    fn add_names(&mut self, fs: &Fs<'_>, holder: InodeNo, wanted: Wanted<'_>, limit: usize) {
-        let Some(directory) = Directory::open(fs, holder) else { return };
-        if !may_mention(fs, &directory, wanted) {
-            return;
-        }
-        entries_of(fs, &directory, &mut |inode, name| {
+    fn add_names(&mut self, fs: &impl Directories, holder: InodeNo, wanted: Wanted<'_>, limit: usize) {
+        fs.visit_entries(holder, &|inode| wanted.has(inode), &mut |inode, name| {
             if wanted.has(inode) && inode != holder {
                 let names = self.names.entry(inode).or_default();
                 if names.len() < limit {
@@ -206,13 +160,13 @@ impl Paths {
     /// A path to `inode`, printable: `None` when no name of it is known. A path that does not go up to the root, or is very
     /// long, begins with the inode number of a directory on the way, as in `<12>/a/b`.
     pub fn path_of(&self, inode: InodeNo) -> Option<String> {
-        if inode.0 == special::ROOT {
+        if inode == self.root {
             return Some("/".to_owned());
         }
         let mut names = Vec::new();
         let mut at = inode;
         let mut len = 0;
-        while at.0 != special::ROOT
+        while at != self.root
             && names.len() < DEPTH_MAX
             && len < PATH_LEN_MAX
             && let Some((holder, name)) = self.names_of(at).first()
@@ -224,7 +178,7 @@ impl Paths {
         if names.is_empty() {
             return None;
         }
-        let top = if at.0 == special::ROOT { String::new() } else { format!("<{at}>") };
+        let top = if at == self.root { String::new() } else { format!("<{at}>") };
         Some(names.iter().rev().fold(top, |path, name| path + "/" + name))
     }
 }

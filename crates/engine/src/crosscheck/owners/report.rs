@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::{Owner, OwnerRows};
+use crate::{Findings, Problem, Value};
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_engine::{Findings, Problem, Value};
-
-use super::{Owner, problems};
-use crate::Fs;
 
 /// At most this many other owners are named in one problem.
 const OTHERS_NAMED_MAX: usize = 8;
@@ -16,8 +14,9 @@ const OTHERS_NAMED_MAX: usize = 8;
 type Owners = Rc<[Owner]>;
 
 /// Turns owners of units, which come in ascending order, into problems.
-pub(super) struct Reporter<'a> {
-    fs: &'a Fs<'a>,
+pub(super) struct Reporter {
+    rows: OwnerRows,
+    unit_blocks: u64,
     last: Owners,
     /// The units with these owners that have come, and are not counted yet: the first, and how many in a row.
     waiting: (u64, u64),
@@ -37,9 +36,16 @@ struct Sharing {
     last: Owners,
 }
 
-impl<'a> Reporter<'a> {
-    pub fn new(fs: &'a Fs<'a>) -> Self {
-        Reporter { fs, last: Rc::new([]), waiting: (0, 0), runs: BTreeMap::new(), by_inode: BTreeMap::new() }
+impl Reporter {
+    pub fn new(rows: OwnerRows, unit_blocks: u64) -> Self {
+        Reporter {
+            rows,
+            unit_blocks,
+            last: Rc::new([]),
+            waiting: (0, 0),
+            runs: BTreeMap::new(),
+            by_inode: BTreeMap::new(),
+        }
     }
 
     pub fn add(&mut self, unit: u64, owners: &mut Vec<Owner>, findings: &mut Findings) {
@@ -72,7 +78,7 @@ impl<'a> Reporter<'a> {
                 }
                 _ => {
                     if let Some(run) = self.runs.insert(*inode, (first, more, Rc::clone(&owners))) {
-                        raise_run(self.fs, *inode, run, findings);
+                        raise_run((&self.rows, self.unit_blocks), *inode, run, findings);
                     }
                 }
             }
@@ -82,19 +88,18 @@ impl<'a> Reporter<'a> {
     pub fn finish(mut self, findings: &mut Findings) {
         self.count_waiting(findings);
         for (inode, run) in self.runs {
-            raise_run(self.fs, inode, run, findings);
+            raise_run((&self.rows, self.unit_blocks), inode, run, findings);
         }
-        let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
         for (inode, sharing) in self.by_inode {
-            let problem = Problem::new(&problems::SHARES_BLOCKS).inode(inode);
-            if findings.passes_over(&problems::SHARES_BLOCKS, &problem.object) {
+            let problem = Problem::new(self.rows.shares).inode(inode);
+            if findings.passes_over(self.rows.shares, &problem.object) {
                 continue;
             }
             let mut names = names_of(inode, sharing.others.iter());
             if sharing.more {
                 names.push("more".into());
             }
-            let problem = problem.detail("count", sharing.units * unit_blocks);
+            let problem = problem.detail("count", sharing.units * self.unit_blocks);
             findings.raise(problem.detail("others", Value::List(names)));
         }
     }
@@ -125,15 +130,14 @@ fn others_of(own: Owner, owners: &[Owner]) -> impl Iterator<Item = &Owner> {
 }
 
 fn raise_run(
-    fs: &Fs<'_>,
+    (rows, unit_blocks): (&OwnerRows, u64),
     inode: InodeNo,
     (start, count, owners): (u64, u64, Owners),
     findings: &mut Findings,
 ) {
-    let unit_blocks = u64::from(fs.geometry.cluster_blocks);
-    let problem = Problem::new(&problems::MULTIPLY_CLAIMED).inode(inode);
+    let problem = Problem::new(rows.multiply_claimed).inode(inode);
     let problem = problem.blocks(BlockNo(start * unit_blocks), count * unit_blocks);
-    if findings.passes_over(&problems::MULTIPLY_CLAIMED, &problem.object) {
+    if findings.passes_over(rows.multiply_claimed, &problem.object) {
         return;
     }
     let own = Owner::Inode(inode);

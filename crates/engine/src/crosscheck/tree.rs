@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 
+use super::links::Adjustments;
 use crate::claims::SharedBitmap;
-use crate::inodes::{DirectoryFact, InodeTable, Kind};
+use crate::format::Volume;
+use crate::inodes::{DirectoryFact, InodeFact, InodeTable, Kind};
 use crate::pool::{self, PoolConfig, Stage};
+use crate::{Findings, Problem, Row};
 
 /// What the tree check finds about one directory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -180,6 +183,117 @@ fn smallest_of_loop(
         }
     }
     InodeNo(smallest)
+}
+
+/// What the tree check needs of a format to raise problems.
+pub trait TreeRows: Volume {
+    /// The catalogue rows.
+    fn tree_rows(&self) -> Rows;
+}
+
+/// The catalogue rows of the tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// There is no root directory.
+    pub root_missing: &'static Row,
+    /// No name leads to a directory. `stored`: what its parent entry says.
+    pub unconnected: &'static Row,
+    /// A directory stands below itself.
+    pub looped: &'static Row,
+    /// The parent entry names another directory than the one that holds the name: `stored`, `observed`.
+    pub parent_wrong: &'static Row,
+}
+
+/// Checks that there is a root directory, after all directories have been inspected and before the tree is checked. A root that is not there is made in the
+/// facts: an empty one, its own parent.
+pub fn check_root(volume: &impl TreeRows, inodes: &InodeTable, findings: &mut Findings) {
+    let root = volume.root();
+    if inodes.kind(root) == Kind::Directory {
+        return;
+    }
+    findings.raise(Problem::new(volume.tree_rows().root_missing).inode(root));
+    inodes.revise(root, InodeFact::new(Kind::Directory, 0), 2);
+    inodes.observe_link(root);
+    inodes.observe_link(root);
+    if let Some(fact) = inodes.directory(root) {
+        fact.parent.store(root.0, Relaxed);
+        fact.parent_entry.store(root.0, Relaxed);
+    }
+}
+
+/// Turns what the tree check found into problems. To be called before the links are compared: a `..` that is missing, or that led nowhere, is counted here for
+/// the directory that holds the name. Links that change by what `tree` says are not touched. Returns the directories whose `..` was counted so, and has to
+/// be written.
+pub fn report(
+    volume: &impl TreeRows,
+    inodes: &InodeTable,
+    tree: &TreeReport,
+    findings: &mut Findings,
+) -> Vec<InodeNo> {
+    let (rows, root) = (volume.tree_rows(), volume.root());
+    for finding in &tree.findings {
+        findings.raise(match *finding {
+            TreeFinding::Unconnected(inode) => {
+                let parent = inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
+                Problem::new(rows.unconnected).inode(inode).stored(parent)
+            }
+            TreeFinding::Looped(inode) => Problem::new(rows.looped).inode(inode),
+            TreeFinding::ParentEntryWrong { inode, stored, observed } => {
+                Problem::new(rows.parent_wrong).inode(inode).stored(stored.0).observed(observed.0)
+            }
+        });
+    }
+    // The findings ascend.
+    let looped = |inode| tree.findings.binary_search(&TreeFinding::Looped(inode)).is_ok();
+    let mut lost = Vec::new();
+    for directory in tree.without_entry.iter().filter_map(|inode| inodes.directory(*inode)) {
+        let inode = InodeNo(directory.inode);
+        let parent = if inode == root { root.0 } else { directory.parent.load(Relaxed) };
+        if parent != 0 && directory.parent_entry.load(Relaxed) == 0 && !looped(inode) {
+            let problem = Problem::new(rows.parent_wrong).inode(inode);
+            findings.raise(problem.stored(0u32).observed(parent));
+            inodes.observe_link(InodeNo(parent));
+            directory.parent_entry.store(parent, Relaxed);
+            lost.push(inode);
+        }
+    }
+    lost
+}
+
+/// How reconnecting directories, as `findings` call for, changes the numbers of names.
+pub fn adjustments(inodes: &InodeTable, findings: &[TreeFinding]) -> Adjustments {
+    let mut changes = Adjustments::new();
+    let mut change = |inode: InodeNo, by: i64| *changes.entry(inode).or_default() += by;
+    for finding in findings {
+        match *finding {
+            TreeFinding::Unconnected(inode) => {
+                change(inode, 1);
+                let stored = inodes.directory(inode).map_or(0, |fact| fact.parent_entry.load(Relaxed));
+                if stored != 0 {
+                    change(InodeNo(stored), -1);
+                }
+            }
+            TreeFinding::ParentEntryWrong { stored, observed, .. } => {
+                change(stored, -1);
+                change(observed, 1);
+            }
+            TreeFinding::Looped(inode) => {
+                // Its name moves; its `..` leads to the old place until then.
+                let parent = inodes
+                    .directory(inode)
+                    .map_or((0, 0), |fact| (fact.parent.load(Relaxed), fact.parent_entry.load(Relaxed)));
+                if parent.1 != 0 {
+                    change(InodeNo(parent.0), -1);
+                }
+            }
+        }
+    }
+    changes
+}
+
+/// Directories and files that will be given names in lost+found: those of `findings` that lost theirs.
+pub fn reconnected(findings: &[TreeFinding]) -> u64 {
+    findings.iter().filter(|found| !matches!(found, TreeFinding::ParentEntryWrong { .. })).count() as u64
 }
 
 #[cfg(test)]

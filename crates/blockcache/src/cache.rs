@@ -1,8 +1,23 @@
-//! Blocks of metadata in memory: what was read, what the running transaction has changed, what is in the log but not at home yet.
+//! Blocks of metadata in memory: what was read, what has been changed since the last commit (the running transaction), what is in the log but not at
+//! home yet.
 //!
 //! A block is an `Arc` of its bytes. The running transaction, the log's list of what has to be written home, and the notes from which a failed
-//! operation is undone all keep such an `Arc`; whoever changes a block gets a copy of its own if somebody else still needs the old bytes.
-//! So nobody ever waits, and a version that was committed stays what it was.
+//! operation is undone all keep such an `Arc`; a change makes a copy if the old bytes are still needed. So no change waits for a write, and a
+//! version that was committed stays what it was.
+//!
+//! # Order without a journal
+//!
+//! A driver that writes in place has to write some blocks before others: the inode before the name that leads to it, the cleared pointer before
+//! the bitmap that says its block is free (the rules of soft updates). It calls [`BlockCache::then`] between the steps of an operation:
+//!
+//! ```text
+//! create:  change(bitmap) change(inode block)  then()  change(directory block)
+//! unlink:  change(directory block)  then()  change(inode block)  then()  change(bitmap), PendingFrees::add
+//! ```
+//!
+//! [`BlockCache::write_changed`] writes the changes in stages, with a sync of the device between two. A block goes into the lowest stage that lies behind all
+//! earlier steps of the operation, and never into a lower one than its older version. Where the older version has a lower stage, it is kept and
+//! written at its own, so a block that has to be both before and behind another one is written twice, and there is no circle to be resolved.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +26,7 @@ use fsmend_device::WritableDevice;
 use fsmend_vfs::{Errno, Result};
 
 /// The bytes of a block.
-pub(crate) type Block = Arc<Vec<u8>>;
+pub type Block = Arc<Vec<u8>>;
 
 /// Most bytes of one write to the device when blocks lie side by side.
 const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -28,7 +43,8 @@ struct Cached {
 struct Before {
     block: u64,
     bytes: Option<Block>,
-    was_changed: bool,
+    /// The stage of the change that was waiting already.
+    stage: Option<u32>,
 }
 
 /// What an operation has to take back if it fails.
@@ -37,15 +53,24 @@ struct Notes {
     blocks: Vec<Before>,
     noted: HashSet<u64>,
     forgotten: usize,
+    /// Versions that the operation has added to the earlier ones.
+    kept: Vec<(u64, u32)>,
+    /// The lowest stage for what is changed now.
+    floor: u32,
+    /// The stage behind everything that the operation has written or changed in this step.
+    next_floor: u32,
 }
 
 /// All metadata that is in memory, and the device behind it.
-pub(crate) struct Store {
+pub struct BlockCache {
     device: Arc<dyn WritableDevice>,
     block_size: usize,
     blocks_count: u64,
     cached: HashMap<u64, Cached>,
-    changed: BTreeSet<u64>,
+    /// What the running transaction has changed: the stage of the newest version.
+    changed: BTreeMap<u64, u32>,
+    /// Older versions that are written before the newest one, by block and stage.
+    earlier: BTreeMap<(u64, u32), Block>,
     /// Metadata blocks that the running transaction has freed, in order.
     forgotten: Vec<u64>,
     /// Committed, but not at home yet.
@@ -59,20 +84,21 @@ pub(crate) struct Store {
     trouble: Option<String>,
 }
 
-impl Store {
-    /// Nothing in memory yet. `cached_max` is how many unchanged blocks are kept, more or less.
+impl BlockCache {
+    /// Nothing in memory yet. About `cached_bytes_max` bytes of unchanged blocks are kept.
     pub fn new(
         device: Arc<dyn WritableDevice>,
         block_size: u32,
         blocks_count: u64,
         cached_bytes_max: usize,
     ) -> Self {
-        Store {
+        BlockCache {
             device,
             block_size: block_size as usize,
             blocks_count,
             cached: HashMap::new(),
-            changed: BTreeSet::new(),
+            changed: BTreeMap::new(),
+            earlier: BTreeMap::new(),
             forgotten: Vec::new(),
             waiting: BTreeMap::new(),
             replayed: HashMap::new(),
@@ -84,6 +110,7 @@ impl Store {
         }
     }
 
+    /// The first thing that went wrong: a device error, or what [`BlockCache::corrupt`] was given.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
@@ -185,19 +212,64 @@ impl Store {
 
     fn note(&mut self, block: u64) {
         let bytes = self.cached.get(&block).map(|cached| Arc::clone(&cached.bytes));
-        let was_changed = self.changed.contains(&block);
+        let stage = self.changed.get(&block).copied();
         if let Some(notes) = &mut self.notes
             && notes.noted.insert(block)
         {
-            notes.blocks.push(Before { block, bytes, was_changed });
+            notes.blocks.push(Before { block, bytes, stage });
         }
+    }
+
+    /// Notes that `block` is about to change, and finds the stage of the change.
+    fn mark_changed(&mut self, block: u64) {
+        self.note(block);
+        let old = self.changed.get(&block).copied();
+        let floor = self.notes.as_ref().map_or(0, |notes| notes.floor);
+        let stage = floor.max(old.unwrap_or_else(|| self.behind_earlier(block)));
+        if let Some(old) = old
+            && old < stage
+        {
+            self.keep_version(old, block);
+        }
+        self.changed.insert(block, stage);
+        if let Some(notes) = &mut self.notes {
+            notes.next_floor = notes.next_floor.max(stage + 1);
+        }
+    }
+
+    /// The version of `block` that is in memory is written at `stage`, whatever becomes of the block later.
+    fn keep_version(&mut self, stage: u32, block: u64) {
+        let Some(cached) = self.cached.get(&block) else { return };
+        self.earlier.insert((block, stage), Arc::clone(&cached.bytes));
+        if let Some(notes) = &mut self.notes {
+            notes.kept.push((block, stage));
+        }
+    }
+
+    /// The lowest stage behind all older versions of a block.
+    fn behind_earlier(&self, block: u64) -> u32 {
+        let last = self.earlier.range((block, 0)..=(block, u32::MAX)).next_back();
+        last.map_or(0, |((_, stage), _)| stage + 1)
+    }
+
+    /// What the operation changes from here on reaches the device only after what it has changed and what data it has written so far. Outside of an
+    /// operation it does nothing.
+    pub fn then(&mut self) {
+        if let Some(notes) = &mut self.notes {
+            notes.floor = notes.floor.max(notes.next_floor);
+        }
+    }
+
+    /// Number of stages in which [`BlockCache::write_changed`] would write. Each costs a sync of the device, so a driver commits before they get many.
+    pub fn stages(&self) -> u32 {
+        let last = self.earlier.keys().map(|(_, stage)| *stage).chain(self.changed.values().copied()).max();
+        last.map_or(0, |last| last + 1)
     }
 
     /// A block of metadata, to be changed by the running transaction.
     pub fn change(&mut self, block: u64) -> Result<&mut Vec<u8>> {
         self.load(block)?;
-        self.note(block);
-        self.changed.insert(block);
+        self.mark_changed(block);
         let cached = self.cached.get_mut(&block).ok_or(Errno::Io)?;
         cached.checked = true;
         Ok(Arc::make_mut(&mut cached.bytes))
@@ -206,8 +278,7 @@ impl Store {
     /// A new block of metadata, all zeroes, whatever stands on the device.
     pub fn create(&mut self, block: u64) -> Result<&mut Vec<u8>> {
         self.place(block)?;
-        self.note(block);
-        self.changed.insert(block);
+        self.mark_changed(block);
         self.clock += 1;
         let fresh = Cached { bytes: Arc::new(vec![0; self.block_size]), used: self.clock, checked: true };
         self.cached.insert(block, fresh);
@@ -215,11 +286,17 @@ impl Store {
         Ok(Arc::make_mut(&mut cached.bytes))
     }
 
-    /// The running transaction has freed a block that may have been metadata: it must not come back from the log.
+    /// The running transaction has freed a block that may have been metadata: it must not come back from the log. Versions that lie before
+    /// the freeing in the order are written all the same, since other blocks of their time point to them.
     pub fn forget(&mut self, block: u64) {
         self.note(block);
+        let floor = self.notes.as_ref().map_or(0, |notes| notes.floor);
+        if let Some(stage) = self.changed.remove(&block)
+            && stage < floor
+        {
+            self.keep_version(stage, block);
+        }
         self.cached.remove(&block);
-        self.changed.remove(&block);
         self.forgotten.push(block);
     }
 
@@ -240,32 +317,34 @@ impl Store {
     pub fn take_back(&mut self) {
         let Some(notes) = self.notes.take() else { return };
         self.forgotten.truncate(notes.forgotten);
-        for Before { block, bytes, was_changed } in notes.blocks {
+        for version in notes.kept {
+            self.earlier.remove(&version);
+        }
+        for Before { block, bytes, stage } in notes.blocks {
             match bytes {
                 Some(bytes) => {
-                    let checked = was_changed;
+                    let checked = stage.is_some();
                     self.cached.insert(block, Cached { bytes, used: self.clock, checked });
                 }
                 None => {
                     self.cached.remove(&block);
                 }
             }
-            if was_changed {
-                self.changed.insert(block);
-            } else {
-                self.changed.remove(&block);
-            }
+            match stage {
+                Some(stage) => self.changed.insert(block, stage),
+                None => self.changed.remove(&block),
+            };
         }
     }
 
-    /// Lets go of the unchanged blocks that nobody has asked for the longest.
+    /// Drops the unchanged blocks that were not used for the longest time.
     fn evict(&mut self) {
         let mut stamps: Vec<u64> = self.cached.values().map(|cached| cached.used).collect();
         let middle = stamps.len() / 2;
         let (_, oldest_kept, _) = stamps.select_nth_unstable(middle);
         let oldest_kept = *oldest_kept;
         let changed = &self.changed;
-        self.cached.retain(|block, cached| cached.used >= oldest_kept || changed.contains(block));
+        self.cached.retain(|block, cached| cached.used >= oldest_kept || changed.contains_key(block));
     }
 
     /// Number of blocks that the running transaction has changed.
@@ -281,7 +360,7 @@ impl Store {
     /// The blocks that the running transaction has changed, in order.
     pub fn changed_blocks(&self) -> Vec<(u64, Block)> {
         let cached = |block: &u64| Some((*block, Arc::clone(&self.cached.get(block)?.bytes)));
-        self.changed.iter().filter_map(cached).collect()
+        self.changed.keys().filter_map(cached).collect()
     }
 
     /// The blocks that the running transaction has freed, in order and each once; some may be in use again.
@@ -296,6 +375,7 @@ impl Store {
         }
         self.waiting.extend(blocks);
         self.changed.clear();
+        self.earlier.clear();
     }
 
     /// Number of blocks that are in the log and not at home.
@@ -303,7 +383,7 @@ impl Store {
         self.waiting.len()
     }
 
-    /// Writes home what waits for it. Nothing is durable before the next [`Store::sync`].
+    /// Writes home what waits for it. Nothing is durable before the next [`BlockCache::sync`].
     pub fn write_home(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let written = self.write_blocks(waiting.iter().map(|(block, bytes)| (*block, bytes)));
@@ -313,11 +393,27 @@ impl Store {
         written
     }
 
-    /// Writes home what was changed, without any log.
+    /// Writes home what was changed, without any log: stage by stage, with a sync of the device between two. The last stage is durable after
+    /// the next [`BlockCache::sync`].
     pub fn write_changed(&mut self) -> Result<()> {
-        let blocks = self.changed_blocks();
-        self.write_blocks(blocks.iter().map(|(block, bytes)| (*block, bytes)))?;
+        let stages = self.stages();
+        let earlier =
+            self.earlier.iter().map(|((block, stage), bytes)| ((*stage, *block), Arc::clone(bytes)));
+        let mut versions: BTreeMap<(u32, u64), Block> = earlier.collect();
+        for (block, stage) in &self.changed {
+            if let Some(cached) = self.cached.get(block) {
+                versions.insert((*stage, *block), Arc::clone(&cached.bytes));
+            }
+        }
+        for stage in 0..stages {
+            if stage > 0 {
+                self.sync()?;
+            }
+            let of_stage = versions.range((stage, 0)..=(stage, u64::MAX));
+            self.write_blocks(of_stage.map(|((_, block), bytes)| (*block, bytes)))?;
+        }
         self.changed.clear();
+        self.earlier.clear();
         self.forgotten.clear();
         Ok(())
     }
@@ -380,6 +476,9 @@ impl Store {
     pub fn write_data(&mut self, block: u64, within: usize, bytes: &[u8]) -> Result<()> {
         let place = self.place(block)? + within as u64;
         self.data_written = true;
+        if let Some(notes) = &mut self.notes {
+            notes.next_floor = notes.next_floor.max(1);
+        }
         self.device.clone().write_at(place, bytes).map_err(|error| self.failed(error))
     }
 
@@ -394,3 +493,6 @@ impl Store {
         self.cached.clear();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
 //! Contested units and who owns them.
 
 use fsmend_base::InodeNo;
-use fsmend_engine::claims::Claims;
 
-use crate::Fs;
+use crate::claims::Claims;
+use crate::format::Volume;
 
 /// An owner of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,13 +57,12 @@ pub struct Contest {
 
 impl Contest {
     /// Calls `visit` for every contested unit with its owners, in ascending order; an owner with two claims on it stands there twice.
-    pub(super) fn visit_owners(
+    pub fn visit_owners(
         &self,
-        fs: &Fs<'_>,
+        volume: &impl Volume,
         claims: &Claims,
         mut visit: impl FnMut(u64, &mut Vec<Owner>),
     ) {
-        let unit_blocks = u64::from(fs.geometry.cluster_blocks);
         let mut coming = self.shares.iter().peekable();
         let units = claims.contested().ones_from(self.start).take_while(|unit| *unit < self.end);
         // The shares that reach the unit, by owner, and where the first of them ends.
@@ -79,7 +78,7 @@ impl Contest {
                 until = here.iter().map(Share::end).min().unwrap_or(u64::MAX);
             }
             owners.clear();
-            if fs.metadata.any(unit * unit_blocks, unit_blocks) {
+            if volume.is_static(unit) {
                 owners.push(Owner::Metadata);
             }
             owners.extend(here.iter().map(|share| share.owner));

@@ -21,126 +21,125 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
-use fsmend_device::BatchReader;
-use fsmend_engine::inodes::{InodeTable, Kind, Place};
-use fsmend_ext_format::inode::{RawInode, flags};
 
-use crate::Fs;
-use crate::fast::directory::{
-    Certainty, DirectoryFastPath, DirectorySummary, LargeDirectorySummary, Target, summarize_large,
-};
-use crate::inode::MapRun;
-use crate::reading::read_blocks;
+use crate::inodes::{InodeTable, Kind, Place, Published, mark};
 
-/// What one directory block weighs beside other work: about as much as so many inodes.
-pub const WEIGHT_PER_BLOCK: u64 = 16;
-
-/// A directory whose blocks are known and filled without holes. Small, as there are millions of them.
-#[derive(Clone, Debug, Default)]
-pub struct DirectoryJob {
-    /// The directory.
+/// What one entry leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The inode.
     pub inode: InodeNo,
-    /// Its generation.
-    pub generation: u32,
-    /// Where its first block lies.
-    pub first_block: u64,
-    /// What directories of one block without an index do not have.
-    larger: Option<Box<Larger>>,
+    /// The kind that the entry says it is; `Unused` where entries carry no type.
+    pub kind: Kind,
 }
 
-/// What there is to know of larger directories.
-#[derive(Clone, Debug)]
-struct Larger {
-    /// Whether it says that it has an index.
-    indexed: bool,
-    /// Its map; empty when the first block is the only one.
-    runs: Box<[MapRun]>,
+/// How the inode facts bear an entry out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Certainty {
+    /// They do.
+    Right,
+    /// They contradict it, or it takes inspection to tell.
+    Suspect,
+    /// They are not there yet.
+    Later,
 }
 
-impl DirectoryJob {
-    /// The job for a directory with this map, which has no holes.
-    pub fn new(inode: InodeNo, generation: u32, flags_word: u32, runs: &[MapRun]) -> Self {
-        let indexed = flags_word & flags::INDEX != 0;
-        let several = runs.len() > 1 || runs.first().is_some_and(|run| run.count > 1);
-        let runs_kept = || if several { Box::from(runs) } else { Box::default() };
-        DirectoryJob {
-            inode,
-            generation,
-            first_block: runs.first().map_or(0, |run| run.physical),
-            larger: (indexed || several).then(|| Box::new(Larger { indexed, runs: runs_kept() })),
+/// What has been gathered from one directory; a buffer that is used again for each.
+#[derive(Default, Debug)]
+pub struct DirectorySummary {
+    /// Where its `..` leads to.
+    pub parent_entry: InodeNo,
+    /// Its other entries.
+    pub targets: Vec<Target>,
+    /// Where the facts of the targets are, as far as they are there; for [`DeferredCertification`].
+    places: Vec<Option<Place>>,
+    name_hashes: Vec<u64>,
+    seen: Vec<u64>,
+}
+
+impl DirectorySummary {
+    /// Forgets the last directory.
+    pub fn clear(&mut self) {
+        self.parent_entry = InodeNo(0);
+        self.targets.clear();
+        self.name_hashes.clear();
+    }
+
+    /// Adds the hash of a name, which is never 0.
+    #[inline]
+    pub fn add_name(&mut self, hash: u64) {
+        self.name_hashes.push(hash);
+    }
+
+    /// Forgets the names, but not what they lead to.
+    pub fn forget_names(&mut self) {
+        self.name_hashes.clear();
+    }
+
+    /// Whether all names gathered since [`clear`](Self::clear) differ. (Names are compared by 64-bit hashes: two that
+    /// collide by chance make the directory a suspect, which is harmless.)
+    pub fn names_are_unique(&mut self) -> bool {
+        let size = (self.name_hashes.len() * 2).next_power_of_two().max(8);
+        self.seen.clear();
+        self.seen.resize(size, 0);
+        self.name_hashes.iter().all(|hash| {
+            let mut slot = (*hash >> 20) as usize & (size - 1);
+            while self.seen[slot] != 0 {
+                if self.seen[slot] == *hash {
+                    return false;
+                }
+                slot = (slot + 1) & (size - 1);
+            }
+            self.seen[slot] = *hash;
+            true
+        })
+    }
+}
+
+/// Compares directory entries with the facts of what they lead to.
+#[derive(Clone, Copy)]
+pub struct Certifier<'a> {
+    inodes: &'a InodeTable,
+    typed: bool,
+}
+
+impl<'a> Certifier<'a> {
+    /// A comparison with these facts; `typed` if entries say of which kind it is what they lead to.
+    pub fn new(inodes: &'a InodeTable, typed: bool) -> Self {
+        Certifier { inodes, typed }
+    }
+
+    /// Whether what is known of the inode that `..` leads to lets it be a parent.
+    #[inline]
+    pub fn certify_parent(&self, parent: InodeNo) -> Certainty {
+        match self.inodes.fact(parent) {
+            None => Certainty::Later,
+            Some(fact) if fact.kind() == Kind::Directory => Certainty::Right,
+            Some(_) => Certainty::Suspect,
         }
     }
 
-    /// Its map; empty when `first_block` is the only block.
-    pub fn runs(&self) -> &[MapRun] {
-        self.larger.as_ref().map_or(&[], |larger| &larger.runs)
+    /// Whether all of `targets` are inodes of `chunk`, and what is known of them bears the entries out. (If not,
+    /// [`certify`](Self::certify) says why; entries without types are always left to it.)
+    #[inline]
+    pub fn certify_all(&self, chunk: Published<'_>, targets: &[Target]) -> bool {
+        // With no other mark, the fact is the number of its kind; and no entry of an unknown one becomes a target.
+        let is_right = |target: &Target| {
+            chunk.fact(target.inode).is_some_and(|fact| fact.0 & !mark::ENCRYPTED == target.kind as u8)
+        };
+        self.typed && targets.iter().all(is_right)
     }
 
-    /// Whether it has only one block.
-    pub fn is_single(&self) -> bool {
-        self.runs().is_empty()
-    }
-
-    /// Memory that it holds beside its own size.
-    pub fn bytes_beside(&self) -> usize {
-        self.larger.as_ref().map_or(0, |larger| size_of::<Larger>() + size_of_val(&*larger.runs))
-    }
-
-    fn is_indexed(&self) -> bool {
-        self.larger.as_ref().is_some_and(|larger| larger.indexed)
-    }
-
-    /// The job for a directory that was inspected, if there is nothing unusual about its contents.
-    pub fn of_inspected(inode: InodeNo, record: &[u8], runs: &[MapRun], inline: bool) -> Option<Self> {
-        let raw = RawInode::from_record(record);
-        let unusual = flags::CASEFOLD | flags::ENCRYPT | flags::INLINE_DATA;
-        let mut next = 0;
-        let filled = runs.iter().all(|run| {
-            let follows = run.logical == next && !run.unwritten;
-            next = run.logical + u64::from(run.count);
-            follows
-        });
-        let plain = !inline && filled && next > 0 && raw.i_flags.get() & unusual == 0;
-        plain.then(|| DirectoryJob::new(inode, raw.i_generation.get(), raw.i_flags.get(), runs))
-    }
-
-    /// What it weighs beside other work, in blocks of inode tables.
-    pub fn weight(&self) -> u64 {
-        WEIGHT_PER_BLOCK * self.runs().iter().map(|run| u64::from(run.count)).sum::<u64>().max(1)
-    }
-
-    /// Tries to prove the directory, whose only block holds `block`.
-    pub fn summarize_single(
-        &self,
-        fast_path: &DirectoryFastPath<'_>,
-        block: &[u8],
-        summary: &mut DirectorySummary,
-    ) -> bool {
-        !self.is_indexed()
-            && fast_path
-                .summarize_block((self.inode, self.generation), block, (self.first_block, 0), true, summary)
-                .is_some()
-            && summary.names_are_unique()
-    }
-
-    /// Reads the directory, whatever its size, and tries to prove it.
-    pub fn summarize(
-        &self,
-        fast_path: &DirectoryFastPath<'_>,
-        fs: &Fs<'_>,
-        reader: &mut BatchReader<'_>,
-        summary: &mut DirectorySummary,
-    ) -> LargeDirectorySummary {
-        summary.clear();
-        if !self.is_single() {
-            let place = (self.inode, self.generation, self.is_indexed());
-            return summarize_large(fast_path, fs, reader, place, self.runs(), summary);
-        }
-        let mut clean = false;
-        let reading = read_blocks(reader, fs, &[self.first_block], &mut |_, result| {
-            clean = result.is_ok_and(|block| self.summarize_single(fast_path, block, summary));
-        });
-        LargeDirectorySummary { clean, blocks: 1, requests: reading.requests, bytes: reading.bytes }
+    /// Whether what is known of the target bears the entry out, and where it is known.
+    #[inline]
+    pub fn certify(&self, target: Target) -> (Certainty, Option<Place>) {
+        let (fact, place) = self.inodes.look(target.inode);
+        let Some(fact) = fact else { return (Certainty::Later, None) };
+        let kind = fact.kind();
+        let as_said = if self.typed { kind == target.kind } else { kind != Kind::Unused };
+        let plain =
+            kind != Kind::Unknown && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
+        (if as_said && plain { Certainty::Right } else { Certainty::Suspect }, place)
     }
 }
 
@@ -160,14 +159,14 @@ pub struct Pending {
 /// Counts for directories that are proved.
 #[derive(Clone, Copy)]
 pub struct DeferredCertification<'a> {
-    fast_path: &'a DirectoryFastPath<'a>,
+    certifier: &'a Certifier<'a>,
     inodes: &'a InodeTable,
 }
 
 impl<'a> DeferredCertification<'a> {
-    /// A deferred certification in which entries are written that `fast path` certifies.
-    pub fn new(fast_path: &'a DirectoryFastPath<'a>, inodes: &'a InodeTable) -> Self {
-        DeferredCertification { fast_path, inodes }
+    /// One that counts what `certifier` certifies.
+    pub fn new(certifier: &'a Certifier<'a>) -> Self {
+        DeferredCertification { certifier, inodes: certifier.inodes }
     }
 
     /// Counts all entries of a directory, those that have to wait as `pending` ones. Counts nothing, and returns false,
@@ -179,14 +178,14 @@ impl<'a> DeferredCertification<'a> {
         pending: &mut Vec<Pending>,
     ) -> bool {
         let DirectorySummary { parent_entry, targets, places, .. } = summary;
-        let parent = self.fast_path.certify_parent(*parent_entry);
+        let parent = self.certifier.certify_parent(*parent_entry);
         // Most directories lead to neighbours of one another.
         let first = targets.first().and_then(|target| self.inodes.published(target.inode));
-        let near = first.filter(|chunk| self.fast_path.certify_all(*chunk, targets));
+        let near = first.filter(|chunk| self.certifier.certify_all(*chunk, targets));
         places.clear();
         if near.is_none() {
             for target in &*targets {
-                let (certainty, place) = self.fast_path.certify(*target);
+                let (certainty, place) = self.certifier.certify(*target);
                 if certainty == Certainty::Suspect {
                     return false;
                 }
@@ -229,8 +228,8 @@ impl<'a> DeferredCertification<'a> {
 
     /// Whether some entry leads to inodes that have not been read.
     pub fn would_wait(&self, summary: &DirectorySummary) -> bool {
-        self.fast_path.certify_parent(summary.parent_entry) == Certainty::Later
-            || summary.targets.iter().any(|target| self.fast_path.certify(*target).0 == Certainty::Later)
+        self.certifier.certify_parent(summary.parent_entry) == Certainty::Later
+            || summary.targets.iter().any(|target| self.certifier.certify(*target).0 == Certainty::Later)
     }
 
     #[inline]
@@ -254,8 +253,8 @@ impl<'a> DeferredCertification<'a> {
         for Pending { directory, target, kind, is_name } in pending {
             let target = Target { inode: target, kind };
             let (certainty, place) = match is_name {
-                true => self.fast_path.certify(target),
-                false => (self.fast_path.certify_parent(target.inode), None),
+                true => self.certifier.certify(target),
+                false => (self.certifier.certify_parent(target.inode), None),
             };
             if certainty != Certainty::Right {
                 guilty.insert(directory);

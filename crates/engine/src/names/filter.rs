@@ -6,7 +6,8 @@ use fsmend_base::InodeNo;
 const WORDS: usize = 512;
 
 /// One bit for every inode, and for others.
-pub(super) struct InodeFilter([u64; WORDS]);
+#[derive(Clone, Debug)]
+pub struct InodeFilter([u64; WORDS]);
 
 impl InodeFilter {
     /// Lets `inodes` through.

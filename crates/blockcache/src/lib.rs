@@ -1,0 +1,25 @@
+//! What drivers of all families share: blocks of metadata in memory ([`BlockCache`]), where new blocks are wished for ([`policy`]), which are free
+//! ([`FreeMap`], [`PendingFrees`]), and access control lists ([`acl`]).
+//!
+//! ```text
+//! driver:  operation ──► change blocks in BlockCache ──► finish, or take back when the operation fails
+//!              │ new block: policy wishes ──► FreeMap finds one     │
+//!              ▼                                                    ▼
+//!          with a journal: changed_blocks ──► log ──► committed ──► write_home
+//!          without:        write_changed, in the order that `then` asked for
+//! ```
+//!
+//! Invariants: no file system is named here; an operation that fails leaves the cache as it was; a version of a block that was committed or ordered
+//! before another never changes; a policy cannot make an allocation wrong, only good or bad.
+
+pub mod acl;
+mod cache;
+mod free_map;
+mod pending;
+pub mod policy;
+mod unwritable;
+
+pub use cache::{Block, BlockCache};
+pub use free_map::FreeMap;
+pub use pending::PendingFrees;
+pub use unwritable::Unwritable;

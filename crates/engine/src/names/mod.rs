@@ -1,0 +1,5 @@
+//! Names: what is reported has a path, and what has lost its name may have had one.
+
+pub mod filter;
+pub mod former;
+pub mod paths;
