@@ -14,7 +14,11 @@
 
 mod attach;
 mod convert;
+#[cfg(feature = "testing")]
+mod one_file;
 mod options;
+#[cfg(feature = "testing")]
+pub mod recorded;
 mod seek;
 mod server;
 #[cfg(feature = "testing")]

@@ -214,10 +214,11 @@ impl Session {
         if seen.replayed {
             self.tell_replay();
         }
-        if self.options.extended.journal_only {
+        let has_broken_journal = problems::has_broken_journal(&seen.findings);
+        if self.options.extended.journal_only && !has_broken_journal {
             return self.settle_journal(&seen);
         }
-        if !self.options.force {
+        if !self.options.force && !self.options.extended.journal_only {
             match clean::judge(&seen, Circumstances::new(self.now, &self.config)) {
                 Verdict::Clean(suffix) => return self.pass_over(&seen, &suffix),
                 Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
@@ -229,6 +230,7 @@ impl Session {
             Err(code) => return code,
         };
         let code = match self.options.mode {
+            Mode::No if self.options.extended.journal_only => self.look(&options) | exit::OPERATIONAL,
             Mode::No => self.look(&options),
             _ => self.mend(options, was_unclean, bad_blocks),
         };
@@ -268,7 +270,7 @@ impl Session {
         self.out.print(&text);
     }
 
-    /// `-E journal_only`.
+    /// `-E journal_only`, with a journal that can be used. One that cannot is made anew, which takes a whole check.
     fn settle_journal(&mut self, seen: &Precheck) -> u8 {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;

@@ -57,6 +57,18 @@ pub fn write_repair(out: &mut impl Write, outcome: &Outcome, repair: Json) -> io
     out.write_all(b"\n")
 }
 
+/// Writes the document on options that could not be understood: there is no target in it.
+pub fn write_usage_error(out: &mut impl Write, message: &str) -> io::Result<()> {
+    let document = members([
+        ("version", json!(VERSION)),
+        ("tool", json!({"name": "fsmend", "version": env!("CARGO_PKG_VERSION")})),
+        ("verdict", json!("refused")),
+        ("error", json!({"code": "usage", "message": message, "way_out": "fsmend --help tells the options"})),
+    ]);
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
+}
+
 /// An object whose problems become JSON one by one while they are written: all of them at once would take many times the memory
 /// that the check was allowed.
 struct Members<'a>(Vec<(&'static str, Member<'a>)>);

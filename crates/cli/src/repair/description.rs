@@ -275,6 +275,8 @@ struct PlanText<'d> {
     #[serde(flatten)]
     told: Rendered<'d>,
     journal: Option<Json>,
+    // The word of the format of plans.
+    #[serde(rename = "regained")]
     recovered_names: Vec<&'d str>,
 }
 

@@ -33,8 +33,8 @@ const PROBLEMS_MAX: u64 = 20_000;
 const TOLD_PROBLEM_BYTES: [u64; 2] = [12 << 10, 1 << 10];
 /// A certification that waits: in a worker's list while that grows, and once more when the lists are merged.
 const PENDING_BYTES: u64 = 16 * 5;
-/// An owner of a contested block, in lists that grow and are merged.
-pub const PAIR_BYTES: u64 = 16 * 5;
+/// A run of contested blocks and an owner of it, in lists that grow and are merged.
+pub const SHARE_BYTES: u64 = 24 * 5;
 /// An inode whose map waits to be walked, when it is gathered and when it waits.
 pub const WALK_BYTES: u64 = 2 * 384;
 /// What one inode of a table leaves until the table is through, beside its facts: a directory to be read, an attribute block.
@@ -192,7 +192,7 @@ impl MemoryPlan {
             queue_bytes: rest / 8,
             walks: walks as usize,
             nodes: nodes as usize,
-            owners: (rest / 2 / PAIR_BYTES) as usize,
+            owners: (rest / 2 / SHARE_BYTES) as usize,
             origins_bytes,
             degraded: Vec::new(),
             scan_bytes: workers * worker_bytes + rest / 4,

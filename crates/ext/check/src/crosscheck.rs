@@ -132,7 +132,7 @@ impl CrossCheck<'_> {
             extra,
             pool: self.run_context.pool(),
             room: self.run_context.plan.owners,
-            pairs_min: owners::PAIRS_MIN,
+            shares_min: owners::SHARES_MIN,
             cancel: self.cancel,
         }
     }

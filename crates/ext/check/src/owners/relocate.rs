@@ -107,8 +107,9 @@ impl Relocation<'_, '_> {
         for stretch in self.stretches(&map, &moving) {
             moved.extend(self.move_stretch(&map, &stretch));
         }
-        for logical in &self.lost {
-            map.runs.unmap(logical * self.cluster_blocks(), self.cluster_blocks());
+        let lost: Vec<u64> = self.lost.iter().copied().collect();
+        for part in lost.chunk_by(|a, b| a + 1 == *b) {
+            map.runs.unmap(part[0] * self.cluster_blocks(), part.len() as u64 * self.cluster_blocks());
         }
         map.runs.overlay(moved);
         let nodes = map.nodes.len();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The tags ascend, and those of the owner, the owning group and all others stand there once. So one wrong tag is nearly always known from
-//! the others and the length of the list. Where it is not, the list is left alone: without it, others than its maker wanted might have the file.
+//! the others and the length of the list. Where it is not, the list goes, and the permission bits of the file hold: no list is the same as the shortest one.
 
 use fsmend_ext_format::xattr::{Entry, name_index};
 

@@ -264,6 +264,15 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// An access list cannot be read, and nothing tells what stood there.
+    ACL_UNREADABLE = "ext.xattr.acl-unreadable" {
+        severity: Major, evidence: Local, preen: false,
+        message: "access list {name} of {inode} cannot be read",
+        meaning: "An access list says who may use a file beside its owner and group. This one was overwritten in several places. The kernel refuses to open the file while it cannot read the list, also for the superuser.",
+        repair: "The list is removed. The permission bits of the file hold from then on.",
+        loss: "The permissions of single users and groups. The group of the file gets what its permission bits say, which may be more than the list allowed.",
+        peers: [],
+    }
     /// An inode has the flag of value inodes, but holds nobody's value.
     VALUE_INODE_SPURIOUS = "ext.xattr.value-inode-spurious" {
         severity: Minor, evidence: Cross, preen: true,
