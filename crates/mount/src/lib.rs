@@ -4,7 +4,8 @@
 //! - The kernel keeps what it has looked up: every entry that it is told of is [held](FileSystem::hold) until the kernel forgets it, and every open file
 //!   until it is closed, so that no number is used again while anybody remembers it.
 //! - Nobody else changes the file system, and the kernel knows what it changes itself. So names, attributes and pages that it has may stay with it.
-//! - The kernel looks after permissions (`default_permissions`) by owner and mode; access control lists on the disk are kept, not obeyed.
+//! - The kernel checks permissions (`default_permissions`) by owner, mode and access control lists; the driver lets new files inherit lists and keeps
+//!   list and mode the same.
 //! - Reading changes no access time (`noatime`). To note it would mean one more change of an inode for every read, and the trait cannot do that
 //!   without changing the change time as well, on which backups and git rely.
 //! - Requests are served one after the other; what they changed is made durable when somebody asks for it (fsync), every few seconds
@@ -12,8 +13,10 @@
 //!
 //! [`Mounted::mount`] begins it, [`Mounted::wait`] serves until the folder is unmounted or a [`Stopper`] ends it, and leaves the file system clean.
 
+mod allocate;
 mod attach;
 mod convert;
+mod flags;
 #[cfg(feature = "testing")]
 mod one_file;
 mod options;
@@ -23,6 +26,7 @@ mod seek;
 mod server;
 #[cfg(feature = "testing")]
 pub mod slow;
+mod state;
 mod unmount;
 
 use std::fmt;
@@ -39,7 +43,8 @@ use fuser::{BackgroundSession, Session};
 pub use attach::{place, remount};
 pub use options::{Options, UnknownOption};
 
-use server::{Server, State};
+use server::Server;
+use state::State;
 
 /// A file system that can be served: requests come from a thread of their own.
 pub type Served = Box<dyn FileSystem + Send>;

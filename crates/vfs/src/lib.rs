@@ -19,7 +19,8 @@ mod types;
 pub use errno::{Errno, Result};
 pub use types::{
     Allocation, AttributeWrite, Attributes, Caller, DeviceNumber, DirEntry, Extent, FileKind,
-    FileSystemSpace, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time, Visit,
+    FileSystemSpace, InodeFlags, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time,
+    Visit,
 };
 
 pub use fsmend_base::InodeNo;
@@ -94,6 +95,25 @@ pub trait FileSystem {
     /// Gives a range of a regular file blocks without writing data, see [`Allocation`].
     fn allocate(&mut self, inode: InodeNo, offset: u64, len: u64, how: Allocation, now: Time) -> Result<()>;
 
+    /// Makes a hole in a regular file: its blocks are free again, and it reads as zeroes. The length stays.
+    /// [`Errno::NotSupported`] where the driver cannot do that.
+    fn punch(&mut self, inode: InodeNo, offset: u64, len: u64, now: Time) -> Result<()> {
+        let _ = (inode, offset, len, now);
+        Err(Errno::NotSupported)
+    }
+
+    /// The flags of an inode.
+    fn flags(&mut self, inode: InodeNo) -> Result<InodeFlags> {
+        let _ = inode;
+        Err(Errno::NotSupported)
+    }
+
+    /// Sets the flags of an inode. Those that only the driver changes stay as they are; [`Errno::NotSupported`] for what the driver cannot keep.
+    fn set_flags(&mut self, inode: InodeNo, flags: InodeFlags, now: Time) -> Result<()> {
+        let _ = (inode, flags, now);
+        Err(Errno::NotSupported)
+    }
+
     /// Where the contents of a file lie on the device, from byte `offset` of the file on, in order, at most `max` of them. Holes are left out. Contents that
     /// live among the metadata of the file are one run that begins where they do.
     fn extents(&mut self, inode: InodeNo, offset: u64, max: usize) -> Result<Vec<Extent>>;
@@ -129,8 +149,8 @@ pub trait FileSystem {
     /// Removes an extended attribute.
     fn removexattr(&mut self, inode: InodeNo, name: &[u8], now: Time) -> Result<()>;
 
-    /// From now on, operations are on behalf of `caller`: what matters of that is room that is kept for some. Until the first call, they are on
-    /// behalf of the superuser. (Whether somebody may do what is asked, others have decided before.)
+    /// From now on, operations are on behalf of `caller`: that decides on reserved room, and on the umask of new files. Until the first call, they are on
+    /// behalf of the superuser. (Permissions have been checked before.)
     fn act_for(&mut self, caller: Caller) {
         let _ = caller;
     }

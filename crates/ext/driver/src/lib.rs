@@ -20,6 +20,7 @@ mod fs;
 mod group;
 mod inline;
 mod inode;
+mod inode_flags;
 mod journal;
 mod map;
 pub mod mkfs;

@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::alloc::Reserve;
 use crate::journal::Log;
+use crate::orphan::OrphanBlock;
 use crate::policy::{GroupUse, Layout, Policy};
 use crate::quota::Quotas;
 use crate::region::Regions;
@@ -86,6 +87,8 @@ pub(crate) struct Volume {
     pub overhead: u64,
     /// Counts up, for the generations of new inodes.
     pub generation: u32,
+    /// The block of the orphan file whose orphans are being removed after a crash.
+    pub orphan_block: Option<OrphanBlock>,
 }
 
 /// What has to be taken back when an operation fails, besides blocks.

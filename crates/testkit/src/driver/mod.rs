@@ -2,6 +2,7 @@
 
 pub mod crash;
 pub mod model;
+pub mod mounting;
 pub mod snapshot;
 pub mod workload;
 
@@ -184,11 +185,7 @@ pub fn complaint(image: &[u8], now: i64) -> io::Result<Option<String>> {
 /// What `fsmend check` calls damage in an image as a crash has left it, its journal not replayed. A superblock that was cut in two while it was
 /// written is more than a check can know about: `None`.
 pub fn damage_after_crash(image: &[u8], now: i64) -> Option<String> {
-    let start = SUPERBLOCK_OFFSET as usize;
-    let superblock = image.get(start..start + SUPERBLOCK_SIZE)?;
-    let superblock = RawSuperblock::read_from_bytes(superblock).ok()?;
-    let has_sum = superblock.features().metadata_csum();
-    if has_sum && !checksum::superblock(&superblock).is_right() {
+    if is_superblock_torn(image) {
         return None;
     }
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("image", image.to_vec()));
@@ -202,6 +199,14 @@ pub fn damage_after_crash(image: &[u8], now: i64) -> Option<String> {
     let said: Vec<String> =
         damage.map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
     (!said.is_empty()).then(|| said.join("\n"))
+}
+
+/// Whether the superblock has to have a checksum and has a wrong one: two halves of two superblocks.
+pub fn is_superblock_torn(image: &[u8]) -> bool {
+    let start = SUPERBLOCK_OFFSET as usize;
+    let superblock = image.get(start..start + SUPERBLOCK_SIZE);
+    let superblock = superblock.and_then(|bytes| RawSuperblock::read_from_bytes(bytes).ok());
+    superblock.is_some_and(|raw| raw.features().metadata_csum() && !checksum::superblock(&raw).is_right())
 }
 
 /// Keeps an image that a test has failed with, if the environment says where to.

@@ -56,6 +56,9 @@ impl MemFs {
         let inode = self.free_number()?;
         let mut of = file.of;
         of.mode &= 0o7777;
+        if file.kind.kind() != FileKind::Symlink {
+            of.mode &= !self.umask;
+        }
         let above = self.node(parent)?.attributes.of;
         if above.mode & 0o2000 != 0 {
             of.gid = above.gid;
@@ -126,6 +129,9 @@ impl MemFs {
     ) -> Result<()> {
         if [from.1, to.1].iter().any(|name| matches!(*name, b"." | b"..")) {
             return Err(Errno::Invalid);
+        }
+        if flags == RenameFlags::Whiteout {
+            return Err(Errno::NotSupported);
         }
         let moved = self.find(from.0, from.1)?;
         let met = match self.find(to.0, to.1) {
