@@ -35,7 +35,7 @@ fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBu
     }
     let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
     tell(format!(
-        "Several devices hold a journal with the UUID of this one's: {}. Name the right one with -j.",
+        "Several devices hold a journal with this UUID: {}. Select one with -j.",
         names.join(", ")
     ));
     None

@@ -31,7 +31,7 @@ pub fn wait_for_rest(
         return if owner(&block) == node() { Ok(()) } else { Err(in_use(&block, "being checked")) };
     }
     let seconds = (interval(&block) * 2 + 1).min(WAIT_MAX);
-    tell(format!("it may be mounted on {}; waiting {seconds} seconds to see", owner(&block)));
+    tell(format!("it may be mounted on {}; waiting {seconds} seconds for MMP", owner(&block)));
     pause(Duration::from_secs(seconds), cancel)?;
     match hold(device, &node(), now) {
         Some(later) if later.found != block.found => Err(in_use(&later, "mounted")),
@@ -75,7 +75,7 @@ fn in_use(block: &MmpBlock, how: &str) -> Refusal {
     Refusal {
         code: "mmp-in-use",
         message: format!("its MMP block says that it is {how} on {}", owner(block)),
-        hint: "Unmount it there. If that machine is gone for good: tune2fs -f -E clear_mmp".to_owned(),
+        hint: "Unmount it there. If that machine is down permanently: tune2fs -f -E clear_mmp".to_owned(),
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
         let error = open_plain(Path::new("/no/such/file")).err().map(|refusal| refusal.to_string());
         let error = error.unwrap_or_default();
         assert!(
-            error.starts_with("there is no such file (expected an image file or a block device). Check"),
+            error.starts_with("no such file (expected an image file or a block device). Check"),
             "{error}"
         );
     }

@@ -227,9 +227,9 @@ impl Hold {
             let left = end_write_test(Box::new(log), &*self.target.device)
                 .map_err(|error| Failure::Apply(error, Some(path)))?;
             finished.told.push(match &left {
-                None => "a write test was interrupted; what it had overwritten was written back first".to_owned(),
+                None => "a write test was interrupted; the overwritten data was restored first".to_owned(),
                 Some(left) => format!(
-                    "a write test was interrupted; what it had overwritten was written back first, but for {} blocks that do \
+                    "a write test was interrupted; the overwritten data was restored first, but for {} blocks that do \
                      not take it",
                     left.blocks.len()
                 ),
@@ -298,7 +298,7 @@ impl Hold {
         if let Undo::At(place) = undo {
             reserved = Some(reserve_undo(place)?);
             if places::is_open_log(place) {
-                let why = "there is the log of a repair that is not finished";
+                let why = "an unfinished repair has a log there";
                 return Err(Failure::Place(place.clone(), why.to_owned()));
             }
         }
@@ -345,7 +345,7 @@ impl Hold {
                     Ok(()) => written.undo = Some(place.clone()),
                     Err(error) => {
                         written
-                            .warn(format!("the undo file cannot be moved to {} ({error})", place.display()));
+                            .warn(format!("cannot move the undo file to {} ({error})", place.display()));
                     }
                 }
             }
@@ -369,7 +369,7 @@ impl Hold {
         {
             let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
             let place = names.keep(folder, &path, machine::seconds_since_epoch());
-            let why = |error| format!("the names of what is in lost+found cannot be kept ({error})");
+            let why = |error| format!("cannot save the names of the files in lost+found ({error})");
             *kept.borrow_mut() = place.map_err(why);
         }
         Ok(())
@@ -465,7 +465,7 @@ pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<Strin
     } else {
         "an earlier repair was interrupted"
     };
-    Some(format!("{what}; a run that may write will finish it first (log {})", found.log.path().display()))
+    Some(format!("{what}; the next repair finishes it first (log {})", found.log.path().display()))
 }
 
 /// The plan that makes `changes` to the file system on `device`.
@@ -513,7 +513,7 @@ fn with(changes: &[(u64, Vec<u8>)], more: (u64, Vec<u8>)) -> Vec<(u64, Vec<u8>)>
 fn told(recovered: &Recovered) -> Option<String> {
     match recovered {
         Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => Some(
-            "an earlier repair was interrupted before it had written anything; its log was removed"
+            "an earlier repair was interrupted before it wrote anything; its log was removed"
                 .to_owned(),
         ),
         Recovered::Nothing(_) => None,
@@ -559,7 +559,7 @@ fn reserve_undo(place: &Path) -> Result<Reserved, Failure> {
 }
 
 fn new_log(path: &Path) -> io::Result<LogOnDisk> {
-    let mut last = io::Error::other("there is no folder for it (FSMEND_STATE_DIR can name one)");
+    let mut last = io::Error::other("there is no directory for it (set FSMEND_STATE_DIR)");
     for folder in state_folders() {
         match create_log(path, &folder) {
             Ok(log) => return Ok(log),

@@ -141,7 +141,7 @@ fn files_of_another_kind_are_told_by_what_they_are() {
     assert!(stderr(&applied).contains(&format!("\"fsmend undo {undo}\"")), "{}", stderr(&applied));
     let of_image = on(&image, &["undo"]);
     assert_eq!(code(&of_image), 8);
-    assert!(stderr(&of_image).contains("it is no undo file"), "{}", stderr(&of_image));
+    assert!(stderr(&of_image).contains("it is not an undo file"), "{}", stderr(&of_image));
 }
 
 /// A loop device that is write-protected. The protection would outlast the device, and hit whoever gets its number next.

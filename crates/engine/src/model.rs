@@ -32,7 +32,7 @@ fn who_claims_first_does_not_matter() {
         }
         assert_eq!(claims.claimed().ones().collect::<Vec<_>>(), (0..168).collect::<Vec<_>>());
         assert_eq!(claims.contested().ones().collect::<Vec<_>>(), (60..70).collect::<Vec<_>>());
-        assert!(noticed >= 1, "the later owner is told (of two words, each may be the later one in one)");
+        assert!(noticed >= 1, "the later owner is reported (of two words, each may be the later one in one)");
     });
 }
 

@@ -217,7 +217,7 @@ impl std::fmt::Display for Value {
             Value::Hex(number) => write!(f, "{number:#x}"),
             Value::Text(text) => f.write_str(text),
             Value::Inode(inode, None) => write!(f, "inode {inode}"),
-            Value::Inode(inode, Some(path)) => write!(f, "inode {inode} ({path})"),
+            Value::Inode(inode, Some(path)) => write!(f, "{path} (inode {inode})"),
             Value::Former(name) => name.fmt(f),
             Value::List(values) => values.iter().enumerate().try_for_each(|(at, value)| {
                 f.write_str(if at == 0 { "" } else { ", " })?;
@@ -350,7 +350,7 @@ impl Problem {
         self
     }
 
-    /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "inode 12 (/path)" when the
+    /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "/path (inode 12)" when the
     /// path is known; `{block}` becomes "block 7" or "blocks 7 to 9"; `{group}` becomes "group 3";
     /// `{stored:name leads:names lead}` becomes "1 name leads" or "3 names lead"; `{why?, as }` becomes nothing, or ", as it was".
     pub fn message(&self) -> String {
@@ -401,7 +401,7 @@ impl Problem {
     fn value(&self, name: &str) -> Option<String> {
         match name {
             "inode" => self.object.inode.map(|inode| match &self.object.path {
-                Some(path) => format!("inode {inode} ({path})"),
+                Some(path) => format!("{path} (inode {inode})"),
                 None => format!("inode {inode}"),
             }),
             "block" => self.object.block.map(|block| match self.object.block_count {

@@ -102,7 +102,7 @@ fn a_name_of_an_unreadable_inode_is_not_said_to_lead_to_a_file_that_is_gone() {
     // Tables are read in pieces: what stands beside the sector is given up with it, and not said to be damaged.
     let says = |problem: &&&Problem, why: &str| problem.message().ends_with(why);
     assert!(names.iter().any(|problem| says(&problem, "which cannot be read")), "{names:?}");
-    let beside = |problem: &&Problem| says(&problem, "which lies beside bytes that cannot be read");
+    let beside = |problem: &&Problem| says(&problem, "which is next to bytes that cannot be read");
     assert!(
         names.iter().all(|problem| says(&problem, "which cannot be read") || beside(problem)),
         "{names:?}"

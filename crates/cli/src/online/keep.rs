@@ -61,11 +61,11 @@ fn metrics(outcomes: &[Outcome], now: u64) -> String {
     };
     metric(
         "exit_code",
-        "0 sound, 4 problems, 8 not or not completely checked",
+        "0 clean, 4 problems, 8 not or not completely checked",
         each(|one| one.exit_code().to_string()),
     );
-    metric("problems", "Problems that were found and left", each(|one| problems(one).to_string()));
-    metric("unconfirmed", "Suspicions that could not be confirmed", each(|one| unconfirmed(one).to_string()));
+    metric("problems", "Problems left uncorrected", each(|one| problems(one).to_string()));
+    metric("unconfirmed", "Suspected problems that could not be confirmed", each(|one| unconfirmed(one).to_string()));
     metric(
         "duration_seconds",
         "How long the check took",

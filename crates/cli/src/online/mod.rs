@@ -86,7 +86,7 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         return Err(Refusal {
             code: "not-a-mount-point",
             message: format!("No ext2, ext3 or ext4 file system is mounted at {}", path.display()),
-            hint: "Name the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
+            hint: "Give the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
                 .to_owned(),
         });
     }
@@ -96,8 +96,8 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         [one] => Ok(mounted_at(one).unwrap_or_default()),
         [one, ..] => Err(Refusal {
             code: "several-mounts",
-            message: format!("Several mounted file systems lie on {}", path.display()),
-            hint: format!("Name them one by one by their mount points, {} first", one.display()),
+            message: format!("Several mounted file systems are on {}", path.display()),
+            hint: format!("Give their mount points one by one, {} first", one.display()),
         }),
     }
 }
@@ -214,7 +214,7 @@ fn no_view(tried: Vec<String>) -> Seen {
     let refusal = Refusal {
         code: "no-view",
         message: format!(
-            "The view that was asked for cannot be had. {}",
+            "The requested view is not available. {}",
             tried.join(" ").trim_end_matches('.')
         ),
         hint: "Let fsmend choose the view (--view auto)".to_owned(),
@@ -235,7 +235,7 @@ fn see_snapshot(
     if snapshot.is_whole() {
         return Ok(seen);
     }
-    Err("so much was written meanwhile that the snapshot has run full".to_owned())
+    Err("the snapshot is full: too much data was written during the check".to_owned())
 }
 
 /// Checks a view that stands still.
@@ -264,7 +264,7 @@ fn judged(result: Result<CheckReport, Refused>, mut online: Online) -> Seen {
     report.findings = judged.stands;
     if judged.untellable.is_damaged() {
         online.reason = Some(
-            "Without a journal nothing on the disk tells files that are open though deleted from leaks"
+            "Without a journal, deleted files that are still open cannot be distinguished from leaked inodes"
                 .to_owned(),
         );
     }

@@ -235,7 +235,7 @@ fn summary(summary: &Summary) -> String {
         JournalUse::Damaged => text.push_str("; journal damaged"),
         JournalUse::Replayed => text.push_str("; journal replayed in memory before the check"),
         JournalUse::NotReplayed => {
-            text.push_str("; journal not replayed: what stands on the disk was checked")
+            text.push_str("; journal not replayed: the metadata on the disk was checked")
         }
     }
     if summary.superblock_is_backup {

@@ -249,21 +249,19 @@ impl Shortages {
         let mut sentences = Vec::new();
         if self.pending.load(Relaxed) {
             sentences.push(format!(
-                "Memory for {} names that lead to inodes not yet read was used up: the directories of further ones were \
-                 read again later.",
+                "Out of memory for names of inodes not yet read ({}): their directories were read again later.",
                 plan.pending.saturating_mul(plan.workers)
             ));
         }
         if self.walks.load(Relaxed) {
             sentences.push(format!(
-                "Memory for {} block maps of a group was used up: further ones were read one after the other.",
+                "Out of memory for the block maps of a group ({}): the others were read one by one.",
                 plan.walks
             ));
         }
         if self.origins.load(Relaxed) {
             sentences.push(
-                "There was no memory to keep where claims came from: all inodes were looked at again for the owners of \
-                 blocks that are claimed more than once."
+                "Out of memory for the origins of claims: all inodes were read again to find the owners of multiply-claimed blocks."
                     .to_owned(),
             );
         }
@@ -298,7 +296,7 @@ pub fn too_small(budget: &Budget, least: u64) -> Refusal {
     Refusal {
         code: "memory-too-small",
         message: format!(
-            "{} of memory are too little for this file system: the facts about it and the least room to work take {least} MiB",
+            "{} of memory are too little for this file system: at least {least} MiB are needed",
             bytes(budget.limit())
         ),
         hint: format!("Allow more (--memory {least}M)"),

@@ -51,7 +51,7 @@ pub fn name_objects(
     let bytes = (wanted.len() as u64 + mentions) * PATH_BYTES / 2;
     if !cross.run_context.budget.try_reserve(bytes) {
         degraded.push(format!(
-            "{} inodes are named by their numbers only: there was too little memory to look up their paths.",
+            "{} inodes are shown by number only: not enough memory to look up their paths.",
             wanted.len()
         ));
     } else if !wanted.is_empty() {
@@ -96,7 +96,7 @@ pub fn name_nameless(
     let bytes = SEARCH_BYTES + wanted.len() as u64 * FORMER_BYTES;
     if !cross.run_context.budget.try_reserve(bytes) {
         degraded.push(format!(
-            "Nobody looked for the former names of {} inodes without a name: there was too little memory.",
+            "The former names of {} unattached inodes were not searched: not enough memory.",
             wanted.len()
         ));
         return findings;

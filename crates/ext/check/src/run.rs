@@ -202,7 +202,7 @@ fn beyond_device(error: ReadError) -> Refusal {
     Refusal {
         code: "journal-beyond-device",
         message: format!("the journal holds a block that the device does not have: {error}"),
-        hint: "Check without it (--no-replay)".to_owned(),
+        hint: "Check without the journal (--no-replay)".to_owned(),
     }
 }
 
@@ -463,7 +463,7 @@ fn stop_if(cancel: &AtomicBool) -> Result<(), Refusal> {
 pub fn stopped() -> Refusal {
     Refusal {
         code: "cancelled",
-        message: "The check was stopped before it was through".to_owned(),
+        message: "The check was stopped before it was complete".to_owned(),
         hint: "Run it again".to_owned(),
     }
 }

@@ -122,7 +122,7 @@ impl fmt::Display for MountError {
             MountError::ReadOnlyFeatures(names) => {
                 write!(f, "can be mounted for reading only (-o ro) because of: {}", names.join(", "))
             }
-            MountError::ExternalJournal => f.write_str("the journal lies on another device"),
+            MountError::ExternalJournal => f.write_str("the journal is on another device"),
             MountError::Corrupt(what) => write!(f, "damaged: {what}"),
         }
     }

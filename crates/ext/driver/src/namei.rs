@@ -57,7 +57,7 @@ impl Volume {
         if inode.links() == 0 {
             return Err(self
                 .cache
-                .corrupt(|| format!("a name leads to inode {}, which is free", found.inode)));
+                .corrupt(|| format!("a name points to inode {}, which is free", found.inode)));
         }
         Ok((found, inode))
     }
@@ -309,7 +309,7 @@ impl Volume {
                 _ => return Ok(()),
             }
         }
-        Err(self.cache.corrupt(|| format!("directory {at} lies below itself")))
+        Err(self.cache.corrupt(|| format!("directory {at} is contained in itself")))
     }
 
     fn replace(

@@ -140,7 +140,7 @@ impl Volume {
 
     fn broken_quota(&mut self, file: &QuotaFile) -> Errno {
         let word = file.kind.word();
-        self.cache.corrupt(|| format!("the {word} quota file is damaged (fsmend repair makes it anew)"))
+        self.cache.corrupt(|| format!("the {word} quota file is damaged (fsmend repair rebuilds it)"))
     }
 
     /// Where a block of a quota file stands: block of the device, and byte in it.

@@ -152,7 +152,7 @@ fn raise_run(
 fn names_of<'o>(inode: InodeNo, others: impl Iterator<Item = &'o Owner>) -> Vec<Value> {
     let name = |owner: &Owner| match owner {
         Owner::Metadata => Value::from("the file system's own structures"),
-        Owner::Inode(other) if *other == inode => Value::from("itself, at another place"),
+        Owner::Inode(other) if *other == inode => Value::from("itself, at another logical block"),
         Owner::Inode(other) => Value::Inode(*other, None),
     };
     others.map(name).collect()

@@ -56,7 +56,7 @@ pub(crate) fn relist(
 fn journal_waits() -> Refusal {
     Refusal {
         code: "bad-block-list",
-        message: "The list of bad blocks cannot be written while an external journal waits to be replayed"
+        message: "Cannot write the bad block list while an external journal has to be replayed"
             .to_owned(),
         hint: "Repair the file system without a new list first".to_owned(),
     }
@@ -66,7 +66,7 @@ fn no_room() -> Refusal {
     Refusal {
         code: "bad-block-list",
         message:
-            "The list of bad blocks cannot be written: its inode cannot be read, or no block is free for it"
+            "Cannot write the bad block list: its inode cannot be read, or no block is free"
                 .to_owned(),
         hint: "Repair the file system without a new list first".to_owned(),
     }

@@ -77,7 +77,7 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
         JournalBlockType::SUPERBLOCK_V1 => has_v2_fields(&raw),
         JournalBlockType::SUPERBLOCK_V2 => log.internal && raw.s_nr_users.get() > 1,
         JournalBlockType::DESCRIPTOR | JournalBlockType::COMMIT | JournalBlockType::REVOKE => {
-            return Loaded::Damaged("it is another kind of journal block");
+            return Loaded::Damaged("it is another type of journal block");
         }
         JournalBlockType(_) if has_wrong_checksum(&raw) => return Loaded::Damaged("its checksum is wrong"),
         JournalBlockType(kind) => return Loaded::UnknownKind(kind),
@@ -158,13 +158,13 @@ fn judge(raw: RawJournalSuperblock, had_v2_fields: bool, len: u64, block_size: u
         return Loaded::UnknownFeatures(unknown.0, unknown.1);
     }
     if raw.has_incompat(feature::CSUM_V2) && raw.has_incompat(feature::CSUM_V3) {
-        return Loaded::Damaged("it has two kinds of checksums");
+        return Loaded::Damaged("it has two types of checksums");
     }
     if raw.has_csum() && raw.has_compat(feature::COMPAT_CHECKSUM) {
-        return Loaded::Damaged("it has two kinds of checksums");
+        return Loaded::Damaged("it has two types of checksums");
     }
     if raw.has_csum() && raw.s_checksum_type != CHECKSUM_CRC32C {
-        return Loaded::Damaged("its kind of checksum is not known");
+        return Loaded::Damaged("its checksum type is unknown");
     }
     if raw.has_csum() && raw.s_checksum.get() != raw.computed_checksum() {
         return Loaded::Damaged("its checksum is wrong");

@@ -56,10 +56,10 @@ fn wrong_and_missing_sums() {
     let findings = checked(&mut world(), &usage(8192, 2));
     assert_raised(&findings, &[&USAGE_WRONG]);
     let message = findings.iter().next().unwrap().message();
-    assert!(message.contains("4096 bytes in 2 inodes for user 5"), "{message}");
+    assert!(message.contains("quota for user 5 is 4096 bytes in 2 inodes"), "{message}");
     assert_raised(&checked(&mut world(), &QuotaUsage::new()), &[&USAGE_WRONG]);
     let message = checked(&mut world(), &usage(1, 1)).iter().next().unwrap().message();
-    assert!(message.contains("really uses 1 byte in 1 inode"), "{message}");
+    assert!(message.contains("should be 1 byte in 1 inode"), "{message}");
 }
 
 type Damage = fn(&mut World);
