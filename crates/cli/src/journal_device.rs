@@ -34,10 +34,7 @@ fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBu
         return found.pop();
     }
     let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
-    tell(format!(
-        "Several devices hold a journal with this UUID: {}. Select one with -j.",
-        names.join(", ")
-    ));
+    tell(format!("Several devices hold a journal with this UUID: {}. Select one with -j.", names.join(", ")));
     None
 }
 

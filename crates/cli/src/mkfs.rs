@@ -137,9 +137,7 @@ fn make_on(arguments: &MkfsArgs, options: &mut Options) -> Result<String, Refusa
     if let Some(what) = there(&device)
         && !arguments.force
     {
-        return Err(Refusal::Other(format!(
-            "it holds {what}, which would be lost; --force overwrites it"
-        )));
+        return Err(Refusal::Other(format!("it holds {what}, which would be lost; --force overwrites it")));
     }
     let len = device.len();
     let size = arguments.size.unwrap_or(len);
@@ -159,9 +157,9 @@ fn make_file(arguments: &MkfsArgs) -> Result<bool, Refusal> {
     if std::fs::symlink_metadata(&arguments.target).is_ok() {
         return Ok(false);
     }
-    let size = arguments.size.ok_or_else(|| {
-        "no such file; to create it, give its size (fsmend mkfs TARGET SIZE)".to_owned()
-    })?;
+    let size = arguments
+        .size
+        .ok_or_else(|| "no such file; to create it, give its size (fsmend mkfs TARGET SIZE)".to_owned())?;
     let made = File::create_new(&arguments.target).and_then(|file| file.set_len(size));
     made.map(|()| true).map_err(|error| Refusal::Other(format!("it cannot be made: {error}")))
 }

@@ -344,8 +344,7 @@ impl Hold {
                 match reserved.fill(log.path()) {
                     Ok(()) => written.undo = Some(place.clone()),
                     Err(error) => {
-                        written
-                            .warn(format!("cannot move the undo file to {} ({error})", place.display()));
+                        written.warn(format!("cannot move the undo file to {} ({error})", place.display()));
                     }
                 }
             }
@@ -512,10 +511,9 @@ fn with(changes: &[(u64, Vec<u8>)], more: (u64, Vec<u8>)) -> Vec<(u64, Vec<u8>)>
 /// What became of an interrupted run, in a sentence; `None` if there is nothing to tell.
 fn told(recovered: &Recovered) -> Option<String> {
     match recovered {
-        Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => Some(
-            "an earlier repair was interrupted before it wrote anything; its log was removed"
-                .to_owned(),
-        ),
+        Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => {
+            Some("an earlier repair was interrupted before it wrote anything; its log was removed".to_owned())
+        }
         Recovered::Nothing(_) => None,
         Recovered::Finished { blocks, .. } => Some(format!(
             "an earlier repair was interrupted; it was finished first ({blocks} blocks written)"

@@ -233,9 +233,9 @@ fn what_is_told_of_shared_blocks_is_what_was_asked_for() {
     let block = images::asked(&image, "blocks a/two");
     debugfs(&image, &format!("sif a/one block[0] {}", block.split_whitespace().next().unwrap()));
     for (wish, told, stays) in [
-        ("clone", "gets a copy of the block", true),
-        ("zero", "get zeroes", true),
-        ("lost+found", "moves to lost+found", false),
+        ("clone", "gets its own copy of the blocks", true),
+        ("zero", "get zeros", true),
+        ("lost+found", "is moved to lost+found", false),
         ("delete", "is deleted", false),
     ] {
         let copy = folder.path("copy.img");
@@ -244,8 +244,8 @@ fn what_is_told_of_shared_blocks_is_what_was_asked_for() {
         assert_eq!(code(&repaired), 1, "{wish}: {}", stderr(&repaired));
         let text = stdout(&repaired).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(told), "{wish}: {text}");
-        assert_eq!(text.contains("gets a copy of the block of its own"), wish == "clone", "{wish}: {text}");
-        assert_eq!(text.contains("These files, all of them"), wish == "delete", "{wish}: {text}");
+        assert_eq!(text.contains("gets its own copy of the blocks"), wish == "clone", "{wish}: {text}");
+        assert_eq!(text.contains("All of these files"), wish == "delete", "{wish}: {text}");
         assert_eq!(images::asked(&copy, "stat a/one").contains("Inode:"), stays, "{wish}");
         assert_eq!(code(&e2fsck("-fn", &copy)), 0, "{wish}");
     }

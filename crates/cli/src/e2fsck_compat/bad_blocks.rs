@@ -54,10 +54,7 @@ impl Session {
     /// `-cc`: what cannot be given back to a bad block lies over the device from then on, so that the repair finds it.
     fn write_blocks(&mut self, seen: &Precheck, (first, end): (u64, u64)) -> Result<Vec<u64>, u8> {
         if self.access != Access::Free {
-            let text = format!(
-                "{}: {}: mounted (read-only): -cc is not possible\n",
-                self.program, self.name
-            );
+            let text = format!("{}: {}: mounted (read-only): -cc is not possible\n", self.program, self.name);
             self.out.complain(&text);
             return Err(exit::OPERATIONAL);
         }

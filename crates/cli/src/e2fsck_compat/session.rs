@@ -261,7 +261,9 @@ impl Session {
         let name = &self.name;
         let text = match self.options.mode {
             Mode::No => {
-                format!("{name}: the journal has to be replayed; the report shows the state after the replay\n")
+                format!(
+                    "{name}: the journal has to be replayed; the report shows the state after the replay\n"
+                )
             }
             _ => format!("{name}: recovering journal\n"),
         };

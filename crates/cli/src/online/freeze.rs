@@ -39,9 +39,8 @@ impl Freezer {
     pub fn new(mounted: &Mounted, limit: Duration) -> Result<Self, String> {
         let mount = MountPoint::open(&mounted.at, mounted.number)
             .map_err(|error| format!("{} cannot be opened ({error})", mounted.at.display()))?;
-        let watchdog = Watchdog::start(mounted, limit + GRACE).map_err(|error| {
-            format!("cannot start the thaw watchdog ({error})")
-        })?;
+        let watchdog = Watchdog::start(mounted, limit + GRACE)
+            .map_err(|error| format!("cannot start the thaw watchdog ({error})"))?;
         Ok(Freezer { mount, watchdog, limit })
     }
 

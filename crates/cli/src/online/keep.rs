@@ -65,7 +65,11 @@ fn metrics(outcomes: &[Outcome], now: u64) -> String {
         each(|one| one.exit_code().to_string()),
     );
     metric("problems", "Problems left uncorrected", each(|one| problems(one).to_string()));
-    metric("unconfirmed", "Suspected problems that could not be confirmed", each(|one| unconfirmed(one).to_string()));
+    metric(
+        "unconfirmed",
+        "Suspected problems that could not be confirmed",
+        each(|one| unconfirmed(one).to_string()),
+    );
     metric(
         "duration_seconds",
         "How long the check took",

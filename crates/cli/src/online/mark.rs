@@ -18,13 +18,11 @@ pub fn for_repair(mounted: &Mounted) -> Result<(), String> {
     let name = mounted.kernel_name();
     let trigger = PathBuf::from(format!("/sys/fs/ext4/{name}/trigger_fs_error"));
     if !trigger.exists() {
-        return Err(
-            "the kernel cannot mark it (only file systems mounted by the ext4 driver can be marked)"
-                .to_owned(),
-        );
+        return Err("the kernel cannot mark it (only file systems mounted by the ext4 driver can be marked)"
+            .to_owned());
     }
-    let behaviour = errors_behaviour(&name)
-        .map_err(|error| format!("cannot read the errors= setting ({error})"))?;
+    let behaviour =
+        errors_behaviour(&name).map_err(|error| format!("cannot read the errors= setting ({error})"))?;
     if behaviour == GO_ON {
         return report(&trigger);
     }

@@ -213,10 +213,7 @@ fn see(
 fn no_view(tried: Vec<String>) -> Seen {
     let refusal = Refusal {
         code: "no-view",
-        message: format!(
-            "The requested view is not available. {}",
-            tried.join(" ").trim_end_matches('.')
-        ),
+        message: format!("The requested view is not available. {}", tried.join(" ").trim_end_matches('.')),
         hint: "Let fsmend choose the view (--view auto)".to_owned(),
     };
     let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });

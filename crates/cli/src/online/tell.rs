@@ -63,9 +63,7 @@ pub fn text(online: &Online, style: Style) -> String {
         None => {}
         Some(Ok(())) => text.push_str("It is marked for repair at the next boot.\n"),
         Some(Err(why)) => {
-            text.push_str(
-                &style.wrap("", &format!("Could not mark it for repair: {}.", printable(why))),
-            );
+            text.push_str(&style.wrap("", &format!("Could not mark it for repair: {}.", printable(why))));
         }
     }
     text

@@ -62,7 +62,9 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let (named, start) = target_of(&plan).unwrap_or_default();
     let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
     if path.as_os_str().is_empty() {
-        return Err(failed(format!("{name}: the plan does not name its target; give the target after the plan")));
+        return Err(failed(format!(
+            "{name}: the plan does not name its target; give the target after the plan"
+        )));
     }
     if let Some(place) = &arguments.undo {
         writing::may_hold_undo(place).map_err(failed)?;
@@ -94,10 +96,9 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
         None => "No undo file was written.".to_owned(),
     };
     let blocks = counted(written.blocks, "block", "blocks");
-    let names = written
-        .names
-        .as_ref()
-        .map(|place| format!(" The former names of the files in lost+found are saved in {}.", place.display()));
+    let names = written.names.as_ref().map(|place| {
+        format!(" The former names of the files in lost+found are saved in {}.", place.display())
+    });
     let warning = written.warning.as_ref().map(|warning| format!(" Warning: {warning}."));
     let also = [names, warning].map(Option::unwrap_or_default).concat();
     Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}{also}"), exit::CORRECTED))
@@ -129,9 +130,9 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let control = Control { close: &close, ..Control::new(&stop, &|_| {}) };
     let undone = fsmend_device::undo(&log, &*hold.target.device, arguments.force, control);
     let recovered = undone.map_err(|error| match error {
-        ApplyError::ChangedSince(_) => failed(format!(
-            "{target}: {error}. --force undoes the repair anyway; later changes are lost"
-        )),
+        ApplyError::ChangedSince(_) => {
+            failed(format!("{target}: {error}. --force undoes the repair anyway; later changes are lost"))
+        }
         ApplyError::Stopped { .. } => (format!("{target}: {error}"), exit::CANCELLED),
         error => failed(format!("{target}: {error}")),
     })?;

@@ -433,8 +433,7 @@ impl Show {
         }
         let listed = if self.all { usize::MAX } else { LISTED };
         let what = counted(all as u64, "file or directory", "files and directories");
-        let mut text =
-            self.style.wrap("", &format!("In lost+found, former name known ({what}):"));
+        let mut text = self.style.wrap("", &format!("In lost+found, former name known ({what}):"));
         for line in seen.recovered_names.lines().take(listed) {
             text.push_str(&self.style.wrap("  - ", line));
         }

@@ -126,11 +126,8 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
 fn shared() -> Refusal {
     Refusal {
         code: "shared-blocks",
-        message:
-            "The file system is damaged and has the shared_blocks feature: it is read-only"
-                .to_owned(),
-        hint: "Copy all shared blocks (--unshare) to make it an ordinary file system"
-            .to_owned(),
+        message: "The file system is damaged and has the shared_blocks feature: it is read-only".to_owned(),
+        hint: "Copy all shared blocks (--unshare) to make it an ordinary file system".to_owned(),
     }
 }
 

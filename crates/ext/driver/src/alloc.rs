@@ -171,7 +171,9 @@ impl Volume {
         let end = start.checked_add(count).ok_or(Errno::Corrupt)?;
         while at < end {
             let Some(group) = self.geometry.group_of_block(BlockNo(at)) else {
-                return Err(self.cache.corrupt(|| format!("block {at} of a file is outside the file system")));
+                return Err(self
+                    .cache
+                    .corrupt(|| format!("block {at} of a file is outside the file system")));
             };
             let blocks = self.geometry.group_blocks(group);
             let part = end.min(blocks.end());

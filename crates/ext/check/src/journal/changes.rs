@@ -101,7 +101,9 @@ impl<'a, 'd> Changes<'a, 'd> {
         match done {
             Ok(()) => {}
             Err(EditError::Read(_)) => self.leave_out(inode, "a block cannot be read"),
-            Err(EditError::Impossible) => self.leave_out(inode, "it needs a structure that does not exist yet"),
+            Err(EditError::Impossible) => {
+                self.leave_out(inode, "it needs a structure that does not exist yet")
+            }
         }
     }
 

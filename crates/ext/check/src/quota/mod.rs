@@ -202,9 +202,7 @@ impl<'d> QuotaFile<'d> {
             return Err(format!("it counts {counted} blocks of its own, more than it has"));
         }
         if let Some(behind) = free_lists(&head).into_iter().find(|first| *first != 0 && *first >= counted) {
-            return Err(format!(
-                "its free list begins in block {behind}, which does not exist"
-            ));
+            return Err(format!("its free list begins in block {behind}, which does not exist"));
         }
         let mut level = BTreeSet::from([QUOTA_TREE_ROOT]);
         let mut seen = BTreeSet::new();
