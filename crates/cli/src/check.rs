@@ -92,7 +92,7 @@ pub fn stop_on_signals(cancel: &Arc<AtomicBool>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The limit that all targets share, if there is to be one. Once `cancel` is set nobody waits for it.
+/// The limit that all targets share, if there is to be one. Once `cancel` is set no reader waits for it.
 pub fn read_limit(bytes_per_second: Option<u64>, cancel: &Arc<AtomicBool>) -> Option<Arc<ReadLimit>> {
     bytes_per_second.map(|rate| Arc::new(ReadLimit::new(rate, machine::RealTime).until(cancel)))
 }

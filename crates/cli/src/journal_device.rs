@@ -1,8 +1,8 @@
-//! Where the journal of a file system is that keeps it on another device, when nobody says so with `-j`.
+//! Where the journal of a file system is that keeps it on another device, without `-j`.
 //!
 //! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then every block device
 //! there is: numbers change from boot to boot. Whatever is found has to be a journal device with that UUID. A copy or a snapshot of the journal
-//! has the same UUID, and an old log would undo what was written since: between several of them nobody but the user can choose.
+//! has the same UUID, and an old log would undo what was written since: between several of them only the user can choose.
 
 use std::path::{Path, PathBuf};
 

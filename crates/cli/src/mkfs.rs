@@ -246,7 +246,7 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
     ))
 }
 
-/// 32 bytes that nobody can guess.
+/// 32 bytes that cannot be guessed.
 fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     File::open(Path::new("/dev/urandom"))?.read_exact(&mut bytes)?;

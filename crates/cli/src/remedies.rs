@@ -8,7 +8,7 @@ use crate::repair::DuplicatesArg;
 /// The rows that `--duplicates` is about.
 const OF_DUPLICATES: [&str; 2] = ["ext.block.multiply-claimed", "ext.inode.shares-blocks"];
 
-/// The wishes that make a difference.
+/// The requests that make a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedies {
     /// What to do with multiply-claimed blocks.

@@ -60,7 +60,7 @@ impl Volume {
         self
     }
 
-    /// Looks for the external journal, if nobody named one and it may be needed.
+    /// Looks for the external journal, if none was given and it may be needed.
     pub fn with_journal(mut self, common: &Common) -> Volume {
         let Ok(device) = &self.device else { return self };
         if common.journal.is_some() || common.no_replay {

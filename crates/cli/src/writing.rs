@@ -1,4 +1,4 @@
-//! Targets that are written: opened so that nobody else uses them, finished where an earlier run was cut short, written through a
+//! Targets that are written: opened so that no other process uses them, finished where an earlier run was cut short, written through a
 //! log that survives anything.
 
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ const SAVED_MAX: u32 = 1000;
 /// Places that are told.
 const PLACES_TOLD: usize = 5;
 
-/// A target that nobody else uses as long as this lives.
+/// A target that no other process uses as long as this lives.
 pub struct Hold {
     /// The path as the user named it.
     pub path: PathBuf,
@@ -108,7 +108,7 @@ pub struct Finished {
     pub told: Vec<String>,
     /// What a write test could not give back to bad blocks.
     pub unrestored: Vec<Unrestored>,
-    /// Whether a write test was not ended, because somebody has used the file system since: blocks may have lost what they held.
+    /// Whether a write test was not ended, because the file system was used since: blocks may have lost what they held.
     pub is_overtaken: bool,
 }
 
@@ -486,7 +486,7 @@ pub fn plan(
         _ => changes,
     };
     let mut marker = repair::marker(device, changes);
-    // What is marked is compared before anything is written: whoever has mounted the file system meanwhile has changed the
+    // What is marked is compared before anything is written: a mount in the meantime has changed the
     // MMP block.
     marker.extend(mark);
     marker.sort_unstable();
@@ -530,7 +530,7 @@ pub fn state_folders() -> Vec<PathBuf> {
 }
 
 fn state_folders_of(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
-    // An empty one would be the folder that somebody happens to stand in, /tmp perhaps.
+    // An empty one would be the current directory, /tmp perhaps.
     let variable = |name: &str| variable(name).filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = variable("FSMEND_STATE_DIR") {
         return vec![folder];

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fsmend_testkit::host;
 use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, have_root, prepared, stderr, stdout};
 
-/// Longer than this nobody waits for a question, or for the end after an interrupt.
+/// The longest wait for a question, or for the end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn damaged(folder: &Folder, name: &str) -> PathBuf {
@@ -144,7 +144,7 @@ fn files_of_another_kind_are_told_by_what_they_are() {
     assert!(stderr(&of_image).contains("it is not an undo file"), "{}", stderr(&of_image));
 }
 
-/// A loop device that is write-protected. The protection would outlast the device, and hit whoever gets its number next.
+/// A loop device that is write-protected. The protection would outlast the device, and hit the next device with its number.
 struct Protected(host::LoopDevice);
 
 impl Protected {

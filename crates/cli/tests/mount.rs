@@ -200,7 +200,7 @@ fn mount_serves_until_it_is_unmounted_or_ended() {
     assert_eq!(fsmend(&["mkfs", "-t", "ext3", &image, "32M"]).status.code(), Some(0));
     let running = Running::start(&[&image, &mnt]);
     fs::write(folder.at("mnt/file"), b"content").unwrap();
-    // Nobody else may have it meanwhile.
+    // No other process may have it meanwhile.
     assert_eq!(fsmend(&["mkfs", "--force", &image]).status.code(), Some(8));
     assert_eq!(fsmend(&["mount", &image, &mnt]).status.code(), Some(8));
     let table = fs::read_to_string("/proc/self/mounts").unwrap();

@@ -69,9 +69,9 @@ pub enum OpenErrorKind {
     PermissionDenied(io::Error),
     /// We may read it, but not write it.
     WritePermissionDenied(io::Error),
-    /// Nobody may write it: the device is write-protected, or the file lies on a file system that is mounted for reading only.
+    /// It cannot be written: the device is write-protected, or the file lies on a file system that is mounted for reading only.
     ReadOnly,
-    /// Somebody else uses it: these, or somebody who has locked it.
+    /// Another process uses it: these, or one that has locked it.
     Busy(Vec<Usage>),
     /// It can be read, but not written safely: what it is.
     NotWritable(&'static str),

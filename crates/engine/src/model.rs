@@ -92,7 +92,7 @@ fn two_names_make_a_directory_contested_in_whatever_order() {
     });
 }
 
-// A claim takes two steps (claimed, then contested). Somebody else's withdrawal between them may leave a block contested and not claimed:
+// A claim takes two steps (claimed, then contested). Another owner's withdrawal between them may leave a block contested and not claimed:
 // whose contested blocks are is looked up afterwards, and settled (`Claims::settle`). It must never be neither.
 #[test]
 fn what_one_withdraws_another_keeps_or_contests() {

@@ -158,7 +158,7 @@ pub enum Value {
     Number(u64),
     /// A bit pattern or checksum, printed in hexadecimal.
     Hex(u64),
-    /// Text; bytes that are not UTF-8 were escaped by whoever made it (see [`Value::name`]).
+    /// Text; bytes that are not UTF-8 were escaped when it was made (see [`Value::name`]).
     Text(String),
     /// A further inode beside the one that the problem is about. Its path is filled in like the object's.
     Inode(InodeNo, Option<String>),
@@ -380,7 +380,7 @@ impl Problem {
         names.collect()
     }
 
-    /// The operands that the row's message names and that nobody supplied: none, if the check is right.
+    /// The operands that the row's message names and that were not supplied: none, if the check is right.
     pub fn missing_operands(&self) -> Vec<&'static str> {
         let named = self.row.message.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
         named.map(|(operand, _)| operand).filter(|operand| self.operand(operand).is_none()).collect()

@@ -20,7 +20,7 @@ use fsmend_testkit::host::{LoopMount, is_root, run, skip};
 use fsmend_testkit::memfs::{Limits, MemFs};
 use fsmend_vfs::Time;
 
-/// A clock that goes as others do, but lies some years back: whoever looks at the images believes to live in 2023.
+/// A clock that goes as others do, but lies some years back: programs that look at the images see the year 2023.
 fn now() -> Time {
     static STARTED: OnceLock<Instant> = OnceLock::new();
     let since = STARTED.get_or_init(Instant::now).elapsed();
@@ -81,7 +81,7 @@ impl Guarded {
         self.waiting.take().unwrap().join().unwrap()
     }
 
-    /// As somebody would who has finished.
+    /// As a user would who has finished.
     fn unmount(mut self) {
         run("umount", [&self.place]).unwrap();
         assert!(matches!(self.end(), Ok(Ended::Unmounted)));

@@ -18,7 +18,7 @@ use fsmend_testkit::within::{Manner, checked, options};
 
 const BASES: &[&str] = &["ext4-defaults", "ext3-1k", "ext2-1k"];
 
-/// Whoever empties a journal because it cannot be read just now loses what is in it: that is for the user to decide.
+/// A tool that empties a journal because it cannot be read just now loses what is in it: that is for the user to decide.
 const LEFT_TO_THE_USER: &[&str] = &["journal superblock"];
 
 #[test]
@@ -56,7 +56,7 @@ fn sectors(survey: &Survey) -> BTreeMap<u64, &'static str> {
 
 /// Whether it mattered to anybody.
 fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
-    // Nobody will know what stood there.
+    // What was there is lost.
     image[sector as usize * 512..][..512].fill(0);
     let before = Arc::new(image);
     let disk = SimDisk::new("disk", &Machine::new(1), Arc::clone(&before));
@@ -70,7 +70,7 @@ fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
         PlanBuilder { changes: &repair.changes, marker: &marker, last: &last, ..PlanBuilder::default() };
     let plan = Plan::make(&device, &builder).unwrap();
     if !plan.blocks().any(|block| block.is_unreadable) {
-        // Nobody reads it: the bitmap of a group without inodes.
+        // It is not read: the bitmap of a group without inodes.
         return false;
     }
     let case = Case { name, before, bad_sectors: vec![sector], plan };

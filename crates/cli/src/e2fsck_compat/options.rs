@@ -14,7 +14,7 @@ const LETTERS: &str = "panyrcC:B:dE:fvtFVb:I:j:P:l:L:N:Dkz:";
 /// Who answers the questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Somebody at a terminal.
+    /// A user at a terminal.
     #[default]
     Ask,
     /// `-p` or `-a`: what is safe is mended, nothing else.

@@ -43,7 +43,7 @@ pub(super) struct Outcome<'c> {
 }
 
 impl Session {
-    /// Says which pass begins, unless nobody is there to read it.
+    /// Says which pass begins, unless the output is closed.
     pub(super) fn announce_pass(&mut self, pass: usize) {
         if self.options.mode != Mode::Preen
             && let Some(name) = pass.checked_sub(1).and_then(|at| PASSES.get(at))

@@ -1,4 +1,4 @@
-//! `fsmend mount`: a file system in a folder, served by this process until somebody unmounts it or ends the process.
+//! `fsmend mount`: a file system in a folder, served by this process until it is unmounted or the process ends.
 
 pub mod ending;
 pub mod helper;
@@ -180,7 +180,7 @@ fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Resul
 /// A target, and what keeps others from writing it if we do not write it ourselves.
 type Opened = (Arc<dyn WritableDevice>, Option<ReadHold>);
 
-/// Opens the target so that nobody else writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
+/// Opens the target so that no other process writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
 fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, String> {
     let refused = |error: OpenError| target::refusal(&error).to_string();
     let several = || "it has several file systems; select one with --partition".to_owned();
@@ -201,7 +201,7 @@ fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, S
     Ok((only.target.device, None))
 }
 
-/// Holds a target that is only read. Where somebody may write it, what is read would not fit together.
+/// Holds a target that is only read. If another process may write it, what is read would be inconsistent.
 fn hold(path: &Path, mut usage: Vec<Usage>) -> Result<ReadHold, OpenError> {
     // A loop device that is not mounted changes nothing by itself.
     usage.retain(|usage| !matches!(usage, Usage::Attached { .. }));
@@ -238,7 +238,7 @@ fn tell_ready(arguments: &MountArgs, place: &Path) -> io::Result<()> {
         println!("{} is mounted on {}.", arguments.target.display(), place.display());
         return Ok(());
     }
-    // From here on there is nobody to talk to.
+    // From here on standard error is closed.
     rustix::process::setsid()?;
     println!("{READY}");
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-/// Options of `fsmend check` for file systems that are mounted, and for checks that nobody watches.
+/// Options of `fsmend check` for file systems that are mounted, and for unattended checks.
 #[derive(Args, Clone, Debug)]
 pub struct OnlineArgs {
     /// Check mounted file systems: TARGET is a mount point or its device. The check uses a consistent view (an LVM

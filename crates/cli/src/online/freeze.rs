@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Beyond the limit by so much, the other process thaws.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Somebody who may freeze one file system.
+/// The process that may freeze one file system.
 pub struct Freezer {
     mount: MountPoint,
     watchdog: Watchdog,

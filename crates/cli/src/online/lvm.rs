@@ -120,7 +120,7 @@ fn path_of(snapshot: &Snapshot) -> Result<String, String> {
     let found = rows(&["-o", "lv_kernel_major,lv_kernel_minor,lv_path", &snapshot.name])?;
     let row = found.first().ok_or("the snapshot is not there")?;
     let path = row["lv_path"].as_str().unwrap_or_default();
-    // Without udev nobody makes the link; device-mapper's own node is there all the same.
+    // Without udev there is no link; device-mapper's own node is there all the same.
     if Path::new(path).exists() {
         return Ok(path.to_owned());
     }

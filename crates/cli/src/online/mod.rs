@@ -109,7 +109,7 @@ fn mount_point(usage: Usage) -> Option<PathBuf> {
     }
 }
 
-/// Checks what nobody can write to just now.
+/// Checks what no process can write to just now.
 fn check_still(
     arguments: &CheckArgs,
     named: &Path,
@@ -177,7 +177,7 @@ fn see(
     cancel: &AtomicBool,
 ) -> Seen {
     let choice = arguments.online.view;
-    // What stands still needs nothing from a journal on another device, which nobody has frozen or taken a snapshot of.
+    // What stands still needs nothing from a journal on another device, which is neither frozen nor in a snapshot.
     let elsewhere = FileDevice::open(&found.device)
         .is_ok_and(|device| journal_device::wanted(&device, arguments.common.superblock_options()).is_some());
     let options = &CheckOptions { replay: options.replay && !elsewhere, ..options.clone() };

@@ -20,7 +20,7 @@ pub fn take(mounted: &Mounted, freezer: &mut Freezer, cancel: &AtomicBool) -> Re
         .map_err(|error| format!("cannot create a file beside {file} ({error})"))?;
     let cannot_share =
         |error: Error| format!("the file system that holds {file} cannot share its blocks ({error})");
-    // Tried once before: nobody should wait for what cannot be done.
+    // Tried once before: do not freeze for what cannot be done.
     copy.share().map_err(cannot_share)?;
     let fresh = FreshDevice::open(&mounted.device).map_err(|error| format!("it cannot be read ({error})"))?;
     let ((shared, start), freeze) = freezer.while_frozen(cancel, |_| (copy.share(), start_of(&fresh)))?;

@@ -275,6 +275,7 @@ struct PlanText<'d> {
     #[serde(flatten)]
     told: Rendered<'d>,
     journal: Option<Json>,
+    #[serde(rename = "regained")]
     recovered_names: Vec<&'d str>,
 }
 

@@ -77,7 +77,7 @@ impl Work {
         Work { device: Arc::clone(&noted) as Arc<dyn Device>, noted, hold, start, limit, journal: None }
     }
 
-    /// Looks for the external journal, if there should be one and nobody named it.
+    /// Looks for the external journal, if there should be one and none was given.
     fn with_journal(self, common: &Common, show: &Show) -> Work {
         let tell = |sentence: String| show.warn(&sentence);
         let find = || journal_device::find(&*self.device, common.superblock_options(), tell);

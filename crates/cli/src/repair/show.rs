@@ -50,9 +50,9 @@ pub enum Ending {
     },
     /// There is no repair that leaves nothing wrong.
     Impossible,
-    /// It is not safe without somebody who looks: the first kind of problem that is not.
+    /// It is not safe to do automatically: the first kind of problem that is not.
     NotSafe(&'static str),
-    /// There is nobody to ask.
+    /// There is no terminal to ask at.
     NobodyToAsk,
     /// The user does not want it.
     Declined,
@@ -313,7 +313,7 @@ impl Show {
         if arguments.preen {
             return self.first_unsafe().map_or(Ok(Vec::new()), |code| Err(Ending::NotSafe(code)));
         }
-        // A question within a document would make it one that nobody can read.
+        // A question within a document would make it invalid.
         if self.is_json || !ask::is_possible() {
             return Err(Ending::NobodyToAsk);
         }

@@ -34,7 +34,7 @@ pub enum ApplyError {
         /// Whether anything had been written to the target.
         begun: bool,
     },
-    /// These blocks hold neither what they held before the repair nor what it writes: somebody else has written to the target
+    /// These blocks hold neither what they held before the repair nor what it writes: another program has written to the target
     /// since, or it is another one.
     Foreign(Differences),
     /// These blocks do not hold any more what the repair left there, so that taking it back would destroy what came after it.

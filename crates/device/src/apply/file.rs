@@ -51,7 +51,7 @@ impl LogOnDisk {
         LogOnDisk::open_with(options.read(true).write(true).create_new(true).mode(0o600), path)
     }
 
-    /// A log that is there. Fails with `WouldBlock` while somebody else holds it.
+    /// A log that is there. Fails with `WouldBlock` while another process holds it.
     pub fn open(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for the other side.
         let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();

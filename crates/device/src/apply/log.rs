@@ -148,7 +148,7 @@ impl<'l> Log<'l> {
         self.write_slot(state).and_then(|()| self.file.sync()).map_err(ApplyError::LogNotWritten)
     }
 
-    /// Closes the log, and removes it if nobody wants to keep it. That it cannot be removed does no harm.
+    /// Closes the log, and removes it unless it is to be kept. That it cannot be removed does no harm.
     pub fn finish(&mut self, state: LogState) -> Result<(), ApplyError> {
         self.write_slot(state).and_then(|()| self.file.sync()).map_err(ApplyError::LogNotClosed)?;
         if !self.keep_undo {

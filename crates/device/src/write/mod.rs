@@ -29,7 +29,7 @@ pub trait WritableDevice: Device {
         false
     }
 
-    /// The length that the device has now, which may differ from [`Device::len`] where somebody changes it meanwhile; `None` when its name
+    /// The length that the device has now, which may differ from [`Device::len`] where it changes meanwhile; `None` when its name
     /// leads to something else by now.
     fn len_now(&self) -> Option<u64> {
         Some(self.len())

@@ -159,7 +159,7 @@ impl MemoryPlan {
             + NODES_MIN * NODE_BYTES
             + WALKS_MIN * WALK_BYTES;
         // A quarter for problems, three eighths for the workers, an eighth each for what waits to be read and what waits to be
-        // certified, at most; an eighth stays for what nobody can foresee, at least.
+        // certified, at most; an eighth stays for what cannot be foreseen, at least.
         let workers_share = rest / 8 * 3;
         let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
         // How many are kept must not depend on the number of workers, or the report would: each worker keeps as many, and
@@ -174,7 +174,7 @@ impl MemoryPlan {
         let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
         let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
-        // Of large shares only a part can be used; the rest is for what nobody can foresee, above all for what a repair puts in place.
+        // Of large shares only a part can be used; the rest is for what cannot be foreseen, above all for what a repair puts in place.
         let worker_bytes = worker_min + reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64
             + (nodes - NODES_MIN) * NODE_BYTES
             + walks.saturating_sub(WALKS_MIN) * WALK_BYTES;
@@ -308,7 +308,7 @@ pub fn stop_if_exhausted(budget: &Arc<Budget>) -> Result<(), Refusal> {
     if !budget.is_exhausted() {
         return Ok(());
     }
-    // How much it would have become nobody knows; half as much again is a fair next attempt.
+    // How much it would have become is unknown; half as much again is a fair next attempt.
     Err(too_small(budget, budget.peak().saturating_add(budget.limit() / 2)))
 }
 

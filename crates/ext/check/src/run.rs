@@ -1,4 +1,4 @@
-//! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
+//! The order of things in a run (ARCHITECTURE.md, "Fast path and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

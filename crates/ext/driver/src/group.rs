@@ -273,7 +273,7 @@ impl Volume {
             self.set_desc(group, &desc)?;
         }
         if has_sums && desc.has_flag(BG_BLOCK_UNINIT) {
-            // Whoever uses inodes of a group sees its blocks, too.
+            // A caller that uses inodes of a group sees its blocks, too.
             self.set_desc(group, &desc)?;
             self.block_bitmap_for_change(group)?;
             desc = self.desc(group)?;

@@ -423,7 +423,7 @@ fn inherited(directory: &Inode, of: Permissions, is_directory: bool) -> Permissi
     Permissions { gid: parent.gid, mode: of.mode | bit, ..of }
 }
 
-/// One subdirectory more; beyond the most that can be counted, 1 says that nobody counts.
+/// One subdirectory more; beyond the most that can be counted, 1 says that links are not counted.
 fn count_subdirectory(directory: &mut Inode) {
     let links = directory.links();
     if links != 1 {

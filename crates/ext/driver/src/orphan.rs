@@ -43,7 +43,7 @@ impl Volume {
         Ok(())
     }
 
-    /// An inode has lost its last name, as part of an operation. It goes at once if nobody holds it and it is small; otherwise it
+    /// An inode has lost its last name, as part of an operation. It goes at once if it is not held and small; otherwise it
     /// becomes an orphan. Returns whether [`Volume::finish_removal`] has to go on.
     pub fn drop_inode(&mut self, inode: &mut Inode, now: Time) -> Result<bool> {
         if self.is_held(inode.number) {
@@ -178,14 +178,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Notes that somebody holds an inode.
+    /// Notes that an inode is held.
     pub fn hold(&mut self, number: InodeNo) -> Result<()> {
         self.load(number)?;
         *self.held.entry(number.0).or_default() += 1;
         Ok(())
     }
 
-    /// Somebody holds an inode no more, or less often.
+    /// An inode is no longer held, or less often.
     pub fn release(&mut self, number: InodeNo, count: u64, now: Time) -> Result<()> {
         let held = self.held.get_mut(&number.0).ok_or(Errno::Invalid)?;
         *held = held.saturating_sub(count);

@@ -112,7 +112,7 @@ impl Sharing {
             return;
         }
         self.last = Rc::clone(owners);
-        // The smallest are named; whoever is not among the smallest of one unit is not among those of all units.
+        // The smallest are named; an owner that is not among the smallest of one unit is not among those of all units.
         for other in others_of(own, owners).take(OTHERS_NAMED_MAX + 1) {
             self.others.insert(*other);
         }

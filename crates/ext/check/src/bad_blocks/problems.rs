@@ -21,7 +21,7 @@ problem_rows! {
         loss: "Nothing.",
         peers: [0x010012, 0x010013],
     }
-    /// An indirect block of the list is bad or belongs to somebody else.
+    /// An indirect block of the list is bad or belongs to another owner.
     BAD_MAP_BLOCK = "ext.badblocks.bad-map-block" {
         severity: Major, evidence: Cross, preen: false,
         message: "{block}, an indirect block of the bad block list, is itself on the list or used twice",

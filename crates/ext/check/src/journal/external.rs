@@ -68,7 +68,7 @@ fn refusal(device: &dyn Device, code: &'static str, why: &str, hint: &str) -> Re
     }
 }
 
-/// The journal has features that nobody here knows.
+/// The journal has features that are not known here.
 pub(crate) fn unknown_features(incompat: u32, ro_compat: u32) -> Refusal {
     Refusal {
         code: "journal-unknown-feature",

@@ -16,7 +16,7 @@ pub(crate) enum Loaded {
     NotAJournal,
     /// It is damaged, for this reason.
     Damaged(&'static str),
-    /// It has incompatible (first) or read-only compatible features that nobody here knows.
+    /// It has incompatible (first) or read-only compatible features that are not known here.
     UnknownFeatures(u32, u32),
     /// Its kind is not known.
     UnknownKind(u32),
@@ -100,7 +100,7 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
     }
 }
 
-/// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what nobody knows in it is
+/// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what is unknown in it is
 /// damage, not a newer format.
 fn has_wrong_checksum(raw: &RawJournalSuperblock) -> bool {
     let has_checksum = raw.s_feature_incompat.get() & (feature::CSUM_V2 | feature::CSUM_V3) != 0

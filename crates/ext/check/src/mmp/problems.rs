@@ -39,7 +39,7 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
-    /// Somebody else uses the file system.
+    /// Another host uses the file system.
     IN_USE = "ext.mmp.in-use" {
         severity: Note, evidence: Local, preen: false,
         message: "the MMP block says that the file system is {observed} on node {node} (device {device})",

@@ -39,7 +39,7 @@ pub fn inode_of(fs: &Fs<'_>, kind: QuotaType) -> Option<InodeNo> {
 }
 
 /// The inodes that hold quota, and the orphan file; 0 where there is none. They are used without having names, and
-/// nobody is charged for them.
+/// they are not charged.
 pub fn hidden_inodes(fs: &Fs<'_>) -> [u32; 4] {
     let [user, group, project] = QuotaType::ALL.map(|kind| stored_inode(fs, kind).0);
     [user, group, project, fs.superblock.s_orphan_file_inum.get()]

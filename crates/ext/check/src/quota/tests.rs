@@ -110,7 +110,7 @@ fn the_number_of_a_file_where_there_is_no_quota() {
 
 #[test]
 fn the_number_of_a_file_that_is_no_quota_file() {
-    // A file with other contents is nobody's quota; an immutable one may be a damaged quota file, and one that begins like quota is one.
+    // A file with other contents is not a quota file; an immutable one may be a damaged quota file, and one that begins like quota is one.
     let file = &[&INODE_NUMBER][..];
     for (flag, begins, rows) in [(0, false, file), (flags::IMMUTABLE, false, &[]), (0, true, &[])] {
         let mut world = world();

@@ -93,7 +93,7 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
-    /// A size of descriptors that cannot be, where nobody uses it.
+    /// An impossible size of descriptors that is not used.
     DESC_SIZE_UNUSED = "ext.superblock.descriptor-size-unused" {
         severity: Minor, evidence: Local, preen: false,
         message: "s_desc_size is {stored:byte:bytes}, but without the 64bit feature descriptors have 32",

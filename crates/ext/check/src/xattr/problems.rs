@@ -264,7 +264,7 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
-    /// An inode has the flag of value inodes, but holds nobody's value.
+    /// An inode has the flag of EA inodes, but no attribute refers to it.
     VALUE_INODE_SPURIOUS = "ext.xattr.value-inode-spurious" {
         severity: Minor, evidence: Cross, preen: true,
         message: "{inode} has EA_INODE_FL set, but no attribute refers to it",
