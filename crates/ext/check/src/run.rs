@@ -1,4 +1,4 @@
-//! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
+//! The order of things in a run (ARCHITECTURE.md, "Fast path and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -203,7 +203,7 @@ fn beyond_device(error: ReadError) -> Refusal {
     Refusal {
         code: "journal-beyond-device",
         message: format!("the journal holds a block that the device does not have: {error}"),
-        hint: "Check without it (--no-replay)".to_owned(),
+        hint: "Check without the journal (--no-replay)".to_owned(),
     }
 }
 
