@@ -13,12 +13,14 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
+use fsmend_session::interrupted::refuse as refuse_interrupted;
+
 use crate::check_args::CheckArgs;
 use crate::common_args::{Backend, Common, Format};
 use crate::outcome::{self, Answer, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
-use crate::{background, exit, machine, numbers, online, output, stopping, trace, writing};
+use crate::{background, exit, machine, numbers, online, output, stopping, trace};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -103,7 +105,7 @@ pub fn external_journal(
     limit: Option<&Arc<ReadLimit>>,
 ) -> Result<Option<Arc<dyn Device>>, Refusal> {
     let Some(path) = path else { return Ok(None) };
-    target::open_plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
+    target::plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
         code: "journal-device",
         message: format!("the external journal {} cannot be used: {}", path.display(), refusal.message),
         hint: refusal.hint,
@@ -258,8 +260,9 @@ pub fn check_one(
     if cancel.load(Relaxed) {
         return outcome(volume, started, Err(outcome::cancelled()));
     }
+    let environment = target::environment();
     let start = target::start_of(device.as_ref(), arguments.common.offset);
-    if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
+    if let Err(refusal) = refuse_interrupted(&environment, &volume.path, start, device.as_ref()) {
         return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
@@ -271,7 +274,8 @@ pub fn check_one(
         .journal
         .as_ref()
         .map(|journal| CheckOptions { external_journal: Some(Arc::clone(journal)), ..options.clone() });
-    match run::check(device, found.as_ref().unwrap_or(options), progress, cancel) {
+    let family = environment.families.of(device);
+    match family.check(device, found.as_ref().unwrap_or(options), progress, cancel) {
         Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
         Err(refused) => Outcome {
             found_before: Report::new(*refused.findings),
