@@ -13,6 +13,7 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
+use fsmend_session::check_options;
 use fsmend_session::interrupted::refuse as refuse_interrupted;
 
 use crate::check_args::CheckArgs;
@@ -226,21 +227,14 @@ pub fn plain_options(
     superblock: SuperblockOptions,
     external_journal: Option<Arc<dyn Device>>,
 ) -> CheckOptions {
+    let (threads, memory) = (machine::default_threads(), machine::default_memory());
     CheckOptions {
-        threads: machine::default_threads(),
-        memory: machine::default_memory(),
-        replay: true,
         superblock,
         external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: ReadBackend::Auto,
-        repair: None,
         meter: machine::clocks,
         stage_clock: Some(machine::STAGE_CLOCK),
         schedule: machine::schedule(None, false),
-        allowance: None,
-        trace: None,
-        want_all_paths: true,
+        ..check_options(threads, memory, machine::seconds_since_epoch())
     }
 }
 

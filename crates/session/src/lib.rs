@@ -4,6 +4,7 @@
 //! This crate names no family. An [`Environment`] holds the [`Registry`] of those that the program knows, and the clocks. Nothing here
 //! prints, reads a clock or decides on an exit code.
 
+mod check_options;
 pub mod ending;
 pub mod environment;
 pub mod external;
@@ -18,6 +19,7 @@ pub mod recovered_names;
 pub mod text;
 mod undo_place;
 
+pub use check_options::check_options;
 pub use environment::{Environment, state_folders};
 pub use external::JournalError;
 pub use family::{Change, Family, JournalPlace, Registry};
