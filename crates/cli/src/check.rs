@@ -13,12 +13,15 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
+use fsmend_session::check_options;
+use fsmend_session::interrupted::refuse as refuse_interrupted;
+
 use crate::check_args::CheckArgs;
 use crate::common_args::{Backend, Common, Format};
 use crate::outcome::{self, Answer, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
-use crate::{background, exit, machine, numbers, online, output, stopping, trace, writing};
+use crate::{background, exit, machine, numbers, online, output, stopping, trace};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
@@ -103,7 +106,7 @@ pub fn external_journal(
     limit: Option<&Arc<ReadLimit>>,
 ) -> Result<Option<Arc<dyn Device>>, Refusal> {
     let Some(path) = path else { return Ok(None) };
-    target::open_plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
+    target::plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
         code: "journal-device",
         message: format!("cannot use the external journal {}: {}", path.display(), refusal.message),
         hint: refusal.hint,
@@ -224,21 +227,14 @@ pub fn plain_options(
     superblock: SuperblockOptions,
     external_journal: Option<Arc<dyn Device>>,
 ) -> CheckOptions {
+    let (threads, memory) = (machine::default_threads(), machine::default_memory());
     CheckOptions {
-        threads: machine::default_threads(),
-        memory: machine::default_memory(),
-        replay: true,
         superblock,
         external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: ReadBackend::Auto,
-        repair: None,
         meter: machine::clocks,
         stage_clock: Some(machine::STAGE_CLOCK),
         schedule: machine::schedule(None, false),
-        allowance: None,
-        trace: None,
-        want_all_paths: true,
+        ..check_options(threads, memory, machine::seconds_since_epoch())
     }
 }
 
@@ -258,8 +254,9 @@ pub fn check_one(
     if cancel.load(Relaxed) {
         return outcome(volume, started, Err(outcome::cancelled()));
     }
+    let environment = target::environment();
     let start = target::start_of(device.as_ref(), arguments.common.offset);
-    if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
+    if let Err(refusal) = refuse_interrupted(&environment, &volume.path, start, device.as_ref()) {
         return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
@@ -271,7 +268,8 @@ pub fn check_one(
         .journal
         .as_ref()
         .map(|journal| CheckOptions { external_journal: Some(Arc::clone(journal)), ..options.clone() });
-    match run::check(device, found.as_ref().unwrap_or(options), progress, cancel) {
+    let family = environment.families.of(device);
+    match family.check(device, found.as_ref().unwrap_or(options), progress, cancel) {
         Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
         Err(refused) => Outcome {
             found_before: Report::new(*refused.findings),

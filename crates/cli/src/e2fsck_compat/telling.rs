@@ -21,10 +21,10 @@ use super::timing;
 use crate::ask::{self, Answer};
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
-use crate::recovered_names::{MEMBER, RecoveredNames};
 use crate::style::printable;
-use crate::writing::{Failure, Undo};
-use crate::{exit, external};
+use crate::{exit, failure, target};
+use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
+use fsmend_session::{Failure, Undo, external};
 
 /// Changes: byte offsets and bytes.
 type Changes = [(u64, Vec<u8>)];
@@ -261,7 +261,7 @@ impl Session {
         let Some(hold) = &self.hold else { return Ok(()) };
         let undo = self.undo();
         let journal = self.options.journal.as_ref().map(Path::new);
-        let journal = match external::to_json(journal, journal_changes) {
+        let journal = match external::to_json(target::FAMILIES.of(&self.device), journal, journal_changes) {
             Ok(journal) => journal,
             Err(why) => return Err(self.fail(&Failure::Journal(why))),
         };
@@ -310,7 +310,12 @@ impl Session {
 
     /// Says why something was not written; the exit code.
     pub(super) fn fail(&mut self, failure: &Failure) -> u8 {
-        self.out.complain(&format!("{}: {}: {}\n", self.program, self.name, printable(&failure.to_string())));
+        self.out.complain(&format!(
+            "{}: {}: {}\n",
+            self.program,
+            self.name,
+            printable(&failure::told(failure))
+        ));
         match self.options.mode {
             _ if failure.is_stop() && !failure.leaves_log() => exit::CANCELLED,
             // Those who mount whatever the code says above 4 must not mount what is damaged or half-written.

@@ -1,7 +1,6 @@
 //! The report for programs: one JSON document. Its shape is documented in docs/json-schema.md and fixed by
 //! docs/report.schema.json; it grows, but nothing in it changes meaning without a new `version`.
 
-mod member;
 #[cfg(test)]
 #[path = "../../tests/support/schema.rs"]
 mod schema;
@@ -17,8 +16,6 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
-
-pub use member::member;
 
 use crate::online::Online;
 use crate::online::tell::seconds;

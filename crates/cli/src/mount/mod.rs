@@ -1,6 +1,5 @@
 //! `fsmend mount`: a file system in a folder, served by this process until it is unmounted or the process ends.
 
-pub mod ending;
 pub mod helper;
 
 use std::ffi::OsString;
@@ -16,9 +15,9 @@ use clap::Args;
 use fsmend_device::{OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, WritableDevice, WriteOptions};
 use fsmend_ext_driver::{Ext, MountOptions, Unwritable};
 use fsmend_mount::{Ended, Mounted, Options, Stopper};
+use fsmend_session::interrupted::left_half_written;
 
-use crate::writing::{self, Hold};
-use crate::{exit, machine, target};
+use crate::{exit, failure, machine, target};
 
 const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or SIGINT. After umount the process writes the remaining data; other fsmend commands wait for it. \
                      Exit status: 0 unmounted cleanly, 8 could not be mounted or unmounted cleanly, 16 usage error.";
@@ -159,7 +158,7 @@ fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Resul
         |error: &dyn Display| format!("it cannot be mounted on {}: {error}", arguments.dir.display());
     // Before anything is opened, replayed or finished.
     fsmend_mount::place(&arguments.dir).map_err(|error| unusable(&error))?;
-    ending::wait(&arguments.target);
+    target::wait_for_ending_mount(&arguments.target);
     let (device, _hold) = open(&arguments.target, place, options.read_only)?;
     let now = machine::time();
     let how = if options.read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
@@ -189,14 +188,14 @@ fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, S
         let hold = hold(path, opened.usage).map_err(refused)?;
         let mut targets = opened.targets;
         let only = targets.pop().filter(|_| targets.is_empty()).ok_or_else(several)?;
-        if let Some(told) = writing::interrupted(path, only.start, &*only.device) {
+        if let Some(told) = left_half_written(&target::environment(), path, only.start, &*only.device) {
             return Err(told);
         }
         return Ok((Arc::new(Unwritable(only.device)), Some(hold)));
     }
-    let mut holds = Hold::open(path, options, WriteOptions::default()).map_err(refused)?;
+    let mut holds = target::hold(path, options, WriteOptions::default()).map_err(refused)?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or_else(several)?;
-    let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure.to_string())?;
+    let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure::told(&failure))?;
     told.iter().for_each(|told| eprintln!("fsmend: {told}."));
     Ok((only.target.device, None))
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use fsmend_device::{Device, FileDevice, Mounted, Usage, mounted, mounted_at, usage_of};
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Findings, Progress};
 use fsmend_ext_check::Refusal;
@@ -27,7 +28,7 @@ use crate::check;
 use crate::check_args::CheckArgs;
 use crate::outcome::{self, Answer, Checked, Outcome};
 use crate::ticker::Ticker;
-use crate::{journal_device, target};
+use crate::{machine, target};
 use args::ViewChoice;
 use freeze::Freezer;
 pub use view::{Online, View};
@@ -122,7 +123,7 @@ fn check_still(
     for volume in target::volumes_of(path, &arguments.open_options()) {
         let progress = [Progress::new()];
         let mut outcome = None;
-        let volume = volume.with_journal(&arguments.common);
+        let volume = target::with_journal(volume, &arguments.common);
         Ticker::new(arguments.common.progress).run_beside(&progress, || {
             outcome = Some(check::check_one(arguments, &volume, options, &progress[0], cancel));
         });
@@ -179,7 +180,7 @@ fn see(
     let choice = arguments.online.view;
     // What stands still needs nothing from a journal on another device, which is neither frozen nor in a snapshot.
     let elsewhere = FileDevice::open(&found.device)
-        .is_ok_and(|device| journal_device::wanted(&device, arguments.common.superblock_options()).is_some());
+        .is_ok_and(|device| has_external_journal(&device, arguments.common.superblock_options()));
     let options = &CheckOptions { replay: options.replay && !elsewhere, ..options.clone() };
     let mut tried = Vec::new();
     let wants = |view| choice == ViewChoice::Auto || choice == view;
@@ -283,4 +284,9 @@ fn outcome_of(path: &Path, started: Instant, result: Result<Answer, Refusal>) ->
 /// Whether the user wants it to end.
 fn is_cancelled(cancel: &AtomicBool) -> bool {
     cancel.load(Relaxed)
+}
+
+fn has_external_journal(device: &FileDevice, options: SuperblockOptions) -> bool {
+    let family = target::FAMILIES.of(device);
+    family.external_journal(device, options, machine::seconds_since_epoch()).is_some()
 }

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fsmend_engine::report::Report;
 
 use super::{Online, View};
-use crate::dates::utc;
 use crate::numbers::{counted, duration};
 use crate::style::{Style, printable};
+use fsmend_session::text::utc;
 
 /// Unconfirmed suspicions of which each kind lists at most so many.
 const LISTED: usize = 3;

@@ -12,9 +12,9 @@ use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
 use crate::numbers::{bytes, counted, thousands};
-use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::style::printable;
+use fsmend_session::RecoveredNames;
 
 /// Files beyond these are counted and not named in a saved plan.
 const FILES_SAVED: usize = 10_000;

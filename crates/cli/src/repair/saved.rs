@@ -12,10 +12,11 @@ use super::args::{ApplyArgs, UndoArgs};
 use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
-use crate::places::{self, Kind};
 use crate::style::printable;
-use crate::writing::{Failure, Hold};
-use crate::{check, exit, writing};
+use crate::{check, exit, failure, target};
+use fsmend_session::hold::may_hold_undo;
+use fsmend_session::places::{self, Kind};
+use fsmend_session::{Event, Failure, Hold};
 
 /// A plan is not longer than this.
 const PLAN_BYTES_MAX: u64 = 4 << 30;
@@ -67,7 +68,7 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
         )));
     }
     if let Some(place) = &arguments.undo {
-        writing::may_hold_undo(place).map_err(failed)?;
+        may_hold_undo(place).map_err(failed)?;
     }
     let hold = hold(&path, start)?;
     let target = path.display().to_string();
@@ -147,19 +148,19 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
 /// The file system that starts at byte `start` of the target.
 fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
     let options = OpenOptions { offset: Some(start), partition: None };
-    let holds = Hold::open(path, &options, WriteOptions::default()).map_err(failed)?;
+    let holds = target::hold(path, &options, WriteOptions::default()).map_err(failed)?;
     holds.into_iter().next().ok_or_else(|| failed(format!("{}: nothing is in it", path.display())))
 }
 
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
     let target = hold.path.display().to_string();
     let told = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
-    Ok(told.iter().map(|told| format!("{target}: {told}.\n")).collect())
+    Ok(told.iter().map(|told: &Event| format!("{target}: {told}.\n")).collect())
 }
 
 fn complaint(target: &str, failure: &Failure) -> (String, u8) {
     let code = if failure.is_stop() { exit::CANCELLED } else { exit::OPERATIONAL };
-    (format!("{target}: {failure}"), code)
+    (format!("{target}: {}", failure::told(failure)), code)
 }
 
 fn stop_flag() -> Arc<AtomicBool> {

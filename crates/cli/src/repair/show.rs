@@ -18,12 +18,11 @@ use crate::ask::{self, Answer};
 use crate::common_args::Format;
 use crate::numbers::{bytes, counted, thousands};
 use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
-use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
 use crate::text::{self, Layout};
-use crate::writing::{Failure, Written};
-use crate::{exit, json};
+use crate::{exit, failure, json, target};
+use fsmend_session::{Failure, RecoveredNames, Written};
 
 /// Files that are listed unless all are wanted.
 const LISTED: usize = 10;
@@ -395,7 +394,7 @@ impl Show {
                 let text = text.strip_prefix(&format!("{}: ", self.name)).unwrap_or(&text);
                 eprintln!("fsmend: {name}: not repaired: {}.", printable(text.trim_end_matches('.')));
             }
-            Ending::Failed(failure) => eprintln!("fsmend: {name}: {}.", printable(&failure.to_string())),
+            Ending::Failed(failure) => eprintln!("fsmend: {name}: {}.", printable(&failure::told(failure))),
             Ending::Stopped => eprintln!("fsmend: {name}: stopped; nothing was written."),
             told => {
                 let sentence = format!("{name}: {}", self.sentence(told));
@@ -419,7 +418,8 @@ impl Show {
         let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
             return RecoveredNames::default();
         };
-        let recovered_names = RecoveredNames::of(&[&checked.report, &seen.later], declined);
+        let recovered_names =
+            RecoveredNames::of(&target::FAMILIES.recovering(), &[&checked.report, &seen.later], declined);
         seen.recovered_names = recovered_names.clone();
         recovered_names
     }
@@ -542,7 +542,7 @@ impl Show {
                 }
             }
             Ending::Saved(place) => repair["plan_file"] = json!(place.display().to_string()),
-            Ending::Failed(failure) => repair["error"] = json!(failure.to_string()),
+            Ending::Failed(failure) => repair["error"] = json!(failure::told(failure)),
             _ => {}
         }
         repair
