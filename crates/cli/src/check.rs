@@ -52,7 +52,7 @@ fn last_words(arguments: &CheckArgs, started: Instant) -> impl FnOnce() + Send +
             partition: None,
             warnings: Vec::new(),
             wall: started.elapsed(),
-            result: Err(run::stopped()),
+            result: Err(Refusal::stopped()),
             found_before: Report::default(),
             online: None,
         };
