@@ -24,7 +24,7 @@ use crate::{background, exit, machine, numbers, online, output, stopping, trace,
 pub fn run(arguments: &CheckArgs) -> u8 {
     let cancel = Arc::new(AtomicBool::new(false));
     if let Err(error) = stop_on_signals(&cancel) {
-        eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
+        eprintln!("fsmend: cannot handle signals ({error}): an interrupt ends the run at once.");
     }
     let started = Instant::now();
     // What an online check has frozen or made has to be thawed or removed.
@@ -37,7 +37,7 @@ pub fn run(arguments: &CheckArgs) -> u8 {
     match kept.and(told) {
         Ok(()) => outcomes.iter().fold(exit::CLEAN, |bits, outcome| bits | outcome.exit_code()),
         Err(error) => {
-            eprintln!("fsmend: the report cannot be written: {error}");
+            eprintln!("fsmend: cannot write the report: {error}");
             exit::OPERATIONAL
         }
     }
@@ -52,7 +52,7 @@ fn last_words(arguments: &CheckArgs, started: Instant) -> impl FnOnce() + Send +
             partition: None,
             warnings: Vec::new(),
             wall: started.elapsed(),
-            result: Err(run::stopped()),
+            result: Err(Refusal::stopped()),
             found_before: Report::default(),
             online: None,
         };
@@ -92,7 +92,7 @@ pub fn stop_on_signals(cancel: &Arc<AtomicBool>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The limit that all targets share, if there is to be one. Once `cancel` is set nobody waits for it.
+/// The limit that all targets share, if there is to be one. Once `cancel` is set no reader waits for it.
 pub fn read_limit(bytes_per_second: Option<u64>, cancel: &Arc<AtomicBool>) -> Option<Arc<ReadLimit>> {
     bytes_per_second.map(|rate| Arc::new(ReadLimit::new(rate, machine::RealTime).until(cancel)))
 }
@@ -105,7 +105,7 @@ pub fn external_journal(
     let Some(path) = path else { return Ok(None) };
     target::open_plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
         code: "journal-device",
-        message: format!("the external journal {} cannot be used: {}", path.display(), refusal.message),
+        message: format!("cannot use the external journal {}: {}", path.display(), refusal.message),
         hint: refusal.hint,
     })
 }
@@ -183,7 +183,7 @@ fn write_trace(arguments: &CheckArgs, volumes: &[Volume], traces: Vec<Arc<Trace>
     let Some(path) = &arguments.trace else { return };
     let names = volumes.iter().map(|volume| volume.target.clone());
     if let Err(error) = trace::write(path, &names.zip(traces).collect::<Vec<_>>()) {
-        eprintln!("fsmend: the trace {} cannot be written: {error}", path.display());
+        eprintln!("fsmend: cannot write the trace {}: {error}", path.display());
     }
 }
 

@@ -51,7 +51,7 @@ struct JournalWrite {
 
 impl Journal {
     /// The journal that goes with `plan`, if one does; at the place that the user `named`, or else where it was. Refuses one that is
-    /// another one, that is in use, or that somebody has written to since, unless `force` says that it does not matter.
+    /// another one, that is in use, or that was written to since, unless `force` says that it does not matter.
     pub fn of(plan: &Plan, named: Option<&Path>, force: bool) -> Result<Option<Journal>, String> {
         let damaged = || "the plan is damaged".to_owned();
         // To take what cannot be read for no journal would leave one that is replayed over the repair.

@@ -1,8 +1,8 @@
-//! Where the journal of a file system is that keeps it on another device, when nobody says so with `-j`.
+//! Where the journal of a file system is that keeps it on another device, without `-j`.
 //!
 //! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then every block device
 //! there is: numbers change from boot to boot. Whatever is found has to be a journal device with that UUID. A copy or a snapshot of the journal
-//! has the same UUID, and an old log would undo what was written since: between several of them nobody but the user can choose.
+//! has the same UUID, and an old log would undo what was written since: between several of them only the user can choose.
 
 use std::path::{Path, PathBuf};
 
@@ -34,10 +34,7 @@ fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBu
         return found.pop();
     }
     let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
-    tell(format!(
-        "Several devices hold a journal with the UUID of this one's: {}. Name the right one with -j.",
-        names.join(", ")
-    ));
+    tell(format!("Several devices hold a journal with this UUID: {}. Select one with -j.", names.join(", ")));
     None
 }
 

@@ -17,7 +17,7 @@ const SEQUENCE_FSCK: u32 = 0xE24D_4D50;
 const WAIT_MAX: u64 = 120;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns when nobody else is using the file system on `device`: at once if its MMP block is at rest or there is none, else after
+/// Returns when no other host is using the file system on `device`: at once if its MMP block is at rest or there is none, else after
 /// the block has not changed for twice the time within which it should have. `tell` is given a sentence before the wait.
 pub fn wait_for_rest(
     device: &dyn Device,
@@ -31,7 +31,7 @@ pub fn wait_for_rest(
         return if owner(&block) == node() { Ok(()) } else { Err(in_use(&block, "being checked")) };
     }
     let seconds = (interval(&block) * 2 + 1).min(WAIT_MAX);
-    tell(format!("it may be mounted on {}; waiting {seconds} seconds to see", owner(&block)));
+    tell(format!("it may be mounted on {}; waiting {seconds} seconds for MMP", owner(&block)));
     pause(Duration::from_secs(seconds), cancel)?;
     match hold(device, &node(), now) {
         Some(later) if later.found != block.found => Err(in_use(&later, "mounted")),
@@ -75,7 +75,7 @@ fn in_use(block: &MmpBlock, how: &str) -> Refusal {
     Refusal {
         code: "mmp-in-use",
         message: format!("its MMP block says that it is {how} on {}", owner(block)),
-        hint: "Unmount it there. If that machine is gone for good: tune2fs -f -E clear_mmp".to_owned(),
+        hint: "Unmount it there. If that machine is down permanently: tune2fs -f -E clear_mmp".to_owned(),
     }
 }
 
@@ -84,7 +84,7 @@ fn sequence(block: &MmpBlock) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Seconds within which whoever uses the file system changes the block.
+/// Seconds within which a host that uses the file system changes the block.
 fn interval(block: &MmpBlock) -> u64 {
     let bytes = block.found.get(0x70..0x72).unwrap_or(&[0; 2]);
     u64::from(u16::from_le_bytes([bytes[0], bytes[1]])).max(5)

@@ -60,7 +60,7 @@ impl Volume {
         self
     }
 
-    /// Looks for the external journal, if nobody named one and it may be needed.
+    /// Looks for the external journal, if none was given and it may be needed.
     pub fn with_journal(mut self, common: &Common) -> Volume {
         let Ok(device) = &self.device else { return self };
         if common.journal.is_some() || common.no_replay {
@@ -190,7 +190,7 @@ mod tests {
         let error = open_plain(Path::new("/no/such/file")).err().map(|refusal| refusal.to_string());
         let error = error.unwrap_or_default();
         assert!(
-            error.starts_with("there is no such file (expected an image file or a block device). Check"),
+            error.starts_with("no such file (expected an image file or a block device). Check"),
             "{error}"
         );
     }

@@ -1,4 +1,4 @@
-//! Targets that are written: opened so that nobody else uses them, finished where an earlier run was cut short, written through a
+//! Targets that are written: opened so that no other process uses them, finished where an earlier run was cut short, written through a
 //! log that survives anything.
 
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ const SAVED_MAX: u32 = 1000;
 /// Places that are told.
 const PLACES_TOLD: usize = 5;
 
-/// A target that nobody else uses as long as this lives.
+/// A target that no other process uses as long as this lives.
 pub struct Hold {
     /// The path as the user named it.
     pub path: PathBuf,
@@ -108,7 +108,7 @@ pub struct Finished {
     pub told: Vec<String>,
     /// What a write test could not give back to bad blocks.
     pub unrestored: Vec<Unrestored>,
-    /// Whether a write test was not ended, because somebody has used the file system since: blocks may have lost what they held.
+    /// Whether a write test was not ended, because the file system was used since: blocks may have lost what they held.
     pub is_overtaken: bool,
 }
 
@@ -227,9 +227,9 @@ impl Hold {
             let left = end_write_test(Box::new(log), &*self.target.device)
                 .map_err(|error| Failure::Apply(error, Some(path)))?;
             finished.told.push(match &left {
-                None => "a write test was interrupted; what it had overwritten was written back first".to_owned(),
+                None => "a write test was interrupted; the overwritten data was restored first".to_owned(),
                 Some(left) => format!(
-                    "a write test was interrupted; what it had overwritten was written back first, but for {} blocks that do \
+                    "a write test was interrupted; the overwritten data was restored first, but for {} blocks that do \
                      not take it",
                     left.blocks.len()
                 ),
@@ -298,7 +298,7 @@ impl Hold {
         if let Undo::At(place) = undo {
             reserved = Some(reserve_undo(place)?);
             if places::is_open_log(place) {
-                let why = "there is the log of a repair that is not finished";
+                let why = "an unfinished repair has a log there";
                 return Err(Failure::Place(place.clone(), why.to_owned()));
             }
         }
@@ -344,8 +344,7 @@ impl Hold {
                 match reserved.fill(log.path()) {
                     Ok(()) => written.undo = Some(place.clone()),
                     Err(error) => {
-                        written
-                            .warn(format!("the undo file cannot be moved to {} ({error})", place.display()));
+                        written.warn(format!("cannot move the undo file to {} ({error})", place.display()));
                     }
                 }
             }
@@ -369,7 +368,7 @@ impl Hold {
         {
             let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
             let place = names.keep(folder, &path, machine::seconds_since_epoch());
-            let why = |error| format!("the names of what is in lost+found cannot be kept ({error})");
+            let why = |error| format!("cannot save the names of the files in lost+found ({error})");
             *kept.borrow_mut() = place.map_err(why);
         }
         Ok(())
@@ -465,7 +464,7 @@ pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<Strin
     } else {
         "an earlier repair was interrupted"
     };
-    Some(format!("{what}; a run that may write will finish it first (log {})", found.log.path().display()))
+    Some(format!("{what}; the next repair finishes it first (log {})", found.log.path().display()))
 }
 
 /// The plan that makes `changes` to the file system on `device`.
@@ -487,7 +486,7 @@ pub fn plan(
         _ => changes,
     };
     let mut marker = repair::marker(device, changes);
-    // What is marked is compared before anything is written: whoever has mounted the file system meanwhile has changed the
+    // What is marked is compared before anything is written: a mount in the meantime has changed the
     // MMP block.
     marker.extend(mark);
     marker.sort_unstable();
@@ -512,10 +511,9 @@ fn with(changes: &[(u64, Vec<u8>)], more: (u64, Vec<u8>)) -> Vec<(u64, Vec<u8>)>
 /// What became of an interrupted run, in a sentence; `None` if there is nothing to tell.
 fn told(recovered: &Recovered) -> Option<String> {
     match recovered {
-        Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => Some(
-            "an earlier repair was interrupted before it had written anything; its log was removed"
-                .to_owned(),
-        ),
+        Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => {
+            Some("an earlier repair was interrupted before it wrote anything; its log was removed".to_owned())
+        }
         Recovered::Nothing(_) => None,
         Recovered::Finished { blocks, .. } => Some(format!(
             "an earlier repair was interrupted; it was finished first ({blocks} blocks written)"
@@ -532,7 +530,7 @@ pub fn state_folders() -> Vec<PathBuf> {
 }
 
 fn state_folders_of(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
-    // An empty one would be the folder that somebody happens to stand in, /tmp perhaps.
+    // An empty one would be the current directory, /tmp perhaps.
     let variable = |name: &str| variable(name).filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = variable("FSMEND_STATE_DIR") {
         return vec![folder];
@@ -559,7 +557,7 @@ fn reserve_undo(place: &Path) -> Result<Reserved, Failure> {
 }
 
 fn new_log(path: &Path) -> io::Result<LogOnDisk> {
-    let mut last = io::Error::other("there is no folder for it (FSMEND_STATE_DIR can name one)");
+    let mut last = io::Error::other("there is no directory for it (set FSMEND_STATE_DIR)");
     for folder in state_folders() {
         match create_log(path, &folder) {
             Ok(log) => return Ok(log),

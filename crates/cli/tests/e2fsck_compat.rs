@@ -483,7 +483,7 @@ fn free_blocks_are_discarded_when_that_is_asked_for() {
     let folder = Folder::new("face-discard");
     let image = folder.image("x.img", &["-b", "1024"]);
     let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
-    // The last MiB holds nothing: whoever wrote here has been deleted.
+    // The last MiB holds nothing: the file that was here has been deleted.
     file.write_all_at(&[7; 1 << 19], 7 << 20).unwrap();
     file.sync_all().unwrap();
     let before = std::fs::metadata(&image).unwrap().blocks();
@@ -537,7 +537,7 @@ fn directories_and_maps_are_made_better() {
     assert!(asked(&image, "stat big").contains("EXTENTS"));
     assert_eq!(code(&face("-fyD -E bmap2extent,optimize_extents", &image)), 0, "twice changes nothing");
     let told = face("-fn -E fragcheck", &image);
-    assert!(stdout(&told).contains("lie in several pieces"), "{}", stdout(&told));
+    assert!(stdout(&told).contains("are fragmented"), "{}", stdout(&told));
 }
 
 /// `-E journal_only` on a journal that cannot be replayed goes on to the whole check, as e2fsck does. It ended with 0.

@@ -3,6 +3,7 @@
 
 pub mod allowance;
 pub mod budget;
+pub mod checker;
 pub mod claims;
 pub mod clock;
 pub mod cores;

@@ -15,6 +15,17 @@ pub struct Refusal {
     pub hint: String,
 }
 
+impl Refusal {
+    /// That of a run which the user has stopped.
+    pub fn stopped() -> Refusal {
+        Refusal {
+            code: "cancelled",
+            message: "The check was stopped before it was complete".to_owned(),
+            hint: "Run it again".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}. {}", self.message, self.hint)

@@ -9,19 +9,21 @@ use std::time::{Duration, SystemTime};
 
 use fsmend_base::InodeNo;
 use fsmend_vfs::{
-    Allocation, AttributeWrite, Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind,
-    Permissions, SetAttributes, Time,
+    AttributeWrite, Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind, Permissions,
+    SetAttributes, Time,
 };
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::allocate::fallocate;
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
+use crate::flags;
 use crate::seek::{Entry, entries, next_data, next_hole};
-use crate::{Event, Options, Served, Shared};
+use crate::{Event, Options, Shared};
 
 /// How long the kernel may believe what it was told. Only its own requests change anything, and it knows what they do; this is for what
 /// it may have missed all the same.
@@ -30,7 +32,7 @@ const BELIEVE: Duration = Duration::from_secs(60);
 /// Most bytes of one request to write; more than the kernel puts into one today.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// What the kernel is asked for. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
+/// What the kernel is asked for. `READDIRPLUS_AUTO`: a program that lists a directory and looks at what is in it gets both at once.
 const WISHES: [InitFlags; 4] = [
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_PARALLEL_DIROPS,
@@ -38,41 +40,13 @@ const WISHES: [InitFlags; 4] = [
     InitFlags::FUSE_READDIRPLUS_AUTO,
 ];
 
-// setxattr(2), fallocate(2) and lseek(2), whose numbers reach us as they are.
+// setxattr(2) and lseek(2), whose numbers reach us as they are.
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
-const FALLOC_FL_KEEP_SIZE: i32 = 1;
+/// Attributes that hold access control lists.
+const LISTS: &[u8] = b"system.posix_acl_";
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
-
-/// The file system, and whether there is something to make durable.
-pub(crate) struct State {
-    file_system: Served,
-    changed: bool,
-    synchronous: bool,
-}
-
-impl State {
-    /// With `synchronous`, what a change has made is durable when it returns.
-    pub fn new(file_system: Served, synchronous: bool) -> Self {
-        State { file_system, changed: false, synchronous }
-    }
-
-    /// Makes durable what has changed, if something has.
-    pub fn commit(&mut self, now: Time) -> fsmend_vfs::Result<()> {
-        if std::mem::take(&mut self.changed) { self.file_system.sync(now) } else { Ok(()) }
-    }
-
-    /// Leaves the file system clean; it answers no more requests.
-    pub fn end(&mut self, now: Time) -> fsmend_vfs::Result<()> {
-        self.file_system.unmount(now)
-    }
-
-    /// What went wrong first.
-    pub fn trouble(&self) -> Option<String> {
-        self.file_system.trouble().map(str::to_owned)
-    }
-}
 
 type Answer<T> = Result<T, Errno>;
 
@@ -85,6 +59,8 @@ pub(crate) struct Server {
     uid: Option<u32>,
     gid: Option<u32>,
     opens: Opens,
+    /// The kernel obeys access control lists.
+    obeys_lists: bool,
 }
 
 /// What the kernel tells when it is opened.
@@ -113,6 +89,7 @@ impl Server {
             uid,
             gid,
             opens: Opens { files: true, directories: true },
+            obeys_lists: false,
         }
     }
 
@@ -122,7 +99,7 @@ impl Server {
         look(&mut *state.file_system).map_err(errno)
     }
 
-    /// Changes the file system on behalf of nobody in particular.
+    /// Changes the file system without a caller.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
@@ -136,7 +113,7 @@ impl Server {
         who: &Request,
         change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
     ) -> Answer<T> {
-        self.change_as(Caller { uid: who.uid(), gid: who.gid() }, change)
+        self.change_as(caller(who, 0), change)
     }
 
     fn change_as<T>(
@@ -185,11 +162,11 @@ impl Server {
         parent: INodeNo,
         name: &OsStr,
         kind: NewKind<'_>,
-        mode: u32,
+        (mode, umask): (u32, u32),
     ) -> Answer<Attributes> {
         let parent = self.inode(parent)?;
         let of = Permissions { mode: (mode & 0o7777) as u16, uid: who.uid(), gid: who.gid() };
-        self.change_for(who, |fs, now| {
+        self.change_as(caller(who, umask), |fs, now| {
             let made = fs.make(parent, name.as_bytes(), &NewFile { kind, of }, now)?;
             fs.hold(made.inode)?;
             Ok(made)
@@ -217,7 +194,7 @@ impl Server {
         let name = OsStr::from_bytes(&entry.name);
         let is_dot = matches!(&*entry.name, b"." | b"..");
         let inode = u32::try_from(entry.number).map(InodeNo).map_err(|_| fsmend_vfs::Errno::Corrupt)?;
-        // Where an inode cannot be read, the rest of the folder can: of that one nothing is believed, so that whoever wants it gets the error.
+        // Where an inode cannot be read, the rest of the folder can: of that one nothing is believed, so that a caller that needs it gets the error.
         let (attr, generation, believe) = match fs.getattr(inode) {
             Ok(of) => (self.attr(&of), of.generation, BELIEVE),
             Err(_) => {
@@ -245,6 +222,11 @@ impl Server {
     }
 }
 
+/// On whose behalf a request is.
+fn caller(who: &Request, umask: u32) -> Caller {
+    Caller { uid: who.uid(), gid: who.gid(), umask: (umask & 0o777) as u16 }
+}
+
 fn empty(answer: Answer<()>, reply: ReplyEmpty) {
     match answer {
         Ok(()) => reply.ok(),
@@ -269,6 +251,9 @@ impl Filesystem for Server {
         for wish in WISHES {
             let _ = config.add_capabilities(wish);
         }
+        // Both or none: the umask must not be applied where a default list is.
+        self.obeys_lists =
+            config.add_capabilities(InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK).is_ok();
         // It holds what it has looked up, so that it need not tell us what it opens: fewer requests.
         self.opens = Opens {
             files: !config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
@@ -278,7 +263,7 @@ impl Filesystem for Server {
     }
 
     fn destroy(&mut self) {
-        // Nobody may be left who wants to know.
+        // The caller may be gone.
         let _ = self.events.send(Event::Gone);
     }
 
@@ -359,24 +344,24 @@ impl Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
         let made = match new_kind(mode, rdev) {
-            Some(kind) => self.make(who, parent, name, kind, mode),
+            Some(kind) => self.make(who, parent, name, kind, (mode, umask)),
             None => Err(Errno::EINVAL),
         };
         self.entry(made, reply);
     }
 
-    fn mkdir(&self, who: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
-        self.entry(self.make(who, parent, name, NewKind::Directory, mode), reply);
+    fn mkdir(&self, who: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        self.entry(self.make(who, parent, name, NewKind::Directory, (mode, umask)), reply);
     }
 
     fn symlink(&self, who: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = NewKind::Symlink(target.as_os_str().as_bytes());
-        self.entry(self.make(who, parent, name, target, 0o777), reply);
+        self.entry(self.make(who, parent, name, target, (0o777, 0)), reply);
     }
 
     fn unlink(&self, who: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -410,6 +395,8 @@ impl Filesystem for Server {
                 fsmend_vfs::RenameFlags::NoReplace
             } else if flags == RenameFlags::RENAME_EXCHANGE {
                 fsmend_vfs::RenameFlags::Exchange
+            } else if flags == RenameFlags::RENAME_WHITEOUT {
+                fsmend_vfs::RenameFlags::Whiteout
             } else {
                 return Err(Errno::EINVAL);
             };
@@ -443,7 +430,7 @@ impl Filesystem for Server {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         _flags: i32,
         reply: ReplyCreate,
     ) {
@@ -451,7 +438,7 @@ impl Filesystem for Server {
             // It uses mknod from now on, and tells us nothing when it closes the file.
             return reply.error(Errno::ENOSYS);
         }
-        let made = self.make(who, parent, name, NewKind::Regular, mode).and_then(|of| {
+        let made = self.make(who, parent, name, NewKind::Regular, (mode, umask)).and_then(|of| {
             self.look(|fs| fs.hold(of.inode))?;
             Ok(of)
         });
@@ -506,7 +493,7 @@ impl Filesystem for Server {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Nothing is to be done when somebody closes a file; the kernel will not ask again.
+        // Nothing is to be done when a file is closed; the kernel will not ask again.
         reply.error(Errno::ENOSYS);
     }
 
@@ -612,8 +599,7 @@ impl Filesystem for Server {
     ) {
         let set = || {
             let name = name.as_bytes();
-            if name.starts_with(b"system.") {
-                // Nobody would obey an access control list that is set here.
+            if name.starts_with(b"system.") && !(self.obeys_lists && name.starts_with(LISTS)) {
                 return Err(Errno::EOPNOTSUPP);
             }
             let how = match flags {
@@ -658,16 +644,36 @@ impl Filesystem for Server {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let allocated = || {
-            let how = match mode {
-                0 => Allocation::Unwritten,
-                FALLOC_FL_KEEP_SIZE => Allocation::UnwrittenKeepSize,
-                _ => return Err(Errno::EOPNOTSUPP),
-            };
-            let inode = self.inode(node)?;
-            self.change_for(who, |fs, now| fs.allocate(inode, offset, length, how, now))
-        };
-        empty(allocated(), reply);
+        let allocated = self.inode(node).and_then(|inode| {
+            self.change_for(who, |fs, now| fallocate(fs, inode, (offset, length), mode, now))
+        });
+        empty(allocated, reply);
+    }
+
+    fn ioctl(
+        &self,
+        who: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        request: u32,
+        argument: &[u8],
+        _room: u32,
+        reply: ReplyIoctl,
+    ) {
+        let answered = self.inode(node).and_then(|inode| {
+            let answer =
+                |fs: &mut dyn FileSystem, now| flags::answer(fs, inode, request, argument, now).transpose();
+            match flags::is_change(request) {
+                true => self.change_for(who, answer),
+                false => self.look(|fs| answer(fs, Time::default())),
+            }
+        });
+        match answered {
+            Ok(Some(bytes)) => reply.ioctl(0, &bytes),
+            Ok(None) => reply.error(Errno::ENOTTY),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn lseek(&self, _: &Request, node: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -19,103 +21,6 @@ use fsmend_testkit::driver::complaint;
 use fsmend_testkit::host::{LoopMount, is_root, run, skip};
 use fsmend_testkit::memfs::{Limits, MemFs};
 use fsmend_vfs::Time;
-
-/// A clock that goes as others do, but lies some years back: whoever looks at the images believes to live in 2023.
-fn now() -> Time {
-    static STARTED: OnceLock<Instant> = OnceLock::new();
-    let since = STARTED.get_or_init(Instant::now).elapsed();
-    Time { seconds: 1_650_000_000 + since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
-}
-
-/// Whether file systems can be mounted here.
-fn may_mount(test: &str) -> bool {
-    let may = is_root() && Path::new("/dev/fuse").exists();
-    if !may {
-        skip(test, "mounting takes the superuser and /dev/fuse");
-    }
-    may
-}
-
-/// A folder of this test alone.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("fsmend-mount-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn sub(&self, name: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Only if nothing is mounted below any more.
-        let _ = fs::remove_dir(self.0.join("here"));
-        let _ = fs::remove_dir(self.0.join("there"));
-        let _ = fs::remove_file(self.0.join("image"));
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
-/// A mount that is served by a thread of ours, and goes with the test, however that ends.
-struct Guarded {
-    place: PathBuf,
-    stopper: Stopper,
-    waiting: Option<JoinHandle<Result<Ended, Failure>>>,
-}
-
-impl Guarded {
-    fn new(file_system: Served, place: &Path, options: &Options) -> Self {
-        let mounted = Mounted::mount(file_system, place, options, now).unwrap();
-        let (place, stopper) = (mounted.place().to_owned(), mounted.stopper());
-        Guarded { place, stopper, waiting: Some(std::thread::spawn(|| mounted.wait())) }
-    }
-
-    fn end(&mut self) -> Result<Ended, Failure> {
-        self.waiting.take().unwrap().join().unwrap()
-    }
-
-    /// As somebody would who has finished.
-    fn unmount(mut self) {
-        run("umount", [&self.place]).unwrap();
-        assert!(matches!(self.end(), Ok(Ended::Unmounted)));
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        if let Some(waiting) = self.waiting.take() {
-            self.stopper.stop();
-            let _ = waiting.join();
-        }
-    }
-}
-
-/// A file system in memory, made and driven by us.
-fn made(kind: Kind, bytes: usize) -> (Arc<WritableMemory>, Served) {
-    let device = Arc::new(WritableMemory::new("image", vec![0; bytes]));
-    let options = mkfs::Options {
-        block_size: Some(4096),
-        inodes: Some(16 << 10),
-        blank: true,
-        ..mkfs::Options::new(kind, *b"0123456789abcdef", now())
-    };
-    mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &options).unwrap();
-    let ext = Ext::mount(Arc::clone(&device) as Arc<dyn WritableDevice>, MountOptions::new(now())).unwrap();
-    (device, Box::new(ext))
-}
-
-fn assert_sound(device: &WritableMemory) {
-    let mut image = vec![0; device.len() as usize];
-    device.read_at(0, &mut image).unwrap();
-    assert_eq!(complaint(&image, now().seconds).unwrap(), None);
-}
 
 /// The kernel's own, of the same size.
 fn kernels(kind: &str, bytes: u64, folder: &Folder) -> LoopMount {

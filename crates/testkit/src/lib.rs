@@ -17,6 +17,7 @@ pub mod repair;
 pub mod rext3;
 pub mod sharing;
 pub mod structured_damage;
+pub mod toy;
 pub mod within;
 
 use std::path::PathBuf;

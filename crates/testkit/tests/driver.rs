@@ -394,7 +394,7 @@ fn write_to_the_end(fs: &mut Ext, name: &[u8]) -> u64 {
 
 #[test]
 fn the_last_blocks_are_taken_only_by_those_they_are_kept_for() {
-    let user = Caller { uid: 1000, gid: 100 };
+    let user = Caller { uid: 1000, gid: 100, umask: 0 };
     for base in [BASES[0], BASES[2], BASES[4], BASES[6]].map(|base| Base { bytes: 8 << 20, ..base }) {
         let device = base.make().unwrap();
         let mut fs = mounted(&device, NOW);

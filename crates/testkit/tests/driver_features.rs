@@ -19,7 +19,7 @@ use fsmend_vfs::{
     Time,
 };
 
-const USER: Caller = Caller { uid: 1000, gid: 2000 };
+const USER: Caller = Caller { uid: 1000, gid: 2000, umask: 0 };
 const OF_USER: Permissions = Permissions { mode: 0o644, uid: 1000, gid: 2000 };
 
 fn on(image: Vec<u8>) -> Arc<WritableMemory> {

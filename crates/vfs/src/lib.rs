@@ -7,7 +7,7 @@
 //! - Time is passed in ([`Time`]); a driver never looks at a clock. Reading changes no access time: a caller who wants that says so
 //!   by [`FileSystem::setattr`].
 //! - An operation has happened entirely, or failed and changed nothing; only [`FileSystem::write`] and [`FileSystem::allocate`] may have done a part.
-//! - An inode lives as long as it has a name or somebody [holds](FileSystem::hold) it.
+//! - An inode lives as long as it has a name or is [held](FileSystem::hold).
 //! - What was done is durable after [`FileSystem::sync`], [`FileSystem::fsync`] or [`FileSystem::unmount`], and in the order in which it was done before
 //!   that, as far as the format has a journal.
 //!
@@ -19,7 +19,8 @@ mod types;
 pub use errno::{Errno, Result};
 pub use types::{
     Allocation, AttributeWrite, Attributes, Caller, DeviceNumber, DirEntry, Extent, FileKind,
-    FileSystemSpace, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time, Visit,
+    FileSystemSpace, InodeFlags, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time,
+    Visit,
 };
 
 pub use fsmend_base::InodeNo;
@@ -67,7 +68,7 @@ pub trait FileSystem {
     /// Gives a file that is no directory one more name.
     fn link(&mut self, inode: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<Attributes>;
 
-    /// Takes a name away from a file that is no directory. The file goes with its last name, or when nobody holds it any more.
+    /// Takes a name away from a file that is no directory. The file goes with its last name, or when it is no longer held.
     fn unlink(&mut self, parent: InodeNo, name: &[u8], now: Time) -> Result<()>;
 
     /// Removes an empty directory.
@@ -93,6 +94,25 @@ pub trait FileSystem {
 
     /// Gives a range of a regular file blocks without writing data, see [`Allocation`].
     fn allocate(&mut self, inode: InodeNo, offset: u64, len: u64, how: Allocation, now: Time) -> Result<()>;
+
+    /// Makes a hole in a regular file: its blocks are free again, and it reads as zeroes. The length stays.
+    /// [`Errno::NotSupported`] where the driver cannot do that.
+    fn punch(&mut self, inode: InodeNo, offset: u64, len: u64, now: Time) -> Result<()> {
+        let _ = (inode, offset, len, now);
+        Err(Errno::NotSupported)
+    }
+
+    /// The flags of an inode.
+    fn flags(&mut self, inode: InodeNo) -> Result<InodeFlags> {
+        let _ = inode;
+        Err(Errno::NotSupported)
+    }
+
+    /// Sets the flags of an inode. Those that only the driver changes stay as they are; [`Errno::NotSupported`] for what the driver cannot keep.
+    fn set_flags(&mut self, inode: InodeNo, flags: InodeFlags, now: Time) -> Result<()> {
+        let _ = (inode, flags, now);
+        Err(Errno::NotSupported)
+    }
 
     /// Where the contents of a file lie on the device, from byte `offset` of the file on, in order, at most `max` of them. Holes are left out. Contents that
     /// live among the metadata of the file are one run that begins where they do.
@@ -129,8 +149,8 @@ pub trait FileSystem {
     /// Removes an extended attribute.
     fn removexattr(&mut self, inode: InodeNo, name: &[u8], now: Time) -> Result<()>;
 
-    /// From now on, operations are on behalf of `caller`: what matters of that is room that is kept for some. Until the first call, they are on
-    /// behalf of the superuser. (Whether somebody may do what is asked, others have decided before.)
+    /// From now on, operations are on behalf of `caller`: that decides on reserved room, and on the umask of new files. Until the first call, they are on
+    /// behalf of the superuser. (Permissions have been checked before.)
     fn act_for(&mut self, caller: Caller) {
         let _ = caller;
     }
@@ -138,7 +158,7 @@ pub trait FileSystem {
     /// How much room there is.
     fn statfs(&mut self) -> Result<FileSystemSpace>;
 
-    /// Keeps an inode alive even without names (somebody has it open, or remembers its number), until as many calls of
+    /// Keeps an inode alive even without names (a program has it open, or remembers its number), until as many calls of
     /// [`FileSystem::release`] have followed.
     fn hold(&mut self, inode: InodeNo) -> Result<()>;
 

@@ -197,6 +197,8 @@ pub enum RenameFlags {
     NoReplace,
     /// Both change names; both have to exist.
     Exchange,
+    /// It is replaced, and a character device 0:0 takes the old name (overlay file systems hide a lower file that way).
+    Whiteout,
 }
 
 /// How blocks without data are to be had.
@@ -208,7 +210,7 @@ pub enum Allocation {
     /// The same, but the length of the file stays.
     UnwrittenKeepSize,
     /// They count as written although nothing was: what is read is what happens to stand on the device. For laboratories, which
-    /// fill terabytes in minutes that way, and for nobody else.
+    /// fill terabytes in minutes that way, and for no other use.
     Claimed,
 }
 
@@ -266,11 +268,37 @@ pub struct Caller {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Permission bits that new files do not get, unless the directory has a default access control list.
+    pub umask: u16,
 }
 
 impl Caller {
-    /// Who may do everything.
-    pub const SUPERUSER: Caller = Caller { uid: 0, gid: 0 };
+    /// May do everything.
+    pub const SUPERUSER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
+}
+
+/// Flags of an inode that users see and change (chattr, lsattr), with the project it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InodeFlags {
+    /// The bits of `FS_IOC_GETFLAGS`, such as [`InodeFlags::IMMUTABLE`].
+    pub bits: u32,
+    /// The project for quotas; 0 where the format has none.
+    pub project: u32,
+}
+
+impl InodeFlags {
+    /// Writes are synchronous.
+    pub const SYNC: u32 = 0x8;
+    /// Nothing of the file may be changed.
+    pub const IMMUTABLE: u32 = 0x10;
+    /// Data can only be appended.
+    pub const APPEND: u32 = 0x20;
+    /// Backups leave the file out.
+    pub const NO_DUMP: u32 = 0x40;
+    /// The access time is not updated.
+    pub const NO_ATIME: u32 = 0x80;
+    /// What is made in the directory belongs to its project.
+    pub const PROJECT_INHERIT: u32 = 0x2000_0000;
 }
 
 /// How much room there is.

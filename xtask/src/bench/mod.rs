@@ -11,6 +11,7 @@ mod images;
 mod layout;
 mod many_errors;
 mod measure;
+mod mount;
 mod needs;
 mod neighbour;
 mod one_damage;
@@ -35,6 +36,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
+        ["mount", options @ ..] => mount::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
         ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
@@ -43,7 +45,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, neighbour, paper, repair, repair-fields, scaling, slow",
+            "expected `bench` and what: images, check, estimate, mount, neighbour, paper, repair, repair-fields, scaling, slow",
         )),
     }
 }

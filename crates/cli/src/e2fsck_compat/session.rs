@@ -102,7 +102,7 @@ impl Session {
         let expansion = Expansion { device: &device_file, now };
         let mut out = Out::new(&config, |pattern| expansion.fill(pattern));
         let meter = Meter::new(options.progress, &given, ask::is_possible()).map_err(|error| {
-            out.complain(&format!("{program}: the descriptor for -C cannot be used: {error}\n"));
+            out.complain(&format!("{program}: cannot use the file descriptor for -C: {error}\n"));
             exit::OPERATIONAL
         })?;
         let Some(path) = place::resolve(&options.device) else {
@@ -263,7 +263,9 @@ impl Session {
         let name = &self.name;
         let text = match self.options.mode {
             Mode::No => {
-                format!("{name}: the journal waits to be replayed; what is told is as it will be then\n")
+                format!(
+                    "{name}: the journal has to be replayed; the report shows the state after the replay\n"
+                )
             }
             _ => format!("{name}: recovering journal\n"),
         };
@@ -411,7 +413,7 @@ impl Session {
                     return exit::PROBLEMS;
                 }
                 Ok(None) => {
-                    let text = "the repair cannot do without what was declined: nothing is written";
+                    let text = "the repair depends on the declined part: nothing is written";
                     self.out.print(&format!("{}: {text}\n", self.name));
                 }
                 Err(refused) => return self.refuse(&refused),

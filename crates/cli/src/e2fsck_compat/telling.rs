@@ -43,7 +43,7 @@ pub(super) struct Outcome<'c> {
 }
 
 impl Session {
-    /// Says which pass begins, unless nobody is there to read it.
+    /// Says which pass begins, unless the output is closed.
     pub(super) fn announce_pass(&mut self, pass: usize) {
         if self.options.mode != Mode::Preen
             && let Some(name) = pass.checked_sub(1).and_then(|at| PASSES.get(at))
@@ -126,7 +126,7 @@ impl Session {
     /// Tells what only later looks found, and what loses something.
     pub(super) fn tell_later(&mut self, later: &Report) {
         for problem in later.damage().flat_map(|group| &group.problems) {
-            let text = format!("Found on the way: {}.  FIXED.\n", printable(&problem.message()));
+            let text = format!("Found during the repair: {}.  FIXED.\n", printable(&problem.message()));
             self.out.print(&text);
         }
     }
@@ -154,7 +154,7 @@ impl Session {
     /// Says why a repair that does not come out clean is not made.
     pub(super) fn tell_what_is_left(&mut self, left: &Report, rounds: u32) {
         let mut text = format!(
-            "{}: No repair was found that leaves nothing wrong ({rounds} rounds): nothing is written. There would be left:\n",
+            "{}: No complete repair was found ({rounds} rounds): nothing is written. These problems would remain:\n",
             self.name
         );
         for problem in left.damage().flat_map(|group| group.problems.iter().take(5)) {
@@ -231,7 +231,7 @@ impl Session {
             if hold.discard(offset, len) { told += len } else { refused += len }
         });
         if visited.is_err() || refused > 0 {
-            let text = format!("{}: {}: not all free blocks could be discarded\n", self.program, self.name);
+            let text = format!("{}: {}: some free blocks could not be discarded\n", self.program, self.name);
             self.out.complain(&text);
         }
         if self.options.verbose {
@@ -273,7 +273,7 @@ impl Session {
         self.bytes_written += bytes;
         if let Some(place) = &written.undo {
             let text = format!(
-                "{}: What was overwritten is kept; this takes the repair back:\n    fsmend undo {} {}\n",
+                "{}: An undo file was written. To take the repair back:\n    fsmend undo {} {}\n",
                 self.name,
                 place.display(),
                 self.options.device.to_string_lossy()
@@ -285,7 +285,7 @@ impl Session {
         }
         if let Some(place) = &written.names {
             let place = printable(&place.display().to_string());
-            self.out.print(&format!("{}: These names are kept in {place}\n", self.name));
+            self.out.print(&format!("{}: These names are saved in {place}\n", self.name));
         }
         if let Some(warning) = written.warning {
             self.out.complain(&format!("{}: {}: {warning}\n", self.program, self.name));

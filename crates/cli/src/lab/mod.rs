@@ -119,7 +119,7 @@ fn run_workload(arguments: &RunArgs) -> Result<String, Refused> {
     Ok(said.told(arguments.telling.format, text))
 }
 
-/// Opens the target so that nobody else uses it meanwhile; what an interrupted repair has left is in the way.
+/// Opens the target so that no other process uses it meanwhile; what an interrupted repair has left is in the way.
 fn open(path: &std::path::Path) -> Result<Arc<dyn WritableDevice>, String> {
     let whole = OpenOptions { offset: Some(0), partition: None };
     let mut holds = writing::Hold::open(path, &whole, WriteOptions::default())

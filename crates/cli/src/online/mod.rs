@@ -86,7 +86,7 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         return Err(Refusal {
             code: "not-a-mount-point",
             message: format!("No ext2, ext3 or ext4 file system is mounted at {}", path.display()),
-            hint: "Name the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
+            hint: "Give the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
                 .to_owned(),
         });
     }
@@ -96,8 +96,8 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         [one] => Ok(mounted_at(one).unwrap_or_default()),
         [one, ..] => Err(Refusal {
             code: "several-mounts",
-            message: format!("Several mounted file systems lie on {}", path.display()),
-            hint: format!("Name them one by one by their mount points, {} first", one.display()),
+            message: format!("Several mounted file systems are on {}", path.display()),
+            hint: format!("Give their mount points one by one, {} first", one.display()),
         }),
     }
 }
@@ -109,7 +109,7 @@ fn mount_point(usage: Usage) -> Option<PathBuf> {
     }
 }
 
-/// Checks what nobody can write to just now.
+/// Checks what no process can write to just now.
 fn check_still(
     arguments: &CheckArgs,
     named: &Path,
@@ -177,7 +177,7 @@ fn see(
     cancel: &AtomicBool,
 ) -> Seen {
     let choice = arguments.online.view;
-    // What stands still needs nothing from a journal on another device, which nobody has frozen or taken a snapshot of.
+    // What stands still needs nothing from a journal on another device, which is neither frozen nor in a snapshot.
     let elsewhere = FileDevice::open(&found.device)
         .is_ok_and(|device| journal_device::wanted(&device, arguments.common.superblock_options()).is_some());
     let options = &CheckOptions { replay: options.replay && !elsewhere, ..options.clone() };
@@ -213,10 +213,7 @@ fn see(
 fn no_view(tried: Vec<String>) -> Seen {
     let refusal = Refusal {
         code: "no-view",
-        message: format!(
-            "The view that was asked for cannot be had. {}",
-            tried.join(" ").trim_end_matches('.')
-        ),
+        message: format!("The requested view is not available. {}", tried.join(" ").trim_end_matches('.')),
         hint: "Let fsmend choose the view (--view auto)".to_owned(),
     };
     let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });
@@ -235,7 +232,7 @@ fn see_snapshot(
     if snapshot.is_whole() {
         return Ok(seen);
     }
-    Err("so much was written meanwhile that the snapshot has run full".to_owned())
+    Err("the snapshot is full: too much data was written during the check".to_owned())
 }
 
 /// Checks a view that stands still.
@@ -264,7 +261,7 @@ fn judged(result: Result<CheckReport, Refused>, mut online: Online) -> Seen {
     report.findings = judged.stands;
     if judged.untellable.is_damaged() {
         online.reason = Some(
-            "Without a journal nothing on the disk tells files that are open though deleted from leaks"
+            "Without a journal, deleted files that are still open cannot be distinguished from leaked inodes"
                 .to_owned(),
         );
     }

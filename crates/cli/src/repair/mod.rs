@@ -37,7 +37,7 @@ use crate::{background, check, external, journal_device, machine, mmp, places, t
 pub fn run(arguments: &RepairArgs) -> u8 {
     let cancel = Arc::new(AtomicBool::new(false));
     if let Err(error) = check::stop_on_signals(&cancel) {
-        eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
+        eprintln!("fsmend: cannot handle signals ({error}): an interrupt ends the run at once.");
     }
     stopping::in_thread(|| {
         let show = Show::new(arguments);
@@ -77,7 +77,7 @@ impl Work {
         Work { device: Arc::clone(&noted) as Arc<dyn Device>, noted, hold, start, limit, journal: None }
     }
 
-    /// Looks for the external journal, if there should be one and nobody named it.
+    /// Looks for the external journal, if there should be one and none was given.
     fn with_journal(self, common: &Common, show: &Show) -> Work {
         let tell = |sentence: String| show.warn(&sentence);
         let find = || journal_device::find(&*self.device, common.superblock_options(), tell);
@@ -174,7 +174,7 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
         let opened =
             fsmend_device::open(&arguments.target, &options).map_err(|error| target::refusal(&error))?;
         for usage in opened.usage.iter().filter(|usage| usage.may_write()) {
-            show.warn(&format!("{usage}: what changes meanwhile makes the plan useless."));
+            show.warn(&format!("{usage}: a change to the file system makes the plan invalid."));
         }
         let only = only_one(opened.targets, |target| target.partition)?;
         let (start, device) = (
@@ -201,8 +201,8 @@ fn only_one<T>(mut found: Vec<T>, partition: impl Fn(&T) -> Option<u32>) -> Resu
     let numbers: Vec<String> = found.iter().filter_map(partition).map(|number| number.to_string()).collect();
     Err(Refusal {
         code: "several-partitions",
-        message: format!("there are several file systems on it: partitions {}", numbers.join(", ")),
-        hint: "Name one with --partition".to_owned(),
+        message: format!("it has several file systems: partitions {}", numbers.join(", ")),
+        hint: "Select one with --partition".to_owned(),
     })
 }
 
@@ -279,7 +279,7 @@ fn repair_options(arguments: &RepairArgs, work: &Work) -> Result<RepairOptions, 
 fn cancelled() -> Refusal {
     Refusal {
         code: CANCELLED_CODE,
-        message: "stopped before there was a plan".to_owned(),
+        message: "stopped before the plan was complete".to_owned(),
         hint: "Run it again".to_owned(),
     }
 }

@@ -62,7 +62,9 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let (named, start) = target_of(&plan).unwrap_or_default();
     let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
     if path.as_os_str().is_empty() {
-        return Err(failed(format!("{name}: the plan does not name its target; name it behind the plan")));
+        return Err(failed(format!(
+            "{name}: the plan does not name its target; give the target after the plan"
+        )));
     }
     if let Some(place) = &arguments.undo {
         writing::may_hold_undo(place).map_err(failed)?;
@@ -76,12 +78,11 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
         Condition::Done => {
             // What an earlier run had begun was finished just now: that is a repair.
             let code = if first.is_empty() { exit::CLEAN } else { exit::CORRECTED };
-            return Ok((format!("{first}{target}: the plan has been carried out already."), code));
+            return Ok((format!("{first}{target}: the plan was already applied."), code));
         }
         Condition::Other(_) => {
             let error = format!(
-                "{target}: it is not, or no longer, as it was when the plan was made; nothing was written. Make a new plan \
-                 (fsmend repair --plan)"
+                "{target}: the target has changed since the plan was made; nothing was written. Make a new plan (fsmend repair --plan)"
             );
             return Err(failed(error));
         }
@@ -90,15 +91,14 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let written = hold.commit(&plan, &undo, &cancel).map_err(|failure| complaint(&target, &failure))?;
     let kept = match &written.undo {
         Some(place) => {
-            format!("What was overwritten is kept: \"fsmend undo {}\" takes it back.", place.display())
+            format!("An undo file was written: \"fsmend undo {}\" takes the repair back.", place.display())
         }
-        None => "No undo file was kept.".to_owned(),
+        None => "No undo file was written.".to_owned(),
     };
     let blocks = counted(written.blocks, "block", "blocks");
-    let names = written
-        .names
-        .as_ref()
-        .map(|place| format!(" The former names of what is in lost+found are kept in {}.", place.display()));
+    let names = written.names.as_ref().map(|place| {
+        format!(" The former names of the files in lost+found are saved in {}.", place.display())
+    });
     let warning = written.warning.as_ref().map(|warning| format!(" Warning: {warning}."));
     let also = [names, warning].map(Option::unwrap_or_default).concat();
     Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}{also}"), exit::CORRECTED))
@@ -110,11 +110,11 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let contents = inspect_log(&log).map_err(|error| failed(format!("{name}: {error}")))?;
     let Some(contents) = contents else {
         let why = match places::kind(&arguments.undo) {
-            Kind::Log => "it was never completed, so that there is nothing to take back".to_owned(),
+            Kind::Log => "it was never completed; there is nothing to undo".to_owned(),
             Kind::Plan => {
-                format!("it is a plan, not an undo file; \"fsmend apply {name}\" carries it out")
+                format!("it is a plan, not an undo file; \"fsmend apply {name}\" applies it")
             }
-            _ => "it is no undo file".to_owned(),
+            _ => "it is not an undo file".to_owned(),
         };
         return Err(failed(format!("{name}: {why}")));
     };
@@ -130,9 +130,9 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let control = Control { close: &close, ..Control::new(&stop, &|_| {}) };
     let undone = fsmend_device::undo(&log, &*hold.target.device, arguments.force, control);
     let recovered = undone.map_err(|error| match error {
-        ApplyError::ChangedSince(_) => failed(format!(
-            "{target}: {error}. --force takes it back nevertheless; what was written since is lost"
-        )),
+        ApplyError::ChangedSince(_) => {
+            failed(format!("{target}: {error}. --force undoes the repair anyway; later changes are lost"))
+        }
         ApplyError::Stopped { .. } => (format!("{target}: {error}"), exit::CANCELLED),
         error => failed(format!("{target}: {error}")),
     })?;

@@ -3,3 +3,4 @@
 pub mod filter;
 pub mod former;
 pub mod paths;
+pub mod report;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::budget::Reservation;
-use fsmend_engine::report::Naming;
+use fsmend_engine::names::report::NAMED_PER_ROW;
 use fsmend_engine::{Findings, Problem, Row, Value};
 
 use crate::allocation::problems::BLOCKS_MARKED_BUT_FREE;
@@ -12,62 +12,12 @@ use crate::crosscheck::CrossCheck;
 use crate::directory::former::Search;
 use crate::directory::problems::UNCONNECTED;
 use crate::links::problems::{UNATTACHED, UNATTACHED_EMPTY};
-use fsmend_engine::names::paths::Paths;
 
-/// Problems per kind that get a path when not all are wanted.
-const NAMED_PER_ROW: usize = 5;
-/// Memory for a path, and as much for the names that it is made of while they are looked up.
-const PATH_BYTES: u64 = 1024;
 /// Problems of what has no name.
 const NAMELESS: [&Row; 3] = [&UNCONNECTED, &UNATTACHED, &UNATTACHED_EMPTY];
 /// Memory for the former names of one of those, and for looking for them.
 const FORMER_BYTES: u64 = 2048;
 const SEARCH_BYTES: u64 = 4 << 20;
-
-/// Fills in the paths of every problem's inodes, where a name leads to it; for the first few problems of each kind, or
-/// for all of them.
-pub fn name_objects(
-    cross: &CrossCheck<'_>,
-    mut findings: Findings,
-    (naming, all): (Naming, bool),
-    degraded: &mut Vec<String>,
-) -> Findings {
-    let is_told = |row: &Row| naming == Naming::All || row.loses_something();
-    let mut wanted = BTreeSet::new();
-    let mut mentions = 0;
-    let most = if all { usize::MAX } else { NAMED_PER_ROW };
-    findings.settle();
-    let told = findings.rows_mut().filter(|row| row.first().is_some_and(|first| is_told(first.row)));
-    for problem in told.flat_map(|row| row.iter_mut().take(most)) {
-        wanted.extend(problem.object.inode);
-        mentions += u64::from(problem.object.inode.is_some());
-        for (_, value) in &mut problem.details {
-            value.visit_inodes(&mut |inode, _| {
-                wanted.insert(inode);
-                mentions += 1;
-            });
-        }
-    }
-    let bytes = (wanted.len() as u64 + mentions) * PATH_BYTES / 2;
-    if !cross.run_context.budget.try_reserve(bytes) {
-        degraded.push(format!(
-            "{} inodes are named by their numbers only: there was too little memory to look up their paths.",
-            wanted.len()
-        ));
-    } else if !wanted.is_empty() {
-        let _held = Reservation::of(cross.run_context.budget, bytes);
-        let wanted: Vec<_> = wanted.into_iter().collect();
-        let paths =
-            Paths::gather(cross.fs, &cross.inodes, &wanted, 1, (cross.run_context.pool(), cross.cancel));
-        for problem in findings.rows_mut().flatten() {
-            problem.object.path = problem.object.inode.and_then(|inode| paths.path_of(inode));
-            for (_, value) in &mut problem.details {
-                value.visit_inodes(&mut |inode, path| *path = paths.path_of(inode));
-            }
-        }
-    }
-    findings
-}
 
 /// Says of every problem about something without a name what that was called before, as far as anything still tells; of the first few
 /// problems of each kind, or of all.
@@ -96,7 +46,7 @@ pub fn name_nameless(
     let bytes = SEARCH_BYTES + wanted.len() as u64 * FORMER_BYTES;
     if !cross.run_context.budget.try_reserve(bytes) {
         degraded.push(format!(
-            "Nobody looked for the former names of {} inodes without a name: there was too little memory.",
+            "The former names of {} unattached inodes were not searched: not enough memory.",
             wanted.len()
         ));
         return findings;

@@ -209,7 +209,7 @@ fn lay_over(
         overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(|error| Refusal {
             code: "journal-beyond-device",
             message: format!("the journal holds a block that the device does not have: {error}"),
-            hint: "Check without it (--no-replay)".to_owned(),
+            hint: "Check without the journal (--no-replay)".to_owned(),
         })?;
     }
     Ok(())

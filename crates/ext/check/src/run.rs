@@ -1,4 +1,4 @@
-//! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
+//! The order of things in a run (ARCHITECTURE.md, "Fast path and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +38,7 @@ use crate::resize_inode::ResizeInode;
 use crate::scan::{STAGES, Scan, ScanOutcome, count_file_types};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{Fs, Refusal, bad_blocks, group, journal, orphan, paths, quota, resize_inode, summary};
+use fsmend_engine::names::report::name_objects;
 use fsmend_engine::scan::memory_plan::{self, MemoryPlan, RunContext, Shortages};
 
 /// The passes behind the scan that take long enough to be shown.
@@ -202,7 +203,7 @@ fn beyond_device(error: ReadError) -> Refusal {
     Refusal {
         code: "journal-beyond-device",
         message: format!("the journal holds a block that the device does not have: {error}"),
-        hint: "Check without it (--no-replay)".to_owned(),
+        hint: "Check without the journal (--no-replay)".to_owned(),
     }
 }
 
@@ -315,7 +316,10 @@ fn check_settled(
     degraded.extend(memory_plan::fewer_kept(findings.kept_per_row(), budget));
     let edits = findings.take_edits();
     let is_damaged = findings.is_damaged() || !edits.is_empty();
-    let findings = paths::name_objects(&cross, findings, (naming, options.want_all_paths), &mut degraded);
+    let named = (cross.fs, &cross.inodes);
+    let pool = (run_context.pool(), cancel);
+    let findings =
+        name_objects(named, findings, (naming, options.want_all_paths), budget, pool, &mut degraded);
     let findings = paths::name_nameless(&cross, findings, options.want_all_paths || gathers, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let summary = summary::counts(fs, &cross.claims, &cross.totals, non_contiguous);
@@ -456,16 +460,7 @@ fn stop_if(cancel: &AtomicBool) -> Result<(), Refusal> {
     if !cancel.load(Relaxed) {
         return Ok(());
     }
-    Err(stopped())
-}
-
-/// The refusal of a check that `cancel` has ended.
-pub fn stopped() -> Refusal {
-    Refusal {
-        code: "cancelled",
-        message: "The check was stopped before it was through".to_owned(),
-        hint: "Run it again".to_owned(),
-    }
+    Err(Refusal::stopped())
 }
 
 /// Whether `inode` is one that a user could name.

@@ -1,4 +1,4 @@
-//! Access control lists on the disk: a shorter form of them than programs see.
+//! Access control lists: how they go with the mode of their inode, and their form on the disk, which is shorter than the one programs see.
 //!
 //! ```text
 //! u32 version 1 | { u16 tag, u16 permissions [, u32 id] } ...     an id only for named users and groups
@@ -6,6 +6,143 @@
 //! Source: "ext4 Data Structures and Algorithms", extended attributes.
 
 use fsmend_blockcache::acl::{Acl, Entry, Tag};
+use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
+
+use crate::inode::Inode;
+use crate::volume::Volume;
+
+const ACCESS: &[u8] = b"system.posix_acl_access";
+const DEFAULT: &[u8] = b"system.posix_acl_default";
+/// The permission bits that a list stands for.
+const PERMISSION_BITS: u16 = 0o777;
+const SET_GROUP_ID: u16 = 0o2000;
+
+/// Which of the two lists of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Says what may be done with the inode.
+    Access,
+    /// What new files in the directory get.
+    Default,
+}
+
+impl Kind {
+    /// The list that an attribute holds.
+    pub fn of_name(name: &[u8]) -> Option<Kind> {
+        match name {
+            ACCESS => Some(Kind::Access),
+            DEFAULT => Some(Kind::Default),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static [u8] {
+        match self {
+            Kind::Access => ACCESS,
+            Kind::Default => DEFAULT,
+        }
+    }
+}
+
+impl Volume {
+    /// Sets a list from the form of programs, and with the access list the mode. The caller saves the inode.
+    pub fn set_list(
+        &mut self,
+        inode: &mut Inode,
+        kind: Kind,
+        value: &[u8],
+        how: AttributeWrite,
+        now: Time,
+    ) -> Result<()> {
+        let acl = Acl::from_attribute(value).ok_or(Errno::Invalid)?;
+        if inode.kind() == Some(FileKind::Symlink) {
+            return Err(Errno::NotSupported);
+        }
+        if acl.entries.is_empty() {
+            return self.remove_list(inode, kind, now);
+        }
+        if !acl.is_valid() {
+            return Err(Errno::Invalid);
+        }
+        if kind == Kind::Default && !inode.is_directory() {
+            return Err(Errno::NotPermitted);
+        }
+        if kind == Kind::Access {
+            self.set_mode_of_list(inode, &acl);
+            if acl.is_mode_only() && how == AttributeWrite::Any {
+                return self.remove_list(inode, kind, now);
+            }
+        }
+        self.change_attribute(inode, kind.name(), Some(value), how, now)
+    }
+
+    fn set_mode_of_list(&mut self, inode: &mut Inode, acl: &Acl) {
+        let mut mode = inode.raw.i_mode.get() & !PERMISSION_BITS | acl.mode();
+        // Only members of the group may keep the bit; further groups of the caller are not known here.
+        if self.caller.uid != 0 && self.caller.gid != inode.permissions().gid {
+            mode &= !SET_GROUP_ID;
+        }
+        inode.raw.i_mode.set(mode);
+    }
+
+    fn remove_list(&mut self, inode: &mut Inode, kind: Kind, now: Time) -> Result<()> {
+        match self.change_attribute(inode, kind.name(), None, AttributeWrite::Any, now) {
+            Err(Errno::NoAttribute) => {
+                inode.set_ctime(now);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn list(&mut self, inode: &Inode, kind: Kind) -> Result<Option<Acl>> {
+        match self.attribute(inode, kind.name()) {
+            Ok(value) => Ok(Acl::from_attribute(&value)),
+            Err(Errno::NoAttribute) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The mode of an inode has been changed: its access list goes with it. The caller saves the inode.
+    pub fn change_list_mode(&mut self, inode: &mut Inode, mode: u16, now: Time) -> Result<()> {
+        let Some(mut acl) = self.list(inode, Kind::Access)? else { return Ok(()) };
+        acl.change_mode(mode);
+        self.change_attribute(inode, ACCESS, Some(&acl.to_attribute()), AttributeWrite::Any, now)
+    }
+
+    /// What a new file in `directory` inherits: its mode, and the lists that [`Volume::set_inherited`] gives it.
+    pub fn inherit_list(
+        &mut self,
+        directory: &Inode,
+        kind: FileKind,
+        mode: u16,
+    ) -> Result<(u16, Option<Acl>)> {
+        if kind == FileKind::Symlink {
+            return Ok((mode, None));
+        }
+        match self.list(directory, Kind::Default)? {
+            Some(default) => {
+                let acl = default.inherit(mode);
+                Ok((mode & !PERMISSION_BITS | acl.mode(), Some(default)))
+            }
+            None => Ok((mode & !self.caller.umask, None)),
+        }
+    }
+
+    /// Gives a new inode, whose mode is set, what it inherits from the default list of its directory. The caller saves the inode.
+    pub fn set_inherited(&mut self, inode: &mut Inode, default: Acl, now: Time) -> Result<()> {
+        // Attributes go behind the fields of the record.
+        inode.store_fields();
+        let access = default.inherit(inode.permissions().mode);
+        if !access.is_mode_only() {
+            self.change_attribute(inode, ACCESS, Some(&access.to_attribute()), AttributeWrite::Any, now)?;
+        }
+        if inode.is_directory() {
+            self.change_attribute(inode, DEFAULT, Some(&default.to_attribute()), AttributeWrite::Any, now)?;
+        }
+        Ok(())
+    }
+}
 
 const VERSION: u32 = 1;
 

@@ -214,7 +214,7 @@ impl Volume {
         Ok(is_done)
     }
 
-    /// What stands behind the end in the last block becomes zero, so that nobody sees it when the file grows again.
+    /// What stands behind the end in the last block becomes zero, so that it is not visible when the file grows again.
     fn zero_tail(&mut self, inode: &Inode, size: u64) -> Result<()> {
         let block_size = self.block_size();
         let within = (size % block_size) as usize;
@@ -308,6 +308,75 @@ impl Volume {
         }
         inode.touch(now);
         self.save(&mut inode)
+    }
+
+    /// Makes a hole: the blocks that lie in the range are freed, and what it has of others becomes zero.
+    pub fn punch_range(&mut self, number: InodeNo, offset: u64, len: u64, now: Time) -> Result<()> {
+        let end = offset.checked_add(len).ok_or(Errno::TooLarge)?;
+        if len == 0 {
+            return Err(Errno::Invalid);
+        }
+        let block_size = self.block_size();
+        let (mut at, last) = (offset.div_ceil(block_size), end / block_size);
+        self.operation(now, |volume| volume.zero_edges(number, offset..end, now))?;
+        while at < last {
+            at = self.operation(now, |volume| volume.punch_step(number, at..last))?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes what a range has of blocks that it does not cover; the first step of a hole.
+    fn zero_edges(&mut self, number: InodeNo, range: std::ops::Range<u64>, now: Time) -> Result<()> {
+        let mut inode = self.load_for_writing(number)?;
+        if self.unit() > 1 {
+            // What of a cluster is still needed would have to be found out for each block.
+            return Err(Errno::NotSupported);
+        }
+        self.unfold_file(&mut inode)?;
+        let block_size = self.block_size();
+        let first_end = range.start.next_multiple_of(block_size).min(range.end);
+        self.zero_bytes(&inode, range.start..first_end)?;
+        let last_start = (range.end - range.end % block_size).max(first_end);
+        self.zero_bytes(&inode, last_start..range.end)?;
+        inode.touch(now);
+        self.save(&mut inode)
+    }
+
+    /// Zeroes bytes of one block, if there is something else in it.
+    fn zero_bytes(&mut self, inode: &Inode, range: std::ops::Range<u64>) -> Result<()> {
+        let block_size = self.block_size();
+        if range.is_empty() {
+            return Ok(());
+        }
+        let run = self.map(inode, range.start / block_size, 1)?;
+        match run.physical.filter(|_| !run.unwritten) {
+            Some(physical) => {
+                let zeroes = vec![0; (range.end - range.start) as usize];
+                self.write_run(physical, (range.start % block_size) as usize, &zeroes, false)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Frees blocks of a range of a file until the running transaction is full. Returns where to go on.
+    fn punch_step(&mut self, number: InodeNo, blocks: std::ops::Range<u64>) -> Result<u64> {
+        let mut inode = self.load_for_writing(number)?;
+        let mut at = blocks.start;
+        let mut has_changed = false;
+        while at < blocks.end && !(has_changed && self.is_step_full()) {
+            let run = self.map(&inode, at, (blocks.end - at).min(self.step_blocks()))?;
+            match run.physical {
+                Some(_) => {
+                    at += self.unmap(&mut inode, at, run.count)?;
+                    has_changed = true;
+                }
+                None => at += run.count,
+            }
+        }
+        if has_changed {
+            self.save(&mut inode)?;
+        }
+        Ok(at)
     }
 
     /// The runs of a file from byte `offset` on.

@@ -6,10 +6,12 @@ use fsmend_device::WritableDevice;
 use fsmend_ext_format::inode::{flags, special};
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
-    FileSystemSpace, InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
+    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
 };
 
+use crate::acl;
 use crate::inode::Inode;
+use crate::inode_flags;
 use crate::mount::{MountError, MountOptions};
 use crate::region::RegionRoom;
 use crate::volume::Volume;
@@ -37,7 +39,7 @@ impl Ext {
     }
 
     /// How much room there is in the indirect region of each group; empty where there are none. The first time, that reads all block bitmaps
-    /// that nobody has needed yet.
+    /// that was not needed yet.
     pub fn regions(&mut self) -> Result<Vec<RegionRoom>> {
         self.volume.check_mounted()?;
         self.volume.regions_room()
@@ -75,6 +77,7 @@ fn set_attributes(
     if let Some(mode) = changes.mode {
         let kind = inode.raw.file_type();
         inode.raw.i_mode.set(kind | mode & 0o7777);
+        volume.change_list_mode(&mut inode, mode, now)?;
     }
     let of = inode.permissions();
     volume.give_to(&mut inode, changes.uid.unwrap_or(of.uid), changes.gid.unwrap_or(of.gid))?;
@@ -176,6 +179,25 @@ impl FileSystem for Ext {
         self.volume.allocate_range(inode, offset, len, how, now)
     }
 
+    fn punch(&mut self, inode: InodeNo, offset: u64, len: u64, now: Time) -> Result<()> {
+        self.volume.check_writable()?;
+        self.volume.punch_range(inode, offset, len, now)
+    }
+
+    fn flags(&mut self, inode: InodeNo) -> Result<InodeFlags> {
+        let inode = self.readable(inode)?;
+        Ok(inode_flags::shown(&inode))
+    }
+
+    fn set_flags(&mut self, inode: InodeNo, flags: InodeFlags, now: Time) -> Result<()> {
+        self.volume.operation(now, |volume| {
+            let mut inode = volume.load(inode)?;
+            inode_flags::set(&mut inode, flags)?;
+            inode.set_ctime(now);
+            volume.save(&mut inode)
+        })
+    }
+
     fn extents(&mut self, inode: InodeNo, offset: u64, max: usize) -> Result<Vec<Extent>> {
         let inode = self.readable(inode)?;
         self.volume.list_extents(&inode, offset, max)
@@ -215,7 +237,10 @@ impl FileSystem for Ext {
             if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
                 return Err(Errno::NotPermitted);
             }
-            volume.change_attribute(&mut inode, name, Some(value), how, now)?;
+            match acl::Kind::of_name(name) {
+                Some(kind) => volume.set_list(&mut inode, kind, value, how, now)?,
+                None => volume.change_attribute(&mut inode, name, Some(value), how, now)?,
+            }
             volume.save(&mut inode)
         })
     }

@@ -1,10 +1,10 @@
 //! Mounting: from a device to a file system that can be worked with, the journal replayed, and everything refused that is not understood.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use fsmend_blockcache::{BlockCache, PendingFrees};
+use fsmend_blockcache::{Block, BlockCache, PendingFrees};
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
@@ -12,7 +12,7 @@ use fsmend_ext_format::inode::special;
 use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
 use fsmend_vfs::{Caller, Errno, InodeNo, Time};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::alloc::Reserve;
 use crate::journal::{Log, Piece};
@@ -57,10 +57,10 @@ pub struct MountOptions {
     pub policy: Option<Box<dyn Policy>>,
     /// How many bytes of unchanged metadata are kept in memory, more or less.
     pub cache_bytes: usize,
-    /// For filling a file system that may be lost on the way: nothing goes through the journal, and nothing is synchronised before somebody
+    /// For filling a file system that may be lost on the way: nothing goes through the journal, and nothing is synchronised before a caller
     /// asks for it. What a crash leaves then has to be checked, and says so; the journal is empty meanwhile.
     pub bulk: bool,
-    /// What is committed when somebody asks for everything to be durable is written home at once, too, and the log emptied; otherwise that happens when the log is half
+    /// What is committed when a caller asks for everything to be durable is written home at once, too, and the log emptied; otherwise that happens when the log is half
     /// full. It is no safer and takes longer: for measuring.
     pub home_at_sync: bool,
     /// The time.
@@ -122,7 +122,7 @@ impl fmt::Display for MountError {
             MountError::ReadOnlyFeatures(names) => {
                 write!(f, "can be mounted for reading only (-o ro) because of: {}", names.join(", "))
             }
-            MountError::ExternalJournal => f.write_str("the journal lies on another device"),
+            MountError::ExternalJournal => f.write_str("the journal is on another device"),
             MountError::Corrupt(what) => write!(f, "damaged: {what}"),
         }
     }
@@ -230,6 +230,7 @@ impl Volume {
             hash_seed: seed,
             extra_isize: want as u16,
             overhead: 0,
+            orphan_block: None,
             generation: (now.seconds as u32) ^ now.nanoseconds ^ seed[0],
             geometry,
         })
@@ -314,11 +315,12 @@ impl Volume {
         let mut log = Log::open(&mut self.cache, pieces, block_size)?;
         // Without the flag, everything is home already, whatever the log says.
         if needs_recovery {
-            let blocks = match is_torn && !log.is_dirty() {
+            let mut blocks = match is_torn && !log.is_dirty() {
                 true => log.spare(&mut self.cache, SUPERBLOCK_OFFSET / size)?,
                 false => log.replay(&mut self.cache)?,
             };
             self.cache.drop_cache();
+            self.keep_flag(&mut blocks)?;
             if read_only {
                 self.cache.set_replayed(blocks.into_iter().collect());
             } else {
@@ -330,6 +332,23 @@ impl Volume {
             self.log = Some(log);
         }
         self.cache.drop_cache();
+        Ok(())
+    }
+
+    /// A superblock in a log that other versions of this driver have left may be without the flag. It has it until all of the log is at home.
+    fn keep_flag(&self, blocks: &mut BTreeMap<u64, Block>) -> Result<(), Errno> {
+        let (block, at) = self.superblock_place();
+        let Some(bytes) = blocks.get_mut(&block) else { return Ok(()) };
+        let place = Arc::make_mut(bytes).get_mut(at..at + SUPERBLOCK_SIZE).ok_or(Errno::Corrupt)?;
+        let mut superblock = RawSuperblock::read_from_bytes(place).map_err(|_| Errno::Corrupt)?;
+        if !has_right_sum(&superblock) {
+            return Ok(());
+        }
+        superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() | incompat::RECOVER);
+        if superblock.features().metadata_csum() {
+            fsmend_ext_format::checksum::seal_superblock(&mut superblock);
+        }
+        place.copy_from_slice(superblock.as_bytes());
         Ok(())
     }
 

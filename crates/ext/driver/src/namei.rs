@@ -2,7 +2,9 @@
 
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
-use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
+use fsmend_vfs::{
+    DeviceNumber, Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time,
+};
 
 use crate::directory::Found;
 use crate::directory::block::NewEntry;
@@ -57,7 +59,7 @@ impl Volume {
         if inode.links() == 0 {
             return Err(self
                 .cache
-                .corrupt(|| format!("a name leads to inode {}, which is free", found.inode)));
+                .corrupt(|| format!("a name points to inode {}, which is free", found.inode)));
         }
         Ok((found, inode))
     }
@@ -83,7 +85,8 @@ impl Volume {
         let in_root = parent == InodeNo(fsmend_ext_format::inode::special::ROOT);
         let group = self.group_for(parent, is_directory, in_root)?;
         let number = self.take_inode(group, is_directory)?;
-        let of = inherited(&directory, file.of, is_directory);
+        let (mode, default_list) = self.inherit_list(&directory, kind, file.of.mode)?;
+        let of = inherited(&directory, Permissions { mode, ..file.of }, is_directory);
         let mut inode = self.new_inode(number, kind, of, now);
         self.inherit_project(&mut inode, &directory);
         inode.raw.i_links_count.set(if is_directory { 2 } else { 1 });
@@ -96,6 +99,9 @@ impl Volume {
             NewKind::Symlink(target) => self.write_target(&mut inode, target)?,
             NewKind::CharDevice(device) | NewKind::BlockDevice(device) => inode.set_device(device)?,
             NewKind::Regular | NewKind::Fifo | NewKind::Socket => {}
+        }
+        if let Some(list) = default_list {
+            self.set_inherited(&mut inode, list, now)?;
         }
         let file_type = self.type_byte(kind);
         self.save(&mut inode)?;
@@ -293,7 +299,18 @@ impl Volume {
         if how == RenameFlags::Exchange {
             return self.exchange(old_parent, old, inode, (to.0, to.1), now).map(|()| None);
         }
-        self.replace(old_parent, (from.1, inode), new_parent, (to.1, there), now)
+        let goes_on = self.replace(old_parent, (from.1, inode), new_parent, (to.1, there), now)?;
+        if how == RenameFlags::Whiteout {
+            self.make_whiteout(from.0, from.1, now)?;
+        }
+        Ok(goes_on)
+    }
+
+    /// The device that says "there is no such file" to overlay file systems.
+    fn make_whiteout(&mut self, parent: InodeNo, name: &[u8], now: Time) -> Result<()> {
+        let of = Permissions { mode: 0, uid: self.caller.uid, gid: self.caller.gid };
+        let device = NewKind::CharDevice(DeviceNumber { major: 0, minor: 0 });
+        self.make_file(parent, name, &NewFile { kind: device, of }, now).map(|_| ())
     }
 
     /// A directory must not become its own ancestor.
@@ -309,7 +326,7 @@ impl Volume {
                 _ => return Ok(()),
             }
         }
-        Err(self.cache.corrupt(|| format!("directory {at} lies below itself")))
+        Err(self.cache.corrupt(|| format!("directory {at} is contained in itself")))
     }
 
     fn replace(
@@ -423,7 +440,7 @@ fn inherited(directory: &Inode, of: Permissions, is_directory: bool) -> Permissi
     Permissions { gid: parent.gid, mode: of.mode | bit, ..of }
 }
 
-/// One subdirectory more; beyond the most that can be counted, 1 says that nobody counts.
+/// One subdirectory more; beyond the most that can be counted, 1 says that links are not counted.
 fn count_subdirectory(directory: &mut Inode) {
     let links = directory.links();
     if links != 1 {

@@ -11,6 +11,15 @@ use fsmend_vfs::{Errno, InodeNo, Result, Time};
 use crate::inode::Inode;
 use crate::volume::Volume;
 
+/// A block of the orphan file that is being emptied. An entry goes in the operation that frees the inode, so that no crash leaves one without the
+/// other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrphanBlock {
+    place: u64,
+    /// The checksum seed of the file.
+    seed: u32,
+}
+
 impl Volume {
     /// Puts an inode in front of the list; the caller saves it.
     pub fn add_orphan(&mut self, inode: &mut Inode) -> Result<()> {
@@ -19,8 +28,11 @@ impl Volume {
         self.change_superblock(|superblock| superblock.s_last_orphan.set(inode.number.0))
     }
 
-    /// Takes an inode from the list, if it is there; the caller saves it.
+    /// Takes an inode from the list, or from the block of the orphan file that is being emptied, if it is there; the caller saves it.
     pub fn remove_orphan(&mut self, inode: &mut Inode) -> Result<()> {
+        if let Some(block) = self.orphan_block {
+            self.clear_orphan_entries(block, |number| number == inode.number)?;
+        }
         let next = inode.raw.i_dtime.get();
         let mut at = self.superblock()?.s_last_orphan.get();
         if at == inode.number.0 {
@@ -43,7 +55,7 @@ impl Volume {
         Ok(())
     }
 
-    /// An inode has lost its last name, as part of an operation. It goes at once if nobody holds it and it is small; otherwise it
+    /// An inode has lost its last name, as part of an operation. It goes at once if it is not held and small; otherwise it
     /// becomes an orphan. Returns whether [`Volume::finish_removal`] has to go on.
     pub fn drop_inode(&mut self, inode: &mut Inode, now: Time) -> Result<bool> {
         if self.is_held(inode.number) {
@@ -142,7 +154,6 @@ impl Volume {
         }
         let file = self.load(number)?;
         let seed = self.seed_of(&file);
-        let has_sums = self.geometry.features.metadata_csum();
         let blocks = file.raw.size() / u64::from(self.geometry.block_size);
         for logical in 0..blocks.min(self.geometry.blocks_count) {
             let Some(place) = self.map(&file, logical, 1)?.physical else { continue };
@@ -152,21 +163,19 @@ impl Volume {
             }
             let orphans: Vec<InodeNo> = orphan_file::entries(&bytes).collect();
             drop(bytes);
+            let block = OrphanBlock { place, seed };
+            self.orphan_block = Some(block);
             for orphan in orphans {
-                if !self.may_be_orphan(orphan) {
+                if orphan.0 < self.geometry.first_inode || orphan.0 > self.geometry.inodes_count {
                     return Err(self.cache.corrupt(|| format!("inode {orphan} cannot be an orphan")));
                 }
-                self.finish_orphan(orphan, now)?;
-            }
-            self.operation(now, |volume| {
-                let bytes = volume.cache.change(place)?;
-                let end = bytes.len().saturating_sub(orphan_file::ORPHAN_TAIL_SIZE);
-                bytes[..end].fill(0);
-                if has_sums {
-                    checksum::seal_orphan_block(seed, fsmend_base::BlockNo(place), bytes);
+                // An older version of this driver freed an inode first and removed its entry later.
+                if self.is_inode_in_use(orphan)? {
+                    self.finish_orphan(orphan, now)?;
                 }
-                Ok(())
-            })?;
+            }
+            self.orphan_block = None;
+            self.operation(now, |volume| volume.clear_orphan_entries(block, |_| true))?;
         }
         self.operation(now, |volume| {
             volume.change_superblock(|superblock| {
@@ -178,14 +187,24 @@ impl Volume {
         Ok(())
     }
 
-    /// Notes that somebody holds an inode.
+    /// Removes entries from a block of the orphan file, as part of an operation.
+    fn clear_orphan_entries(&mut self, block: OrphanBlock, is_gone: impl Fn(InodeNo) -> bool) -> Result<()> {
+        let bytes = self.cache.change(block.place)?;
+        orphan_file::clear(bytes, is_gone);
+        if self.geometry.features.metadata_csum() {
+            checksum::seal_orphan_block(block.seed, fsmend_base::BlockNo(block.place), bytes);
+        }
+        Ok(())
+    }
+
+    /// Notes that an inode is held once more.
     pub fn hold(&mut self, number: InodeNo) -> Result<()> {
         self.load(number)?;
         *self.held.entry(number.0).or_default() += 1;
         Ok(())
     }
 
-    /// Somebody holds an inode no more, or less often.
+    /// An inode is held `count` times fewer.
     pub fn release(&mut self, number: InodeNo, count: u64, now: Time) -> Result<()> {
         let held = self.held.get_mut(&number.0).ok_or(Errno::Invalid)?;
         *held = held.saturating_sub(count);

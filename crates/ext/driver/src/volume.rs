@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::alloc::Reserve;
 use crate::journal::Log;
+use crate::orphan::OrphanBlock;
 use crate::policy::{GroupUse, Layout, Policy};
 use crate::quota::Quotas;
 use crate::region::Regions;
@@ -62,7 +63,7 @@ pub(crate) struct Volume {
     pub freed: PendingFrees,
     /// Who is held, and how often.
     pub held: HashMap<u32, u64>,
-    /// How full groups are, as far as somebody has asked since they changed.
+    /// How full groups are, as far as it was asked for since they changed.
     pub uses: Vec<Option<GroupUse>>,
     /// Room that is kept for some.
     pub reserve: Reserve,
@@ -86,6 +87,8 @@ pub(crate) struct Volume {
     pub overhead: u64,
     /// Counts up, for the generations of new inodes.
     pub generation: u32,
+    /// The block of the orphan file whose orphans are being removed after a crash.
+    pub orphan_block: Option<OrphanBlock>,
 }
 
 /// What has to be taken back when an operation fails, besides blocks.
@@ -295,7 +298,7 @@ impl Volume {
         }
     }
 
-    /// Whether somebody holds an inode.
+    /// Whether an inode is held.
     pub fn is_held(&self, inode: InodeNo) -> bool {
         self.held.contains_key(&inode.0)
     }

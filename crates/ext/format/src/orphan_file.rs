@@ -23,6 +23,16 @@ pub fn entries(block: &[u8]) -> impl Iterator<Item = InodeNo> + '_ {
         .filter(|inode| inode.0 != 0)
 }
 
+/// Makes the slots free whose inode is gone, as `is_gone` says. The checksum has to be set afterwards.
+pub fn clear(block: &mut [u8], is_gone: impl Fn(InodeNo) -> bool) {
+    let end = block.len().saturating_sub(ORPHAN_TAIL_SIZE);
+    for slot in block[..end].chunks_exact_mut(4) {
+        if is_gone(InodeNo(u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]))) {
+            slot.fill(0);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +45,8 @@ mod tests {
         block[24..28].copy_from_slice(&ORPHAN_BLOCK_MAGIC.to_le_bytes());
         assert!(has_magic(&block));
         assert_eq!(entries(&block).collect::<Vec<_>>(), [InodeNo(12), InodeNo(13)]);
+        clear(&mut block, |inode| inode.0 == 12);
+        assert_eq!(entries(&block).collect::<Vec<_>>(), [InodeNo(13)]);
         assert!(!has_magic(&[]) && entries(&[1, 2, 3]).next().is_none());
     }
 }

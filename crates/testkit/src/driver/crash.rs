@@ -158,7 +158,8 @@ impl Sweep {
     }
 }
 
-fn view_of(fs: &mut Ext) -> Result<View, Errno> {
+/// How the tree looks.
+pub(super) fn view_of(fs: &mut Ext) -> Result<View, Errno> {
     let mut view = View::new();
     let mut waiting = vec![(Vec::new(), fs.root())];
     while let Some((path, inode)) = waiting.pop() {

@@ -2,6 +2,7 @@
 
 pub mod crash;
 pub mod model;
+pub mod mounting;
 pub mod snapshot;
 pub mod workload;
 
@@ -153,7 +154,7 @@ pub fn worked(base: &Base, seed: u64, steps: u64) -> Result<(Vec<u8>, i64), Stri
     Ok((device.bytes(), end))
 }
 
-/// Whether an image is one of our own format, which nobody else knows.
+/// Whether an image is one of our own format, which no other tool knows.
 pub fn is_rext3(image: &[u8]) -> bool {
     let word = image.get(1024 + 0x60..1024 + 0x64).and_then(|bytes| bytes.first_chunk());
     word.is_some_and(|word| u32::from_le_bytes(*word) & incompat::REXT3 != 0)
@@ -184,11 +185,7 @@ pub fn complaint(image: &[u8], now: i64) -> io::Result<Option<String>> {
 /// What `fsmend check` calls damage in an image as a crash has left it, its journal not replayed. A superblock that was cut in two while it was
 /// written is more than a check can know about: `None`.
 pub fn damage_after_crash(image: &[u8], now: i64) -> Option<String> {
-    let start = SUPERBLOCK_OFFSET as usize;
-    let superblock = image.get(start..start + SUPERBLOCK_SIZE)?;
-    let superblock = RawSuperblock::read_from_bytes(superblock).ok()?;
-    let has_sum = superblock.features().metadata_csum();
-    if has_sum && !checksum::superblock(&superblock).is_right() {
+    if is_superblock_torn(image) {
         return None;
     }
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("image", image.to_vec()));
@@ -202,6 +199,14 @@ pub fn damage_after_crash(image: &[u8], now: i64) -> Option<String> {
     let said: Vec<String> =
         damage.map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
     (!said.is_empty()).then(|| said.join("\n"))
+}
+
+/// Whether the superblock has to have a checksum and has a wrong one: two halves of two superblocks.
+pub fn is_superblock_torn(image: &[u8]) -> bool {
+    let start = SUPERBLOCK_OFFSET as usize;
+    let superblock = image.get(start..start + SUPERBLOCK_SIZE);
+    let superblock = superblock.and_then(|bytes| RawSuperblock::read_from_bytes(bytes).ok());
+    superblock.is_some_and(|raw| raw.features().metadata_csum() && !checksum::superblock(&raw).is_right())
 }
 
 /// Keeps an image that a test has failed with, if the environment says where to.

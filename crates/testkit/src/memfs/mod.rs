@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use fsmend_base::InodeNo;
 use fsmend_vfs::{
-    Allocation, AttributeWrite, Attributes, DeviceNumber, DirEntry, Errno, Extent, FileKind, FileSystem,
-    FileSystemSpace, NewFile, NewKind, Permissions, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
+    Allocation, AttributeWrite, Attributes, Caller, DeviceNumber, DirEntry, Errno, Extent, FileKind,
+    FileSystem, FileSystemSpace, NewFile, NewKind, Permissions, RenameFlags, Result, SetAttributes, SetTime,
+    Time, Visit,
 };
 
 use sparse::{PAGE, Sparse};
@@ -95,6 +96,8 @@ pub struct MemFs {
     /// Blocks in use.
     used: u64,
     mounted: bool,
+    /// Of who asks.
+    umask: u16,
 }
 
 impl MemFs {
@@ -107,6 +110,7 @@ impl MemFs {
             generation: 0,
             used: 0,
             mounted: true,
+            umask: 0,
         };
         let of = Permissions { mode: 0o755, uid: 0, gid: 0 };
         let root = fs.new_node(&NewFile { kind: NewKind::Directory, of }, ROOT, now);
@@ -160,7 +164,7 @@ impl MemFs {
         }
     }
 
-    /// The lowest number that nobody has, beginning with where the last one was found.
+    /// The lowest free number, beginning with where the last one was found.
     fn free_number(&mut self) -> Result<InodeNo> {
         if self.nodes.len() as u64 >= self.limits.inodes {
             return Err(Errno::NoSpace);
@@ -380,6 +384,10 @@ impl FileSystem for MemFs {
             (of.size, of.mtime) = (end, now);
         }
         Ok(())
+    }
+
+    fn act_for(&mut self, caller: Caller) {
+        self.umask = caller.umask;
     }
 
     fn extents(&mut self, inode: InodeNo, offset: u64, max: usize) -> Result<Vec<Extent>> {

@@ -30,7 +30,7 @@ impl MemFs {
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
             return Err(Errno::Invalid);
         }
-        // A directory that has been removed is held by somebody, but nothing can be made in it.
+        // A directory that has been removed is held, but nothing can be made in it.
         if self.node(parent)?.attributes.links == 0 { Err(Errno::NotFound) } else { Ok(()) }
     }
 
@@ -56,6 +56,9 @@ impl MemFs {
         let inode = self.free_number()?;
         let mut of = file.of;
         of.mode &= 0o7777;
+        if file.kind.kind() != FileKind::Symlink {
+            of.mode &= !self.umask;
+        }
         let above = self.node(parent)?.attributes.of;
         if above.mode & 0o2000 != 0 {
             of.gid = above.gid;
@@ -126,6 +129,9 @@ impl MemFs {
     ) -> Result<()> {
         if [from.1, to.1].iter().any(|name| matches!(*name, b"." | b"..")) {
             return Err(Errno::Invalid);
+        }
+        if flags == RenameFlags::Whiteout {
+            return Err(Errno::NotSupported);
         }
         let moved = self.find(from.0, from.1)?;
         let met = match self.find(to.0, to.1) {

@@ -103,7 +103,9 @@ impl<'a, 'd> Changes<'a, 'd> {
         match done {
             Ok(()) => {}
             Err(EditError::Read(_)) => self.leave_out(inode, "a block cannot be read"),
-            Err(EditError::Impossible) => self.leave_out(inode, "it needs a structure that is not there yet"),
+            Err(EditError::Impossible) => {
+                self.leave_out(inode, "it needs a structure that does not exist yet")
+            }
         }
     }
 
@@ -284,7 +286,7 @@ impl<'a, 'd> Changes<'a, 'd> {
         }
         for (inode, file) in touched {
             if self.store(InodeNo(inode), file).is_err() {
-                self.leave_out(inode, "its map is too large to be written anew");
+                self.leave_out(inode, "its block map is too large to rewrite");
             }
         }
         self.left_out.into_iter().collect()

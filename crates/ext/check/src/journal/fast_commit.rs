@@ -93,7 +93,7 @@ impl Scan {
             }
             FastCommitTag(1..=9) => {}
             _ => {
-                self.trouble = Some("there is a record of an unknown kind");
+                self.trouble = Some("a record has an unknown type");
                 return false;
             }
         }

@@ -199,7 +199,7 @@ impl Examination<'_, '_> {
                     && self.is_at_rest()
                     && self.findings.gathers_edits() =>
             {
-                self.reset(log, "it names features or a version that nobody here knows");
+                self.reset(log, "it has an unknown version or unknown features");
             }
             Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));

@@ -74,7 +74,7 @@ impl<'s> Gatherer<'s> {
         let Some(record) = self.records.record(fs, inode) else { return };
         let is_clean = self.fast_path.summarize(inode, record, &mut self.summary) == Verdict::Clean;
         if is_clean && !self.summary.needs_walk {
-            // Nobody is clean where units are more than a block.
+            // No inode is clean where units are more than a block.
             let units = self.summary.runs.iter().map(|run| (run.physical, u64::from(run.count)));
             found.note_runs(inode, units);
         } else if is_clean && fs.crowd.is_empty() {

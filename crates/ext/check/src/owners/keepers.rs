@@ -30,7 +30,7 @@ const INODES_PER_SLICE: usize = 256;
 /// What stays where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Keeper {
-    /// Nobody: all move.
+    /// None: all move.
     Nobody,
     /// The translator of this inode, on the Hurd.
     Translator(InodeNo),
@@ -50,7 +50,7 @@ struct Strength {
     class: Class,
     /// Whether nothing in the file itself speaks against it.
     borne_out: bool,
-    /// Blocks of the same run that nobody else claims.
+    /// Blocks of the same run that no other owner claims.
     anchored: u64,
     /// Last change of contents.
     modified: u32,

@@ -101,7 +101,7 @@ fn deal(context: &mut RepairContext<'_>, contest: &Contest, copy_room: &mut Copy
     let in_all = context.claims.contested().ones_from(contest.start).count() as u64;
     copy_room.expect(owners.saturating_sub(units), (units, in_all));
     let mut has_room = true;
-    // What is contested behind this window may hold nodes of two maps: whoever moves first may write there what the other one reads.
+    // What is contested behind this window may hold nodes of two maps: the inode that moves first may write there what the other one reads.
     let may_look_ahead = in_all == units;
     for part in std::mem::take(&mut places.inodes).chunks(MOVED_AT_ONCE) {
         let ahead = if may_look_ahead { look_ahead(context, part) } else { Vec::new() };
@@ -119,7 +119,7 @@ fn deal(context: &mut RepairContext<'_>, contest: &Contest, copy_room: &mut Copy
 }
 
 /// Inspects inodes that may have to move, side by side. None of them reads what the others write when they do: each has its own nodes, and
-/// nobody those that are contested. What is large is left to its turn.
+/// none those that are contested. What is large is left to its turn.
 fn look_ahead(context: &RepairContext<'_>, inodes: &[InodeNo]) -> Vec<Option<Inspection>> {
     let inspect = |fs: &Fs<'_>, inode: &InodeNo| {
         let record = fs.read_inode(*inode)?.ok()?;

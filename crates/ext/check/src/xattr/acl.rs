@@ -1,4 +1,4 @@
-//! Access lists whose tags were overwritten: the kernel refuses whoever is not the file's owner, even the superuser, as soon as it cannot read
+//! Access lists whose tags were overwritten: the kernel refuses everyone but the file's owner, even the superuser, as soon as it cannot read
 //! the list.
 //!
 //! ```text
@@ -60,7 +60,7 @@ pub(super) fn restored(list: &[u8]) -> Option<(usize, u16)> {
     let mut found = None;
     let mut copy = list.to_vec();
     let mut at = VERSION.len();
-    // Behind a tag that is none nobody knows where the next one stands: that one, or one before it.
+    // After an invalid tag the place of the next one is unknown: that one, or one before it.
     while let Some(stored) = tag_at(list, at) {
         for tag in TAGS.into_iter().filter(|tag| *tag != stored) {
             copy.get_mut(at..at + 2)?.copy_from_slice(&tag.to_le_bytes());

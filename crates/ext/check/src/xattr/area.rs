@@ -265,7 +265,7 @@ fn inspect_value(owner: Owner, area: Area<'_>, entry: &Entry<'_>, region: &mut R
     if !range.is_empty() && !region.take(range.start, padded(range.len())) {
         return ValueFault::Layout;
     }
-    // The hash covers the padding, which is zero but where somebody else wrote it.
+    // The hash covers the padding, which is zero unless another writer filled it.
     let with_padding = area.bytes.get(range.start..range.start + padded(range.len()));
     check_hash(owner, entry, with_padding.unwrap_or(&area.bytes[range]))
 }

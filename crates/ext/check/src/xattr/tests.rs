@@ -488,7 +488,7 @@ fn a_value_beside_its_entry_is_believed_more_than_the_inode_that_the_entry_names
     record[entry + 12] ^= 1;
     let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]);
     assert_eq!(found.entries, 1);
-    // Attributes in inodes may have no hash: then the place tells, if it is nobody else's.
+    // Attributes in inodes may have no hash: then the place tells, if it belongs to no other attribute.
     let mut without = sound.clone();
     for name in [&b"one"[..], b"two"] {
         let entry = at(&without, name);

@@ -223,27 +223,67 @@ impl Volume {
         } else {
             way.leaf.insert(at, new);
         }
-        self.lower_keys(inode, &mut way)?;
+        self.correct_keys(inode, &mut way)?;
         let entries = way.leaf.iter().map(Extent::to_bytes).collect();
         let place = way.place;
         self.store_entries(inode, &mut way, place, 0, entries, new)
     }
 
-    /// Where the leaf begins lower than the indexes above say, they are corrected.
-    fn lower_keys(&mut self, inode: &mut Inode, way: &mut Way) -> Result<()> {
+    /// The indexes above a leaf say where it begins: those that say something else are corrected.
+    fn correct_keys(&mut self, inode: &mut Inode, way: &mut Way) -> Result<()> {
         let Some(first) = way.leaf.first().map(|extent| extent.logical) else { return Ok(()) };
         let depth = way.levels.len() as u16;
         for index in (0..way.levels.len()).rev() {
             let level = &mut way.levels[index];
-            let Some(entry) = level.entries.get_mut(level.at).filter(|entry| entry.logical > first) else {
+            let Some(entry) = level.entries.get_mut(level.at) else { break };
+            if entry.logical != first {
+                entry.logical = first;
+                let raw: Vec<RawEntry> = level.entries.iter().map(ExtentIndex::to_bytes).collect();
+                let (place, at) = (level.place, level.at);
+                self.write_node(inode, place, depth - index as u16, &raw)?;
+                if at > 0 {
+                    break;
+                }
+            } else if level.at > 0 {
                 break;
-            };
-            entry.logical = first;
-            let raw: Vec<RawEntry> = level.entries.iter().map(ExtentIndex::to_bytes).collect();
-            let place = level.place;
-            self.write_node(inode, place, depth - index as u16, &raw)?;
+            }
         }
         Ok(())
+    }
+
+    /// Frees blocks of the extent that holds `logical`, from there on and `count` at most; what is left of the extent stays. Returns how many.
+    pub(super) fn unmap_extent(&mut self, inode: &mut Inode, logical: u64, count: u64) -> Result<u64> {
+        let wanted = u32::try_from(logical).map_err(|_| Errno::TooLarge)?;
+        let mut way = self.way(inode, Towards::Logical(wanted))?;
+        let index = way.leaf.partition_point(|extent| extent.logical <= wanted).checked_sub(1);
+        let index = index.ok_or(Errno::Corrupt)?;
+        let old = way.leaf[index];
+        let end = old.logical_end().min(logical.saturating_add(count));
+        if end <= logical {
+            return Err(Errno::Corrupt);
+        }
+        let part = |from: u64, to: u64| Extent {
+            logical: from as u32,
+            count: (to - from) as u32,
+            physical: old.physical + (from - u64::from(old.logical)),
+            unwritten: old.unwritten,
+        };
+        let gone = part(logical, end);
+        self.free_blocks(gone.physical, u64::from(gone.count), false)?;
+        self.count_blocks(inode, -i64::from(gone.count))?;
+        let left = (u64::from(old.logical) < logical).then(|| part(u64::from(old.logical), logical));
+        let right = (end < old.logical_end()).then(|| part(end, old.logical_end()));
+        match left.or(right) {
+            Some(kept) => way.leaf[index] = kept,
+            None => drop(way.leaf.remove(index)),
+        }
+        self.write_cut(inode, &mut way)?;
+        if let (Some(_), Some(right)) = (left, right) {
+            self.insert(inode, right)?;
+        }
+        let mut way = self.way(inode, Towards::Logical(wanted))?;
+        self.correct_keys(inode, &mut way)?;
+        Ok(end - logical)
     }
 
     fn room_in(&mut self, inode: &Inode, place: Option<u64>) -> Result<usize> {
@@ -412,7 +452,7 @@ impl Volume {
         }
     }
 
-    /// Writes a leaf that has become shorter; nodes without entries go, up to the root.
+    /// Writes a leaf that has lost entries; nodes without entries go, up to the root.
     fn write_cut(&mut self, inode: &mut Inode, way: &mut Way) -> Result<()> {
         let mut entries: Vec<RawEntry> = way.leaf.iter().map(Extent::to_bytes).collect();
         let mut place = way.place;

@@ -105,6 +105,16 @@ impl Volume {
         self.mark_extents_written(inode, logical, count)
     }
 
+    /// Frees blocks of a file that are mapped from `logical` on, `count` at most: those that lie in one extent, or below one block of pointers.
+    /// Returns how many they were.
+    pub fn unmap(&mut self, inode: &mut Inode, logical: u64, count: u64) -> Result<u64> {
+        if inode.has_extents() {
+            self.unmap_extent(inode, logical, count)
+        } else {
+            self.unmap_pointers(inode, logical, count)
+        }
+    }
+
     /// Gives back the blocks of a file from `first` on, the last ones first. Returns whether all is done; if not, the running transaction is full, and
     /// what is left is a file that is shorter.
     pub fn cut_map(&mut self, inode: &mut Inode, first: u64) -> Result<bool> {

@@ -214,6 +214,73 @@ impl Volume {
         Ok(true)
     }
 
+    /// Frees the data blocks that the pointers from `logical` on lead to, `count` at most and as far as they stand in the inode or in one block, with the
+    /// blocks of pointers that have none left. Returns how many pointers that were.
+    pub(super) fn unmap_pointers(&mut self, inode: &mut Inode, logical: u64, count: u64) -> Result<u64> {
+        let pointers = self.pointers();
+        let Start { slot, level, rest } = start_of(pointers, logical).ok_or(Errno::TooLarge)?;
+        if level == 0 {
+            let end = DIRECT.min(logical.saturating_add(count));
+            let words: Vec<(u64, u64)> =
+                (logical..end).map(|at| (at, u64::from(inode.raw.block_word(at as usize)))).collect();
+            for (start, count) in runs_backwards(&words) {
+                self.free_data(inode, start, count)?;
+            }
+            (logical..end).for_each(|at| inode.raw.set_block_word(at as usize, 0));
+            return Ok(end - logical);
+        }
+        let block = u64::from(inode.raw.block_word(slot));
+        let end = pointers.min((rest % pointers).saturating_add(count));
+        let is_empty = self.unmap_branch(inode, block, level, rest, end)?;
+        if is_empty {
+            self.free_map_block(inode, block)?;
+            inode.raw.set_block_word(slot, 0);
+        }
+        Ok(end - rest % pointers)
+    }
+
+    /// Frees the data blocks of the pointers `rest % pointers..end` in the last block on the way to `rest`. Returns whether `block` has no pointers left.
+    fn unmap_branch(
+        &mut self,
+        inode: &mut Inode,
+        block: u64,
+        level: u8,
+        rest: u64,
+        end: u64,
+    ) -> Result<bool> {
+        let pointers = self.pointers();
+        let header = self.geometry.indirect_header();
+        if block == 0 {
+            return Err(Errno::Corrupt);
+        }
+        let bytes = self.map_block(inode, block, level)?;
+        let index = rest % span(pointers, level) / span(pointers, level - 1);
+        let gone = if level == 1 {
+            let words: Vec<(u64, u64)> = (index..end).map(|at| (at, pointer(&bytes[header..], at))).collect();
+            drop(bytes);
+            for (start, count) in runs_backwards(&words) {
+                self.free_data(inode, start, count)?;
+            }
+            index..end
+        } else {
+            let child = pointer(&bytes[header..], index);
+            drop(bytes);
+            if !self.unmap_branch(inode, child, level - 1, rest, end)? {
+                return Ok(false);
+            }
+            self.free_map_block(inode, child)?;
+            index..index + 1
+        };
+        let bytes = &mut self.cache.change(block)?[header..];
+        gone.for_each(|at| set_pointer(bytes, at, 0));
+        Ok((0..pointers).all(|at| pointer(bytes, at) == 0))
+    }
+
+    fn free_map_block(&mut self, inode: &mut Inode, block: u64) -> Result<()> {
+        self.free_blocks(block, 1, true)?;
+        self.count_blocks(inode, -1)
+    }
+
     fn free_data(&mut self, inode: &mut Inode, start: u64, count: u64) -> Result<()> {
         self.check_place(inode.is_directory(), start, count)?;
         self.free_blocks(start, count, inode.is_directory())?;

@@ -1,0 +1,334 @@
+//! A whole check and a whole repair, for a format that implements the traits of this module and of the cross-checks: nothing else is needed. It is written
+//! for formats whose directories and maps can be read from the record of an inode alone; a format with more to gain from its own way of scanning
+//! (maps and directories read while inode tables are still on their way) calls the cross-checks by itself.
+//!
+//! The order: static structures are claimed; chunks of inodes are read side by side, a fast path clears healthy records and suspects get the full check at once;
+//! directories are read side by side; suspect ones are inspected in the order of their numbers; then the passes of the [table](passes::passes).
+//! [`Checker`] gives all this to the rounds of a repair.
+
+mod context;
+mod mend;
+mod passes;
+mod scan;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fsmend_base::InodeNo;
+use fsmend_device::{Counted, Device};
+
+use crate::crosscheck::allocation::{AllocationMaps, Observed, Sum};
+use crate::crosscheck::links::LinkRules;
+use crate::crosscheck::owners::OwnerRows;
+use crate::crosscheck::tree::TreeRows;
+use crate::edits::Edit;
+use crate::inodes::{InodeTable, Kind};
+use crate::laps::Laps;
+use crate::names::paths::Directories;
+use crate::options::{CheckOptions, RepairOptions};
+use crate::repair::{Changes, Format, Partial, Round, WritableOverlay};
+use crate::report::{CheckReport, Naming, Summary};
+use crate::scan::certification::DirectorySummary;
+use crate::scan::memory_plan::Expected;
+use crate::{Budget, Findings, Problem, Progress, Refusal, Refused};
+
+pub use context::{Input, RepairContext};
+pub use scan::RecordGatherer;
+
+/// A family of file systems.
+pub trait Family: Sync {
+    /// What is known of a file system without the device that it was read from.
+    type Layout: Clone + Send;
+    /// The file system on a device.
+    type Volume<'d>: Repairable;
+
+    /// Reads and judges the superblock and what leads to all the rest. What is wrong with them is raised, with edits that mend it; the layout is what they will be.
+    /// Refuses what is no such file system.
+    fn open(
+        &self,
+        device: &dyn Device,
+        options: &CheckOptions,
+        findings: &mut Findings,
+    ) -> Result<Self::Layout, Refusal>;
+
+    /// The file system on `device`.
+    fn volume<'d>(&self, layout: Self::Layout, device: &'d dyn Device) -> Self::Volume<'d>;
+}
+
+/// What a record of an inode leaves behind.
+#[derive(Clone, Debug, Default)]
+pub struct InodeSummary {
+    /// What it is.
+    pub kind: Option<Kind>,
+    /// Its link count.
+    pub links: u16,
+    /// The claim units of its map, in runs: first unit, number of units.
+    pub units: Vec<(u64, u64)>,
+}
+
+/// A file system that can be checked.
+pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
+    /// What the report says of it.
+    fn summary(&self) -> Summary;
+
+    /// What is known of the work before it begins.
+    fn expected(&self) -> Expected;
+
+    /// The largest number of an inode. Numbers begin with 1.
+    fn inodes_count(&self) -> u32;
+
+    /// How many inodes of a chunk have to be looked at, from its first one on.
+    fn scanned_in(&self, chunk: u32) -> u32;
+
+    /// Bytes of the record of an inode.
+    fn record_bytes(&self) -> usize;
+
+    /// Where the record of an inode lies. Records of a chunk follow one another.
+    fn record_place(&self, inode: InodeNo) -> Option<u64>;
+
+    /// Calls `claim` for each run of units that no inode owns, and that is in use.
+    fn visit_static(&self, claim: &mut dyn FnMut(u64, u64));
+
+    /// The fast path: fills `summary` from a record that is in order, and returns whether it is. Raises nothing.
+    fn summarize(&self, inode: InodeNo, record: &[u8], summary: &mut InodeSummary) -> bool;
+
+    /// The full check of a record: raises what is wrong with it, with edits that mend it; the summary is that of the record as it will be.
+    fn inspect(&self, inode: InodeNo, record: &[u8], findings: &mut Findings) -> InodeSummary;
+
+    /// The problem of a record that cannot be read.
+    fn unreadable(&self, inode: InodeNo) -> Problem;
+
+    /// The fast path of a directory: gathers where its entries lead, and returns whether it is in order by itself.
+    fn summarize_directory(&self, inode: InodeNo, summary: &mut DirectorySummary) -> bool;
+
+    /// The full check of a directory, entry by entry, beside what is known of the inodes that they lead to ([`judge_entry`]). Raises what is wrong, with edits; `summary` gets
+    /// the entries that stay.
+    fn inspect_directory(
+        &self,
+        inode: InodeNo,
+        inodes: &InodeTable,
+        findings: &mut Findings,
+        summary: &mut DirectorySummary,
+    );
+
+    /// The rows of units that several inodes claim.
+    fn contest_rows(&self) -> OwnerRows;
+
+    /// Compares the totals that the superblock keeps with the sums over all maps.
+    fn check_totals(&self, sums: &[Sum], findings: &mut Findings);
+}
+
+/// A file system that can be repaired. All of these write to the overlay that the volume is read from.
+pub trait Repairable: Checkable {
+    /// Puts a link count in a record.
+    fn set_links(&self, record: &mut [u8], count: u16);
+
+    /// Seals a record that was changed, e.g. with its checksum.
+    fn seal(&self, inode: InodeNo, record: &mut [u8]);
+
+    /// Bytes of a claim unit, and where one lies.
+    fn unit_place(&self, unit: u64) -> (u64, usize);
+
+    /// Makes the map in a record lead to `to` in place of `from`, at the last of the places where it does so; to a hole, if `to` is `None`.
+    fn move_unit(&self, record: &mut [u8], from: u64, to: Option<u64>);
+
+    /// Makes `inode` an empty directory in `unit`, below `parent`.
+    fn make_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64, parent: InodeNo);
+
+    /// Adds a unit, which is made ready for entries, to a directory. False where its map is full.
+    fn extend_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64) -> bool;
+
+    /// Adds a name to a directory. False where there is no room.
+    fn add_name(
+        &self,
+        to: &dyn WritableOverlay,
+        directory: InodeNo,
+        name: &[u8],
+        target: (InodeNo, Kind),
+    ) -> bool;
+
+    /// Takes the names that lead to `target` out of a directory.
+    fn remove_names(&self, to: &dyn WritableOverlay, directory: InodeNo, target: InodeNo);
+
+    /// Makes the parent entry of a directory lead to `parent`.
+    fn set_parent(&self, to: &dyn WritableOverlay, directory: InodeNo, parent: InodeNo);
+
+    /// Writes a map, and the counts beside it.
+    fn store_map(&self, to: &dyn WritableOverlay, area: u32, map: usize, observed: &Observed);
+
+    /// Writes the totals.
+    fn store_totals(&self, to: &dyn WritableOverlay, sums: &[Sum]);
+}
+
+/// What an entry of a directory comes to, beside the facts of what it leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryVerdict {
+    /// It stays.
+    Right,
+    /// It stays, with another type.
+    IsReally(Kind),
+    /// It leads to an inode that is not in use, or to none.
+    LeadsNowhere,
+    /// It leads to a directory that has a name already.
+    SecondName,
+}
+
+/// Judges an entry of the directory `holder` that leads to `target` and says that it is a `said`.
+pub fn judge_entry(inodes: &InodeTable, holder: InodeNo, target: InodeNo, said: Kind) -> EntryVerdict {
+    let kind = inodes.kind(target);
+    if kind == Kind::Unused || target == holder {
+        return EntryVerdict::LeadsNowhere;
+    }
+    let has_name = || inodes.directory(target).is_some_and(|fact| fact.parent.load(Relaxed) != 0);
+    if kind == Kind::Directory && has_name() {
+        return EntryVerdict::SecondName;
+    }
+    if kind == said { EntryVerdict::Right } else { EntryVerdict::IsReally(kind) }
+}
+
+/// A family, as rounds of repair see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Checker<F>(pub F);
+
+/// What a check leaves behind for the repair of the same round.
+pub struct Facts<L> {
+    device: Arc<dyn Device>,
+    layout: L,
+    edits: Vec<Edit>,
+    input: Input,
+}
+
+impl<F: Family> Checker<F> {
+    /// Checks the file system on `device`.
+    pub fn check(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &CheckOptions,
+        progress: &Progress,
+        cancel: &AtomicBool,
+    ) -> Result<CheckReport, Refused> {
+        Ok(Format::check(self, device, options, Naming::All, (progress, cancel))?.0)
+    }
+
+    /// Works out a verified repair of the file system on `device`. Nothing is written.
+    pub fn plan(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &RepairOptions,
+        progress: &Progress,
+        cancel: &AtomicBool,
+    ) -> Result<crate::report::Repair, Refused> {
+        crate::repair::plan(self, device, options, progress, cancel)
+    }
+
+    fn check_from(
+        &self,
+        device: &Arc<dyn Device>,
+        (options, naming): (&CheckOptions, Naming),
+        (progress, cancel): (&Progress, &AtomicBool),
+        mut findings: Findings,
+    ) -> Result<(CheckReport, Option<Facts<F::Layout>>), Refused> {
+        let counted = Arc::new(Counted::new(Arc::clone(device)));
+        let mut laps = Laps::new(options, Arc::clone(&counted));
+        let refused = |refusal, findings| Refused { refusal, findings: Box::new(findings) };
+        let layout = match self.0.open(&*counted, options, &mut findings) {
+            Ok(layout) => layout,
+            Err(refusal) => return Err(refused(refusal, findings)),
+        };
+        laps.lap("opening", 1);
+        let volume = self.0.volume(layout.clone(), &*counted);
+        let budget = Arc::new(Budget::new(options.memory));
+        let run = scan::Run { options, naming, progress, cancel, budget: &budget };
+        let (input, report) = passes::check(&volume, run, &mut laps, findings)
+            .map_err(|refusal| refused(refusal, Findings::new()))?;
+        drop(volume);
+        let (mut report, edits) = report;
+        report.stats = laps.take();
+        let is_wrong = !report.findings.is_empty() || !edits.is_empty();
+        let facts = (options.repair.is_some() && is_wrong).then(|| Facts {
+            device: Arc::clone(device),
+            layout,
+            edits,
+            input,
+        });
+        Ok((report, facts))
+    }
+}
+
+impl<F: Family> Format for Checker<F> {
+    type Facts = Option<Facts<F::Layout>>;
+
+    fn check(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &CheckOptions,
+        naming: Naming,
+        watch: (&Progress, &AtomicBool),
+    ) -> Result<(CheckReport, Option<Self::Facts>), Refused> {
+        let findings = Findings::new().gathering(options.repair.is_some());
+        let (report, facts) = self.check_from(device, (options, naming), watch, findings)?;
+        Ok((report, Some(facts)))
+    }
+
+    fn repair(
+        &self,
+        facts: Self::Facts,
+        options: &CheckOptions,
+        _report: &mut CheckReport,
+    ) -> Result<Round, Refused> {
+        let Some(Facts { device, layout, edits, input }) = facts else { return Ok(Round::default()) };
+        let changes = mend::mend(&self.0, &*device, layout, edits, input, options.repair_pool());
+        Ok(Round { changes, ..Round::default() })
+    }
+
+    fn prepare(&self, _device: &Arc<dyn Device>, _options: &RepairOptions) -> Result<Changes, Refused> {
+        Ok(Changes::new())
+    }
+}
+
+impl<F: Family> Partial for Checker<F> {
+    fn records(
+        &self,
+        repaired: &Arc<dyn Device>,
+        options: &RepairOptions,
+        declined: &[&Problem],
+    ) -> Result<Vec<(u64, u64)>, Refused> {
+        let layout = self
+            .0
+            .open(&**repaired, &options.check, &mut Findings::new())
+            .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
+        let volume = self.0.volume(layout, &**repaired);
+        let len = volume.record_bytes() as u64;
+        let inodes = declined.iter().filter_map(|problem| problem.object.inode);
+        Ok(inodes.filter_map(|inode| volume.record_place(inode)).map(|at| (at, at + len)).collect())
+    }
+
+    fn replayed(&self, _device: &Arc<dyn Device>, _options: &RepairOptions) -> Result<Changes, Refused> {
+        Ok(Changes::new())
+    }
+
+    fn marked_unclean(&self, _device: &Arc<dyn Device>, changes: Changes) -> Changes {
+        changes
+    }
+}
+
+/// Reads the record of an inode; `None` where there is none, or where it cannot be read.
+pub fn read_record<V: Checkable>(volume: &V, inode: InodeNo) -> Option<Vec<u8>> {
+    let mut record = vec![0; volume.record_bytes()];
+    volume.device().read_at(volume.record_place(inode)?, &mut record).ok()?;
+    Some(record)
+}
+
+/// The summary of a record as it will be; `None` where it cannot be read.
+pub fn summary_of<V: Checkable>(volume: &V, inode: InodeNo) -> Option<InodeSummary> {
+    let record = read_record(volume, inode)?;
+    let mut summary = InodeSummary::default();
+    if !volume.summarize(inode, &record, &mut summary) {
+        summary = volume.inspect(inode, &record, &mut Findings::new());
+    }
+    Some(summary)
+}
+
+fn stopped(cancel: &AtomicBool) -> Result<(), Refusal> {
+    if cancel.load(Relaxed) { Err(Refusal::stopped()) } else { Ok(()) }
+}

@@ -1,0 +1,139 @@
+//! The passes of a check and of its repair, in their order.
+
+use std::sync::atomic::AtomicBool;
+
+use super::context::{Input, RepairContext};
+use super::scan::{Run, Scanned, scan};
+use super::{Checkable, Repairable, mend, stopped};
+use crate::crosscheck::allocation::{self, InUse, Sum};
+use crate::crosscheck::links;
+use crate::crosscheck::owners::{Contest, PAIRS_MIN, Search};
+use crate::crosscheck::tree::{self, TreeFinding};
+use crate::edits::Edit;
+use crate::laps::Laps;
+use crate::names::report::name_objects;
+use crate::passes::{Flow, Pass};
+use crate::report::{CheckReport, Division};
+use crate::scan::memory_plan::{self, MemoryPlan, RunContext, Shortages};
+use crate::{Findings, Refusal};
+
+/// The facts after the scan, and what the passes find.
+pub struct Cross<'a, V> {
+    volume: &'a V,
+    scanned: Scanned,
+    findings: Findings,
+    context: RunContext<'a>,
+    cancel: &'a AtomicBool,
+    contest: Option<Contest>,
+    tree: Vec<TreeFinding>,
+    parent_entries: Vec<fsmend_base::InodeNo>,
+    sums: Vec<Sum>,
+}
+
+type CheckPass<V> = fn(&mut Cross<'_, V>);
+type RepairPass<V> = fn(&mut RepairContext<'_, V>) -> Flow;
+
+/// All of them.
+#[rustfmt::skip]
+pub fn passes<V: Repairable>() -> [Pass<CheckPass<V>, RepairPass<V>>; 4] {
+    [
+        Pass { name: "owners", needs: &[], check: Some(owners), repair: Some(mend::owners) },
+        Pass { name: "tree", needs: &["owners"], check: Some(tree_and_links), repair: Some(mend::tree) },
+        Pass { name: "links", needs: &["tree"], check: None, repair: Some(mend::links) },
+        Pass { name: "maps", needs: &["owners", "links"], check: Some(maps), repair: Some(mend::maps) },
+    ]
+}
+
+/// Checks what `volume` holds. Returns what a repair needs; the report, and the edits of all inspections.
+pub fn check<V: Repairable>(
+    volume: &V,
+    run: Run<'_>,
+    laps: &mut Laps<'_>,
+    early: Findings,
+) -> Result<(Input, (CheckReport, Vec<Edit>)), Refusal> {
+    let Run { options, naming, cancel, budget, .. } = run;
+    let plan = MemoryPlan::new(&volume.expected(), options, budget)?;
+    let shortages = Shortages::default();
+    let context = RunContext {
+        plan: &plan,
+        allowance: options.allowance.as_deref(),
+        clock: options.stage_clock,
+        trace: options.trace.as_deref(),
+        budget,
+        shortages: &shortages,
+        cancel,
+    };
+    let mut findings = Findings::with_room(plan.problems).gathering(early.gathers_edits());
+    findings.merge(early);
+    let scanned = scan(volume, (run, context), &mut findings);
+    stopped(cancel)?;
+    memory_plan::stop_if_exhausted(budget)?;
+    plan.scan_is_over(budget);
+    laps.lap("scan", u64::from(volume.inodes_count()));
+    let mut cross = Cross {
+        volume,
+        scanned,
+        findings,
+        context,
+        cancel,
+        contest: None,
+        tree: Vec::new(),
+        parent_entries: Vec::new(),
+        sums: Vec::new(),
+    };
+    for (pass, check) in passes::<V>().iter().filter_map(|pass| Some((pass, pass.check?))) {
+        check(&mut cross);
+        stopped(cancel)?;
+        memory_plan::stop_if_exhausted(budget)?;
+        laps.lap(pass.name, 1);
+    }
+    let mut findings = std::mem::take(&mut cross.findings);
+    let edits = findings.take_edits();
+    let mut degraded = plan.degraded.clone();
+    degraded.extend(shortages.sentences(&plan));
+    degraded.extend(memory_plan::fewer_kept(findings.kept_per_row(), budget));
+    let pool = (context.pool(), cancel);
+    let inodes = &cross.scanned.inodes;
+    let wanted = (naming, options.want_all_paths);
+    let findings = name_objects((volume, inodes), findings, wanted, budget, pool, &mut degraded);
+    laps.lap("names", findings.counts().values().sum());
+    let division = Division { mode: options.schedule.mode, workers: plan.workers, ..Division::default() };
+    let summary = volume.summary();
+    let report = CheckReport { findings, summary, stats: Vec::new(), division, degraded };
+    let Cross { scanned: Scanned { inodes, claims }, contest, tree, parent_entries, .. } = cross;
+    Ok((Input { inodes, claims, contest, tree, parent_entries }, (report, edits)))
+}
+
+fn owners<V: Checkable>(cross: &mut Cross<'_, V>) {
+    let budget = cross.context.budget;
+    let search = Search {
+        volume: cross.volume,
+        inodes: &cross.scanned.inodes,
+        claims: &cross.scanned.claims,
+        extra: &[],
+        pool: cross.context.pool(),
+        room: cross.context.plan.owners,
+        pairs_min: PAIRS_MIN,
+        cancel: cross.cancel,
+    };
+    cross.contest = search.report(|| budget.is_exhausted(), &mut cross.findings);
+}
+
+fn tree_and_links<V: Checkable>(cross: &mut Cross<'_, V>) {
+    let (volume, inodes, findings) = (cross.volume, &cross.scanned.inodes, &mut cross.findings);
+    let pool = (cross.context.pool(), cross.cancel);
+    tree::check_root(volume, inodes, findings);
+    let found = tree::check(inodes, volume.root(), pool.0, pool.1);
+    let adjustments = tree::adjustments(inodes, &found.findings);
+    cross.parent_entries = tree::report(volume, inodes, &found, findings);
+    let scanned = u64::from(volume.inodes_count());
+    links::check(volume, (inodes, scanned), &adjustments, pool, findings);
+    cross.tree = found.findings;
+}
+
+fn maps<V: Checkable>(cross: &mut Cross<'_, V>) {
+    let in_use = InUse { inodes: &cross.scanned.inodes, claims: &cross.scanned.claims };
+    let pool = (cross.context.pool(), cross.cancel);
+    cross.sums = allocation::check(cross.volume, in_use, pool, &mut cross.findings);
+    cross.volume.check_totals(&cross.sums, &mut cross.findings);
+}

@@ -1,0 +1,107 @@
+//! What repairs of the toy format write.
+
+use fsmend_base::InodeNo;
+use fsmend_engine::checker::Repairable;
+use fsmend_engine::crosscheck::allocation::{Observed, Sum};
+use fsmend_engine::inodes::Kind;
+use fsmend_engine::repair::WritableOverlay;
+
+use super::ToyFs;
+use super::format::{BLOCK, DIRECTORY, ENTRY, Entry, FILE, Record, Superblock};
+
+impl ToyFs<'_> {
+    fn put_record(&self, to: &dyn WritableOverlay, inode: InodeNo, record: &Record) {
+        use fsmend_engine::checker::Checkable;
+        if let Some(place) = self.record_place(inode) {
+            to.write(place, &record.store());
+        }
+    }
+}
+
+impl Repairable for ToyFs<'_> {
+    fn set_links(&self, record: &mut [u8], count: u16) {
+        let links = Record { links: count, ..Record::parse(record).0 };
+        record.copy_from_slice(&links.store());
+    }
+
+    fn seal(&self, _inode: InodeNo, record: &mut [u8]) {
+        let sealed = Record::parse(record).0.store();
+        record.copy_from_slice(&sealed);
+    }
+
+    fn unit_place(&self, unit: u64) -> (u64, usize) {
+        (unit * BLOCK as u64, BLOCK)
+    }
+
+    fn move_unit(&self, record: &mut [u8], from: u64, to: Option<u64>) {
+        let mut changed = Record::parse(record).0;
+        if let Some(block) = changed.blocks.iter_mut().rfind(|block| u64::from(**block) == from) {
+            *block = to.unwrap_or(0) as u32;
+        }
+        record.copy_from_slice(&changed.store());
+    }
+
+    fn make_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64, parent: InodeNo) {
+        let mut blocks = [0; super::POINTERS];
+        blocks[0] = unit as u32;
+        self.put_record(to, inode, &Record { kind: DIRECTORY, links: 2, size: BLOCK as u32, blocks });
+        to.write(unit * BLOCK as u64, &[0; BLOCK]);
+        self.set_parent(to, inode, parent);
+    }
+
+    fn extend_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64) -> bool {
+        let mut record = self.record(inode);
+        let Some(free) = record.blocks.iter_mut().find(|block| **block == 0) else { return false };
+        *free = unit as u32;
+        record.size += BLOCK as u32;
+        to.write(unit * BLOCK as u64, &[0; BLOCK]);
+        self.put_record(to, inode, &record);
+        true
+    }
+
+    fn add_name(
+        &self,
+        to: &dyn WritableOverlay,
+        directory: InodeNo,
+        name: &[u8],
+        (inode, kind): (InodeNo, Kind),
+    ) -> bool {
+        let (mut place, mut is_first) = (None, true);
+        self.each_entry(directory, |at, entry| {
+            let is_free = entry.is_some_and(|entry| entry.inode == 0) && !is_first;
+            place = place.or(is_free.then_some(at));
+            is_first = false;
+        });
+        let Some(at) = place else { return false };
+        let kind = if kind == Kind::Directory { DIRECTORY } else { FILE };
+        to.write(at, &Entry { inode: inode.0, kind, name: name.to_vec() }.store());
+        true
+    }
+
+    fn remove_names(&self, to: &dyn WritableOverlay, directory: InodeNo, target: InodeNo) {
+        let mut places = Vec::new();
+        self.each_entry(directory, |at, entry| {
+            if entry.is_some_and(|entry| entry.inode == target.0 && entry.name != b"..") {
+                places.push(at);
+            }
+        });
+        places.into_iter().for_each(|at| to.write(at, &[0; ENTRY]));
+    }
+
+    fn set_parent(&self, to: &dyn WritableOverlay, directory: InodeNo, parent: InodeNo) {
+        let first = self.record(directory).blocks[0];
+        let entry = Entry { inode: parent.0, kind: DIRECTORY, name: b"..".to_vec() };
+        if first != 0 {
+            to.write(u64::from(first) * BLOCK as u64, &entry.store());
+        }
+    }
+
+    fn store_map(&self, to: &dyn WritableOverlay, _area: u32, map: usize, observed: &Observed) {
+        to.write(((1 + map) * BLOCK) as u64, &observed.used.to_bitmap(BLOCK));
+    }
+
+    fn store_totals(&self, to: &dyn WritableOverlay, sums: &[Sum]) {
+        let free = |map: usize| sums.get(map).map_or(0, |sum| sum.observed as u32);
+        to.write(0, &Superblock { free_blocks: free(0), free_inodes: free(1), ..self.superblock }.store());
+    }
+}
