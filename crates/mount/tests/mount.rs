@@ -7,20 +7,18 @@ mod support;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use fsmend_device::{Device, WritableDevice, WritableMemory};
-use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
+use fsmend_ext_driver::mkfs::Kind;
 use fsmend_ext_driver::{Ext, MountOptions};
-use fsmend_mount::{Ended, Failure, Mounted, Options, Served, Stopper};
+use fsmend_mount::{Ended, Mounted, Options};
 use fsmend_testkit::conformance::{files, folders, twins};
-use fsmend_testkit::driver::complaint;
-use fsmend_testkit::host::{LoopMount, is_root, run, skip};
+use fsmend_testkit::host::{LoopMount, run};
 use fsmend_testkit::memfs::{Limits, MemFs};
-use fsmend_vfs::Time;
+use support::{Folder, Guarded, assert_sound, made, may_mount, now};
 
 /// The kernel's own, of the same size.
 fn kernels(kind: &str, bytes: u64, folder: &Folder) -> LoopMount {

@@ -15,7 +15,7 @@ use crate::process::Ended;
 use crate::repair::{E2fsck, Scratch};
 
 /// e2fsck, which takes longest, looks at the first of so many cuts.
-const E2FSCK_EACH: u64 = 4;
+const E2FSCK_EACH: u64 = 8;
 
 /// An image that is mounted and unmounted.
 pub struct Mounting {
