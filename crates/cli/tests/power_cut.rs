@@ -25,7 +25,7 @@ use fsmend_testkit::host::{self, LoopMount};
 use images::Folder;
 
 /// Cuts of each piece of work, unless the environment wants more.
-const CUTS: u64 = 12;
+const CUTS: u64 = 8;
 /// Requests at the beginning and at the end of a mount.
 const ENDS: u64 = 60;
 

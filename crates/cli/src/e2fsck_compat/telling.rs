@@ -353,8 +353,7 @@ impl Session {
         };
         text.push_str(&format!("{}: {}: {}{whose}\n", self.program, self.name, printable(why)));
         self.out.complain(&text);
-        let is_missing = refused.refusal.code == "external-journal-missing";
-        match is_missing && !refused.refusal.message.contains("everal devices") {
+        match refused.refusal.code == "external-journal-missing" {
             // What waits in that journal is missing.
             true => exit::OPERATIONAL | exit::PROBLEMS,
             false => exit::OPERATIONAL,
