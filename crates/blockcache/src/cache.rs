@@ -128,7 +128,7 @@ impl BlockCache {
 
     fn place(&mut self, block: u64) -> Result<u64> {
         if block >= self.blocks_count {
-            return Err(self.corrupt(|| format!("block {block} lies beyond the end")));
+            return Err(self.corrupt(|| format!("block {block} is beyond the end")));
         }
         Ok(block * self.block_size as u64)
     }

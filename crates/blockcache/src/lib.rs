@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! driver:  operation ──► change blocks in BlockCache ──► finish, or take back when the operation fails
-//!              │ new block: policy wishes ──► FreeMap finds one     │
+//!              │ new block: policy proposes ─► FreeMap finds one     │
 //!              ▼                                                    ▼
 //!          with a journal: changed_blocks ──► log ──► committed ──► write_home
 //!          without:        write_changed, in the order that `then` asked for

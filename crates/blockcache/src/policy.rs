@@ -1,4 +1,4 @@
-//! Where blocks ought to lie. A policy only wishes: it names an ideal place. The driver's allocation owns the bitmaps and takes what is
+//! Where blocks ought to lie. A policy only proposes: it names an ideal place. The driver's allocation owns the bitmaps and takes what is
 //! free near that place (with a [`FreeMap`](crate::FreeMap)), never the same block twice, whatever was wished for. So a policy cannot damage anything.
 //!
 //! (The separation is that of the Fast File System, as McKusick tells it in "Improving the Performance of fsck in FreeBSD", ;login: 2013.)

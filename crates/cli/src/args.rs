@@ -17,25 +17,25 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Check file systems and say exactly what is wrong. Never writes
+    /// Check file systems and report every problem. Never writes
     Check(CheckArgs),
-    /// Repair a file system: works out a plan, checks it, writes it
+    /// Repair a file system: compute a plan, check the result in memory, write it
     Repair(crate::repair::RepairArgs),
-    /// Carry out a plan that was saved before (fsmend repair --plan)
+    /// Apply a plan saved by fsmend repair --plan
     Apply(crate::repair::ApplyArgs),
-    /// Take a repair back, byte for byte
+    /// Undo a repair, byte for byte
     Undo(crate::repair::UndoArgs),
-    /// Mount a file system in a folder through FUSE, and serve it until it is unmounted
+    /// Mount a file system on a directory through FUSE and serve it until it is unmounted
     Mount(crate::mount::MountArgs),
-    /// Make a new file system, on an image file or a block device
+    /// Create a file system on an image file or a block device
     Mkfs(crate::mkfs::MkfsArgs),
-    /// Say what a file system is and how full it is, the indirect regions of a rext3 too. Checks nothing
+    /// Show the type and usage of a file system, including the indirect regions of rext3. Does not check
     Inspect(crate::inspect::InspectArgs),
-    /// A laboratory: fill and age file systems from seeds, run workloads on them, on real and simulated disks
+    /// Fill and age file systems from a seed and run workloads on real and simulated disks
     Lab(crate::lab::args::LabArgs),
-    /// Explain a kind of problem: what it means, what a repair does, what may be lost
+    /// Explain a problem code: meaning, repair, and what may be lost
     Explain(ExplainArgs),
-    /// Started by check --online for itself: thaws a file system if that dies while it is frozen
+    /// Internal: thaws a file system if check --online dies while it is frozen
     #[command(hide = true)]
     ThawWatchdog(crate::online::args::WatchdogArgs),
 }
@@ -43,7 +43,7 @@ pub enum Command {
 /// `fsmend explain`.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainArgs {
-    /// A problem's code (ext.inode.links-mismatch), the beginning of some (ext.inode), or a number of e2fsck (0x010007)
+    /// A problem code (ext.inode.links-mismatch), a prefix (ext.inode), or an e2fsck code (0x010007)
     #[arg(required_unless_present = "list", value_name = "CODE", action = ArgAction::Append)]
     pub codes: Vec<String>,
 

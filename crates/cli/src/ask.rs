@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How often is looked whether the run has been stopped while nobody types.
+/// How often to check whether the run was stopped while waiting for an answer.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// More than this nobody types for an answer: what goes on after it counts as another one.
+/// The longest answer; what follows counts as another one.
 const LINE_MAX: usize = 4096;
 
-/// Whether there is somebody to ask.
+/// Whether a question can be asked.
 pub fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -39,7 +39,7 @@ enum Typed {
     Stop,
 }
 
-/// Asks until there is an answer; Enter stands for `default`, if there is one; the end of input means no. Once `stop` is set nobody waits
+/// Asks until there is an answer; Enter stands for `default`, if there is one; the end of input means no. Once `stop` is set it does not wait
 /// for an answer any more.
 pub fn ask(question: &str, default: Option<Answer>, stop: &AtomicBool) -> Answer {
     ask_through(question, default, &mut || line_of_terminal(stop), &mut io::stdout().lock())

@@ -34,10 +34,10 @@ pub fn follow_idle<T: Send>(threads: usize, work: impl FnOnce(Arc<Allowance>) ->
 /// Puts the calling thread behind all others, as far as that is possible.
 fn stand_back() {
     if let Err(error) = priority::stand_back() {
-        eprintln!("fsmend: the lowest priority for the processor cannot be had: {error}.");
+        eprintln!("fsmend: cannot set the lowest CPU priority: {error}.");
     }
     if let Err(error) = priority::read_last() {
-        eprintln!("fsmend: the lowest priority for reading cannot be had: {error}.");
+        eprintln!("fsmend: cannot set the lowest I/O priority: {error}.");
     }
 }
 

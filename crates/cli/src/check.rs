@@ -13,18 +13,21 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{self, CheckOptions, Estimate};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
+use fsmend_session::check_options;
+use fsmend_session::interrupted::refuse as refuse_interrupted;
+
 use crate::check_args::CheckArgs;
 use crate::common_args::{Backend, Common, Format};
 use crate::outcome::{self, Answer, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
-use crate::{background, exit, machine, numbers, online, output, stopping, trace, writing};
+use crate::{background, exit, machine, numbers, online, output, stopping, trace};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &CheckArgs) -> u8 {
     let cancel = Arc::new(AtomicBool::new(false));
     if let Err(error) = stop_on_signals(&cancel) {
-        eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
+        eprintln!("fsmend: cannot handle signals ({error}): an interrupt ends the run at once.");
     }
     let started = Instant::now();
     // What an online check has frozen or made has to be thawed or removed.
@@ -37,7 +40,7 @@ pub fn run(arguments: &CheckArgs) -> u8 {
     match kept.and(told) {
         Ok(()) => outcomes.iter().fold(exit::CLEAN, |bits, outcome| bits | outcome.exit_code()),
         Err(error) => {
-            eprintln!("fsmend: the report cannot be written: {error}");
+            eprintln!("fsmend: cannot write the report: {error}");
             exit::OPERATIONAL
         }
     }
@@ -92,7 +95,7 @@ pub fn stop_on_signals(cancel: &Arc<AtomicBool>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The limit that all targets share, if there is to be one. Once `cancel` is set nobody waits for it.
+/// The limit that all targets share, if there is to be one. Once `cancel` is set no reader waits for it.
 pub fn read_limit(bytes_per_second: Option<u64>, cancel: &Arc<AtomicBool>) -> Option<Arc<ReadLimit>> {
     bytes_per_second.map(|rate| Arc::new(ReadLimit::new(rate, machine::RealTime).until(cancel)))
 }
@@ -103,9 +106,9 @@ pub fn external_journal(
     limit: Option<&Arc<ReadLimit>>,
 ) -> Result<Option<Arc<dyn Device>>, Refusal> {
     let Some(path) = path else { return Ok(None) };
-    target::open_plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
+    target::plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
         code: "journal-device",
-        message: format!("the external journal {} cannot be used: {}", path.display(), refusal.message),
+        message: format!("cannot use the external journal {}: {}", path.display(), refusal.message),
         hint: refusal.hint,
     })
 }
@@ -183,7 +186,7 @@ fn write_trace(arguments: &CheckArgs, volumes: &[Volume], traces: Vec<Arc<Trace>
     let Some(path) = &arguments.trace else { return };
     let names = volumes.iter().map(|volume| volume.target.clone());
     if let Err(error) = trace::write(path, &names.zip(traces).collect::<Vec<_>>()) {
-        eprintln!("fsmend: the trace {} cannot be written: {error}", path.display());
+        eprintln!("fsmend: cannot write the trace {}: {error}", path.display());
     }
 }
 
@@ -224,21 +227,14 @@ pub fn plain_options(
     superblock: SuperblockOptions,
     external_journal: Option<Arc<dyn Device>>,
 ) -> CheckOptions {
+    let (threads, memory) = (machine::default_threads(), machine::default_memory());
     CheckOptions {
-        threads: machine::default_threads(),
-        memory: machine::default_memory(),
-        replay: true,
         superblock,
         external_journal,
-        now: machine::seconds_since_epoch(),
-        backend: ReadBackend::Auto,
-        repair: None,
         meter: machine::clocks,
         stage_clock: Some(machine::STAGE_CLOCK),
         schedule: machine::schedule(None, false),
-        allowance: None,
-        trace: None,
-        want_all_paths: true,
+        ..check_options(threads, memory, machine::seconds_since_epoch())
     }
 }
 
@@ -258,8 +254,9 @@ pub fn check_one(
     if cancel.load(Relaxed) {
         return outcome(volume, started, Err(outcome::cancelled()));
     }
+    let environment = target::environment();
     let start = target::start_of(device.as_ref(), arguments.common.offset);
-    if let Err(refusal) = writing::refuse_interrupted(&volume.path, start, device.as_ref()) {
+    if let Err(refusal) = refuse_interrupted(&environment, &volume.path, start, device.as_ref()) {
         return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
@@ -271,7 +268,8 @@ pub fn check_one(
         .journal
         .as_ref()
         .map(|journal| CheckOptions { external_journal: Some(Arc::clone(journal)), ..options.clone() });
-    match run::check(device, found.as_ref().unwrap_or(options), progress, cancel) {
+    let family = environment.families.of(device);
+    match family.check(device, found.as_ref().unwrap_or(options), progress, cancel) {
         Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
         Err(refused) => Outcome {
             found_before: Report::new(*refused.findings),

@@ -13,11 +13,11 @@ use crate::online::args::OnlineArgs;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CheckArgs {
-    /// Image file (raw or qcow2), block device, or whole disk with partitions; with --online a mount point too
+    /// Image file (raw or qcow2), block device, or disk with partitions; with --online also a mount point
     #[arg(required_unless_present = "mounted", value_name = "TARGET")]
     pub targets: Vec<PathBuf>,
 
-    /// How workers are divided between the stages: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
+    /// How workers are scheduled: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
     /// [default: resource-aware at low priority (nice, SCHED_BATCH, SCHED_IDLE), else dynamic]
     #[arg(long, value_name = "MODE")]
     pub schedule: Option<Mode>,
@@ -26,15 +26,15 @@ pub struct CheckArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Add what each stage cost: time, processor time, memory, bytes read, rate
+    /// Print the cost of each stage: time, CPU time, memory, bytes read, rate
     #[arg(long)]
     pub stats: bool,
 
-    /// Write down what each worker did when, for Perfetto or chrome://tracing
+    /// Write a trace of all workers for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Do not check; say how long a check would take
+    /// Do not check; estimate how long a check would take
     #[arg(long)]
     pub estimate: bool,
 

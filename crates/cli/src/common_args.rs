@@ -5,51 +5,49 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
-pub const EXIT_CODES: &str = "Exit codes (bits, or'ed over all targets): 0 sound, 1 repaired, 4 problems found and left, \
-                          8 could not be done, 16 usage error, 32 cancelled.";
+pub const EXIT_CODES: &str = "Exit status (bits, combined over all targets): 0 clean, 1 repaired, 4 problems left uncorrected, \
+                          8 operational error, 16 usage error, 32 cancelled.";
 
 /// What a check and a repair have in common.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
-    /// How to tell the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
-    /// List every problem and every file, not only the first few of a kind
+    /// List every problem and every file, not only the first few of each kind
     #[arg(long)]
     pub all: bool,
 
-    /// Worker threads, shared by all targets [default: one per core, as far as the container allows]
+    /// Worker threads, shared by all targets [default: the number of CPUs, or the limit of the container]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
 
-    /// Most memory to use, e.g. 512M or 4G [default: a quarter of what the machine or the container has]
+    /// Memory limit, e.g. 512M or 4G [default: a quarter of the memory of the machine or container]
     #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
     pub memory: Option<u64>,
 
-    /// Give way to everything else while a target is checked or a plan is worked out: lowest priority for processor and disk, and only as
-    /// many threads as cores are idle
+    /// Run at the lowest CPU and I/O priority while checking or planning, with only as many threads as CPUs are idle
     #[arg(long)]
     pub background: bool,
 
-    /// Read at most so many bytes a second, all targets together, e.g. 50M
+    /// Read at most this many bytes per second over all targets, e.g. 50M
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
     pub read_limit: Option<u64>,
 
-    /// Look at what is on the disk even if its journal waits to be replayed (the default is to replay it in memory); a repair is refused
-    /// then
+    /// Skip journal replay (the default is to replay it in memory). A repair is then refused
     #[arg(long)]
     pub no_replay: bool,
 
-    /// Only this partition of a whole disk (numbered as the kernel does)
+    /// Use only this partition of a disk (kernel numbering)
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
 
-    /// The file system starts at this byte of the target, e.g. 1M
+    /// Byte offset of the file system in the target, e.g. 1M
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
     pub offset: Option<u64>,
 
-    /// The device or image that holds the external journal [default: the device with the UUID that the file system names]
+    /// Device or image of the external journal [default: the device with the UUID in the superblock]
     #[arg(short, long, value_name = "DEVICE")]
     pub journal: Option<PathBuf>,
 
@@ -57,11 +55,11 @@ pub struct Common {
     #[arg(short = 'b', long, value_name = "BLOCK")]
     pub superblock: Option<u64>,
 
-    /// Block size that goes with --superblock [default: all are tried]
+    /// Block size for --superblock [default: try all]
     #[arg(short = 'B', long, value_name = "BYTES", requires = "superblock", value_parser = crate::numbers::parse_block_size)]
     pub block_size: Option<u32>,
 
-    /// How to read
+    /// I/O backend
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
 
@@ -69,7 +67,7 @@ pub struct Common {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
     pub color: When,
 
-    /// Progress on standard error (auto: on a terminal, once a run takes over a second)
+    /// Progress on standard error (auto: on a terminal, after one second)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
     pub progress: Show,
 }
@@ -84,9 +82,9 @@ impl Common {
 /// Forms of a report.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// For people
+    /// Text
     Text,
-    /// For programs: one JSON document (docs/json-schema.md)
+    /// One JSON document (docs/json-schema.md)
     Json,
 }
 
@@ -95,9 +93,9 @@ pub enum Format {
 pub enum When {
     /// On a terminal
     Auto,
-    /// Also elsewhere
+    /// Always
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
@@ -106,21 +104,21 @@ pub enum When {
 pub enum Show {
     /// A bar, on a terminal
     Auto,
-    /// Also elsewhere: a line a second
+    /// Always; one line per second if not on a terminal
     Always,
-    /// Not at all
+    /// Never
     Never,
-    /// Lines of JSON, for programs: seconds gone by, share done, seconds left, bytes read
+    /// JSON lines: elapsed seconds, fraction done, remaining seconds, bytes read
     Json,
 }
 
 /// Ways to read.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
-    /// io_uring where it is allowed, else plain reads
+    /// io_uring if available, otherwise pread
     Auto,
     /// io_uring
     Uring,
-    /// Plain reads
+    /// pread
     Pread,
 }

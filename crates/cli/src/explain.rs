@@ -42,7 +42,7 @@ fn explain(wanted: &str, style: Style) -> Result<String, String> {
         let rows = catalogue::find_peer(number);
         return match rows[..] {
             [] => Err(format!(
-                "no kind of problem stands for e2fsck's 0x{number:06x}; `fsmend explain --list` lists all codes"
+                "no problem corresponds to e2fsck code 0x{number:06x}; `fsmend explain --list` lists all codes"
             )),
             [row] => Ok(page(row, style)),
             _ => Ok(list(&rows, style)),
@@ -100,7 +100,7 @@ fn page(row: &Row, style: Style) -> String {
     text.push_str(&style.wrap("  Says     ", &format!("\u{201c}{}\u{201d}", row.message)));
     text.push_str(&style.wrap("  Severity ", severity_meaning(row.severity)));
     text.push_str(&style.wrap("  Evidence ", evidence_meaning(row.evidence)));
-    let preen = if row.preen { "May be repaired without asking (-p)." } else { "Somebody has to decide." };
+    let preen = if row.preen { "Repaired without asking by -p." } else { "Needs confirmation." };
     text.push_str(&style.wrap("  Preen    ", preen));
     if !row.peers.is_empty() {
         text.push_str(&style.wrap("  e2fsck   ", &peers(row)));
@@ -114,17 +114,17 @@ fn peers(row: &Row) -> String {
 
 fn severity_meaning(severity: Severity) -> &'static str {
     match severity {
-        Severity::Note => "note: worth saying; the file system is sound with it.",
-        Severity::Minor => "minor: bookkeeping is wrong; no file is affected.",
-        Severity::Major => "major: a file, a directory or a structure is wrong; users may see it.",
-        Severity::Critical => "critical: much of the file system hangs on it.",
+        Severity::Note => "note: the file system is consistent with it.",
+        Severity::Minor => "minor: counts, bitmaps or checksums are wrong; no file is affected.",
+        Severity::Major => "major: a file, a directory or a structure is wrong; users may notice.",
+        Severity::Critical => "critical: much of the file system depends on it.",
     }
 }
 
 fn evidence_meaning(evidence: Evidence) -> &'static str {
     match evidence {
-        Evidence::Local => "self-check: the record proves it by itself.",
-        Evidence::Cross => "cross-check: it takes several records to see it.",
+        Evidence::Local => "self-check: seen in one record alone.",
+        Evidence::Cross => "cross-check: seen by comparing several records.",
     }
 }
 

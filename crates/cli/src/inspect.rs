@@ -29,15 +29,15 @@ pub struct InspectArgs {
     /// Image file (raw or qcow2), block device, or whole disk with partitions
     pub target: PathBuf,
 
-    /// How to tell it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
-    /// Only this partition of a whole disk (numbered as the kernel does)
+    /// Use only this partition of a disk (kernel numbering)
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
 
-    /// The file system starts at this byte of the target, e.g. 1M
+    /// Byte offset of the file system in the target, e.g. 1M
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
     pub offset: Option<u64>,
 }
@@ -159,7 +159,7 @@ fn text(facts: &Facts) -> String {
         lines.push(format!("indirect regions: {}", regions(facts)));
     }
     if let Some(why) = &facts.uncounted {
-        lines.push(format!("what is free was taken from the superblock, not counted: {why}"));
+        lines.push(format!("free counts are from the superblock, not counted: {why}"));
     }
     lines.join("\n")
 }

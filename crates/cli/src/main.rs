@@ -11,26 +11,21 @@ mod background;
 mod check;
 mod check_args;
 mod common_args;
-mod dates;
 mod e2fsck_compat;
 mod exit;
 mod explain;
-mod external;
+mod failure;
 mod identity;
 mod inspect;
-mod journal_device;
 mod json;
 mod lab;
 mod machine;
 mod mkfs;
-mod mmp;
 mod mount;
 mod numbers;
 mod online;
 mod outcome;
 mod output;
-mod places;
-mod recovered_names;
 mod remedies;
 mod repair;
 mod stopping;
@@ -39,8 +34,6 @@ mod target;
 mod text;
 mod ticker;
 mod trace;
-mod undo_place;
-mod writing;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,7 +53,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, &arguments),
     };
     let code = match &cli.command {
         Command::Check(arguments) => check::run(arguments),
@@ -78,11 +71,26 @@ fn main() -> ExitCode {
 }
 
 /// Prints what the command-line parser has to say: help and version are no errors, everything else is.
-fn usage(error: &clap::Error) -> ExitCode {
+/// Programs that asked for JSON get the error as JSON.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     // Nothing better can be done about a closed standard error than to keep the exit code right.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::from(exit::CLEAN),
-        _ => ExitCode::from(exit::USAGE),
+        _ => {
+            if asks_for_json(arguments) {
+                let text = error.to_string();
+                let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+                let _ = json::write_usage_error(&mut std::io::stdout().lock(), message);
+            }
+            ExitCode::from(exit::USAGE)
+        }
     }
+}
+
+/// Whether the options, which could not be understood, have `--format json` or `--format=json` among them.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    let options = || arguments.iter().skip(1).take_while(|argument| *argument != "--");
+    let in_two = options().zip(options().skip(1)).any(|(name, value)| name == "--format" && value == "json");
+    in_two || options().any(|argument| argument == "--format=json")
 }

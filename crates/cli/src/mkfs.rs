@@ -20,27 +20,27 @@ const MARKS_LEN: u64 = 132 << 10;
 /// `fsmend mkfs`.
 #[derive(Args, Debug)]
 pub struct MkfsArgs {
-    /// Image file or block device. A file that is not there is made, SIZE bytes long
+    /// Image file or block device. A missing file is created with SIZE bytes
     pub target: PathBuf,
 
-    /// Size of the file system, e.g. 512M [default: all of the target]
+    /// Size of the file system, e.g. 512M [default: the whole target]
     #[arg(value_name = "SIZE", value_parser = crate::numbers::parse_size)]
     pub size: Option<u64>,
 
-    /// Which file system
+    /// File system type
     #[arg(short = 't', long = "type", value_enum, default_value_t = Type::Ext4)]
     pub kind: Type,
 
-    /// More about it, with commas between: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
+    /// Extended options, separated by commas: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
     /// reserved-percent=5, resize-inode=1, orphan-file=1, checksum-seed=1 (or 0), and for rext3 indirect-region=BLOCKS
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,
 
-    /// Its name, up to 16 bytes
+    /// Volume label, up to 16 bytes
     #[arg(short = 'L', long, value_name = "NAME", default_value = "")]
     pub label: String,
 
-    /// Overwrite a file system or a partition table that is there
+    /// Overwrite an existing file system or partition table
     #[arg(long)]
     pub force: bool,
 }
@@ -52,7 +52,7 @@ pub enum Type {
     Ext2,
     /// With a journal
     Ext3,
-    /// Ext3 laid out to be checked fast; no kernel mounts it, only fsmend does
+    /// Ext3 with a layout for fast checks. Only fsmend can mount it, no kernel can
     Rext3,
     /// With a journal, extents and checksums
     Ext4,
@@ -110,7 +110,7 @@ pub fn run(arguments: &MkfsArgs) -> u8 {
 }
 
 fn make(arguments: &MkfsArgs) -> Result<String, Refusal> {
-    let random = random().map_err(|error| format!("there are no random numbers for a UUID ({error})"))?;
+    let random = random().map_err(|error| format!("cannot read random numbers for a UUID ({error})"))?;
     let mut options = Options::new(arguments.kind.kind(), uuid(&random), machine::time());
     options.hash_seed =
         [16, 20, 24, 28].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| random[at + byte])));
@@ -137,9 +137,7 @@ fn make_on(arguments: &MkfsArgs, options: &mut Options) -> Result<String, Refusa
     if let Some(what) = there(&device)
         && !arguments.force
     {
-        return Err(Refusal::Other(format!(
-            "there is {what} on it, all of which would be lost; --force overwrites it"
-        )));
+        return Err(Refusal::Other(format!("it holds {what}, which would be lost; --force overwrites it")));
     }
     let len = device.len();
     let size = arguments.size.unwrap_or(len);
@@ -159,9 +157,9 @@ fn make_file(arguments: &MkfsArgs) -> Result<bool, Refusal> {
     if std::fs::symlink_metadata(&arguments.target).is_ok() {
         return Ok(false);
     }
-    let size = arguments.size.ok_or_else(|| {
-        "there is no such file; to make one, say how large (fsmend mkfs TARGET SIZE)".to_owned()
-    })?;
+    let size = arguments
+        .size
+        .ok_or_else(|| "no such file; to create it, give its size (fsmend mkfs TARGET SIZE)".to_owned())?;
     let made = File::create_new(&arguments.target).and_then(|file| file.set_len(size));
     made.map(|()| true).map_err(|error| Refusal::Other(format!("it cannot be made: {error}")))
 }
@@ -248,7 +246,7 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
     ))
 }
 
-/// 32 bytes that nobody can guess.
+/// 32 bytes that cannot be guessed.
 fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     File::open(Path::new("/dev/urandom"))?.read_exact(&mut bytes)?;

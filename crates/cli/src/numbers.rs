@@ -20,13 +20,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "e" => 60,
         _ => return Err(format!("unknown unit {suffix:?}: use K, M, G or T")),
     };
-    number.checked_mul(1 << shift).ok_or_else(|| "that is more than 16 EiB".to_owned())
+    number.checked_mul(1 << shift).ok_or_else(|| "more than 16 EiB".to_owned())
 }
 
 /// Parses a number of bytes a second: a size, with or without `/s`; nothing at all would never end.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     match parse_size(text.trim_end_matches("/s"))? {
-        0 => Err("at least one byte has to be read".to_owned()),
+        0 => Err("the limit must be at least one byte".to_owned()),
         rate => Ok(rate),
     }
 }

@@ -9,11 +9,7 @@ use fsmend_ext_check::run::{CheckReport, Estimate};
 use crate::exit;
 use crate::online::view::Online;
 
-/// The code that a run refuses with when it was told to stop.
-pub const CANCELLED_CODE: &str = "cancelled";
-
-/// The code that a target is refused with which an interrupted repair has left half-written.
-pub const INTERRUPTED_CODE: &str = "interrupted-repair";
+pub use fsmend_session::{CANCELLED_CODE, INTERRUPTED_CODE};
 
 /// It was stopped before it had begun.
 pub fn cancelled() -> Refusal {

@@ -8,10 +8,10 @@ use crate::repair::DuplicatesArg;
 /// The rows that `--duplicates` is about.
 const OF_DUPLICATES: [&str; 2] = ["ext.block.multiply-claimed", "ext.inode.shares-blocks"];
 
-/// The wishes that make a difference.
+/// The requests that make a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedies {
-    /// What becomes of blocks that several files claim.
+    /// What to do with multiply-claimed blocks.
     pub duplicates: DuplicatesArg,
 }
 
@@ -40,17 +40,16 @@ impl Remedies {
             _ if !OF_DUPLICATES.contains(&row.code) => (row.repair, row.loss),
             DuplicatesArg::Clone => (row.repair, row.loss),
             DuplicatesArg::Zero => (
-                "As you asked: one file keeps the blocks, the others get zeroes in their place. (Directories get copies.)",
-                "What these blocks hold, for all files but the one that keeps them; which of them has the right contents cannot \
-                 be told.",
+                "As requested: one file keeps the blocks, the others get zeros instead. (Directories get copies.)",
+                "The contents of these blocks, for all files but the one that keeps them. It is not known which file has the right data.",
             ),
             DuplicatesArg::LostFound => (
-                "As you asked: every file gets copies of the blocks, and moves to lost+found. (Directories get copies, and stay.)",
-                "The names and places of these files; which of them has the right contents cannot be told.",
+                "As requested: every file gets copies of the blocks and is moved to lost+found. (Directories get copies and stay.)",
+                "The names and locations of these files. It is not known which file has the right data.",
             ),
             DuplicatesArg::Delete => (
-                "As you asked: every file that shares blocks with another one is deleted. (Directories get copies.)",
-                "These files, all of them, with their names and everything in them.",
+                "As requested: every file that shares blocks with another one is deleted. (Directories get copies.)",
+                "All of these files, with their names and contents.",
             ),
         };
         Remedy { repair, loss }

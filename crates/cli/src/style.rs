@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use fsmend_engine::Severity;
+pub use fsmend_session::text::printable;
 
 use crate::common_args::When;
 
@@ -97,11 +98,6 @@ impl Style {
     }
 }
 
-/// `text` with control characters made visible, so that nothing that stands on a disk can steer the terminal.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,10 +111,5 @@ mod tests {
             text,
             "  - inode 12\n    (/a/very/long/path/that/does/not/fit/at/all)\n    has the wrong link count\n"
         );
-    }
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\x1b[31mb"), "a\u{FFFD}[31mb");
     }
 }

@@ -1,40 +1,27 @@
 //! From what the user named to file systems that can be checked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage};
-use fsmend_ext_check::Refusal;
+use fsmend_device::{OpenError, OpenOptions, ReadLimit, WriteOptions};
+use fsmend_session::{Environment, Hold, Registry};
+pub use fsmend_session::{NotedDevice, Volume, open::*};
 
 use crate::check_args::CheckArgs;
 use crate::common_args::Common;
-use crate::journal_device;
-use crate::mount::ending;
+use crate::machine;
 use crate::numbers::counted;
 
 /// Places that are told.
 const PLACES_TOLD: usize = 20;
 
-/// One file system to check.
-pub struct Volume {
-    /// The target as the user named it.
-    pub target: String,
-    /// Its path.
-    pub path: PathBuf,
-    /// The partition of the target, when it is one.
-    pub partition: Option<u32>,
-    /// Things the user should know, in sentences.
-    pub warnings: Vec<String>,
-    /// The device, or why there is none.
-    pub device: Result<Arc<dyn Device>, Refusal>,
-    /// Its external journal, if it has one and the user did not name one.
-    pub journal: Option<Arc<dyn Device>>,
-    /// What remembers where the device could not be read.
-    pub noted: Option<Arc<NotedDevice>>,
-}
+/// The families that are known.
+pub const FAMILIES: Registry = fsmend::FAMILIES;
 
-/// A device that remembers where it could not be read.
-pub type NotedDevice = Noted<Arc<dyn Device>>;
+/// What this program brings along for its work on targets.
+pub fn environment() -> Environment {
+    Environment::new(FAMILIES, machine::seconds_since_epoch, &machine::RealTime)
+}
 
 /// Opens everything that `arguments` name, to be read within `limit`. Every target gives at least one volume, if only to say
 /// why it cannot be opened.
@@ -46,30 +33,35 @@ pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Vol
         ..volume
     };
     let volumes = arguments.targets.iter().flat_map(|path| volumes_of(path, &options));
-    volumes.map(|volume| volume.with_journal(&arguments.common)).map(limited).map(Volume::noted).collect()
+    volumes.map(|volume| with_journal(volume, &arguments.common)).map(limited).map(Volume::noted).collect()
 }
 
-impl Volume {
-    /// Remembers where it cannot be read.
-    fn noted(mut self) -> Volume {
-        if let Ok(device) = &mut self.device {
-            let noted = Arc::new(Noted::new(Arc::clone(device)));
-            *device = Arc::clone(&noted) as Arc<dyn Device>;
-            self.noted = Some(noted);
-        }
-        self
+/// Looks for the external journal of a volume, if nobody named one and it may be needed.
+pub fn with_journal(volume: Volume, common: &Common) -> Volume {
+    if common.journal.is_some() || common.no_replay {
+        return volume;
     }
+    volume.with_journal(&environment(), common.superblock_options())
+}
 
-    /// Looks for the external journal, if nobody named one and it may be needed.
-    pub fn with_journal(mut self, common: &Common) -> Volume {
-        let Ok(device) = &self.device else { return self };
-        if common.journal.is_some() || common.no_replay {
-            return self;
-        }
-        let warn = |sentence| self.warnings.push(sentence);
-        let found = journal_device::find(&**device, common.superblock_options(), warn);
-        let journal = found.and_then(|path| open_plain(&path).ok());
-        Volume { journal, ..self }
+/// What `path` holds.
+pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
+    fsmend_session::open::volumes(path, options, &environment(), &mut announcer(path))
+}
+
+/// Opens all file systems behind `path` for writing.
+pub fn hold(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
+    Hold::open(path, options, rights, &environment(), &mut announcer(path))
+}
+
+/// Waits for a mount of the target at `path` that is ending.
+pub fn wait_for_ending_mount(path: &Path) {
+    fsmend_session::ending::wait(path, &machine::RealTime, &mut announcer(path));
+}
+
+fn announcer(path: &Path) -> impl FnMut(u32) {
+    move |process| {
+        eprintln!("fsmend: {}: waiting for process {process}, which unmounts it.", path.display());
     }
 }
 
@@ -93,105 +85,4 @@ pub fn unreadable(device: &NotedDevice) -> Option<String> {
              anything else (ddrescue)."
         )
     })
-}
-
-/// Where in its file or block device the file system on `device` starts, as far as the device or the user tells.
-pub fn start_of(device: &dyn Device, offset: Option<u64>) -> u64 {
-    let shift = device.direct().map(|direct| direct.shift);
-    shift.or(offset).unwrap_or(0)
-}
-
-/// `device`, read within `limit` if there is one.
-pub fn limited(device: Arc<dyn Device>, limit: Option<&Arc<ReadLimit>>) -> Arc<dyn Device> {
-    match limit {
-        Some(limit) => Arc::new(Limited::new(device, Arc::clone(limit))),
-        None => device,
-    }
-}
-
-/// What `path` holds.
-pub fn volumes_of(path: &Path, options: &OpenOptions) -> Vec<Volume> {
-    let target = path.display().to_string();
-    ending::wait(path);
-    let opened = match fsmend_device::open(path, options) {
-        Ok(opened) => opened,
-        Err(error) => {
-            let (partition, device) = (options.partition, Err(refusal(&error)));
-            return vec![Volume {
-                target,
-                path: path.to_owned(),
-                partition,
-                warnings: Vec::new(),
-                device,
-                journal: None,
-                noted: None,
-            }];
-        }
-    };
-    let mut warnings = warnings(&opened);
-    let volume = |found: fsmend_device::Target| Volume {
-        partition: found.partition,
-        target: target.clone(),
-        path: path.to_owned(),
-        // What concerns the whole disk is said once.
-        warnings: std::mem::take(&mut warnings),
-        device: Ok(found.device),
-        journal: None,
-        noted: None,
-    };
-    opened.targets.into_iter().map(volume).collect()
-}
-
-fn warnings(opened: &Opened) -> Vec<String> {
-    let in_use =
-        opened.usage.iter().filter(|usage| matters(usage)).map(|usage| {
-            format!("{usage}: what changes while it is read may show as problems that are none.")
-        });
-    let skipped = opened
-        .skipped
-        .iter()
-        .map(|skipped| format!("partition {} is not checked: {}.", skipped.partition.number, skipped.why));
-    in_use.chain(skipped).collect()
-}
-
-/// A loop device that shows an image changes nothing by itself; a mount or a process that may write does.
-fn matters(usage: &Usage) -> bool {
-    usage.may_write() && matches!(usage, Usage::Mounted { .. } | Usage::Locked { .. })
-}
-
-/// Opens a device that holds no file system to look for (an external journal).
-pub fn open_plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
-    let whole = OpenOptions { offset: Some(0), partition: None };
-    let opened = fsmend_device::open(path, &whole).map_err(|error| refusal(&error))?;
-    opened.targets.into_iter().next().map(|found| found.device).ok_or_else(|| Refusal {
-        code: "cannot-open",
-        message: "nothing was found in it".to_owned(),
-        hint: "Check the name".to_owned(),
-    })
-}
-
-/// An error of opening as a refusal.
-pub fn refusal(error: &OpenError) -> Refusal {
-    Refusal { code: "cannot-open", message: error.message(), hint: sentence(&error.hint()) }
-}
-
-/// `text` with a capital at its beginning.
-fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_opened_says_why_and_what_to_do() {
-        let error = open_plain(Path::new("/no/such/file")).err().map(|refusal| refusal.to_string());
-        let error = error.unwrap_or_default();
-        assert!(
-            error.starts_with("there is no such file (expected an image file or a block device). Check"),
-            "{error}"
-        );
-    }
 }

@@ -215,7 +215,7 @@ fn inside_a_phase(event: &Value, phases: &[&Value]) -> bool {
 fn a_trace_that_cannot_be_written_spoils_no_check() {
     let output = fsmend(&["check", "--trace", "/no/such/folder/trace.json", EXAMPLE]);
     assert_eq!(code(&output), 4);
-    assert!(stderr(&output).contains("the trace /no/such/folder/trace.json cannot be written"));
+    assert!(stderr(&output).contains("cannot write the trace /no/such/folder/trace.json"));
 }
 
 #[test]

@@ -483,7 +483,7 @@ fn free_blocks_are_discarded_when_that_is_asked_for() {
     let folder = Folder::new("face-discard");
     let image = folder.image("x.img", &["-b", "1024"]);
     let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
-    // The last MiB holds nothing: whoever wrote here has been deleted.
+    // The last MiB holds nothing: the file that was here has been deleted.
     file.write_all_at(&[7; 1 << 19], 7 << 20).unwrap();
     file.sync_all().unwrap();
     let before = std::fs::metadata(&image).unwrap().blocks();
@@ -537,5 +537,25 @@ fn directories_and_maps_are_made_better() {
     assert!(asked(&image, "stat big").contains("EXTENTS"));
     assert_eq!(code(&face("-fyD -E bmap2extent,optimize_extents", &image)), 0, "twice changes nothing");
     let told = face("-fn -E fragcheck", &image);
-    assert!(stdout(&told).contains("lie in several pieces"), "{}", stdout(&told));
+    assert!(stdout(&told).contains("are fragmented"), "{}", stdout(&told));
+}
+
+/// `-E journal_only` on a journal that cannot be replayed goes on to the whole check, as e2fsck does. It ended with 0.
+#[test]
+fn journal_only_with_a_journal_that_is_none() {
+    if !have("face: journal_only", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-journal-only");
+    let sound = folder.image("x.img", &["-O", "^metadata_csum,^has_journal"]);
+    debugfs(&sound, "feature needs_recovery");
+    for (options, expected) in [("-n", 12), ("-p", 1), ("-y", 1)] {
+        let (theirs, ours) = (folder.path("theirs"), folder.path("ours"));
+        std::fs::copy(&sound, &theirs).unwrap();
+        std::fs::copy(&sound, &ours).unwrap();
+        let options = format!("{options} -E journal_only");
+        assert_eq!(code(&e2fsck(&options, &theirs)), expected, "{options}");
+        let output = face(&options, &ours);
+        assert_eq!(code(&output), expected, "{options}: {}", stdout(&output));
+    }
 }

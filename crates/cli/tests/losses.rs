@@ -9,6 +9,7 @@ mod schema;
 
 use std::path::Path;
 
+use fsmend_testkit::host;
 use images::{Folder, debugfs, fsmend, have, stdout};
 use schema::valid_report;
 use serde_json::Value;
@@ -129,4 +130,29 @@ fn a_file_that_is_no_file_system_is_named() {
         let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains(what) && flat.contains(&remedy), "{what}: {said}");
     }
+}
+
+/// A crash during a truncation leaves the old map: here so many pieces that what stays of it needs more than four leaves.
+#[test]
+fn a_truncation_of_a_file_in_thousands_of_pieces_stays_done() {
+    if !have("losses: a large truncation", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("losses-truncation");
+    let image = folder.path("x.img");
+    std::fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "1024", image.to_str().unwrap()]).unwrap();
+    let (big, script) = (folder.path("big"), folder.path("script"));
+    std::fs::write(&big, vec![7; 8000 << 10]).unwrap();
+    let holes: String = (0..4000).map(|tooth| format!("punch big {0} {0}\n", tooth * 2)).collect();
+    let cut = "sif big size 6500000\nsif big dtime 0\nssv last_orphan 12\n";
+    std::fs::write(&script, format!("write {} big\n{holes}{cut}", big.display())).unwrap();
+    host::run("debugfs", ["-w", "-f", script.to_str().unwrap(), image.to_str().unwrap()]).unwrap();
+    let image = image.to_str().unwrap();
+    let repaired = fsmend(&["repair", "-y", image]);
+    assert!(stdout(&repaired).contains("repaired"), "{}", stdout(&repaired));
+    host::run("e2fsck", ["-fn", image]).unwrap();
+    let stat = host::run("debugfs", ["-R", "stat big", image]).unwrap();
+    let stat = String::from_utf8_lossy(&stat.stdout).into_owned();
+    assert!(stat.contains("Size: 6500000"), "{stat}");
 }

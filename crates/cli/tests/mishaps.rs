@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fsmend_testkit::host;
 use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, have_root, prepared, stderr, stdout};
 
-/// Longer than this nobody waits for a question, or for the end after an interrupt.
+/// The longest wait for a question, or for the end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn damaged(folder: &Folder, name: &str) -> PathBuf {
@@ -141,10 +141,10 @@ fn files_of_another_kind_are_told_by_what_they_are() {
     assert!(stderr(&applied).contains(&format!("\"fsmend undo {undo}\"")), "{}", stderr(&applied));
     let of_image = on(&image, &["undo"]);
     assert_eq!(code(&of_image), 8);
-    assert!(stderr(&of_image).contains("it is no undo file"), "{}", stderr(&of_image));
+    assert!(stderr(&of_image).contains("it is not an undo file"), "{}", stderr(&of_image));
 }
 
-/// A loop device that is write-protected. The protection would outlast the device, and hit whoever gets its number next.
+/// A loop device that is write-protected. The protection would outlast the device, and hit the next device with its number.
 struct Protected(host::LoopDevice);
 
 impl Protected {
@@ -233,9 +233,9 @@ fn what_is_told_of_shared_blocks_is_what_was_asked_for() {
     let block = images::asked(&image, "blocks a/two");
     debugfs(&image, &format!("sif a/one block[0] {}", block.split_whitespace().next().unwrap()));
     for (wish, told, stays) in [
-        ("clone", "gets a copy of the block", true),
-        ("zero", "get zeroes", true),
-        ("lost+found", "moves to lost+found", false),
+        ("clone", "gets its own copy of the blocks", true),
+        ("zero", "get zeros", true),
+        ("lost+found", "is moved to lost+found", false),
         ("delete", "is deleted", false),
     ] {
         let copy = folder.path("copy.img");
@@ -244,8 +244,8 @@ fn what_is_told_of_shared_blocks_is_what_was_asked_for() {
         assert_eq!(code(&repaired), 1, "{wish}: {}", stderr(&repaired));
         let text = stdout(&repaired).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(told), "{wish}: {text}");
-        assert_eq!(text.contains("gets a copy of the block of its own"), wish == "clone", "{wish}: {text}");
-        assert_eq!(text.contains("These files, all of them"), wish == "delete", "{wish}: {text}");
+        assert_eq!(text.contains("gets its own copy of the blocks"), wish == "clone", "{wish}: {text}");
+        assert_eq!(text.contains("All of these files"), wish == "delete", "{wish}: {text}");
         assert_eq!(images::asked(&copy, "stat a/one").contains("Inode:"), stays, "{wish}");
         assert_eq!(code(&e2fsck("-fn", &copy)), 0, "{wish}");
     }

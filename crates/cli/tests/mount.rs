@@ -160,7 +160,7 @@ fn mkfs_overwrites_nothing_unless_it_is_told_to() {
     let image = folder.at("image");
     let missing = fsmend(&["mkfs", &image]);
     assert_eq!(missing.status.code(), Some(8));
-    assert!(said(&missing.stderr).contains("say how large"), "{}", said(&missing.stderr));
+    assert!(said(&missing.stderr).contains("give its size"), "{}", said(&missing.stderr));
     let first = ["mkfs", "-t", "ext3", "-L", "precious", &image, "32M"];
     assert_eq!(fsmend(&first).status.code(), Some(0));
     let before = fs::read(&image).unwrap();
@@ -200,7 +200,7 @@ fn mount_serves_until_it_is_unmounted_or_ended() {
     assert_eq!(fsmend(&["mkfs", "-t", "ext3", &image, "32M"]).status.code(), Some(0));
     let running = Running::start(&[&image, &mnt]);
     fs::write(folder.at("mnt/file"), b"content").unwrap();
-    // Nobody else may have it meanwhile.
+    // No other process may have it meanwhile.
     assert_eq!(fsmend(&["mkfs", "--force", &image]).status.code(), Some(8));
     assert_eq!(fsmend(&["mount", &image, &mnt]).status.code(), Some(8));
     let table = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -379,7 +379,7 @@ fn mount_says_what_it_cannot_do() {
     assert!(said(&option.stderr).contains("\"data=journal\" is no option"), "{}", said(&option.stderr));
     let missing = fsmend(&["mount", &image, &mnt]);
     assert_eq!(missing.status.code(), Some(8));
-    assert!(said(&missing.stderr).contains("there is no such file"), "{}", said(&missing.stderr));
+    assert!(said(&missing.stderr).contains("no such file"), "{}", said(&missing.stderr));
     fs::write(&image, vec![0; 1 << 20]).unwrap();
     assert_eq!(fsmend(&["mount", &image, &mnt]).status.code(), Some(8));
     fs::remove_file(&image).unwrap();

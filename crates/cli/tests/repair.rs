@@ -326,6 +326,22 @@ fn usage_errors_exit_16() {
     }
 }
 
+#[test]
+fn usage_errors_are_json_for_programs_that_asked_for_json() {
+    for arguments in [
+        &["repair", "--format", "json"] as &[&str],
+        &["check", "--format=json", "--threads", "many", "x"],
+        &["check", "--nonsense", "--format", "json", "x"],
+    ] {
+        let output = prepared(env!("CARGO_BIN_EXE_fsmend")).args(arguments).output().unwrap();
+        assert_eq!(code(&output), 16, "{arguments:?}");
+        let document = valid_report(&stdout(&output));
+        assert_eq!((&document["verdict"], &document["error"]["code"]), (&"refused".into(), &"usage".into()));
+    }
+    let output = prepared(env!("CARGO_BIN_EXE_fsmend")).args(["check", "--", "--format=json", "x"]).output();
+    assert!(!stdout(&output.unwrap()).starts_with('{'));
+}
+
 /// A log that a run was killed over: the plan of a repair, begun and not finished.
 fn interrupt(image: &Path, plan: &Path) {
     interrupt_at(image, plan, Some(fsmend_device::Step::Mark));

@@ -136,7 +136,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Forgets these bytes, as somebody has changed them.
+    /// Forgets these bytes, because they were changed.
     pub(crate) fn forget(&self, offset: u64, len: u64) {
         let mut state = self.shared.lock();
         while let Some((start, _)) = state.first_in(offset, offset.saturating_add(len)) {

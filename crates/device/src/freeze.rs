@@ -1,8 +1,8 @@
 //! Holding a mounted file system still for a moment.
 //!
-//! While it is frozen, whoever wants to write to it waits; everything that was written lies on the disk, and an ext4 journal is empty. The
-//! kernel keeps it frozen until somebody thaws it, even if the one who froze it is long gone: so [`Frozen`] thaws when it is dropped,
-//! and whoever freezes for real has a second process ready that thaws should the first one die (`cli` does).
+//! While it is frozen, writers wait; everything that was written lies on the disk, and an ext4 journal is empty. The
+//! kernel keeps it frozen until it is thawed, even if the process that froze it is gone: so [`Frozen`] thaws when it is dropped,
+//! and a program that freezes for real has a second process ready that thaws should the first one die (`cli` does).
 
 use std::fs::File;
 use std::io;
@@ -55,7 +55,7 @@ impl MountPoint {
         Ok(Frozen { mount: self, is_over: false })
     }
 
-    /// Thaws it, whoever froze it. Fails if it was not frozen.
+    /// Thaws it, whichever process froze it. Fails if it was not frozen.
     pub fn thaw(&self) -> io::Result<()> {
         // SAFETY: FITHAW takes no argument and touches no memory of ours.
         #[allow(unsafe_code)]
@@ -84,7 +84,7 @@ impl Frozen<'_> {
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            // That it was thawed by somebody else is no harm here: nobody looks at results any more.
+            // A thaw by another process does no harm here: the results are not used any more.
             let _ = self.mount.thaw();
         }
     }

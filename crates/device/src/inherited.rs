@@ -1,4 +1,4 @@
-//! Descriptors that whoever started the program left open for it.
+//! Descriptors that the parent process left open.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 pub fn inherited(number: u32) -> io::Result<File> {
     let number = RawFd::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the descriptor is only looked at within this call, for a duplicate. If it is not open, the system says so;
-    // if it belongs to somebody within this process, that one keeps it.
+    // if it belongs to other code in this process, that one keeps it.
     #[allow(unsafe_code)]
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     let owned: OwnedFd = fcntl_dupfd_cloexec(borrowed, 3)?;

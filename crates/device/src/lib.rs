@@ -201,7 +201,7 @@ impl fmt::Display for ReadError {
             ReadErrorKind::BeyondEnd => {
                 write!(
                     f,
-                    "bytes {} to {} lie beyond the end of the device",
+                    "bytes {} to {} are beyond the end of the device",
                     self.offset,
                     self.offset.saturating_add(self.len)
                 )

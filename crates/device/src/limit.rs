@@ -5,7 +5,7 @@
 //! full). So within any span of time no more is read than the rate allows, and one bucket. Instead of tokens, what is
 //! kept is the moment at which the bucket will be full again; that takes one number and no thread that fills it.
 //!
-//! All reads count, also those that the page cache answers: nobody can tell which a plain read will be.
+//! All reads count, also those that the page cache answers: it is not known which a plain read will be.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -49,7 +49,7 @@ impl ReadLimit {
         }
     }
 
-    /// The same limit; nobody waits any longer once `stop` is set.
+    /// The same limit; reads no longer wait once `stop` is set.
     pub fn until(self, stop: &Arc<AtomicBool>) -> Self {
         ReadLimit { stop: Arc::clone(stop), ..self }
     }

@@ -20,7 +20,7 @@ pub struct Mounted {
     pub number: (u32, u32),
     /// Where it is mounted (one of the places).
     pub at: PathBuf,
-    /// Whether nobody can write to it.
+    /// Whether no process can write to it.
     pub read_only: bool,
 }
 

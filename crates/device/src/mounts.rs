@@ -1,4 +1,4 @@
-//! Whether somebody else is using a target just now, for a plain warning.
+//! Whether another process is using a target just now, for a plain warning.
 //!
 //! A block device is in use when it, one of its partitions, or something built on them (a device-mapper volume, a RAID) is
 //! mounted; an image file when a loop device shows it. All of it stands in `/proc/self/mountinfo` and `/sys`.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-/// One use of a target by somebody else.
+/// One use of a target by another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// A file system on the target is mounted.

@@ -1,4 +1,4 @@
-//! A device that remembers where it could not be read, so that whoever has the disk can be told the sectors.
+//! A device that remembers where it could not be read, so that the sectors can be reported.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -69,9 +69,9 @@ pub enum OpenErrorKind {
     PermissionDenied(io::Error),
     /// We may read it, but not write it.
     WritePermissionDenied(io::Error),
-    /// Nobody may write it: the device is write-protected, or the file lies on a file system that is mounted for reading only.
+    /// It cannot be written: the device is write-protected, or the file lies on a file system that is mounted for reading only.
     ReadOnly,
-    /// Somebody else uses it: these, or somebody who has locked it.
+    /// Another process uses it: these, or one that has locked it.
     Busy(Vec<Usage>),
     /// It can be read, but not written safely: what it is.
     NotWritable(&'static str),
@@ -269,7 +269,7 @@ impl OpenErrorKind {
     fn text(&self) -> (String, String) {
         let (message, hint) = match self {
             OpenErrorKind::NotFound => (
-                "there is no such file (expected an image file or a block device)",
+                "no such file (expected an image file or a block device)",
                 "check the name (lsblk lists block devices)",
             ),
             OpenErrorKind::PermissionDenied(error) => {
@@ -281,7 +281,7 @@ impl OpenErrorKind {
             OpenErrorKind::ReadOnly => (
                 "it cannot be written: the device is write-protected, or the file system on which the image lies is mounted \
                  for reading only",
-                "lift that (blockdev --setrw, mount -o remount,rw), or work on a copy",
+                "make it writable (blockdev --setrw, mount -o remount,rw), or repair a copy",
             ),
             OpenErrorKind::Busy(usage) => return busy(usage),
             OpenErrorKind::NotWritable(what) => {
@@ -293,20 +293,20 @@ impl OpenErrorKind {
             }
             OpenErrorKind::Directory => (
                 "it is a directory (expected an image file or a block device)",
-                "name the device on which the directory lies (findmnt tells it)",
+                "give the device that holds the directory (findmnt shows it)",
             ),
             OpenErrorKind::NotSeekable => (
                 "it is neither a regular file nor a block device",
-                "copy what it delivers to a file and check that",
+                "copy its output to a file and check the file",
             ),
             OpenErrorKind::Empty => (
-                "it has no bytes at all (expected a file system image)",
-                "look whether it was copied completely, or whether a medium is inserted",
+                "it is empty (expected a file system image)",
+                "check that the copy is complete, or that a medium is inserted",
             ),
             OpenErrorKind::Io(error) => {
                 return (
                     format!("it cannot be opened: {error}"),
-                    "check the name and what it leads to".into(),
+                    "check the name and where it points".into(),
                 );
             }
             OpenErrorKind::Image(error) => {
@@ -319,15 +319,15 @@ impl OpenErrorKind {
                 let message = format!(
                     "partition {number} starts at byte {start}, beyond the end of the disk at byte {disk_len}"
                 );
-                return (message, "look whether the image was copied completely".into());
+                return (message, "check that the image is a complete copy".into());
             }
             OpenErrorKind::OffsetBeyondEnd { offset, len } => {
-                let message = format!("offset {offset} lies beyond the end at byte {len}");
-                return (message, "give the byte at which the file system starts".into());
+                let message = format!("offset {offset} is beyond the end at byte {len}");
+                return (message, "give the byte offset of the file system".into());
             }
             OpenErrorKind::NoExtPartition(skipped) => {
                 let rows = skipped.iter().map(|Skipped { partition, why }| format!("{partition}: {why}"));
-                let hint = format!("name one with --partition to check it nevertheless: {}", list(rows));
+                let hint = format!("select one with --partition to check it anyway: {}", list(rows));
                 return ("none of its partitions holds an ext file system".into(), hint);
             }
         };
@@ -347,10 +347,10 @@ fn busy(usage: &[Usage]) -> (String, String) {
 fn no_such_partition(wanted: u32, there: &[Partition]) -> (String, String) {
     if there.is_empty() {
         let message = format!("it has no partition table, so no partition {wanted}");
-        return (message, "leave --partition out to check all of it".into());
+        return (message, "omit --partition to check all of it".into());
     }
     let rows = there.iter().map(Partition::to_string);
-    (format!("it has no partition {wanted}"), format!("name one of these: {}", list(rows)))
+    (format!("it has no partition {wanted}"), format!("select one of: {}", list(rows)))
 }
 
 /// One after the other, on one line.

@@ -1,4 +1,4 @@
-//! Standing back behind everybody else: processor time that nobody wants, and the disk when it has nothing else to do.
+//! Lowest priority: processor time that no other process wants, and the disk when it has nothing else to do.
 //!
 //! Unsafe here: two system calls for which there is no safe wrapper among our libraries. Both take numbers only, and one address of
 //! a number on the stack that the kernel reads.
@@ -11,7 +11,7 @@ const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 /// `IOPRIO_CLASS_IDLE` in its place within a priority (the class stands above 13 bits of data).
 const IOPRIO_IDLE: libc::c_int = 3 << 13;
 
-/// Lets the calling thread, and every thread that it starts from now on, run only where nobody else wants to (SCHED_IDLE).
+/// Lets the calling thread, and every thread that it starts from now on, run only where no other process wants to (SCHED_IDLE).
 /// There may be no way back.
 pub fn stand_back() -> io::Result<()> {
     // `struct sched_param` of the kernel is this one number, and 0 is the only one that the policy allows.

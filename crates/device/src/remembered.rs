@@ -1,4 +1,4 @@
-//! What small reads have brought, remembered: whoever looks at the same records again and again need not ask the operating system each time.
+//! What small reads have brought, remembered: repeated looks at the same records do not ask the operating system each time.
 //!
 //! A repair looks at every damaged record a dozen times: to inspect it, to find its names, to mend it, to look at it once more. What is read
 //! in large pieces is read once, and passed on.
@@ -10,7 +10,7 @@ use crate::{Device, Direct, ReadError};
 /// Bytes that are remembered together.
 const PAGE_BYTES: usize = 4096;
 
-/// A device below which nobody writes: what was read once, stays so.
+/// A device that is not written below: what was read once stays so.
 pub struct Remembered<D> {
     inner: D,
     /// Each page has one slot in which it can be.

@@ -46,7 +46,7 @@ impl SimDisk {
         self.state().faults.add(fault);
     }
 
-    /// Takes all planned failures back: somebody has put in a new cable.
+    /// Takes all planned failures back: as with a new cable.
     pub fn forget_faults(&self) {
         self.state().faults = Faults::default();
     }

@@ -189,7 +189,7 @@ mod tests {
         for _ in 0..20_000 {
             asked.push_back(disk.ask(random.below(1 << 27) * 4096, 4096));
             if asked.len() >= depth {
-                // Whoever is done first makes room for the next one.
+                // The request that is done first makes room for the next one.
                 let soonest =
                     (0..asked.len()).min_by(|a, b| done(&disk, asked[*a]).total_cmp(&done(&disk, asked[*b])));
                 let first = soonest.and_then(|at| asked.remove(at)).expect("there is one");

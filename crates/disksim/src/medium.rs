@@ -78,7 +78,7 @@ impl Medium {
         self.cached.clear();
     }
 
-    /// Puts something nobody wrote on the medium, where nothing has been written yet.
+    /// Puts something on the medium that was never written, where nothing has been written yet.
     pub fn leave_garbage(&mut self, sectors: std::ops::Range<u64>, luck: &mut SeededRandom) {
         for number in sectors {
             self.durable.entry(number).or_insert_with(|| {

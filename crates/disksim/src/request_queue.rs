@@ -12,7 +12,7 @@ pub(crate) struct RequestQueue {
     pub now: f64,
     /// What was done so far.
     pub statistics: DiskStatistics,
-    /// When that was there, or will be, which nobody has waited for yet.
+    /// When that was there, or will be, and was not waited for yet.
     done: BTreeMap<Ticket, f64>,
     next: u64,
 }
@@ -44,7 +44,7 @@ impl RequestQueue {
         at.is_some()
     }
 
-    /// When that is there, if it is known, and nobody has waited for it.
+    /// When that is there, if it is known, and it was not waited for.
     #[cfg(test)]
     pub fn done_at(&self, ticket: Ticket) -> Option<f64> {
         self.done.get(&ticket).copied()

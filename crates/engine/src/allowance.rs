@@ -1,4 +1,4 @@
-//! How many workers may be at work just now, which somebody else decides while they are at it: whoever watches the machine.
+//! How many workers may be at work just now, which the code that watches the machine decides while they work.
 //!
 //! A worker whose number is not below the allowance parks between two batches, when it holds neither a batch nor a lock
 //! nor a read in flight, and goes on when the allowance grows. Worker 0 always works, so that a run never stands still.
@@ -9,7 +9,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The number of workers that may work, shared by a run and its controller.
 #[derive(Debug)]
 pub struct Allowance {
-    /// Written under the lock of `parked`, so that nobody parks on an old number; read without it.
+    /// Written under the lock of `parked`, so that no worker parks on an old number; read without it.
     allowed: AtomicUsize,
     /// Workers that are parked now.
     parked: Mutex<usize>,
@@ -49,7 +49,7 @@ impl Allowance {
         worker < self.get()
     }
 
-    /// Parks `worker` until it may work or `is_over`, which must not wait for anything. Whoever makes it over calls
+    /// Parks `worker` until it may work or `is_over`, which must not wait for anything. The code that makes it over calls
     /// [`wake`](Self::wake) afterwards.
     pub fn park(&self, worker: usize, is_over: impl Fn() -> bool) {
         let mut parked = self.lock();

@@ -1,6 +1,6 @@
 //! The memory budget of a run: what its structures hold is reserved here before it is allocated, or as soon as it is known.
 //!
-//! A budget counts; it asks nobody what the process really holds. What is foreseen (tables, buffers, shares of lists) is
+//! A budget counts; it does not ask the system what the process really holds. What is foreseen (tables, buffers, shares of lists) is
 //! planned before the run; what only the disk knows (pages of bitmaps, lists that grow with what is found) is charged
 //! batch by batch, and when it no longer fits the budget is [exhausted](Budget::is_exhausted): the run then ends with a
 //! refusal instead of going on until something kills it. All of it is a few atomic additions, never one per record.

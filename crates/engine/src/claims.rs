@@ -114,7 +114,7 @@ impl SharedBitmap {
         words_of(start, count, self.len).any(|(index, mask)| self.load_word(index) & mask != 0)
     }
 
-    /// Bits around `bit`, `bit` among them, that are all clear: its page and those beside it, where nobody has touched them, or else
+    /// Bits around `bit`, `bit` among them, that are all clear: its page and those beside it, where they are untouched, or else
     /// as many whole words of its page on both sides as are clear. Empty if a bit of its own word is set.
     pub fn clear_around(&self, bit: u64) -> Range<u64> {
         if bit >= self.len {
@@ -141,7 +141,7 @@ impl SharedBitmap {
         start * 64..(end * 64).min(self.len)
     }
 
-    /// Whether there is such a page, and nobody has set a bit of it.
+    /// Whether there is such a page, and no bit of it is set.
     fn is_untouched(&self, page: usize) -> bool {
         self.pages.get(page).is_some_and(|page| page.get().is_none())
     }
@@ -245,8 +245,8 @@ impl Claims {
     }
 
     /// Claims `count` units from `start`; returns whether any of them was claimed before (those are then contested).
-    /// Units beyond the end are ignored. `origin` has to be that of the inode whose map this is, or nobody will find it when
-    /// somebody else claims the same.
+    /// Units beyond the end are ignored. `origin` has to be that of the inode whose map this is, or it is not found when
+    /// another owner claims the same.
     #[inline]
     pub fn claim(&self, start: u64, count: u64, origin: Origin) -> bool {
         if let Some(origins) = &self.origins {
@@ -264,7 +264,7 @@ impl Claims {
         contested
     }
 
-    /// Claims the units of `mask` in word `index` (64 units); see [`claim`](Self::claim). Whoever claims many words for one inode
+    /// Claims the units of `mask` in word `index` (64 units); see [`claim`](Self::claim). A caller that claims many words for one inode
     /// keeps `noted` from one to the next.
     #[inline]
     pub fn claim_word(&self, index: u64, mask: u64, origin: Origin, noted: &mut Noted) -> bool {

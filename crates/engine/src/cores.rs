@@ -1,11 +1,11 @@
-//! How many cores a run may use that is to disturb nobody: the core budget (pFSCK §5.4.1).
+//! How many cores a run may use in the background: the core budget (pFSCK §5.4.1).
 //!
 //! The decision is made here, from samples that the caller takes about every [`INTERVAL_NS`]; this module reads nothing and
 //! looks at no clock. The rule, for the span between two samples:
 //!
-//! - What may be had is what nobody used: the idle time of the cores on which we may run, and what we used ourselves. Where a
+//! - What may be had is what was idle: the idle time of the cores on which we may run, and what we used ourselves. Where a
 //!   control group has a quota, no more than what is left of that. As many workers as fit into it may work.
-//! - That does not show who was kept waiting: when nothing is idle, what we use may be what somebody else lacks. So when tasks
+//! - That does not show who was kept waiting: when nothing is idle, what we use may be what another process lacks. So when tasks
 //!   waited for a core in a good part of the span, and none was free, the budget is quartered at once. What it lost too much it
 //!   gets back with the first core that is idle.
 //! - It shrinks as soon as less fits, and grows when one more fits with some room to spare; there is always one.
@@ -34,7 +34,7 @@ const KEEPS: u64 = 350;
 const GROWS: u64 = 200;
 /// Less than this free counts as none.
 const FREE_MIN: u64 = 500;
-/// Tasks waited in more than this many thousandths of the span: somebody is kept waiting.
+/// Tasks waited in more than this many thousandths of the span: another process is kept waiting.
 const WAITING: u64 = 250;
 
 /// What the machine and we had done up to some moment. All of it only grows; what does not is taken as standing still.

@@ -203,7 +203,7 @@ impl ChunkFacts {
     }
 }
 
-/// What numbers of names have beyond 16 bits: so many names lead to few inodes, if to any. Counting wraps around, and whoever
+/// What numbers of names have beyond 16 bits: so many names lead to few inodes, if to any. Counting wraps around, and the worker that
 /// makes it do so notes that here, in any order. Whole numbers are known when nobody counts any more.
 #[derive(Debug, Default)]
 struct Carries {
@@ -293,7 +293,7 @@ impl InodeTable {
         }
     }
 
-    /// Makes a published chunk cover its first `scanned` inodes, the new ones unused at first; in a phase when nobody
+    /// Makes a published chunk cover its first `scanned` inodes, the new ones unused at first; in a phase when no worker
     /// else looks. A chunk never shrinks.
     pub fn extend(&mut self, chunk: u32, scanned: usize) {
         let before = self.bytes_held_by(chunk);
@@ -326,7 +326,7 @@ impl InodeTable {
         Some((chunk, (index % self.per_chunk) as usize))
     }
 
-    /// The chunk of `inode`, once it has been published: for whoever asks for several inodes that are likely to lie near each other.
+    /// The chunk of `inode`, once it has been published: for callers that ask for several inodes that are likely to lie near each other.
     #[inline]
     pub fn published(&self, inode: InodeNo) -> Option<Published<'_>> {
         let chunk = inode.0.checked_sub(1)? / self.per_chunk;
@@ -395,7 +395,7 @@ impl InodeTable {
     }
 
     /// Makes room for what is known of a directory that was not one when its chunk was published; in a phase when
-    /// nobody else looks.
+    /// no other worker looks.
     pub fn add_directory(&mut self, inode: InodeNo) {
         let Some(index) = inode.0.checked_sub(1) else { return };
         let number = index / self.per_chunk;

@@ -32,7 +32,7 @@ fn who_claims_first_does_not_matter() {
         }
         assert_eq!(claims.claimed().ones().collect::<Vec<_>>(), (0..168).collect::<Vec<_>>());
         assert_eq!(claims.contested().ones().collect::<Vec<_>>(), (60..70).collect::<Vec<_>>());
-        assert!(noticed >= 1, "the later owner is told (of two words, each may be the later one in one)");
+        assert!(noticed >= 1, "the later owner is reported (of two words, each may be the later one in one)");
     });
 }
 
@@ -92,7 +92,7 @@ fn two_names_make_a_directory_contested_in_whatever_order() {
     });
 }
 
-// A claim takes two steps (claimed, then contested). Somebody else's withdrawal between them may leave a block contested and not claimed:
+// A claim takes two steps (claimed, then contested). Another owner's withdrawal between them may leave a block contested and not claimed:
 // whose contested blocks are is looked up afterwards, and settled (`Claims::settle`). It must never be neither.
 #[test]
 fn what_one_withdraws_another_keeps_or_contests() {

@@ -36,7 +36,7 @@ pub struct CheckOptions {
     pub stage_clock: Option<Clock>,
     /// How workers are divided between the stages, and in which order work is taken.
     pub schedule: Schedule,
-    /// How many of the workers may be at work, when somebody decides that while the run goes on.
+    /// How many of the workers may be at work, when that is decided while the run goes on.
     pub allowance: Option<Arc<Allowance>>,
     /// Where what happens when is written down, if that is wanted.
     pub trace: Option<Arc<Trace>>,

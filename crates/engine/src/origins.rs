@@ -27,19 +27,19 @@ const WORD_SHIFT: u32 = 6;
 const AREA_UNITS: u64 = 512;
 /// Where there are fewer areas than this, they may be smaller: so many stay in the processor's cache.
 const AREAS: u64 = 1 << 16;
-/// Larger areas are not worth their memory: in such a stretch, whoever has something near has something there.
+/// Larger areas are not worth their memory: in such a stretch, an owner of something near owns something there.
 const AREA_UNITS_MAX: u64 = 1 << 16;
 
-/// Who makes a claim: a band of inodes, or somebody whose claims are known anyway.
+/// Who makes a claim: a band of inodes, or an owner whose claims are known anyway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin(u16);
 
 impl Origin {
-    /// Static metadata, and others whose units are on a list: nobody has to look for them among the inodes.
+    /// Static metadata, and others whose units are on a list: they are not searched among the inodes.
     pub const KNOWN: Origin = Origin(u16::MAX);
 }
 
-/// The area in which an origin was noted last, for whoever claims word by word: most words lie in the same area as the ones before.
+/// The area in which an origin was noted last, for callers that claim word by word: most words lie in the same area as the ones before.
 #[derive(Clone, Copy, Debug)]
 pub struct Noted(u64);
 
@@ -114,7 +114,7 @@ impl Origins {
         let (upper, lower) = digits(u32::from(origin.0));
         let first = (start >> self.area_shift) as usize;
         let last = (start.saturating_add(count - 1) >> self.area_shift) as usize;
-        // What lies behind the end is nobody's.
+        // What lies behind the end has no owner.
         let behind = last.saturating_add(1).min(self.areas.len());
         for area in self.areas.get(first..behind).unwrap_or_default() {
             // Nearly always they are set already, and to look costs less than to write.
@@ -189,7 +189,7 @@ impl Bands {
     }
 }
 
-/// So many areas in which nobody has claimed anything; `None` where there is no memory for them. It is not touched: that is for those who
+/// So many areas without a claim; `None` where there is no memory for them. It is not touched: that is for those who
 /// claim, all at once. To fill it with zeroes before anybody else may begin took a millisecond for 80 000 areas.
 #[cfg(not(all(test, feature = "model")))]
 fn clear_areas(count: usize) -> Option<Vec<Area>> {

@@ -158,7 +158,7 @@ pub enum Value {
     Number(u64),
     /// A bit pattern or checksum, printed in hexadecimal.
     Hex(u64),
-    /// Text; bytes that are not UTF-8 were escaped by whoever made it (see [`Value::name`]).
+    /// Text; bytes that are not UTF-8 were escaped when it was made (see [`Value::name`]).
     Text(String),
     /// A further inode beside the one that the problem is about. Its path is filled in like the object's.
     Inode(InodeNo, Option<String>),
@@ -217,7 +217,7 @@ impl std::fmt::Display for Value {
             Value::Hex(number) => write!(f, "{number:#x}"),
             Value::Text(text) => f.write_str(text),
             Value::Inode(inode, None) => write!(f, "inode {inode}"),
-            Value::Inode(inode, Some(path)) => write!(f, "inode {inode} ({path})"),
+            Value::Inode(inode, Some(path)) => write!(f, "{path} (inode {inode})"),
             Value::Former(name) => name.fmt(f),
             Value::List(values) => values.iter().enumerate().try_for_each(|(at, value)| {
                 f.write_str(if at == 0 { "" } else { ", " })?;
@@ -350,7 +350,7 @@ impl Problem {
         self
     }
 
-    /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "inode 12 (/path)" when the
+    /// The row's message with the operands put in. `{inode}` becomes "inode 12", or "/path (inode 12)" when the
     /// path is known; `{block}` becomes "block 7" or "blocks 7 to 9"; `{group}` becomes "group 3";
     /// `{stored:name leads:names lead}` becomes "1 name leads" or "3 names lead"; `{why?, as }` becomes nothing, or ", as it was".
     pub fn message(&self) -> String {
@@ -380,7 +380,7 @@ impl Problem {
         names.collect()
     }
 
-    /// The operands that the row's message names and that nobody supplied: none, if the check is right.
+    /// The operands that the row's message names and that were not supplied: none, if the check is right.
     pub fn missing_operands(&self) -> Vec<&'static str> {
         let named = self.row.message.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
         named.map(|(operand, _)| operand).filter(|operand| self.operand(operand).is_none()).collect()
@@ -401,7 +401,7 @@ impl Problem {
     fn value(&self, name: &str) -> Option<String> {
         match name {
             "inode" => self.object.inode.map(|inode| match &self.object.path {
-                Some(path) => format!("inode {inode} ({path})"),
+                Some(path) => format!("{path} (inode {inode})"),
                 None => format!("inode {inode}"),
             }),
             "block" => self.object.block.map(|block| match self.object.block_count {

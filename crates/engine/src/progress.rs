@@ -2,7 +2,7 @@
 //!
 //! A stage announces work as it becomes known and takes it off as it is done, in units of its own (inodes, blocks). Work that will come
 //! but is not there yet is foreseen. What a unit costs is measured on the way, where a clock was given; until then each stage's first
-//! guess has to do, corrected by how far off those of other stages were. Whoever shows progress reads the sums.
+//! guess has to do, corrected by how far off those of other stages were. The display of progress reads the sums.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +23,7 @@ pub struct Progress {
 /// Which cost of a stage is meant: what its workers were busy for, or what they computed.
 type Cost = fn(&StageProgress) -> u64;
 
-/// What the process has had fetched from devices, whoever asked for it and however far ahead, since the first requests were under way:
+/// What the process has had fetched from devices, by any reader and however far ahead, since the first requests were under way:
 /// those keep the device busy, and are there only when others have taken their place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fetched {
@@ -33,10 +33,10 @@ pub struct Fetched {
     pub nanoseconds: u64,
 }
 
-/// Nanoseconds until the last of all these runs, which go on side by side, is done; `None` while nobody can tell.
+/// Nanoseconds until the last of all these runs, which go on side by side, is done; `None` while it is unknown.
 ///
 /// What has to be computed goes on at the pace of each kind of work. What has to come from a device goes on at the device's pace, and
-/// the work that waits for it says little: whoever announced blocks may have waited for those that others will find in memory. So the
+/// the work that waits for it says little: the worker that announced blocks may have waited for those that others will find in memory. So the
 /// two are told apart by what of the bytes read so far had to be fetched.
 pub fn time_left(all: &[Progress], fetched: Option<Fetched>) -> Option<u64> {
     let by_work = all.iter().filter_map(Progress::time_left).max();
@@ -77,7 +77,7 @@ pub struct StageProgress {
     done: AtomicU64,
     bytes_read: AtomicU64,
     guess: AtomicU64,
-    /// Bytes that a unit of work will have to read, and 1; 0 when nobody has said.
+    /// Bytes that a unit of work will have to read, and 1; 0 when unknown.
     guessed_bytes: AtomicU64,
     spent: AtomicU64,
     computed: AtomicU64,

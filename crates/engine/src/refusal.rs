@@ -20,7 +20,7 @@ impl Refusal {
     pub fn stopped() -> Refusal {
         Refusal {
             code: "cancelled",
-            message: "The check was stopped before it was through".to_owned(),
+            message: "The check was stopped before it was complete".to_owned(),
             hint: "Run it again".to_owned(),
         }
     }

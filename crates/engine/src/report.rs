@@ -85,7 +85,7 @@ pub enum JournalUse {
     Replayed,
     /// It was dirty and was left alone; what was checked is what is on the disk.
     NotReplayed,
-    /// There is one that cannot be used, or of which nobody knows what it says.
+    /// There is one that cannot be used, or whose contents are unknown.
     Damaged,
 }
 

@@ -1,4 +1,4 @@
-//! What a run did when: each batch, each wait, each phase. Written down only when somebody wants it; costs nothing else.
+//! What a run did when: each batch, each wait, each phase. Written down only on request; costs nothing else.
 //!
 //! `cli` turns it into a file that trace viewers open; the bench replays it.
 
@@ -17,7 +17,7 @@ pub enum Kind {
     Parked,
     /// A part of the run in which several workers can work: from when they start to when the last one is back.
     Parallel,
-    /// A part of the run from one milestone to the next, whoever worked in it. Parallel parts lie within.
+    /// A part of the run from one milestone to the next, whichever workers took part. Parallel parts lie within.
     Phase,
     /// What workers brought back was put together.
     Merge,

@@ -35,7 +35,7 @@ impl<'f> Bench<'f> {
         Bench { fs, random, time, buffer, refused: 0, observer: None }
     }
 
-    /// The same, with somebody who wants to hear how far it is.
+    /// The same, with progress.
     pub fn observed(self, observer: &'f mut Observer<'f>) -> Self {
         Bench { observer: Some(observer), ..self }
     }

@@ -1,4 +1,4 @@
-//! Workloads that fill a file system, age it and measure it, the same every time: they draw from a seed, and they ask nobody but the file
+//! Workloads that fill a file system, age it and measure it, the same every time: they draw from a seed, and they ask only the file
 //! system ([`fsmend_vfs::FileSystem`]) and a clock that the caller passes in.
 //!
 //! - [`aging`]: filling and aging as in the paper on ffsck (§3.2): one folder per block group, files of 1 to 512 blocks, made,

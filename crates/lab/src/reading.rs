@@ -33,7 +33,7 @@ fn timed(clock: &Clock<'_>, work: impl FnOnce() -> Result<u64>) -> Result<Moved>
 
 /// How often a file system that is written to commits by itself, as ext3 does if nothing else is said.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
-/// Bytes that are written before somebody looks at the clock.
+/// Bytes that are written before the clock is read.
 const WRITTEN_BETWEEN: u64 = 16 << 20;
 
 /// Makes a file of `len` bytes from start to end, and makes it durable: that is a part of the time. Every five seconds of it, what was done so far is committed.

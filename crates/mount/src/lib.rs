@@ -3,7 +3,7 @@
 //!
 //! - The kernel keeps what it has looked up: every entry that it is told of is [held](FileSystem::hold) until the kernel forgets it, and every open file
 //!   until it is closed, so that no number is used again while anybody remembers it.
-//! - Nobody else changes the file system, and the kernel knows what it changes itself. So names, attributes and pages that it has may stay with it.
+//! - No other program changes the file system, and the kernel knows what it changes itself. So names, attributes and pages that it has may stay with it.
 //! - The kernel checks permissions (`default_permissions`) by owner, mode and access control lists; the driver lets new files inherit lists and keeps
 //!   list and mode the same.
 //! - Reading changes no access time (`noatime`). To note it would mean one more change of an inode for every read, and the trait cannot do that
@@ -17,7 +17,11 @@ mod allocate;
 mod attach;
 mod convert;
 mod flags;
+#[cfg(feature = "testing")]
+mod one_file;
 mod options;
+#[cfg(feature = "testing")]
+pub mod recorded;
 mod seek;
 mod server;
 #[cfg(feature = "testing")]
@@ -50,7 +54,7 @@ pub type Clock = fn() -> Time;
 
 /// A file system that is mounted.
 pub struct Mounted {
-    /// Never dropped: when it is dropped, fuser unmounts whatever is mounted at that path by then, be it ours or that of somebody who came after us.
+    /// Never dropped: when it is dropped, fuser unmounts whatever is mounted at that path by then, be it ours or a later one.
     /// What stays behind is one descriptor of `/dev/fuse`.
     session: ManuallyDrop<BackgroundSession>,
     shared: Arc<Shared>,
@@ -68,7 +72,7 @@ struct Shared {
 
 /// What [`Mounted::wait`] waits for.
 enum Event {
-    /// Somebody wants it to end.
+    /// It was asked to end.
     Stop,
     /// The kernel sends no requests any more.
     Gone,
@@ -81,7 +85,7 @@ pub struct Stopper(Sender<Event>);
 impl Stopper {
     /// Unmounts; [`Mounted::wait`] returns when that is done. After the end it does nothing.
     pub fn stop(&self) {
-        // Nobody listens any more once it has ended.
+        // The receiver is gone once it has ended.
         let _ = self.0.send(Event::Stop);
     }
 }
@@ -89,7 +93,7 @@ impl Stopper {
 /// How a mount ended. In all cases everything is durable, and the file system clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// Somebody unmounted the folder.
+    /// The directory was unmounted.
     Unmounted,
     /// It was stopped.
     Stopped,
@@ -104,7 +108,7 @@ pub enum Failure {
     Device(fsmend_vfs::Errno, Option<String>),
     /// The folder could not be unmounted. The file system is clean all the same.
     Unmount(io::Error),
-    /// A request ended in a panic, so that nobody knows what is in memory: nothing of it was written.
+    /// A request ended in a panic, so that the state in memory is unknown: nothing of it was written.
     Panic,
 }
 
@@ -136,7 +140,7 @@ impl Mounted {
         match Mounted::begin(file_system, place, options, clock) {
             Ok(mounted) => Ok(mounted),
             Err((error, shared)) => {
-                // Nobody has changed anything yet; what mounting itself has noted is taken back.
+                // Nothing was changed yet; what mounting itself has noted is taken back.
                 let clean = shared.end();
                 Err(Refused { error, clean })
             }
@@ -192,7 +196,7 @@ impl Mounted {
                 Err(RecvTimeoutError::Timeout) => self.shared.commit(),
                 Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Event::Stop) if self.session.guard.is_finished() => break,
-                // Whoever asks twice gets it once: by now something else may be mounted there.
+                // A second request is ignored: by now something else may be mounted there.
                 Ok(Event::Stop) if ended == Ended::Stopped => {}
                 Ok(Event::Stop) => match unmount::unmount(&self.place) {
                     // The kernel sends what it still has, and then it is gone.
@@ -245,7 +249,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Shared {
-    /// Makes durable what has changed, if something has. What goes wrong is told by whoever asks next, and in the end.
+    /// Makes durable what has changed, if something has. What goes wrong is reported to the next caller, and in the end.
     fn commit(&self) {
         let Ok(mut state) = self.state.lock() else { return };
         let _ = state.commit((self.clock)());

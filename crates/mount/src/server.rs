@@ -32,7 +32,7 @@ const BELIEVE: Duration = Duration::from_secs(60);
 /// Most bytes of one request to write; more than the kernel puts into one today.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// What the kernel is asked for. `READDIRPLUS_AUTO`: whoever lists a folder and looks at what is in it gets both at once.
+/// What the kernel is asked for. `READDIRPLUS_AUTO`: a program that lists a directory and looks at what is in it gets both at once.
 const WISHES: [InitFlags; 4] = [
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_PARALLEL_DIROPS,
@@ -99,7 +99,7 @@ impl Server {
         look(&mut *state.file_system).map_err(errno)
     }
 
-    /// Changes the file system on behalf of nobody in particular.
+    /// Changes the file system without a caller.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
@@ -194,7 +194,7 @@ impl Server {
         let name = OsStr::from_bytes(&entry.name);
         let is_dot = matches!(&*entry.name, b"." | b"..");
         let inode = u32::try_from(entry.number).map(InodeNo).map_err(|_| fsmend_vfs::Errno::Corrupt)?;
-        // Where an inode cannot be read, the rest of the folder can: of that one nothing is believed, so that whoever wants it gets the error.
+        // Where an inode cannot be read, the rest of the folder can: of that one nothing is believed, so that a caller that needs it gets the error.
         let (attr, generation, believe) = match fs.getattr(inode) {
             Ok(of) => (self.attr(&of), of.generation, BELIEVE),
             Err(_) => {
@@ -263,7 +263,7 @@ impl Filesystem for Server {
     }
 
     fn destroy(&mut self) {
-        // Nobody may be left who wants to know.
+        // The caller may be gone.
         let _ = self.events.send(Event::Gone);
     }
 
@@ -493,7 +493,7 @@ impl Filesystem for Server {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Nothing is to be done when somebody closes a file; the kernel will not ask again.
+        // Nothing is to be done when a file is closed; the kernel will not ask again.
         reply.error(Errno::ENOSYS);
     }
 

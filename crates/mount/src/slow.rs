@@ -10,19 +10,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen,
-    Request, Session,
+    BackgroundSession, Config, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, KernelConfig, LockOwner,
+    MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request, Session,
 };
 
-const ROOT: INodeNo = INodeNo(1);
-const IMAGE: INodeNo = INodeNo(2);
-const NAME: &str = "image";
-/// What the kernel was told stays true.
-const BELIEVE: Duration = Duration::from_secs(3600);
+use crate::one_file::{BELIEVE, NAME, OneFile};
 
 /// What kind of slow device.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +69,8 @@ impl SlowFile {
         let len = file.metadata()?.len();
         let mut config = Config::default();
         config.mount_options = vec![MountOption::RO, MountOption::FSName("slow".to_owned())];
-        let server = Server { file, len, slowness, counts: Arc::clone(&counts) };
+        let shown = OneFile { len, permissions: 0o444 };
+        let server = Server { file, shown, slowness, counts: Arc::clone(&counts) };
         let session = Session::new(server, folder, &config)?.spawn()?;
         Ok(SlowFile { session: Some(session), counts, folder: folder.to_owned() })
     }
@@ -125,32 +121,9 @@ impl Counts {
 
 struct Server {
     file: Arc<File>,
-    len: u64,
+    shown: OneFile,
     slowness: Slowness,
     counts: Arc<Counts>,
-}
-
-impl Server {
-    fn attributes(&self, inode: INodeNo) -> FileAttr {
-        let is_root = inode == ROOT;
-        FileAttr {
-            ino: inode,
-            size: if is_root { 0 } else { self.len },
-            blocks: self.len.div_ceil(512),
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: if is_root { 0o755 } else { 0o444 },
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
-    }
 }
 
 impl Filesystem for Server {
@@ -162,14 +135,11 @@ impl Filesystem for Server {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match (parent, name.to_str()) {
-            (ROOT, Some(NAME)) => reply.entry(&BELIEVE, &self.attributes(IMAGE), Generation(0)),
-            _ => reply.error(Errno::ENOENT),
-        }
+        self.shown.lookup(parent, name, reply);
     }
 
     fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&BELIEVE, &self.attributes(inode));
+        reply.attr(&BELIEVE, &self.shown.attributes(inode));
     }
 
     fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -189,7 +159,7 @@ impl Filesystem for Server {
         reply: ReplyData,
     ) {
         let (file, counts, slowness) = (Arc::clone(&self.file), Arc::clone(&self.counts), self.slowness);
-        let len = u64::from(size).min(self.len.saturating_sub(offset)) as usize;
+        let len = u64::from(size).min(self.shown.len.saturating_sub(offset)) as usize;
         counts.begin(len as u64);
         // The next request is taken while this one waits.
         std::thread::spawn(move || {

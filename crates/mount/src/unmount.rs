@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-/// Unmounts the folder. Fails while somebody uses it.
+/// Unmounts the folder. Fails while it is in use.
 pub fn unmount(place: &Path) -> io::Result<()> {
     by_whom_it_may_be(place, UnmountFlags::empty(), &["-u"])
 }
 
-/// Whether somebody still uses it.
+/// Whether it is still in use.
 pub fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ResourceBusy
 }

@@ -112,7 +112,7 @@ impl Drop for LoopMount {
 const UNMOUNT_TRIES: u32 = 50;
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Unmounts. A mount may be busy for a moment although nobody uses it: another test that is just starting a program holds
+/// Unmounts. A mount may be busy for a moment although it is not in use: another test that is just starting a program holds
 /// copies of all open files until the program runs. What stays busy is unmounted when its last user is gone, which is
 /// an error all the same.
 fn unmount(point: &Path) -> io::Result<()> {

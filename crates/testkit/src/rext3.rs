@@ -1,4 +1,4 @@
-//! Small rext3 images, byte by byte after `docs/formats/rext3.md`, with no code of what is tested: nobody else makes such images yet.
+//! Small rext3 images, byte by byte after `docs/formats/rext3.md`, with no code of what is tested: no other tool makes such images yet.
 //!
 //! The same [`Shape`] gives the same bytes. An [`Image`] says where its indirect blocks and directory blocks lie, for tests that
 //! damage them, and can make their checks right again.

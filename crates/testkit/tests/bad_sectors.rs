@@ -18,7 +18,7 @@ use fsmend_testkit::within::{Manner, checked, options};
 
 const BASES: &[&str] = &["ext4-defaults", "ext3-1k", "ext2-1k"];
 
-/// Whoever empties a journal because it cannot be read just now loses what is in it: that is for the user to decide.
+/// A tool that empties a journal because it cannot be read just now loses what is in it: that is for the user to decide.
 const LEFT_TO_THE_USER: &[&str] = &["journal superblock"];
 
 #[test]
@@ -56,7 +56,7 @@ fn sectors(survey: &Survey) -> BTreeMap<u64, &'static str> {
 
 /// Whether it mattered to anybody.
 fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
-    // Nobody will know what stood there.
+    // What was there is lost.
     image[sector as usize * 512..][..512].fill(0);
     let before = Arc::new(image);
     let disk = SimDisk::new("disk", &Machine::new(1), Arc::clone(&before));
@@ -70,7 +70,7 @@ fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
         PlanBuilder { changes: &repair.changes, marker: &marker, last: &last, ..PlanBuilder::default() };
     let plan = Plan::make(&device, &builder).unwrap();
     if !plan.blocks().any(|block| block.is_unreadable) {
-        // Nobody reads it: the bitmap of a group without inodes.
+        // It is not read: the bitmap of a group without inodes.
         return false;
     }
     let case = Case { name, before, bad_sectors: vec![sector], plan };
@@ -102,7 +102,7 @@ fn a_name_of_an_unreadable_inode_is_not_said_to_lead_to_a_file_that_is_gone() {
     // Tables are read in pieces: what stands beside the sector is given up with it, and not said to be damaged.
     let says = |problem: &&&Problem, why: &str| problem.message().ends_with(why);
     assert!(names.iter().any(|problem| says(&problem, "which cannot be read")), "{names:?}");
-    let beside = |problem: &&Problem| says(&problem, "which lies beside bytes that cannot be read");
+    let beside = |problem: &&Problem| says(&problem, "which is next to bytes that cannot be read");
     assert!(
         names.iter().all(|problem| says(&problem, "which cannot be read") || beside(problem)),
         "{names:?}"

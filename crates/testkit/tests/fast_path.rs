@@ -84,7 +84,7 @@ impl Base {
     }
 }
 
-/// Mutates one or two places of a structure and makes its checksum right again: a wrong one would end every proof.
+/// Mutates one or two places of a structure and makes its checksum right again: a wrong one would end the fast path.
 fn mutate(base: &Base, structure: &Structure, random: &mut SeededRandom) -> Vec<Patch> {
     let mut record = base.survey.bytes(structure).to_vec();
     for _ in 0..1 + random.below(2) {

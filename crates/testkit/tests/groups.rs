@@ -137,7 +137,7 @@ fn groups_are_mended_side_by_side_and_the_plan_is_the_same() {
             ("parent entries", 3),
             ("nameless inodes", 2),
             ("names that go", 1),
-            ("directories written anew", 3),
+            ("directories rewritten", 3),
         ];
         for (name, least) in kinds {
             let done = batches.get(name).copied().unwrap_or(0);

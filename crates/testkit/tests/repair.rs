@@ -43,7 +43,7 @@ const MENDED: &[u64] = &[
     // ee_len of an extent with holes and others behind it; of the last one, which swallows half of the file system.
     13194216669450,
     2199091740943,
-    // s_first of a journal at rest, where no log can begin; a feature of it that nobody knows.
+    // s_first of a journal at rest, where no log can begin; an unknown feature of it.
     2199027778821,
     15393167378948,
     // INDEX_FL on the resize inode; the feature of that inode without one.

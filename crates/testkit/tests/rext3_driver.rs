@@ -198,7 +198,7 @@ fn broken(change: impl Fn(&mut Vec<u8>, InodeNo)) -> (Errno, String) {
     let root = fs.root();
     let read = fs.lookup(root, b"file").and_then(|_| fs.read(file, 0, &mut vec![0; 300 << 10]));
     let told = (read.unwrap_err(), fs.trouble().unwrap().to_owned());
-    // Nor is anything given back that may be somebody else's.
+    // Nor is anything given back that may have another owner.
     assert_eq!(fs.unlink(root, b"file", now()), Err(Errno::Corrupt), "{}", told.1);
     told
 }

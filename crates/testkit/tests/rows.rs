@@ -181,7 +181,7 @@ fn groups_that_say_they_were_never_used() {
     );
     // The root directory has to be there.
     raises(&base, &group.with(&base, &[("bg_flags", 1)]), &["ext.group.inodes-uninit-contradicted"]);
-    // Nobody looks for inodes in a group that counts none; names that lead there do.
+    // Inodes are not searched in a group that counts none; names that lead there do.
     let group = find(&base, "group", "group 1");
     let patches =
         group.with(&base, &[("bg_flags", 1), ("bg_free_inodes_count_lo", 256), ("bg_used_dirs_count_lo", 0)]);

@@ -154,7 +154,7 @@ fn structured_damage_is_found_and_mended_and_nothing_is_lost() {
     assert!(failures.is_empty(), "{} failures in {judged} cases:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// An image that nobody else writes to, gone afterwards.
+/// An image that no other test writes to, gone afterwards.
 fn copy_of(recipe: &str, purpose: &str) -> Option<PathBuf> {
     let recipe = bases::recipes().into_iter().find(|known| known.name == recipe).unwrap();
     match build(&recipe).unwrap() {

@@ -71,7 +71,7 @@ fn damaged(sound: &Survey, survey: &mut Survey, seed: u64) -> Vec<String> {
 fn manners(random: &mut SeededRandom) -> Vec<Manner> {
     let mut manners: Vec<Manner> =
         [2, 7, 64].into_iter().map(|threads| Manner { threads, ..Manner::default() }).collect();
-    // Every mode, with batches that are in nobody's favour.
+    // Every mode, with unfavourable batches.
     let shares = Mode::Pipeline(1 + random.below(4) as u16, 1 + random.below(4) as u16);
     for mode in [Mode::Serial, Mode::Data, Mode::PipelineEqual, shares, Mode::ResourceAware] {
         let schedule =

@@ -206,7 +206,7 @@ fn a_sector_that_forgets_in_silence_is_found_and_its_contents_are_saved() {
     assert!(tested.bad.contains(&201));
     assert_eq!(tested.unrestored[0].blocks, [(block as u64, before[block..block + 4096].to_vec())]);
     drop(tested);
-    // The garbage in that sector is nobody's: the mark, or the superblock as it was, says so.
+    // The garbage in that sector has no owner: the mark, or the superblock as it was, says so.
     let left = end_write_test(Box::new(Arc::clone(&log)), &target).unwrap().unwrap();
     assert_eq!(left.blocks.len(), 1);
 }

@@ -24,7 +24,7 @@ pub enum Errno {
     NameTooLong,
     /// There is no room left: no blocks, no inodes, or no room for an attribute.
     NoSpace,
-    /// Somebody has as much as his quota allows.
+    /// The quota is used up.
     OverQuota,
     /// The file would be larger than the format can say.
     TooLarge,

@@ -7,7 +7,7 @@
 //! - Time is passed in ([`Time`]); a driver never looks at a clock. Reading changes no access time: a caller who wants that says so
 //!   by [`FileSystem::setattr`].
 //! - An operation has happened entirely, or failed and changed nothing; only [`FileSystem::write`] and [`FileSystem::allocate`] may have done a part.
-//! - An inode lives as long as it has a name or somebody [holds](FileSystem::hold) it.
+//! - An inode lives as long as it has a name or is [held](FileSystem::hold).
 //! - What was done is durable after [`FileSystem::sync`], [`FileSystem::fsync`] or [`FileSystem::unmount`], and in the order in which it was done before
 //!   that, as far as the format has a journal.
 //!
@@ -68,7 +68,7 @@ pub trait FileSystem {
     /// Gives a file that is no directory one more name.
     fn link(&mut self, inode: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<Attributes>;
 
-    /// Takes a name away from a file that is no directory. The file goes with its last name, or when nobody holds it any more.
+    /// Takes a name away from a file that is no directory. The file goes with its last name, or when it is no longer held.
     fn unlink(&mut self, parent: InodeNo, name: &[u8], now: Time) -> Result<()>;
 
     /// Removes an empty directory.
@@ -158,7 +158,7 @@ pub trait FileSystem {
     /// How much room there is.
     fn statfs(&mut self) -> Result<FileSystemSpace>;
 
-    /// Keeps an inode alive even without names (somebody has it open, or remembers its number), until as many calls of
+    /// Keeps an inode alive even without names (a program has it open, or remembers its number), until as many calls of
     /// [`FileSystem::release`] have followed.
     fn hold(&mut self, inode: InodeNo) -> Result<()>;
 

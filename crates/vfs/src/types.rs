@@ -210,7 +210,7 @@ pub enum Allocation {
     /// The same, but the length of the file stays.
     UnwrittenKeepSize,
     /// They count as written although nothing was: what is read is what happens to stand on the device. For laboratories, which
-    /// fill terabytes in minutes that way, and for nobody else.
+    /// fill terabytes in minutes that way, and for no other use.
     Claimed,
 }
 

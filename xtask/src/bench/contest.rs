@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fsmend_testkit::process::{Ended, Limits, run_limited};
 
-/// Nobody waits longer for a run.
+/// The longest wait for a run.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// What takes more seconds than this is done once.
 const SLOW: f64 = 4.0;
@@ -62,7 +62,7 @@ impl Times {
         median(&self.wall)
     }
 
-    /// Whether it takes so long that nobody wants it done again and again.
+    /// Whether it takes so long that it is not repeated.
     pub fn is_slow(&self) -> bool {
         self.wall() > SLOW
     }

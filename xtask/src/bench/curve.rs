@@ -17,7 +17,7 @@ fn place(workers: usize, times: f64) -> (f64, f64) {
     (x, HEIGHT - MARGIN - part(times) * (HEIGHT - 2.0 * MARGIN))
 }
 
-/// The curves, with the line that nobody crosses, the aim, and the paper's best.
+/// The curves, with the limit, the aim, and the paper's best.
 pub fn draw(curves: &[(String, Vec<(usize, f64)>)], aim_workers: usize, aim: f64) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\

@@ -37,7 +37,7 @@ struct Part {
 }
 
 impl Part {
-    /// The batches, each with its share of what was spent between them: whoever works hands in and takes his own.
+    /// The batches, each with its share of what was spent between them: each worker hands in and takes its own.
     fn batches(self) -> Vec<Batch> {
         let mut batches = self.batches;
         let inside: u64 = batches.iter().map(|batch| batch.cpu_ns).sum();

@@ -63,7 +63,7 @@ fn directories(image: &mut Image) -> io::Result<()> {
     edit_entry(image, "users/bob/thesis/figures", "..", |entry| put32(entry, 0, structured_damage))?;
     // Two entries of one name.
     edit_entry(image, "users/alice/letters", "draft-2.txt", |entry| entry[14] = b'1')?;
-    // An entry that leads to an inode that nobody uses.
+    // An entry that leads to an inode that is not in use.
     edit_entry(image, "etc/network", "interfaces", |entry| put32(entry, 0, 200))?;
     // A name with a slash in it.
     edit_entry(image, "var/log", "auth.log", |entry| entry[12] = b'/')?;

@@ -1,4 +1,4 @@
-//! The bytes of an ext4 file system that somebody wants to damage: finds records, and makes checksums right again.
+//! The bytes of an ext4 file system that is to be damaged: finds records, and makes checksums right again.
 //!
 //! Written apart from the checker, so that a mistake in its checksums would show. Knows only what the example image
 //! has: 64-byte descriptors, metadata checksums, extents that fit into the inode, one descriptor block.
@@ -78,7 +78,7 @@ impl Image {
         &self.bytes[self.inode_at(inode)..][..INODE]
     }
 
-    /// Changes a block as it is; nobody's checksum is touched.
+    /// Changes a block as it is; no checksum is touched.
     pub fn edit_block(&mut self, block: u64, edit: impl FnOnce(&mut [u8])) {
         edit(&mut self.bytes[block as usize * BLOCK..][..BLOCK]);
     }

@@ -59,6 +59,8 @@ fn dependencies(manifest: &str) -> Vec<String> {
     for line in manifest.lines() {
         if line.starts_with('[') {
             section = line.trim();
+        } else if section == "[dependencies]" && line.starts_with("fsmend.") {
+            rooms.push("fsmend".to_owned());
         } else if section == "[dependencies]" && line.starts_with("fsmend-") {
             let name = line.trim_start_matches("fsmend-").split(['.', ' ', '=']).next().unwrap_or_default();
             rooms.push(name.replacen("ext-", "ext/", 1));

@@ -3,7 +3,7 @@
 use super::{Remarks, Source};
 
 /// Crates whose sources name no family.
-const NEUTRAL: &[&str] = &["blockcache"];
+const NEUTRAL: &[&str] = &["blockcache", "session"];
 /// Words that name one, as parts of identifiers or of sentences.
 const FAMILIES: &[&str] = &["ext2", "ext3", "ext4", "rext3", "ufs", "ffs", "hybridfs"];
 

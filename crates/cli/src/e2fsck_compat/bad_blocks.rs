@@ -40,7 +40,7 @@ impl Session {
 
     /// `-c`.
     fn read_blocks(&mut self, seen: &Precheck, range: (u64, u64)) -> Result<Vec<u64>, u8> {
-        self.out.print("Reading all blocks, to find bad ones\n");
+        self.out.print("Reading all blocks to find bad ones\n");
         if let Some(hold) = &self.hold {
             hold.forget();
         }
@@ -54,15 +54,12 @@ impl Session {
     /// `-cc`: what cannot be given back to a bad block lies over the device from then on, so that the repair finds it.
     fn write_blocks(&mut self, seen: &Precheck, (first, end): (u64, u64)) -> Result<Vec<u64>, u8> {
         if self.access != Access::Free {
-            let text = format!(
-                "{}: {}: mounted, if only for reading: -cc is not possible\n",
-                self.program, self.name
-            );
+            let text = format!("{}: {}: mounted (read-only): -cc is not possible\n", self.program, self.name);
             self.out.complain(&text);
             return Err(exit::OPERATIONAL);
         }
         let Some(hold) = &self.hold else { return Err(exit::OPERATIONAL) };
-        self.out.print("Writing all blocks and giving them back what they held, to find bad ones\n");
+        self.out.print("Testing all blocks with a non-destructive read-write test\n");
         let size = u64::from(block_size(seen));
         let end = end.min(hold.target.device.len() / size);
         let range = first.saturating_mul(size)..end.saturating_mul(size);

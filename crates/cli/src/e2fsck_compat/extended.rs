@@ -23,12 +23,12 @@ pub struct Extended {
     pub duplicates: Option<Duplicates>,
 }
 
-/// What becomes of blocks that several files claim.
+/// What to do with multiply-claimed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
     /// Each file gets a copy.
     Clone,
-    /// One file keeps them, the others get zeroes.
+    /// One file keeps the blocks, the others get zeros.
     Zero,
     /// Files that lose blocks are moved to lost+found.
     LostFound,
@@ -69,7 +69,7 @@ impl Extended {
             ("no_optimize_extents", None) => self.optimize_extents = false,
             ("bmap2extent", None) => self.to_extents = true,
             ("ea_ver" | "readahead_kb" | "clone" | "shared", _) => {
-                return Err(Usage::extended(format!("'{word}' has no value that {name} can have")));
+                return Err(Usage::extended(format!("'{word}': invalid value for {name}")));
             }
             _ => return Err(Usage::extended(format!("'{word}' is not an extended option"))),
         }

@@ -14,7 +14,7 @@ const LETTERS: &str = "panyrcC:B:dE:fvtFVb:I:j:P:l:L:N:Dkz:";
 /// Who answers the questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Somebody at a terminal.
+    /// A user at a terminal.
     #[default]
     Ask,
     /// `-p` or `-a`: what is safe is mended, nothing else.
@@ -142,24 +142,24 @@ fn usage(program: &str) -> String {
     format!(
         "Usage: {program} [-panyrcdfktvDFV] [-b block] [-B size] [-C fd] [-j journal]\n\
          \x20       [-l|-L bad_blocks_file] [-E word,...] [-z undo_file] device\n\n\
-         \x20 -p, -a      mend what is safe to mend without asking\n\
+         \x20 -p, -a      repair what is safe to repair without asking\n\
          \x20 -n          write nothing, answer no\n\
          \x20 -y          answer yes to everything\n\
-         \x20 -f          check even what seems clean\n\
+         \x20 -f          check even if the file system seems clean\n\
          \x20 -b block    use the superblock in this block\n\
          \x20 -B size     block size that goes with -b\n\
-         \x20 -c          read all blocks; bad ones become the list of bad blocks\n\
-         \x20 -cc         the same, but blocks are also written, and get back what they held\n\
-         \x20 -k          with -c: keep what stands on the list\n\
-         \x20 -l file     add the blocks in this file to the list\n\
-         \x20 -L file     make the blocks in this file the list\n\
-         \x20 -D          write all directories anew, without gaps\n\
-         \x20 -C fd       report progress to this descriptor (0: a bar)\n\
-         \x20 -j journal  where the external journal is\n\
-         \x20 -z file     keep what is overwritten in this file (fsmend undo takes it back)\n\
-         \x20 -t, -tt     say what it cost, as a whole or by pass\n\
-         \x20 -v          say more\n\
-         \x20 -V          say the version\n"
+         \x20 -c          read all blocks and write a new bad block list\n\
+         \x20 -cc         the same with a non-destructive read-write test\n\
+         \x20 -k          with -c: keep the entries of the old list\n\
+         \x20 -l file     add the blocks in this file to the bad block list\n\
+         \x20 -L file     replace the bad block list by the blocks in this file\n\
+         \x20 -D          rewrite all directories without gaps\n\
+         \x20 -C fd       write progress to this file descriptor (0: a progress bar)\n\
+         \x20 -j journal  device of the external journal\n\
+         \x20 -z file     write an undo file (fsmend undo takes the repair back)\n\
+         \x20 -t, -tt     print time and memory, in total or by pass\n\
+         \x20 -v          be verbose\n\
+         \x20 -V          print the version\n"
     )
 }
 
@@ -182,7 +182,7 @@ impl Options {
     pub fn read(arguments: &[OsString]) -> Result<Self, Usage> {
         let words = getopt::parse(arguments, LETTERS).map_err(|trouble| match trouble {
             Trouble::Unknown(letter) => {
-                Usage::options(format!("there is no option -{}", letter.escape_default()))
+                Usage::options(format!("invalid option -{}", letter.escape_default()))
             }
             Trouble::ValueMissing(letter) => Usage::options(format!("-{letter} needs a value")),
         })?;
@@ -269,7 +269,7 @@ impl Options {
 fn number<T: TryFrom<i64>>(letter: char, value: &OsStr) -> Result<T, Usage> {
     let number = getopt::number(value).and_then(|number| T::try_from(number).ok());
     number.ok_or_else(|| {
-        Usage::options(format!("-{letter} needs a number, and '{}' is none", value.to_string_lossy()))
+        Usage::options(format!("-{letter} needs a number, and '{}' is not one", value.to_string_lossy()))
     })
 }
 
@@ -278,7 +278,7 @@ fn block_size(value: &OsStr) -> Result<u32, Usage> {
     if size.is_power_of_two() && (1024..=65536).contains(&size) {
         return Ok(size);
     }
-    Err(Usage::options(format!("{size} is no block size (a power of two from 1024 to 65536)")))
+    Err(Usage::options(format!("invalid block size {size} (must be a power of two from 1024 to 65536)")))
 }
 
 #[cfg(test)]

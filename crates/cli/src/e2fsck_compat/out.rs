@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::config::Config;
-use crate::dates::moment;
+use fsmend_session::text::moment;
 
 /// Standard output and its copy.
 pub struct Out {
@@ -83,7 +83,7 @@ impl Expansion<'_> {
         match letter {
             'd' | 'H' | 'm' | 'M' | 'S' | 'y' | 'Y' => date(&format!("%{letter}")),
             'D' => date("%Y%m%d"),
-            'h' => crate::mmp::node().replace('/', "_"),
+            'h' => crate::target::environment().node.replace('/', "_"),
             'N' => self.device.replace('/', "_"),
             'p' => std::process::id().to_string(),
             's' => self.now.to_string(),

@@ -9,7 +9,7 @@ use fsmend_device::Usage;
 /// What stands in the way of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nobody uses it.
+    /// It is not in use.
     Free,
     /// It is the root file system, mounted read-only: it may be mended, and has to be mounted anew afterwards.
     ReadOnlyRoot,

@@ -2,7 +2,7 @@
 //! done.
 
 use fsmend_engine::report::Report;
-use fsmend_engine::{Problem, Row, Severity};
+use fsmend_engine::{Findings, Problem, Row, Severity};
 
 use super::config::Config;
 use crate::numbers::counted;
@@ -41,6 +41,12 @@ pub struct Rendered<'r> {
     pub more: u64,
     /// Whether only the log gets it.
     pub log_only: bool,
+}
+
+/// Whether the journal, or what says that there is one, is damaged.
+pub fn has_broken_journal(findings: &Findings) -> bool {
+    let is_of_journal = |problem: &Problem| problem.row.code.starts_with("ext.journal.");
+    findings.iter().any(|problem| is_of_journal(problem) && problem.row.severity > Severity::Note)
 }
 
 impl Rendered<'_> {

@@ -131,7 +131,7 @@ impl Meter {
             Sink::Bar => bar(share, &self.name),
         };
         drawn.told = Some(share);
-        // Nobody may be listening any more; that stops no repair.
+        // The reader may be gone; that does not stop a repair.
         let _ = match &mut drawn.sink {
             Sink::Lines(file) => file.write_all(text.as_bytes()),
             Sink::Bar | Sink::Nothing => {

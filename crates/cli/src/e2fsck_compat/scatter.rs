@@ -17,7 +17,7 @@ impl Session {
             out.print(&told(&found));
         });
         if visited.is_ok() {
-            self.out.print(&format!("{}: {count} files and directories lie in several pieces\n", self.name));
+            self.out.print(&format!("{}: {count} files and directories are fragmented\n", self.name));
         }
     }
 }
@@ -28,7 +28,7 @@ fn told(found: &Scattered) -> String {
     let mut text =
         format!("{what} with inode {}: {} blocks in {pieces} pieces\n", found.inode.0, found.blocks);
     for (logical, expected, place) in found.gaps.iter().take(GAPS_MAX) {
-        text.push_str(&format!("  block {logical} lies at {}, not at {}\n", place.0, expected.0));
+        text.push_str(&format!("  block {logical} is at {}, not at {}\n", place.0, expected.0));
     }
     if let Some(more) = found.gaps.len().checked_sub(GAPS_MAX).filter(|more| *more > 0) {
         text.push_str(&format!("  and {more} places more\n"));

@@ -24,10 +24,12 @@ use super::progress::Meter;
 use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
-use crate::recovered_names::RecoveredNames;
+use fsmend_session::hold::may_hold_undo;
+use fsmend_session::interrupted::left_half_written;
+use fsmend_session::{Hold, RecoveredNames, Undo};
+
 use crate::target::NotedDevice;
-use crate::writing::{self, Hold, Undo};
-use crate::{ask, check, exit, journal_device, machine, mmp, target};
+use crate::{ask, check, exit, machine, target};
 
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
@@ -66,12 +68,12 @@ fn open(
     access: &Access,
 ) -> Result<(Arc<dyn Device>, Option<Hold>), String> {
     if mode == Mode::No {
-        return Ok((target::open_plain(path).map_err(|refusal| refusal.to_string())?, None));
+        return Ok((target::plain(path).map_err(|refusal| refusal.to_string())?, None));
     }
     let whole = OpenOptions { offset: Some(0), partition: None };
     let rights = WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot };
-    let holds =
-        Hold::open(path, &whole, rights).map_err(|error| format!("{}; {}", error.message(), error.hint()))?;
+    let holds = target::hold(path, &whole, rights)
+        .map_err(|error| format!("{}; {}", error.message(), error.hint()))?;
     let mut hold = holds.into_iter().next().ok_or("nothing is in it")?;
     hold.journal = journal.map(PathBuf::from);
     Ok((hold.device(), Some(hold)))
@@ -102,7 +104,7 @@ impl Session {
         let expansion = Expansion { device: &device_file, now };
         let mut out = Out::new(&config, |pattern| expansion.fill(pattern));
         let meter = Meter::new(options.progress, &given, ask::is_possible()).map_err(|error| {
-            out.complain(&format!("{program}: the descriptor for -C cannot be used: {error}\n"));
+            out.complain(&format!("{program}: cannot use the file descriptor for -C: {error}\n"));
             exit::OPERATIONAL
         })?;
         let Some(path) = place::resolve(&options.device) else {
@@ -119,7 +121,8 @@ impl Session {
         let noted = Arc::new(NotedDevice::new(device));
         let device = Arc::clone(&noted) as Arc<dyn Device>;
         let tell = |sentence: String| out.complain(&format!("{program}: {given}: {sentence}\n"));
-        let find = || journal_device::find(&*device, options.superblock_options(), tell);
+        let environment = target::environment();
+        let find = || target::external_journal(&*device, &environment, options.superblock_options(), tell);
         let journal = options.journal.clone().or_else(|| find().map(PathBuf::into_os_string));
         let options = Options { journal, ..options };
         let cancel = Arc::new(AtomicBool::new(false));
@@ -154,7 +157,7 @@ impl Session {
         // What is found out here need not be found out after hours.
         if self.hold.is_some()
             && let Undo::At(place) = self.undo()
-            && let Err(failure) = writing::may_hold_undo(&place)
+            && let Err(failure) = may_hold_undo(&place)
         {
             return self.fail(&failure);
         }
@@ -175,7 +178,7 @@ impl Session {
     /// Ends what an interrupted run of ours has left; whether there was something.
     fn finish_interrupted(&mut self) -> Result<bool, u8> {
         let Some(hold) = &self.hold else {
-            if let Some(told) = writing::interrupted(&self.path, 0, &*self.device) {
+            if let Some(told) = left_half_written(&target::environment(), &self.path, 0, &*self.device) {
                 // What is half-written is no damage of the file system; it is in no state to be mounted either.
                 self.out.print(&format!("{}: {told}\n", self.name));
                 return Err(exit::PROBLEMS);
@@ -214,10 +217,11 @@ impl Session {
         if seen.replayed {
             self.tell_replay();
         }
-        if self.options.extended.journal_only {
+        let has_broken_journal = problems::has_broken_journal(&seen.findings);
+        if self.options.extended.journal_only && !has_broken_journal {
             return self.settle_journal(&seen);
         }
-        if !self.options.force {
+        if !self.options.force && !self.options.extended.journal_only {
             match clean::judge(&seen, Circumstances::new(self.now, &self.config)) {
                 Verdict::Clean(suffix) => return self.pass_over(&seen, &suffix),
                 Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
@@ -229,6 +233,7 @@ impl Session {
             Err(code) => return code,
         };
         let code = match self.options.mode {
+            Mode::No if self.options.extended.journal_only => self.look(&options) | exit::OPERATIONAL,
             Mode::No => self.look(&options),
             _ => self.mend(options, was_unclean, bad_blocks),
         };
@@ -240,8 +245,9 @@ impl Session {
 
     fn wait_for_others(&mut self) -> Result<(), Refusal> {
         let (out, name) = (&mut self.out, &self.name);
-        let tell = |sentence: String| out.print(&format!("{name}: {sentence}\n"));
-        mmp::wait_for_rest(&self.device, self.now, tell, &self.cancel)
+        let mut tell = |sentence: String| out.print(&format!("{name}: {sentence}\n"));
+        let family = target::FAMILIES.of(&self.device);
+        family.wait_for_others(&self.device, &target::environment(), &mut tell, &self.cancel)
     }
 
     pub(super) fn check_options(&self) -> Result<CheckOptions, Refusal> {
@@ -261,14 +267,16 @@ impl Session {
         let name = &self.name;
         let text = match self.options.mode {
             Mode::No => {
-                format!("{name}: the journal waits to be replayed; what is told is as it will be then\n")
+                format!(
+                    "{name}: the journal has to be replayed; the report shows the state after the replay\n"
+                )
             }
             _ => format!("{name}: recovering journal\n"),
         };
         self.out.print(&text);
     }
 
-    /// `-E journal_only`.
+    /// `-E journal_only`, with a journal that can be used. One that cannot is made anew, which takes a whole check.
     fn settle_journal(&mut self, seen: &Precheck) -> u8 {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;
@@ -372,7 +380,7 @@ impl Session {
         let code = self.write_repair(&Outcome {
             changes: &changes,
             journal_changes: &journal_changes,
-            recovered_names: &RecoveredNames::of(&[&report, &later], &[]),
+            recovered_names: &RecoveredNames::of(&target::FAMILIES.recovering(), &[&report, &later], &[]),
             was_damaged,
             was_unclean,
         });
@@ -395,7 +403,7 @@ impl Session {
     ) -> u8 {
         let all: Vec<&Problem> = report.damage().flat_map(|group| &group.problems).collect();
         if declined.len() < all.len() {
-            let recovered_names = RecoveredNames::of(&[report], declined);
+            let recovered_names = RecoveredNames::of(&target::FAMILIES.recovering(), &[report], declined);
             let declined: Vec<&Problem> = declined.iter().collect();
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
             match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
@@ -409,7 +417,7 @@ impl Session {
                     return exit::PROBLEMS;
                 }
                 Ok(None) => {
-                    let text = "the repair cannot do without what was declined: nothing is written";
+                    let text = "the repair depends on the declined part: nothing is written";
                     self.out.print(&format!("{}: {text}\n", self.name));
                 }
                 Err(refused) => return self.refuse(&refused),

@@ -21,10 +21,10 @@ use super::timing;
 use crate::ask::{self, Answer};
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
-use crate::recovered_names::{MEMBER, RecoveredNames};
 use crate::style::printable;
-use crate::writing::{Failure, Undo};
-use crate::{exit, external};
+use crate::{exit, failure, target};
+use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
+use fsmend_session::{Failure, Undo, external};
 
 /// Changes: byte offsets and bytes.
 type Changes = [(u64, Vec<u8>)];
@@ -43,7 +43,7 @@ pub(super) struct Outcome<'c> {
 }
 
 impl Session {
-    /// Says which pass begins, unless nobody is there to read it.
+    /// Says which pass begins, unless the output is closed.
     pub(super) fn announce_pass(&mut self, pass: usize) {
         if self.options.mode != Mode::Preen
             && let Some(name) = pass.checked_sub(1).and_then(|at| PASSES.get(at))
@@ -126,7 +126,7 @@ impl Session {
     /// Tells what only later looks found, and what loses something.
     pub(super) fn tell_later(&mut self, later: &Report) {
         for problem in later.damage().flat_map(|group| &group.problems) {
-            let text = format!("Found on the way: {}.  FIXED.\n", printable(&problem.message()));
+            let text = format!("Found during the repair: {}.  FIXED.\n", printable(&problem.message()));
             self.out.print(&text);
         }
     }
@@ -154,7 +154,7 @@ impl Session {
     /// Says why a repair that does not come out clean is not made.
     pub(super) fn tell_what_is_left(&mut self, left: &Report, rounds: u32) {
         let mut text = format!(
-            "{}: No repair was found that leaves nothing wrong ({rounds} rounds): nothing is written. There would be left:\n",
+            "{}: No complete repair was found ({rounds} rounds): nothing is written. These problems would remain:\n",
             self.name
         );
         for problem in left.damage().flat_map(|group| group.problems.iter().take(5)) {
@@ -231,7 +231,7 @@ impl Session {
             if hold.discard(offset, len) { told += len } else { refused += len }
         });
         if visited.is_err() || refused > 0 {
-            let text = format!("{}: {}: not all free blocks could be discarded\n", self.program, self.name);
+            let text = format!("{}: {}: some free blocks could not be discarded\n", self.program, self.name);
             self.out.complain(&text);
         }
         if self.options.verbose {
@@ -261,7 +261,7 @@ impl Session {
         let Some(hold) = &self.hold else { return Ok(()) };
         let undo = self.undo();
         let journal = self.options.journal.as_ref().map(Path::new);
-        let journal = match external::to_json(journal, journal_changes) {
+        let journal = match external::to_json(target::FAMILIES.of(&self.device), journal, journal_changes) {
             Ok(journal) => journal,
             Err(why) => return Err(self.fail(&Failure::Journal(why))),
         };
@@ -273,7 +273,7 @@ impl Session {
         self.bytes_written += bytes;
         if let Some(place) = &written.undo {
             let text = format!(
-                "{}: What was overwritten is kept; this takes the repair back:\n    fsmend undo {} {}\n",
+                "{}: An undo file was written. To take the repair back:\n    fsmend undo {} {}\n",
                 self.name,
                 place.display(),
                 self.options.device.to_string_lossy()
@@ -285,7 +285,7 @@ impl Session {
         }
         if let Some(place) = &written.names {
             let place = printable(&place.display().to_string());
-            self.out.print(&format!("{}: These names are kept in {place}\n", self.name));
+            self.out.print(&format!("{}: These names are saved in {place}\n", self.name));
         }
         if let Some(warning) = written.warning {
             self.out.complain(&format!("{}: {}: {warning}\n", self.program, self.name));
@@ -310,7 +310,12 @@ impl Session {
 
     /// Says why something was not written; the exit code.
     pub(super) fn fail(&mut self, failure: &Failure) -> u8 {
-        self.out.complain(&format!("{}: {}: {}\n", self.program, self.name, printable(&failure.to_string())));
+        self.out.complain(&format!(
+            "{}: {}: {}\n",
+            self.program,
+            self.name,
+            printable(&failure::told(failure))
+        ));
         match self.options.mode {
             _ if failure.is_stop() && !failure.leaves_log() => exit::CANCELLED,
             // Those who mount whatever the code says above 4 must not mount what is damaged or half-written.
@@ -348,7 +353,11 @@ impl Session {
         };
         text.push_str(&format!("{}: {}: {}{whose}\n", self.program, self.name, printable(why)));
         self.out.complain(&text);
-        exit::OPERATIONAL
+        match refused.refusal.code == "external-journal-missing" {
+            // What waits in that journal is missing.
+            true => exit::OPERATIONAL | exit::PROBLEMS,
+            false => exit::OPERATIONAL,
+        }
     }
 }
 

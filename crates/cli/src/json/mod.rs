@@ -1,7 +1,6 @@
 //! The report for programs: one JSON document. Its shape is documented in docs/json-schema.md and fixed by
 //! docs/report.schema.json; it grows, but nothing in it changes meaning without a new `version`.
 
-mod member;
 #[cfg(test)]
 #[path = "../../tests/support/schema.rs"]
 mod schema;
@@ -17,8 +16,6 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::Estimate;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
-
-pub use member::member;
 
 use crate::online::Online;
 use crate::online::tell::seconds;
@@ -53,6 +50,18 @@ pub fn write_repair(out: &mut impl Write, outcome: &Outcome, repair: Json) -> io
     ]);
     document.0.extend(target(outcome, false).0);
     document.push_some("repair", Some(repair));
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
+}
+
+/// Writes the document on options that could not be understood: there is no target in it.
+pub fn write_usage_error(out: &mut impl Write, message: &str) -> io::Result<()> {
+    let document = members([
+        ("version", json!(VERSION)),
+        ("tool", json!({"name": "fsmend", "version": env!("CARGO_PKG_VERSION")})),
+        ("verdict", json!("refused")),
+        ("error", json!({"code": "usage", "message": message, "way_out": "fsmend --help tells the options"})),
+    ]);
     serde_json::to_writer_pretty(&mut *out, &document)?;
     out.write_all(b"\n")
 }

@@ -85,7 +85,7 @@ fn a_problem_has_all_its_members() {
         report["problems"][0],
         json!({
             "code": "demo.thing.wrong", "severity": "major", "evidence": "cross-check", "preen": false,
-            "message": "inode 12 (/a \"b\"\\x0a) is wrong at blocks 7 to 9 in group 0: 1, not 0x1f (so)",
+            "message": "/a \"b\"\\x0a (inode 12) is wrong at blocks 7 to 9 in group 0: 1, not 0x1f (so)",
             "object": {"inode": 12, "path": "/a \"b\"\\x0a", "block": 7, "blocks": 3, "group": 0},
             "stored": 1, "observed": "0x1f", "details": {"why": "so"},
             "e2fsck": ["0x010007", "0x050014"],

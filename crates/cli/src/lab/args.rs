@@ -21,11 +21,11 @@ pub struct LabArgs {
 /// What can be done in the laboratory.
 #[derive(Subcommand, Debug)]
 pub enum What {
-    /// Make a new image with an empty file system, from a seed
+    /// Create an image with an empty file system, from a seed
     Make(MakeArgs),
-    /// Fill a file system up to a share of its room, and age it: files are made, lengthened, cut and deleted
+    /// Fill a file system to a given percentage and age it: create, extend, truncate and delete files
     Fill(FillArgs),
-    /// Run a workload on a file system, and say how long it took
+    /// Run a workload on a file system and measure the time
     Run(RunArgs),
     /// List the disks that can be simulated
     Disks,
@@ -34,11 +34,11 @@ pub enum What {
 /// How to tell, and from which seed.
 #[derive(Args, Debug)]
 pub struct Telling {
-    /// Where all decisions come from
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 2013)]
     pub seed: u64,
 
-    /// How to tell the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
@@ -50,11 +50,11 @@ pub struct Telling {
 /// What a file system is mounted with.
 #[derive(Args, Debug)]
 pub struct Mounting {
-    /// Where blocks are wished for
+    /// Block allocation policy
     #[arg(long, value_enum, default_value_t = Policy::Format)]
     pub policy: Policy,
 
-    /// Tell the time that this simulated disk would take (fsmend lab disks lists them) [default: the time that passes]
+    /// Report the time on this simulated disk (fsmend lab disks lists them) [default: real time]
     #[arg(long, value_name = "NAME")]
     pub disk: Option<String>,
 }
@@ -62,18 +62,18 @@ pub struct Mounting {
 /// `fsmend lab make`.
 #[derive(Args, Debug)]
 pub struct MakeArgs {
-    /// Image file that is not there yet
+    /// New image file
     pub target: PathBuf,
 
     /// Its size, e.g. 64G. The file is sparse
     #[arg(value_parser = crate::numbers::parse_size)]
     pub size: u64,
 
-    /// Which file system
+    /// File system type
     #[arg(short = 't', long = "type", value_enum, default_value_t = crate::mkfs::Type::Ext3)]
     pub kind: crate::mkfs::Type,
 
-    /// As with fsmend mkfs
+    /// As in fsmend mkfs
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,
 
@@ -88,15 +88,15 @@ pub struct FillArgs {
     /// Image file or block device with a file system
     pub target: PathBuf,
 
-    /// How full it is to be, in percent of all blocks
+    /// Target usage in percent of all blocks
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=99))]
     pub utilisation: u8,
 
-    /// Operations for each folder afterwards: files are made, lengthened, cut and deleted, each as likely as the others
+    /// Operations per directory afterwards: create, extend, truncate and delete with equal probability
     #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
     pub age: u32,
 
-    /// Folders [default: one for each block group, 128 MiB]
+    /// Directories [default: one for each block group, 128 MiB]
     #[arg(long, value_name = "N")]
     pub folders: Option<u32>,
 
@@ -104,7 +104,7 @@ pub struct FillArgs {
     #[arg(long, value_name = "BLOCKS", default_value_t = 512)]
     pub file_blocks: u64,
 
-    /// Write data, too. Otherwise files get blocks that nothing is written to, and show whatever stands there
+    /// Also write data. Otherwise the blocks of new files keep their old contents
     #[arg(long)]
     pub written: bool,
 
@@ -127,15 +127,15 @@ pub struct RunArgs {
     #[arg(value_enum)]
     pub workload: Workload,
 
-    /// Length of the file that is written and read (sequential, random, strided), e.g. 2G
+    /// File size (sequential, random, strided), e.g. 2G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = crate::numbers::parse_size)]
     pub size: u64,
 
-    /// Blocks that are read (random), transactions (postmark), rounds (servers) [default: 512, 20000, 1000]
+    /// Blocks to read (random), transactions (postmark), rounds (servers) [default: 512, 20000, 1000]
     #[arg(long, value_name = "N")]
     pub count: Option<u32>,
 
-    /// Files at first (postmark, servers) [default: 5000, 10000, 10000, 1000]
+    /// Initial files (postmark, servers) [default: 5000, 10000, 10000, 1000]
     #[arg(long, value_name = "N")]
     pub files: Option<u32>,
 
@@ -148,25 +148,25 @@ pub struct RunArgs {
     pub telling: Telling,
 }
 
-/// Where blocks are wished for.
+/// Block allocation policy.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// What the format has: near the inode, map blocks in line with data; on a rext3 in regions
+    /// The policy of the format: near the inode, indirect blocks between data blocks; on rext3 in regions
     Format,
-    /// Map blocks and directories at the start of each group, as far as there is room; the first map block of a file in line
+    /// Indirect blocks and directories at the start of each group; the first indirect block of a file with its data
     Metacluster,
-    /// The same, and the first map block of a file with the others
+    /// The same, including the first indirect block of a file
     MetaclusterAll,
 }
 
 /// Workloads.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
-    /// Write a file from start to end, and read it
+    /// Write a file sequentially and read it
     Sequential,
     /// Read blocks of a file at random
     Random,
-    /// Read one block for each map block of a file
+    /// Read one block for each indirect block of a file
     Strided,
     /// Transactions on 5000 files of 4 KB to 4 MB in 50 folders, after PostMark
     Postmark,

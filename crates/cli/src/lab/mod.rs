@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use fsmend_device::{OpenOptions, WritableDevice, WriteOptions};
 use fsmend_disksim::DRIVES;
+use fsmend_session::interrupted::left_half_written;
 
-use crate::{exit, mkfs, numbers, target, writing};
+use crate::{exit, mkfs, numbers, target};
 use args::{FillArgs, LabArgs, MakeArgs, RunArgs, What};
 use show::{Result as Measured, Said};
 use work::Site;
@@ -119,13 +120,13 @@ fn run_workload(arguments: &RunArgs) -> Result<String, Refused> {
     Ok(said.told(arguments.telling.format, text))
 }
 
-/// Opens the target so that nobody else uses it meanwhile; what an interrupted repair has left is in the way.
+/// Opens the target so that no other process uses it meanwhile; what an interrupted repair has left is in the way.
 fn open(path: &std::path::Path) -> Result<Arc<dyn WritableDevice>, String> {
     let whole = OpenOptions { offset: Some(0), partition: None };
-    let mut holds = writing::Hold::open(path, &whole, WriteOptions::default())
+    let mut holds = target::hold(path, &whole, WriteOptions::default())
         .map_err(|error| target::refusal(&error).to_string())?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or("there are several file systems on it")?;
-    match writing::interrupted(path, only.target.start, &*only.target.device) {
+    match left_half_written(&target::environment(), path, only.target.start, &*only.target.device) {
         Some(told) => Err(told),
         None => Ok(only.target.device),
     }

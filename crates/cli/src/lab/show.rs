@@ -76,7 +76,7 @@ impl Result {
         json!({ "what": self.what, (self.unit): self.number, "seconds": self.time.as_secs_f64(), "per_second": self.rate() })
     }
 
-    /// For people.
+    /// Text.
     pub fn as_text(&self) -> String {
         let is_bytes = self.unit == "bytes";
         let number = if is_bytes { numbers::bytes(self.number) } else { numbers::thousands(self.number) };

@@ -22,7 +22,7 @@ impl Fixture {
         &self.0
     }
 
-    /// Puts a file there; whoever reads it meanwhile sees the old one or the new one.
+    /// Puts a file there; a reader sees the old one or the new one.
     pub fn write(&self, file: &str, text: &str) {
         let path = self.0.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,6 +1,5 @@
-//! `fsmend mount`: a file system in a folder, served by this process until somebody unmounts it or ends the process.
+//! `fsmend mount`: a file system in a folder, served by this process until it is unmounted or the process ends.
 
-pub mod ending;
 pub mod helper;
 
 use std::ffi::OsString;
@@ -16,13 +15,12 @@ use clap::Args;
 use fsmend_device::{OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, WritableDevice, WriteOptions};
 use fsmend_ext_driver::{Ext, MountOptions, Unwritable};
 use fsmend_mount::{Ended, Mounted, Options, Stopper};
+use fsmend_session::interrupted::left_half_written;
 
-use crate::writing::{self, Hold};
-use crate::{exit, machine, target};
+use crate::{exit, failure, machine, target};
 
-const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or SIGINT. After umount the process still writes what is left; every command \
-                     of fsmend waits for that. \
-                     Exit codes: 0 left clean, 8 could not be mounted or not be left clean, 16 usage error.";
+const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or SIGINT. After umount the process writes the remaining data; other fsmend commands wait for it. \
+                     Exit status: 0 unmounted cleanly, 8 could not be mounted or unmounted cleanly, 16 usage error.";
 
 /// `fsmend mount`.
 #[derive(Args, Debug)]
@@ -31,22 +29,22 @@ pub struct MountArgs {
     /// Image file or block device with an ext2, ext3 or ext4 file system
     pub target: PathBuf,
 
-    /// Folder to show it in
+    /// Mount point
     pub dir: PathBuf,
 
-    /// Mount options, with commas between them: ro, allow_other, suid, dev, noexec, commit=SECONDS (docs/mount.md)
+    /// Mount options, separated by commas: ro, allow_other, suid, dev, noexec, commit=SECONDS (docs/mount.md)
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
 
-    /// Serve in a process of its own, and return when the folder can be used
+    /// Serve in a background process and return when the file system is mounted
     #[arg(long)]
     pub background: bool,
 
-    /// This partition of a whole disk (numbered as the kernel does)
+    /// Use only this partition of a disk (kernel numbering)
     #[arg(long, value_name = "N", conflicts_with = "offset")]
     pub partition: Option<u32>,
 
-    /// The file system starts at this byte of the target, e.g. 1M
+    /// Byte offset of the file system in the target, e.g. 1M
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
     pub offset: Option<u64>,
 
@@ -70,7 +68,7 @@ pub fn run(arguments: &MountArgs) -> u8 {
     }
     if arguments.background && !arguments.detached {
         return in_background(arguments).unwrap_or_else(|error| {
-            eprintln!("fsmend: it cannot be served in the background: {error}.");
+            eprintln!("fsmend: cannot serve it in the background: {error}.");
             exit::OPERATIONAL
         });
     }
@@ -105,7 +103,7 @@ impl Asked {
             if let Some(bytes) = word.strip_prefix("offset=") {
                 self.place.offset = Some(crate::numbers::parse_size(bytes)?);
             } else if let Some(number) = word.strip_prefix("partition=") {
-                let wrong = |_| format!("\"{word}\" names no partition");
+                let wrong = |_| format!("\"{word}\" is not a partition");
                 self.place.partition = Some(number.parse().map_err(wrong)?);
             } else {
                 self.options.take(word).map_err(|unknown| unknown.to_string())?;
@@ -160,7 +158,7 @@ fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Resul
         |error: &dyn Display| format!("it cannot be mounted on {}: {error}", arguments.dir.display());
     // Before anything is opened, replayed or finished.
     fsmend_mount::place(&arguments.dir).map_err(|error| unusable(&error))?;
-    ending::wait(&arguments.target);
+    target::wait_for_ending_mount(&arguments.target);
     let (device, _hold) = open(&arguments.target, place, options.read_only)?;
     let now = machine::time();
     let how = if options.read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
@@ -168,12 +166,12 @@ fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Resul
     let mounted = Mounted::mount(Box::new(ext), &arguments.dir, options, machine::time)
         .map_err(|refused| unusable(&refused))?;
     if let Err(error) = stop_on_signals(mounted.stopper()) {
-        eprintln!("fsmend: signals cannot be caught ({error}): unmount the folder to end it.");
+        eprintln!("fsmend: cannot handle signals ({error}): unmount the directory to end it.");
     }
     tell_ready(arguments, mounted.place()).map_err(|error| error.to_string())?;
     let ended = mounted.wait().map_err(|failure| failure.to_string())?;
     if ended == Ended::StoppedInUse {
-        eprintln!("fsmend: files were open in {}; they cannot be used any more.", arguments.dir.display());
+        eprintln!("fsmend: files were open in {}; they can no longer be used.", arguments.dir.display());
     }
     Ok(exit::CLEAN)
 }
@@ -181,28 +179,28 @@ fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Resul
 /// A target, and what keeps others from writing it if we do not write it ourselves.
 type Opened = (Arc<dyn WritableDevice>, Option<ReadHold>);
 
-/// Opens the target so that nobody else writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
+/// Opens the target so that no other process writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
 fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, String> {
     let refused = |error: OpenError| target::refusal(&error).to_string();
-    let several = || "there are several file systems on it; name one with --partition".to_owned();
+    let several = || "it has several file systems; select one with --partition".to_owned();
     if read_only {
         let opened = fsmend_device::open(path, options).map_err(refused)?;
         let hold = hold(path, opened.usage).map_err(refused)?;
         let mut targets = opened.targets;
         let only = targets.pop().filter(|_| targets.is_empty()).ok_or_else(several)?;
-        if let Some(told) = writing::interrupted(path, only.start, &*only.device) {
+        if let Some(told) = left_half_written(&target::environment(), path, only.start, &*only.device) {
             return Err(told);
         }
         return Ok((Arc::new(Unwritable(only.device)), Some(hold)));
     }
-    let mut holds = Hold::open(path, options, WriteOptions::default()).map_err(refused)?;
+    let mut holds = target::hold(path, options, WriteOptions::default()).map_err(refused)?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or_else(several)?;
-    let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure.to_string())?;
+    let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure::told(&failure))?;
     told.iter().for_each(|told| eprintln!("fsmend: {told}."));
     Ok((only.target.device, None))
 }
 
-/// Holds a target that is only read. Where somebody may write it, what is read would not fit together.
+/// Holds a target that is only read. If another process may write it, what is read would be inconsistent.
 fn hold(path: &Path, mut usage: Vec<Usage>) -> Result<ReadHold, OpenError> {
     // A loop device that is not mounted changes nothing by itself.
     usage.retain(|usage| !matches!(usage, Usage::Attached { .. }));
@@ -239,7 +237,7 @@ fn tell_ready(arguments: &MountArgs, place: &Path) -> io::Result<()> {
         println!("{} is mounted on {}.", arguments.target.display(), place.display());
         return Ok(());
     }
-    // From here on there is nobody to talk to.
+    // From here on standard error is closed.
     rustix::process::setsid()?;
     println!("{READY}");
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-/// Options of `fsmend check` for file systems that are mounted, and for checks that nobody watches.
+/// Options of `fsmend check` for file systems that are mounted, and for unattended checks.
 #[derive(Args, Clone, Debug)]
 pub struct OnlineArgs {
-    /// Check file systems that are mounted and in use: TARGET is a mount point or its device. A view that stands still is made for it (an LVM
-    /// snapshot, a reflink copy of an image, else a short freeze)
+    /// Check mounted file systems: TARGET is a mount point or its device. The check uses a consistent view (an LVM
+    /// snapshot, a reflink copy of an image, or a short freeze)
     // While it is frozen everybody waits for the check: it must not stand back behind them.
     #[arg(long, conflicts_with_all = ["background", "read_limit", "estimate", "trace", "journal"])]
     pub online: bool,
@@ -18,23 +18,23 @@ pub struct OnlineArgs {
     #[arg(long, requires = "online", conflicts_with = "targets")]
     pub mounted: bool,
 
-    /// Which view to make
+    /// Consistent view to use
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = ViewChoice::Auto, requires = "online")]
     pub view: ViewChoice,
 
-    /// Most milliseconds for which a file system may be frozen at a time; what cannot be confirmed in them is called unconfirmed
+    /// Longest freeze in milliseconds. Problems that cannot be confirmed within it are reported as unconfirmed
     #[arg(long, value_name = "MS", default_value_t = 500, requires = "online", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub freeze_limit: u32,
 
-    /// When problems are found, mark the file system as one with errors, so that it is repaired at the next boot
+    /// If problems are found, set the error flag of the file system, so that it is repaired at the next boot
     #[arg(long, requires = "online")]
     pub mark_for_repair: bool,
 
-    /// Keep the latest report on each target in this folder, as JSON
+    /// Write the latest report on each target to this directory, as JSON
     #[arg(long, value_name = "FOLDER")]
     pub report_dir: Option<PathBuf>,
 
-    /// Write the results for Prometheus to this file (for the text file collector of its node exporter)
+    /// Write the results to this file for the textfile collector of the Prometheus node exporter
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
 }
@@ -42,13 +42,13 @@ pub struct OnlineArgs {
 /// Views that can be asked for.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViewChoice {
-    /// The first of these that is possible
+    /// The first one that is available
     Auto,
     /// An LVM snapshot
     Lvm,
     /// A reflink copy of the image behind a loop device
     Reflink,
-    /// The live file system, with what was found confirmed while it is frozen
+    /// The live file system; problems are confirmed during a freeze
     Freeze,
 }
 
@@ -61,7 +61,7 @@ pub struct WatchdogArgs {
     pub major: u32,
     /// Minor number of its device
     pub minor: u32,
-    /// Milliseconds after which it is thawed
+    /// Milliseconds before it is thawed
     pub limit: u64,
 }
 

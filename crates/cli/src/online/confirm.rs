@@ -180,7 +180,7 @@ impl<'a> Confirmation<'a> {
     /// The third look.
     fn confirm_frozen(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
         let reason = format!(
-            "A whole check does not fit into a freeze of {} ms, and only what single files prove was confirmed",
+            "A complete check takes longer than a freeze of {} ms; only problems within single files were confirmed",
             freezer.limit().as_millis()
         );
         let Some(suspicions) = scanned.suspicions.clone() else { return unconfirmed(scanned, reason) };

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Beyond the limit by so much, the other process thaws.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Somebody who may freeze one file system.
+/// The process that may freeze one file system.
 pub struct Freezer {
     mount: MountPoint,
     watchdog: Watchdog,
@@ -39,9 +39,8 @@ impl Freezer {
     pub fn new(mounted: &Mounted, limit: Duration) -> Result<Self, String> {
         let mount = MountPoint::open(&mounted.at, mounted.number)
             .map_err(|error| format!("{} cannot be opened ({error})", mounted.at.display()))?;
-        let watchdog = Watchdog::start(mounted, limit + GRACE).map_err(|error| {
-            format!("the process that would thaw it in an emergency cannot be started ({error})")
-        })?;
+        let watchdog = Watchdog::start(mounted, limit + GRACE)
+            .map_err(|error| format!("cannot start the thaw watchdog ({error})"))?;
         Ok(Freezer { mount, watchdog, limit })
     }
 
@@ -52,7 +51,7 @@ impl Freezer {
 
     /// Writes what waits in memory.
     pub fn sync(&self) -> Result<(), String> {
-        self.mount.sync().map_err(|error| format!("what waits in memory cannot be written ({error})"))
+        self.mount.sync().map_err(|error| format!("cannot sync it ({error})"))
     }
 
     /// Does `look` while the file system is frozen, and gives it a flag that tells when to stop: shortly before the limit, and when
@@ -63,9 +62,9 @@ impl Freezer {
         look: impl FnOnce(&AtomicBool) -> T,
     ) -> Result<(T, Freeze), String> {
         self.write_back()?;
-        self.watchdog.arm().map_err(|error| format!("the watchdog is gone ({error})"))?;
+        self.watchdog.arm().map_err(|error| format!("the thaw watchdog has died ({error})"))?;
         let result = self.look_frozen(cancel, look);
-        self.watchdog.disarm().map_err(|error| format!("the watchdog is gone ({error})"))?;
+        self.watchdog.disarm().map_err(|error| format!("the thaw watchdog has died ({error})"))?;
         result
     }
 
@@ -78,16 +77,16 @@ impl Freezer {
         let frozen = self.mount.freeze().map_err(|error| match error.kind() {
             // Root of a container lacks it.
             io::ErrorKind::PermissionDenied => {
-                format!("it cannot be frozen ({error}): the capability CAP_SYS_ADMIN is missing")
+                format!("cannot freeze it ({error}): CAP_SYS_ADMIN is required")
             }
-            _ => format!("it cannot be frozen ({error})"),
+            _ => format!("cannot freeze it ({error})"),
         })?;
         let stop_at = started + self.limit.mul_f64(0.9);
         let found = stopping_at(stop_at, cancel, look);
-        frozen.thaw().map_err(|_| "somebody else thawed it meanwhile".to_owned())?;
+        frozen.thaw().map_err(|_| "another process thawed it".to_owned())?;
         let lasted = started.elapsed();
         if lasted > self.limit + GRACE {
-            return Err(format!("the freeze took {} ms, more than it may", lasted.as_millis()));
+            return Err(format!("the freeze took {} ms, more than the limit", lasted.as_millis()));
         }
         Ok((found, Freeze { at, lasted }))
     }
@@ -102,7 +101,7 @@ impl Freezer {
                 return Ok(());
             }
         }
-        Err("so much is written to it that a freeze would take longer than it may".to_owned())
+        Err("too much data is being written: a freeze would take longer than the limit".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What checks that nobody watches leave behind: the latest report on each target, and numbers for Prometheus.
+//! What unattended checks leave behind: the latest report on each target, and numbers for Prometheus.
 
 use std::fs;
 use std::io::{self, Write};
@@ -34,7 +34,7 @@ fn file_name(outcome: &Outcome) -> PathBuf {
     format!("{name}{partition}.json").into()
 }
 
-/// Puts a whole new file in the place of an old one: whoever reads it never sees a part.
+/// Puts a whole new file in the place of an old one: a reader never sees a part.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let builder = path.with_file_name(format!(".{name}.{}", std::process::id()));
@@ -61,11 +61,15 @@ fn metrics(outcomes: &[Outcome], now: u64) -> String {
     };
     metric(
         "exit_code",
-        "0 sound, 4 problems, 8 not or not completely checked",
+        "0 clean, 4 problems, 8 not or not completely checked",
         each(|one| one.exit_code().to_string()),
     );
-    metric("problems", "Problems that were found and left", each(|one| problems(one).to_string()));
-    metric("unconfirmed", "Suspicions that could not be confirmed", each(|one| unconfirmed(one).to_string()));
+    metric("problems", "Problems left uncorrected", each(|one| problems(one).to_string()));
+    metric(
+        "unconfirmed",
+        "Suspected problems that could not be confirmed",
+        each(|one| unconfirmed(one).to_string()),
+    );
     metric(
         "duration_seconds",
         "How long the check took",

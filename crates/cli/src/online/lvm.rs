@@ -41,7 +41,7 @@ pub struct Snapshot {
 /// Makes a snapshot of the volume that is mounted; why not, if not.
 pub fn take(mounted: &Mounted) -> Result<(Taken, Snapshot), String> {
     if !Path::new(&format!("/sys/dev/block/{}:{}/dm", mounted.number.0, mounted.number.1)).exists() {
-        return Err("it does not lie on a logical volume".to_owned());
+        return Err("it is not on a logical volume".to_owned());
     }
     remove_leftovers();
     let volume = volume_of(mounted)?;
@@ -101,7 +101,7 @@ fn volume_of(mounted: &Mounted) -> Result<Volume, String> {
     let selection = format!("lv_kernel_major={major} && lv_kernel_minor={minor}");
     let columns = "vg_name,lv_name,lv_size,vg_free,segtype";
     let found = rows(&["--units", "b", "--nosuffix", "-o", columns, "--select", &selection])?;
-    found.first().and_then(parse_volume).ok_or_else(|| "it does not lie on a logical volume".to_owned())
+    found.first().and_then(parse_volume).ok_or_else(|| "it is not on a logical volume".to_owned())
 }
 
 fn parse_volume(row: &Value) -> Option<Volume> {
@@ -120,7 +120,7 @@ fn path_of(snapshot: &Snapshot) -> Result<String, String> {
     let found = rows(&["-o", "lv_kernel_major,lv_kernel_minor,lv_path", &snapshot.name])?;
     let row = found.first().ok_or("the snapshot is not there")?;
     let path = row["lv_path"].as_str().unwrap_or_default();
-    // Without udev nobody makes the link; device-mapper's own node is there all the same.
+    // Without udev there is no link; device-mapper's own node is there all the same.
     if Path::new(path).exists() {
         return Ok(path.to_owned());
     }
@@ -161,7 +161,7 @@ fn rows(arguments: &[&str]) -> Result<Vec<Value>, String> {
     all.extend(arguments);
     let text = lvm("lvs", &all)?;
     let report: Value =
-        serde_json::from_str(&text).map_err(|error| format!("lvs said something unexpected ({error})"))?;
+        serde_json::from_str(&text).map_err(|error| format!("unexpected output of lvs ({error})"))?;
     let rows = report["report"].get(0).and_then(|first| first["lv"].as_array()).cloned();
     Ok(rows.unwrap_or_default())
 }
@@ -179,7 +179,7 @@ fn lvm(command: &str, arguments: &[&str]) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{command} failed: {}", said.trim().lines().last().unwrap_or("it did not say why").trim()))
+    Err(format!("{command} failed: {}", said.trim().lines().last().unwrap_or("no error message").trim()))
 }
 
 #[cfg(test)]

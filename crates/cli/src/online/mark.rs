@@ -18,19 +18,17 @@ pub fn for_repair(mounted: &Mounted) -> Result<(), String> {
     let name = mounted.kernel_name();
     let trigger = PathBuf::from(format!("/sys/fs/ext4/{name}/trigger_fs_error"));
     if !trigger.exists() {
-        return Err(
-            "the kernel offers no way to mark it (only file systems that the ext4 driver has mounted can be)"
-                .to_owned(),
-        );
+        return Err("the kernel cannot mark it (only file systems mounted by the ext4 driver can be marked)"
+            .to_owned());
     }
-    let behaviour = errors_behaviour(&name)
-        .map_err(|error| format!("it cannot be learned what the kernel does on errors ({error})"))?;
+    let behaviour =
+        errors_behaviour(&name).map_err(|error| format!("cannot read the errors= setting ({error})"))?;
     if behaviour == GO_ON {
         return report(&trigger);
     }
     let set = |value: &str| {
         configure(&mounted.at, mounted.number, "errors", value)
-            .map_err(|error| format!("errors={value} cannot be set ({error})"))
+            .map_err(|error| format!("cannot set errors={value} ({error})"))
     };
     set(GO_ON)?;
     // Never without looking: with errors=panic the machine would stop.
@@ -38,7 +36,7 @@ pub fn for_repair(mounted: &Mounted) -> Result<(), String> {
         Ok(now) if now == GO_ON => report(&trigger),
         _ => Err("the kernel did not take errors=continue".to_owned()),
     };
-    set(&behaviour).map_err(|why| format!("{why}: it was {behaviour} before; set it again by hand"))?;
+    set(&behaviour).map_err(|why| format!("{why}: errors= was {behaviour} before; set it again by hand"))?;
     marked
 }
 

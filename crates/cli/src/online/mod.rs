@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use fsmend_device::{Device, FileDevice, Mounted, Usage, mounted, mounted_at, usage_of};
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Findings, Progress};
 use fsmend_ext_check::Refusal;
@@ -27,7 +28,7 @@ use crate::check;
 use crate::check_args::CheckArgs;
 use crate::outcome::{self, Answer, Checked, Outcome};
 use crate::ticker::Ticker;
-use crate::{journal_device, target};
+use crate::{machine, target};
 use args::ViewChoice;
 use freeze::Freezer;
 pub use view::{Online, View};
@@ -86,7 +87,7 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         return Err(Refusal {
             code: "not-a-mount-point",
             message: format!("No ext2, ext3 or ext4 file system is mounted at {}", path.display()),
-            hint: "Name the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
+            hint: "Give the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
                 .to_owned(),
         });
     }
@@ -96,8 +97,8 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
         [one] => Ok(mounted_at(one).unwrap_or_default()),
         [one, ..] => Err(Refusal {
             code: "several-mounts",
-            message: format!("Several mounted file systems lie on {}", path.display()),
-            hint: format!("Name them one by one by their mount points, {} first", one.display()),
+            message: format!("Several mounted file systems are on {}", path.display()),
+            hint: format!("Give their mount points one by one, {} first", one.display()),
         }),
     }
 }
@@ -109,7 +110,7 @@ fn mount_point(usage: Usage) -> Option<PathBuf> {
     }
 }
 
-/// Checks what nobody can write to just now.
+/// Checks what no process can write to just now.
 fn check_still(
     arguments: &CheckArgs,
     named: &Path,
@@ -122,7 +123,7 @@ fn check_still(
     for volume in target::volumes_of(path, &arguments.open_options()) {
         let progress = [Progress::new()];
         let mut outcome = None;
-        let volume = volume.with_journal(&arguments.common);
+        let volume = target::with_journal(volume, &arguments.common);
         Ticker::new(arguments.common.progress).run_beside(&progress, || {
             outcome = Some(check::check_one(arguments, &volume, options, &progress[0], cancel));
         });
@@ -177,9 +178,9 @@ fn see(
     cancel: &AtomicBool,
 ) -> Seen {
     let choice = arguments.online.view;
-    // What stands still needs nothing from a journal on another device, which nobody has frozen or taken a snapshot of.
+    // What stands still needs nothing from a journal on another device, which is neither frozen nor in a snapshot.
     let elsewhere = FileDevice::open(&found.device)
-        .is_ok_and(|device| journal_device::wanted(&device, arguments.common.superblock_options()).is_some());
+        .is_ok_and(|device| has_external_journal(&device, arguments.common.superblock_options()));
     let options = &CheckOptions { replay: options.replay && !elsewhere, ..options.clone() };
     let mut tried = Vec::new();
     let wants = |view| choice == ViewChoice::Auto || choice == view;
@@ -213,10 +214,7 @@ fn see(
 fn no_view(tried: Vec<String>) -> Seen {
     let refusal = Refusal {
         code: "no-view",
-        message: format!(
-            "The view that was asked for cannot be had. {}",
-            tried.join(" ").trim_end_matches('.')
-        ),
+        message: format!("The requested view is not available. {}", tried.join(" ").trim_end_matches('.')),
         hint: "Let fsmend choose the view (--view auto)".to_owned(),
     };
     let result = Err(Refused { refusal, findings: Box::new(Findings::new()) });
@@ -235,7 +233,7 @@ fn see_snapshot(
     if snapshot.is_whole() {
         return Ok(seen);
     }
-    Err("so much was written meanwhile that the snapshot has run full".to_owned())
+    Err("the snapshot is full: too much data was written during the check".to_owned())
 }
 
 /// Checks a view that stands still.
@@ -264,7 +262,7 @@ fn judged(result: Result<CheckReport, Refused>, mut online: Online) -> Seen {
     report.findings = judged.stands;
     if judged.untellable.is_damaged() {
         online.reason = Some(
-            "Without a journal nothing on the disk tells files that are open though deleted from leaks"
+            "Without a journal, deleted files that are still open cannot be distinguished from leaked inodes"
                 .to_owned(),
         );
     }
@@ -286,4 +284,9 @@ fn outcome_of(path: &Path, started: Instant, result: Result<Answer, Refusal>) ->
 /// Whether the user wants it to end.
 fn is_cancelled(cancel: &AtomicBool) -> bool {
     cancel.load(Relaxed)
+}
+
+fn has_external_journal(device: &FileDevice, options: SuperblockOptions) -> bool {
+    let family = target::FAMILIES.of(device);
+    family.external_journal(device, options, machine::seconds_since_epoch()).is_some()
 }

@@ -14,13 +14,13 @@ const COMPARED: usize = 4096;
 
 /// Makes the copy; why not, if not.
 pub fn take(mounted: &Mounted, freezer: &mut Freezer, cancel: &AtomicBool) -> Result<Taken, String> {
-    let backing = mounted.backing().ok_or("it does not lie on a loop device")?;
+    let backing = mounted.backing().ok_or("it is not on a loop device")?;
     let file = backing.file.display();
     let copy = FileClone::beside(&backing.file)
-        .map_err(|error| format!("beside {file} no file can be made ({error})"))?;
+        .map_err(|error| format!("cannot create a file beside {file} ({error})"))?;
     let cannot_share =
         |error: Error| format!("the file system that holds {file} cannot share its blocks ({error})");
-    // Tried once before: nobody should wait for what cannot be done.
+    // Tried once before: do not freeze for what cannot be done.
     copy.share().map_err(cannot_share)?;
     let fresh = FreshDevice::open(&mounted.device).map_err(|error| format!("it cannot be read ({error})"))?;
     let ((shared, start), freeze) = freezer.while_frozen(cancel, |_| (copy.share(), start_of(&fresh)))?;
@@ -33,7 +33,7 @@ pub fn take(mounted: &Mounted, freezer: &mut Freezer, cancel: &AtomicBool) -> Re
         Arc::new(Slice::new(mounted.device.display().to_string(), Arc::new(image), backing.start, len));
     // The kernel tells a path, and in another mount namespace another file may be found by it.
     if start.is_none() || start_of(&*device) != start {
-        return Err(format!("{file} is not what lies behind {}", mounted.device.display()));
+        return Err(format!("{file} is not the backing file of {}", mounted.device.display()));
     }
     Ok(Taken { device, at: freeze.at, frozen: Some(freeze.lasted), of: format!("{file}") })
 }

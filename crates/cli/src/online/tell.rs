@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fsmend_engine::report::Report;
 
 use super::{Online, View};
-use crate::dates::utc;
 use crate::numbers::{counted, duration};
 use crate::style::{Style, printable};
+use fsmend_session::text::utc;
 
 /// Unconfirmed suspicions of which each kind lists at most so many.
 const LISTED: usize = 3;
@@ -36,10 +36,10 @@ impl View {
                 "the live file system, and superblock, groups and journal while it was frozen".to_owned()
             }
             View::FrozenRecords => {
-                "the live file system, and what was found once more while it was frozen".to_owned()
+                "the live file system, and everything that was found again while it was frozen".to_owned()
             }
             View::Live => "the live file system".to_owned(),
-            View::ReadOnly => "the file system, to which nobody can write as it is mounted".to_owned(),
+            View::ReadOnly => "the file system, which is mounted read-only".to_owned(),
             View::NotMounted => "the file system, which is not mounted".to_owned(),
         }
     }
@@ -63,9 +63,7 @@ pub fn text(online: &Online, style: Style) -> String {
         None => {}
         Some(Ok(())) => text.push_str("It is marked for repair at the next boot.\n"),
         Some(Err(why)) => {
-            text.push_str(
-                &style.wrap("", &format!("It could not be marked for repair: {}.", printable(why))),
-            );
+            text.push_str(&style.wrap("", &format!("Could not mark it for repair: {}.", printable(why))));
         }
     }
     text
@@ -81,7 +79,7 @@ fn unconfirmed_text(online: &Online, style: Style) -> String {
         return text;
     }
     text.push_str(&format!(
-        "Not confirmed, and perhaps no damage: {}\n",
+        "Not confirmed (may be a false positive): {}\n",
         counted(count, "suspicion", "suspicions")
     ));
     for group in online.unconfirmed.damage() {

@@ -19,7 +19,7 @@ pub enum View {
     FrozenRecords,
     /// The live file system, nothing of which could be confirmed.
     Live,
-    /// It is mounted, but nobody can write to it.
+    /// It is mounted read-only.
     ReadOnly,
     /// It is not mounted.
     NotMounted,

@@ -123,7 +123,7 @@ fn guard(mount: &MountPoint, limit: Duration, orders: &Receiver<u8>) {
             Err(RecvTimeoutError::Timeout) if mount.thaw().is_err() => wait = AGAIN_AFTER,
             Err(RecvTimeoutError::Timeout) => return,
             Err(RecvTimeoutError::Disconnected) => {
-                // Whoever froze it is gone, and with it every freeze that was under way.
+                // The process that froze it is gone, and with it every freeze that was under way.
                 let _ = mount.thaw();
                 return;
             }

@@ -6,13 +6,13 @@ use clap::{Args, ValueEnum};
 
 use crate::common_args::Common;
 
-const EXIT_CODES: &str = "Exit codes: 0 nothing had to be done (or a plan was saved), 1 repaired, 4 problems are left and nothing was written, \
-                          8 could not be done, 16 usage error, 32 stopped by the user.";
+const EXIT_CODES: &str = "Exit status: 0 clean (or a plan was saved), 1 repaired, 4 problems left uncorrected and nothing written, \
+                          8 operational error, 16 usage error, 32 stopped by the user.";
 
-const APPLY_EXIT_CODES: &str = "Exit codes: 0 the plan has been carried out already, 1 repaired, 8 could not be done, 16 usage error, 32 stopped \
+const APPLY_EXIT_CODES: &str = "Exit status: 0 the plan was already applied, 1 repaired, 8 operational error, 16 usage error, 32 stopped \
                                 by the user.";
 
-const UNDO_EXIT_CODES: &str = "Exit codes: 0 it is as it was before the repair, 8 could not be done, 16 usage error, 32 stopped by the user.";
+const UNDO_EXIT_CODES: &str = "Exit status: 0 the target is as it was before the repair, 8 operational error, 16 usage error, 32 stopped by the user.";
 
 /// `fsmend repair`.
 #[derive(Args, Debug)]
@@ -26,11 +26,11 @@ pub struct RepairArgs {
     #[arg(short = 'y', long, conflicts_with_all = ["preen", "dry_run", "step"])]
     pub yes: bool,
 
-    /// Write the repair without asking if all that is wrong is safe to mend, else write nothing
+    /// Repair without asking if every problem is safe to repair automatically; otherwise write nothing
     #[arg(short = 'p', long, conflicts_with_all = ["dry_run", "step"])]
     pub preen: bool,
 
-    /// Only show what would be done
+    /// Show the repair and write nothing
     #[arg(short = 'n', long, conflicts_with = "step")]
     pub dry_run: bool,
 
@@ -38,23 +38,23 @@ pub struct RepairArgs {
     #[arg(long)]
     pub step: bool,
 
-    /// Save the plan in this file for `fsmend apply`, and write nothing to the target
+    /// Save the plan to this file for `fsmend apply`; write nothing to the target
     #[arg(long, value_name = "FILE", conflicts_with_all = ["yes", "preen", "dry_run", "step"])]
     pub plan: Option<PathBuf>,
 
-    /// What becomes of blocks that several files claim
+    /// What to do with multiply-claimed blocks
     #[arg(long, value_enum, default_value_t = DuplicatesArg::Clone)]
     pub duplicates: DuplicatesArg,
 
-    /// Give files that share blocks on purpose (`shared_blocks`) blocks of their own; without this such a file system is never written
+    /// Copy the shared blocks of a file system with the shared_blocks feature. Without this option it is never written
     #[arg(long)]
     pub unshare: bool,
 
-    /// Keep the undo file here [default: beside an image, in /var/lib/fsmend for a block device]
+    /// Undo file [default: beside an image, in /var/lib/fsmend for a block device]
     #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
     pub undo: Option<PathBuf>,
 
-    /// Keep no undo file
+    /// Do not write an undo file
     #[arg(long)]
     pub no_undo: bool,
 
@@ -63,14 +63,14 @@ pub struct RepairArgs {
     pub common: Common,
 }
 
-/// What becomes of blocks that several files claim.
+/// What to do with multiply-claimed blocks.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DuplicatesArg {
-    /// Every file gets a copy of its own
+    /// Each file gets its own copy
     Clone,
-    /// One file keeps them, the others get zeroes
+    /// One file keeps the blocks, the others get zeros
     Zero,
-    /// Every file gets a copy and moves to lost+found
+    /// Each file gets its own copy and is moved to lost+found
     #[value(name = "lost+found")]
     LostFound,
     /// The files are deleted
@@ -81,19 +81,19 @@ pub enum DuplicatesArg {
 #[derive(Args, Debug)]
 #[command(after_help = APPLY_EXIT_CODES)]
 pub struct ApplyArgs {
-    /// A plan that `fsmend repair --plan` saved
+    /// Plan saved by `fsmend repair --plan`
     #[arg(value_name = "PLANFILE")]
     pub plan: PathBuf,
 
-    /// The target it was made for [default: the one it names]
+    /// Target [default: the target in the plan]
     #[arg(value_name = "TARGET")]
     pub target: Option<PathBuf>,
 
-    /// Keep the undo file here
+    /// Undo file
     #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
     pub undo: Option<PathBuf>,
 
-    /// Keep no undo file
+    /// Do not write an undo file
     #[arg(long)]
     pub no_undo: bool,
 }
@@ -102,15 +102,15 @@ pub struct ApplyArgs {
 #[derive(Args, Debug)]
 #[command(after_help = UNDO_EXIT_CODES)]
 pub struct UndoArgs {
-    /// The undo file that a repair kept
+    /// Undo file written by a repair
     #[arg(value_name = "UNDOFILE")]
     pub undo: PathBuf,
 
-    /// The target [default: the one that the file names]
+    /// Target [default: the target in the undo file]
     #[arg(value_name = "TARGET")]
     pub target: Option<PathBuf>,
 
-    /// Take it back even if blocks have changed since the repair: what was written since is lost
+    /// Undo even if blocks have changed since the repair. Later changes are lost
     #[arg(long)]
     pub force: bool,
 }

@@ -12,9 +12,9 @@ use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
 use crate::numbers::{bytes, counted, thousands};
-use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::style::printable;
+use fsmend_session::RecoveredNames;
 
 /// Files beyond these are counted and not named in a saved plan.
 const FILES_SAVED: usize = 10_000;
@@ -82,7 +82,7 @@ impl Description {
         }
         match file.state {
             InodeState::Unreadable => {
-                "The name, and the file unless the device can be made to read its inode: copy it with a rescue tool first."
+                "The name. Also the file, unless the device can still read its inode: copy the device with a rescue tool first."
             }
             // Another problem with it tells what else is lost.
             InodeState::InUse if file.actions.contains(&Action::Removed) && file.losses.len() > 1 => {
@@ -162,7 +162,7 @@ fn verb(action: &Action, file: &FileChange) -> String {
         Action::Truncated(size) => format!("truncated to {} bytes", thousands(*size)),
         Action::Extended(size) => format!("size set to {} bytes", thousands(*size)),
         Action::Unmapped(count) => {
-            format!("{} taken out of its map, reads as zeroes there", counted(*count, "block", "blocks"))
+            format!("{} removed from its block map, reads as zeros there", counted(*count, "block", "blocks"))
         }
         Action::Copied(count) => format!("{} copied", counted(*count, "block", "blocks")),
         Action::Renamed(from, to) => format!("renamed from {} to {}", printable(from), printable(to)),
@@ -275,6 +275,8 @@ struct PlanText<'d> {
     #[serde(flatten)]
     told: Rendered<'d>,
     journal: Option<Json>,
+    // The word of the format of plans.
+    #[serde(rename = "regained")]
     recovered_names: Vec<&'d str>,
 }
 

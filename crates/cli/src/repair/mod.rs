@@ -15,7 +15,7 @@ use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::Refusal;
-use fsmend_ext_check::repair::{self, Duplicates, Repair, RepairOptions, RepairPolicy};
+use fsmend_ext_check::repair::{Duplicates, Repair, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::Refused;
 
 pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
@@ -23,21 +23,22 @@ pub use saved::{apply, undo};
 
 use self::description::{Description, plan_text};
 use self::show::{Ending, Show};
+use fsmend_session::hold::{self, may_hold_undo};
+use fsmend_session::{Failure, Hold, RecoveredNames, Undo, Written, external, interrupted, places};
+
 use crate::common_args::{Common, Format};
 use crate::outcome::{CANCELLED_CODE, Checked};
-use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::stopping::{self, Watch};
 use crate::target::NotedDevice;
 use crate::ticker::{self, Ticker};
-use crate::writing::{self, Failure, Hold, Undo, Written};
-use crate::{background, check, external, journal_device, machine, mmp, places, target};
+use crate::{background, check, machine, target};
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &RepairArgs) -> u8 {
     let cancel = Arc::new(AtomicBool::new(false));
     if let Err(error) = check::stop_on_signals(&cancel) {
-        eprintln!("fsmend: signals cannot be caught ({error}): an interrupt will end the run at once.");
+        eprintln!("fsmend: cannot handle signals ({error}): an interrupt ends the run at once.");
     }
     stopping::in_thread(|| {
         let show = Show::new(arguments);
@@ -77,10 +78,11 @@ impl Work {
         Work { device: Arc::clone(&noted) as Arc<dyn Device>, noted, hold, start, limit, journal: None }
     }
 
-    /// Looks for the external journal, if there should be one and nobody named it.
+    /// Looks for the external journal, if there should be one and none was given.
     fn with_journal(self, common: &Common, show: &Show) -> Work {
         let tell = |sentence: String| show.warn(&sentence);
-        let find = || journal_device::find(&*self.device, common.superblock_options(), tell);
+        let (environment, options) = (target::environment(), common.superblock_options());
+        let find = || target::external_journal(&*self.device, &environment, options, tell);
         let journal = common.journal.clone().or_else(find);
         Work { journal, ..self }
     }
@@ -95,7 +97,7 @@ fn work(
     let started = Instant::now();
     // What is found out here need not be found out after hours.
     if let Some(place) = &arguments.undo {
-        writing::may_hold_undo(place).map_err(Ending::Failed)?;
+        may_hold_undo(place).map_err(Ending::Failed)?;
     }
     if let Some(place) = &arguments.plan {
         places::for_plan(place).map_err(|why| Ending::Failed(Failure::Place(place.clone(), why)))?;
@@ -106,9 +108,11 @@ fn work(
     let work = opened?;
     let was_interrupted = finish_interrupted(arguments, &work, show, cancel)?;
     let work = work.with_journal(&arguments.common, show);
+    let environment = target::environment();
+    let family = environment.families.of(&work.device);
     if work.hold.is_some() {
-        let tell = |sentence: String| show.warn(&sentence);
-        mmp::wait_for_rest(&work.device, machine::seconds_since_epoch(), tell, cancel).map_err(refused)?;
+        let mut tell = |sentence: String| show.warn(&sentence);
+        family.wait_for_others(&work.device, &environment, &mut tell, cancel).map_err(refused)?;
     }
     let planned = plan(arguments, &work, cancel);
     if let Some(told) = target::unreadable(&work.noted) {
@@ -117,21 +121,21 @@ fn work(
     let mut repair = planned.map_err(|refused| ended(refused, show))?;
     let is_clean = repair.is_clean();
     let check = repair_options(arguments, &work).map_err(Ending::Refused)?.check;
-    let files = repair::files(&work.device, &mut repair, &check);
+    let files = family.files(&work.device, &mut repair, &check);
     let Repair { found, left, rounds, changes, journal_changes, later } = repair;
     let later = Report::new(later);
     let left = Report::new(left.findings);
     let checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
-    let journal = external::to_json(work.journal.as_deref(), &journal_changes)
+    let journal = external::to_json(family, work.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
-    let recovered_names = RecoveredNames::of(&[&checked.report, &later], &[]);
+    let recovered_names = RecoveredNames::of(&target::FAMILIES.recovering(), &[&checked.report, &later], &[]);
     let target = path.display().to_string();
     let remedies = Remedies { duplicates: arguments.duplicates };
     let description = Description::new(&checked.report, &later, files, remedies);
     let text = plan_text(&target, work.start, &checked.report, &description, (journal, &recovered_names));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
-    let plan = writing::plan(&*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
+    let plan = hold::plan(&environment, &*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
     show.plan((checked, later), description, started.elapsed(), &plan, (rounds, &left));
@@ -156,13 +160,14 @@ fn work(
     let progress = Progress::new();
     let rest = in_background(arguments, &work, |options| {
         let declined: Vec<&Problem> = declined.iter().collect();
-        repair::without(&work.device, options, (&changes, &found), &declined, (&progress, cancel))
+        family.without(&work.device, options, (&changes, &found), &declined, (&progress, cancel))
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
     // It is a text of ours.
     let text = recovered_names.put_into(&text).unwrap_or(text);
-    let plan = writing::plan(&*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
+    let plan =
+        hold::plan(&environment, &*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }
 
@@ -174,7 +179,7 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
         let opened =
             fsmend_device::open(&arguments.target, &options).map_err(|error| target::refusal(&error))?;
         for usage in opened.usage.iter().filter(|usage| usage.may_write()) {
-            show.warn(&format!("{usage}: what changes meanwhile makes the plan useless."));
+            show.warn(&format!("{usage}: a change to the file system makes the plan invalid."));
         }
         let only = only_one(opened.targets, |target| target.partition)?;
         let (start, device) = (
@@ -183,7 +188,7 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
         );
         return Ok(Work::new(start, device, None, limit));
     }
-    let holds = Hold::open(&arguments.target, &options, WriteOptions::default())
+    let holds = target::hold(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
     let mut hold = only_one(holds, |hold| hold.target.partition)?;
     hold.journal.clone_from(&arguments.common.journal);
@@ -201,8 +206,8 @@ fn only_one<T>(mut found: Vec<T>, partition: impl Fn(&T) -> Option<u32>) -> Resu
     let numbers: Vec<String> = found.iter().filter_map(partition).map(|number| number.to_string()).collect();
     Err(Refusal {
         code: "several-partitions",
-        message: format!("there are several file systems on it: partitions {}", numbers.join(", ")),
-        hint: "Name one with --partition".to_owned(),
+        message: format!("it has several file systems: partitions {}", numbers.join(", ")),
+        hint: "Select one with --partition".to_owned(),
     })
 }
 
@@ -214,11 +219,12 @@ fn finish_interrupted(
     cancel: &AtomicBool,
 ) -> Result<bool, Ending> {
     let Some(hold) = &work.hold else {
-        writing::refuse_interrupted(&arguments.target, work.start, &*work.device).map_err(Ending::Refused)?;
+        interrupted::refuse(&target::environment(), &arguments.target, work.start, &*work.device)
+            .map_err(Ending::Refused)?;
         return Ok(false);
     };
     let told = hold.finish_interrupted(cancel).map_err(Ending::Failed)?;
-    told.iter().for_each(|told| show.tell_first(told));
+    told.iter().for_each(|told| show.tell_first(&told.to_string()));
     Ok(!told.is_empty())
 }
 
@@ -229,7 +235,7 @@ fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repa
     let ticker = Ticker::new(arguments.common.progress).limited(arguments.common.read_limit);
     ticker.run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
-            repair::plan(&work.device, options, &progress[0], cancel)
+            target::FAMILIES.of(&work.device).plan(&work.device, options, &progress[0], cancel)
         }));
     });
     drop(watch);
@@ -279,7 +285,7 @@ fn repair_options(arguments: &RepairArgs, work: &Work) -> Result<RepairOptions, 
 fn cancelled() -> Refusal {
     Refusal {
         code: CANCELLED_CODE,
-        message: "stopped before there was a plan".to_owned(),
+        message: "stopped before the plan was complete".to_owned(),
         hint: "Run it again".to_owned(),
     }
 }

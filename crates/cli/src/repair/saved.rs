@@ -12,10 +12,11 @@ use super::args::{ApplyArgs, UndoArgs};
 use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
-use crate::places::{self, Kind};
 use crate::style::printable;
-use crate::writing::{Failure, Hold};
-use crate::{check, exit, writing};
+use crate::{check, exit, failure, target};
+use fsmend_session::hold::may_hold_undo;
+use fsmend_session::places::{self, Kind};
+use fsmend_session::{Event, Failure, Hold};
 
 /// A plan is not longer than this.
 const PLAN_BYTES_MAX: u64 = 4 << 30;
@@ -62,10 +63,12 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let (named, start) = target_of(&plan).unwrap_or_default();
     let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
     if path.as_os_str().is_empty() {
-        return Err(failed(format!("{name}: the plan does not name its target; name it behind the plan")));
+        return Err(failed(format!(
+            "{name}: the plan does not name its target; give the target after the plan"
+        )));
     }
     if let Some(place) = &arguments.undo {
-        writing::may_hold_undo(place).map_err(failed)?;
+        may_hold_undo(place).map_err(failed)?;
     }
     let hold = hold(&path, start)?;
     let target = path.display().to_string();
@@ -76,12 +79,11 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
         Condition::Done => {
             // What an earlier run had begun was finished just now: that is a repair.
             let code = if first.is_empty() { exit::CLEAN } else { exit::CORRECTED };
-            return Ok((format!("{first}{target}: the plan has been carried out already."), code));
+            return Ok((format!("{first}{target}: the plan was already applied."), code));
         }
         Condition::Other(_) => {
             let error = format!(
-                "{target}: it is not, or no longer, as it was when the plan was made; nothing was written. Make a new plan \
-                 (fsmend repair --plan)"
+                "{target}: the target has changed since the plan was made; nothing was written. Make a new plan (fsmend repair --plan)"
             );
             return Err(failed(error));
         }
@@ -90,15 +92,14 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let written = hold.commit(&plan, &undo, &cancel).map_err(|failure| complaint(&target, &failure))?;
     let kept = match &written.undo {
         Some(place) => {
-            format!("What was overwritten is kept: \"fsmend undo {}\" takes it back.", place.display())
+            format!("An undo file was written: \"fsmend undo {}\" takes the repair back.", place.display())
         }
-        None => "No undo file was kept.".to_owned(),
+        None => "No undo file was written.".to_owned(),
     };
     let blocks = counted(written.blocks, "block", "blocks");
-    let names = written
-        .names
-        .as_ref()
-        .map(|place| format!(" The former names of what is in lost+found are kept in {}.", place.display()));
+    let names = written.names.as_ref().map(|place| {
+        format!(" The former names of the files in lost+found are saved in {}.", place.display())
+    });
     let warning = written.warning.as_ref().map(|warning| format!(" Warning: {warning}."));
     let also = [names, warning].map(Option::unwrap_or_default).concat();
     Ok((format!("{first}{target}: repaired as planned, {blocks} written. {kept}{also}"), exit::CORRECTED))
@@ -110,11 +111,11 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let contents = inspect_log(&log).map_err(|error| failed(format!("{name}: {error}")))?;
     let Some(contents) = contents else {
         let why = match places::kind(&arguments.undo) {
-            Kind::Log => "it was never completed, so that there is nothing to take back".to_owned(),
+            Kind::Log => "it was never completed; there is nothing to undo".to_owned(),
             Kind::Plan => {
-                format!("it is a plan, not an undo file; \"fsmend apply {name}\" carries it out")
+                format!("it is a plan, not an undo file; \"fsmend apply {name}\" applies it")
             }
-            _ => "it is no undo file".to_owned(),
+            _ => "it is not an undo file".to_owned(),
         };
         return Err(failed(format!("{name}: {why}")));
     };
@@ -130,9 +131,9 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let control = Control { close: &close, ..Control::new(&stop, &|_| {}) };
     let undone = fsmend_device::undo(&log, &*hold.target.device, arguments.force, control);
     let recovered = undone.map_err(|error| match error {
-        ApplyError::ChangedSince(_) => failed(format!(
-            "{target}: {error}. --force takes it back nevertheless; what was written since is lost"
-        )),
+        ApplyError::ChangedSince(_) => {
+            failed(format!("{target}: {error}. --force undoes the repair anyway; later changes are lost"))
+        }
         ApplyError::Stopped { .. } => (format!("{target}: {error}"), exit::CANCELLED),
         error => failed(format!("{target}: {error}")),
     })?;
@@ -147,19 +148,19 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
 /// The file system that starts at byte `start` of the target.
 fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
     let options = OpenOptions { offset: Some(start), partition: None };
-    let holds = Hold::open(path, &options, WriteOptions::default()).map_err(failed)?;
+    let holds = target::hold(path, &options, WriteOptions::default()).map_err(failed)?;
     holds.into_iter().next().ok_or_else(|| failed(format!("{}: nothing is in it", path.display())))
 }
 
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {
     let target = hold.path.display().to_string();
     let told = hold.finish_interrupted(cancel).map_err(|failure| complaint(&target, &failure))?;
-    Ok(told.iter().map(|told| format!("{target}: {told}.\n")).collect())
+    Ok(told.iter().map(|told: &Event| format!("{target}: {told}.\n")).collect())
 }
 
 fn complaint(target: &str, failure: &Failure) -> (String, u8) {
     let code = if failure.is_stop() { exit::CANCELLED } else { exit::OPERATIONAL };
-    (format!("{target}: {failure}"), code)
+    (format!("{target}: {}", failure::told(failure)), code)
 }
 
 fn stop_flag() -> Arc<AtomicBool> {

@@ -18,12 +18,11 @@ use crate::ask::{self, Answer};
 use crate::common_args::Format;
 use crate::numbers::{bytes, counted, thousands};
 use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
-use crate::recovered_names::RecoveredNames;
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
 use crate::text::{self, Layout};
-use crate::writing::{Failure, Written};
-use crate::{exit, json};
+use crate::{exit, failure, json, target};
+use fsmend_session::{Failure, RecoveredNames, Written};
 
 /// Files that are listed unless all are wanted.
 const LISTED: usize = 10;
@@ -50,9 +49,9 @@ pub enum Ending {
     },
     /// There is no repair that leaves nothing wrong.
     Impossible,
-    /// It is not safe without somebody who looks: the first kind of problem that is not.
+    /// It is not safe to do automatically: the first kind of problem that is not.
     NotSafe(&'static str),
-    /// There is nobody to ask.
+    /// There is no terminal to ask at.
     NobodyToAsk,
     /// The user does not want it.
     Declined,
@@ -220,7 +219,7 @@ impl Show {
         let mut text = self.style.wrap(
             "\nThe repair: ",
             &format!(
-                "{} ({}) would be written. It was worked out in memory, and the result was checked: nothing is wrong with it \
+                "{} ({}) would be written. It was computed in memory and the result was checked: no problems remain \
                  ({}).",
                 counted(blocks, "block", "blocks"),
                 bytes(plan.bytes_to_write()),
@@ -229,7 +228,7 @@ impl Show {
         );
         if !description.files.is_empty() {
             text.push_str(&format!(
-                "Files and directories concerned ({}):\n",
+                "Affected files and directories ({}):\n",
                 thousands(description.files.len() as u64)
             ));
         }
@@ -243,7 +242,7 @@ impl Show {
         }
         text.push_str(&self.losses_text(description, listed));
         if !description.later.is_empty() {
-            text.push_str("Found only on the way, in what the repair had already mended:\n");
+            text.push_str("Found during the repair:\n");
         }
         for (code, message) in description.later.iter().take(listed) {
             text.push_str(&self.style.wrap("  - ", &format!("[{code}] {}", printable(message))));
@@ -283,7 +282,7 @@ impl Show {
 
     fn left_text(&self, left: &Report, rounds: u32) -> String {
         let head = format!(
-            "{}: no repair was found that leaves nothing wrong ({}). This would be left:",
+            "{}: no complete repair was found ({}). These problems would remain:",
             printable(&self.name),
             counted(u64::from(rounds), "round", "rounds")
         );
@@ -313,7 +312,7 @@ impl Show {
         if arguments.preen {
             return self.first_unsafe().map_or(Ok(Vec::new()), |code| Err(Ending::NotSafe(code)));
         }
-        // A question within a document would make it one that nobody can read.
+        // A question within a document would make it invalid.
         if self.is_json || !ask::is_possible() {
             return Err(Ending::NobodyToAsk);
         }
@@ -383,7 +382,7 @@ impl Show {
             if let Err(error) = written
                 && error.kind() != io::ErrorKind::BrokenPipe
             {
-                eprintln!("fsmend: the report cannot be written: {error}");
+                eprintln!("fsmend: cannot write the report: {error}");
                 return exit::OPERATIONAL;
             }
             return code;
@@ -395,7 +394,7 @@ impl Show {
                 let text = text.strip_prefix(&format!("{}: ", self.name)).unwrap_or(&text);
                 eprintln!("fsmend: {name}: not repaired: {}.", printable(text.trim_end_matches('.')));
             }
-            Ending::Failed(failure) => eprintln!("fsmend: {name}: {}.", printable(&failure.to_string())),
+            Ending::Failed(failure) => eprintln!("fsmend: {name}: {}.", printable(&failure::told(failure))),
             Ending::Stopped => eprintln!("fsmend: {name}: stopped; nothing was written."),
             told => {
                 let sentence = format!("{name}: {}", self.sentence(told));
@@ -419,7 +418,8 @@ impl Show {
         let Some(Ok(Result_::Checked(checked))) = seen.outcome.as_ref().map(|outcome| &outcome.result) else {
             return RecoveredNames::default();
         };
-        let recovered_names = RecoveredNames::of(&[&checked.report, &seen.later], declined);
+        let recovered_names =
+            RecoveredNames::of(&target::FAMILIES.recovering(), &[&checked.report, &seen.later], declined);
         seen.recovered_names = recovered_names.clone();
         recovered_names
     }
@@ -433,8 +433,7 @@ impl Show {
         }
         let listed = if self.all { usize::MAX } else { LISTED };
         let what = counted(all as u64, "file or directory", "files and directories");
-        let mut text =
-            self.style.wrap("", &format!("In lost+found now, with a name that is still known ({what}):"));
+        let mut text = self.style.wrap("", &format!("In lost+found, former name known ({what}):"));
         for line in seen.recovered_names.lines().take(listed) {
             text.push_str(&self.style.wrap("  - ", line));
         }
@@ -442,38 +441,38 @@ impl Show {
             text.push_str(&format!("    and {} more\n", thousands((all - listed) as u64)));
         }
         if let Some(place) = &written.names {
-            text.push_str(&format!("These names are kept in {}\n", printable(&place.display().to_string())));
+            text.push_str(&format!("These names are saved in {}\n", printable(&place.display().to_string())));
         }
         self.print(&text);
     }
 
     fn sentence(&self, ending: &Ending) -> String {
         match ending {
-            Ending::Nothing => "nothing has to be done.".to_owned(),
-            Ending::FinishedOnly => "nothing else has to be done.".to_owned(),
+            Ending::Nothing => "nothing to do.".to_owned(),
+            Ending::FinishedOnly => "nothing else to do.".to_owned(),
             Ending::NotSeparable => {
-                "nothing was written: the repair cannot do without what was declined.".to_owned()
+                "nothing was written: the repair depends on the declined part.".to_owned()
             }
             Ending::Written(written) | Ending::WrittenInPart(written) => {
                 let undo = match &written.undo {
-                    Some(_) => "What was overwritten is kept; this takes the repair back:",
-                    None => "No undo file was kept.",
+                    Some(_) => "An undo file was written. To take the repair back:",
+                    None => "No undo file was written.",
                 };
                 let done = if matches!(ending, Ending::Written(_)) {
                     "repaired"
                 } else {
-                    "repaired in part (what was declined is left as it was)"
+                    "partly repaired (declined problems are unchanged)"
                 };
                 format!("{done}, {} written. {undo}", counted(written.blocks, "block", "blocks"))
             }
-            Ending::Saved(_) => "nothing was written. This carries the plan out:".to_owned(),
+            Ending::Saved(_) => "nothing was written. To apply the plan:".to_owned(),
             Ending::Shown { .. } => "nothing was written.".to_owned(),
             Ending::Impossible => "nothing was written.".to_owned(),
             Ending::NotSafe(code) => {
-                format!("nothing was written: {code} is not safe to mend unattended. Run it without -p.")
+                format!("nothing was written: {code} is not safe to repair automatically. Run without -p.")
             }
             Ending::NobodyToAsk => {
-                "nothing was written: there is no terminal to ask at. -y writes without asking.".to_owned()
+                "nothing was written: no terminal to ask at. -y writes without asking.".to_owned()
             }
             _ => "nothing was written.".to_owned(),
         }
@@ -543,7 +542,7 @@ impl Show {
                 }
             }
             Ending::Saved(place) => repair["plan_file"] = json!(place.display().to_string()),
-            Ending::Failed(failure) => repair["error"] = json!(failure.to_string()),
+            Ending::Failed(failure) => repair["error"] = json!(failure::told(failure)),
             _ => {}
         }
         repair

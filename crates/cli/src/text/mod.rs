@@ -144,7 +144,7 @@ fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
 }
 
 /// Whether all that was found right was read by a backup of the superblock. As with e2fsck that alone is not damage, for nothing is wrong with
-/// what the backup describes; but whoever called because a server does not boot has to hear of it first.
+/// what the backup describes; but an administrator whose server does not boot needs to see it first.
 fn stands_on_backup(report: &Report) -> bool {
     report.notes().any(|group| group.row.code == "ext.superblock.primary-replaced")
 }
@@ -235,7 +235,7 @@ fn summary(summary: &Summary) -> String {
         JournalUse::Damaged => text.push_str("; journal damaged"),
         JournalUse::Replayed => text.push_str("; journal replayed in memory before the check"),
         JournalUse::NotReplayed => {
-            text.push_str("; journal not replayed: what stands on the disk was checked")
+            text.push_str("; journal not replayed: the metadata on the disk was checked")
         }
     }
     if summary.superblock_is_backup {

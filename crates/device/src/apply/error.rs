@@ -34,7 +34,7 @@ pub enum ApplyError {
         /// Whether anything had been written to the target.
         begun: bool,
     },
-    /// These blocks hold neither what they held before the repair nor what it writes: somebody else has written to the target
+    /// These blocks hold neither what they held before the repair nor what it writes: another program has written to the target
     /// since, or it is another one.
     Foreign(Differences),
     /// These blocks do not hold any more what the repair left there, so that taking it back would destroy what came after it.
@@ -59,7 +59,7 @@ impl fmt::Display for ApplyError {
             ApplyError::TargetChanged(differences) => {
                 write!(
                     f,
-                    "the target is not as it was when the plan was made; these differ: {differences}; nothing was written"
+                    "the target has changed since the plan was made: {differences}; nothing was written"
                 )
             }
             ApplyError::TargetLength { planned, found } => {
@@ -69,35 +69,35 @@ impl fmt::Display for ApplyError {
                 )
             }
             ApplyError::TargetReplaced => {
-                write!(f, "another file or device has taken the place of the target; nothing was written")
+                write!(f, "the target was replaced by another file or device; nothing was written")
             }
             ApplyError::LogNotWritten(error) => {
-                write!(f, "the log could not be written: {error}; the target was not touched")
+                write!(f, "cannot write the log: {error}; the target was not changed")
             }
             ApplyError::LogNotRead(error) => write!(f, "the log could not be read: {error}"),
             ApplyError::LogNotClosed(error) => write!(
                 f,
-                "everything is written, but the log could not be closed: {error}; the next run will do so"
+                "the repair is written, but the log could not be closed: {error}; the next run closes it"
             ),
             ApplyError::LogDamaged(why) => write!(f, "the log cannot be used: {why}"),
             ApplyError::Write(error) => {
                 write!(
                     f,
-                    "the target could not be written: {error}; the log is kept, and the next run goes on from it"
+                    "the target could not be written: {error}; the log is kept and the next run continues"
                 )
             }
             ApplyError::Stopped { begun: false } => write!(f, "stopped before anything was written"),
             ApplyError::Stopped { begun: true } => {
-                write!(f, "stopped at a safe point; the log is kept, and the next run goes on from it")
+                write!(f, "stopped at a safe point; the log is kept and the next run continues")
             }
             ApplyError::Foreign(differences) => write!(
                 f,
-                "somebody else has written to the target since the repair was interrupted: {differences}; nothing was written"
+                "the target was changed by another program since the repair was interrupted: {differences}; nothing was written"
             ),
             ApplyError::ChangedSince(differences) => {
                 write!(f, "the target has changed since the repair: {differences}; nothing was written")
             }
-            ApplyError::NothingToUndo(state) => write!(f, "there is nothing to take back: {state}"),
+            ApplyError::NothingToUndo(state) => write!(f, "there is nothing to undo: {state}"),
         }
     }
 }

@@ -51,7 +51,7 @@ impl LogOnDisk {
         LogOnDisk::open_with(options.read(true).write(true).create_new(true).mode(0o600), path)
     }
 
-    /// A log that is there. Fails with `WouldBlock` while somebody else holds it.
+    /// A log that is there. Fails with `WouldBlock` while another process holds it.
     pub fn open(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for the other side.
         let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
@@ -62,7 +62,7 @@ impl LogOnDisk {
         let file = options.open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         if let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             return Err(Errno::AGAIN.into());

@@ -67,11 +67,11 @@ impl LogState {
 impl fmt::Display for LogState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LogState::Incomplete => "the log was never completed, and the target not touched",
+            LogState::Incomplete => "the log was never completed and the target was not changed",
             LogState::Applying => "the repair has begun and is not finished",
             LogState::Applied => "the repair is finished",
-            LogState::Undoing => "taking the repair back has begun and is not finished",
-            LogState::Undone => "the repair has been taken back",
+            LogState::Undoing => "the undo has begun and is not finished",
+            LogState::Undone => "the repair was undone",
         })
     }
 }

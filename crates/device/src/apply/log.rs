@@ -125,11 +125,11 @@ impl<'l> Log<'l> {
             return Err(damaged("its end is missing"));
         }
         if sum_of_body(file, &header)? != slot.body {
-            return Err(damaged("it is not as it was written"));
+            return Err(damaged("it has changed since it was written"));
         }
         let mut plan = vec![0; header.plan_len as usize];
         file.read_at(PLAN_AT, &mut plan).map_err(ApplyError::LogNotRead)?;
-        let plan = Plan::parse(plan).map_err(|_| damaged("the plan in it is none"))?;
+        let plan = Plan::parse(plan).map_err(|_| damaged("its plan is invalid"))?;
         if plan.entries().len() as u64 != header.block_count {
             return Err(damaged("the plan in it has another number of blocks"));
         }
@@ -148,7 +148,7 @@ impl<'l> Log<'l> {
         self.write_slot(state).and_then(|()| self.file.sync()).map_err(ApplyError::LogNotWritten)
     }
 
-    /// Closes the log, and removes it if nobody wants to keep it. That it cannot be removed does no harm.
+    /// Closes the log, and removes it unless it is to be kept. That it cannot be removed does no harm.
     pub fn finish(&mut self, state: LogState) -> Result<(), ApplyError> {
         self.write_slot(state).and_then(|()| self.file.sync()).map_err(ApplyError::LogNotClosed)?;
         if !self.keep_undo {

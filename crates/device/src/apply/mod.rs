@@ -56,7 +56,7 @@ impl<'c> Control<'c> {
         Control { stop, progress, close: &|_| Ok(()) }
     }
 
-    /// Runs to its end and tells nobody.
+    /// Runs to its end without progress.
     pub fn unattended() -> Control<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Control::new(&NEVER, &|_| {})

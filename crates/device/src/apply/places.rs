@@ -116,7 +116,7 @@ impl Wanted<'_> {
         match standing.foreign.count {
             // A copy of the target, if nothing was written: then the log is that of the other copy.
             0 => same_name || !standing.not_before.is_empty(),
-            // Somebody has written to it since; or it is another disk that has the name today.
+            // It was written to since; or it is another disk that has the name today.
             foreign => same_name && foreign * 2 < log.plan.entries().len() as u64,
         }
     }
@@ -148,7 +148,7 @@ fn first_open(
     incomplete
 }
 
-/// Whether a log was made by somebody who may write the target, as far as owners tell.
+/// Whether a log was made by a user who may write the target, as far as owners tell.
 fn is_trusted(log: &Path, target: &Path) -> bool {
     let Ok(log) = fs::symlink_metadata(log) else { return false };
     let owner_of_target = fs::metadata(target).map(|target| target.uid());

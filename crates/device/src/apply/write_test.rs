@@ -3,7 +3,7 @@
 //! Stretch by stretch, what stands there goes to a log; then a pattern is written, read back and compared; then what stood there is
 //! written back and compared, too. The log of a stretch is one of the writing protocol whose "repair" is the pattern, and which says from its
 //! beginning that it is being taken back. So a crash at any moment leaves a log that the next run finds like any other,
-//! and which leads to the bytes as they were; and until then the marked superblock warns whoever does not know of the log.
+//! and which leads to the bytes as they were; and until then the marked superblock warns programs that do not know the log.
 //!
 //! The marked blocks themselves are written with the mark and what they held, and with nothing else: a superblock is never away.
 //! A block that cannot be read is bad, and is not written: what it held may come back one day.
@@ -61,7 +61,7 @@ pub struct Tested {
 
 /// Blocks of the target that do not take back what they held, with the log that still has it.
 pub struct Unrestored {
-    /// The log, open until somebody has done something about it ([`Unrestored::close`]).
+    /// The log, open until it is dealt with ([`Unrestored::close`]).
     pub log: Box<dyn LogFile>,
     /// Byte of the target, and what stood there.
     pub blocks: Vec<(u64, Vec<u8>)>,
@@ -193,7 +193,7 @@ pub fn is_write_test(plan: &Plan) -> bool {
 }
 
 /// Ends a test that was interrupted: every block gets back what it held. Tells the blocks that do not take it; then the log stays
-/// open. Refuses ([`ApplyError::Foreign`]) if the superblock shows that somebody has used the target since.
+/// open. Refuses ([`ApplyError::Foreign`]) if the superblock shows that the target was used since.
 pub fn end_write_test(
     file: Box<dyn LogFile>,
     target: &dyn WritableDevice,
@@ -202,7 +202,7 @@ pub fn end_write_test(
     if !log.state().is_open() {
         return Ok(None);
     }
-    // A bad block may hold anything. But what is marked was used by nobody as long as the marks are there.
+    // A bad block may hold anything. But what is marked was not used as long as the marks are there.
     let standing = compare(&log, target)?;
     if standing.foreign_marks > 0 {
         return Err(ApplyError::Foreign(standing.foreign));
@@ -220,9 +220,9 @@ pub fn close_write_test(file: &dyn LogFile) -> Result<(), ApplyError> {
     }
 }
 
-/// If the superblock shows that somebody has used the target since a test was interrupted: what those blocks held before that do not
-/// hold it by now, be it that they lost it, or that they were written since. None of it may be written back: only whoever knows
-/// what belongs there can tell. `None` if nobody has; then [`end_write_test`] ends it.
+/// If the superblock shows that the target was used since a test was interrupted: what those blocks held before that do not
+/// hold it by now, be it that they lost it, or that they were written since. None of it may be written back: only someone who knows
+/// what belongs there can tell. `None` if it was not; then [`end_write_test`] ends it.
 pub fn overtaken_write_test(file: &dyn LogFile, target: &dyn Device) -> Result<Option<Writes>, ApplyError> {
     let Some(log) = Log::read(file)?.filter(|log| log.state().is_open()) else { return Ok(None) };
     if compare(&log, target)?.foreign_marks == 0 {

@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// What the kernel and the copying loops of the processor like best.
 const ALIGNMENT: usize = 4096;
 
-/// Zeroed memory of a fixed size, at a page boundary. Pages nobody touches cost nothing.
+/// Zeroed memory of a fixed size, at a page boundary. Untouched pages cost nothing.
 pub(crate) struct AlignedBuffer {
     start: NonNull<u8>,
     layout: Layout,
@@ -55,7 +55,7 @@ impl Drop for AlignedBuffer {
     }
 }
 
-/// Memory of readers that are gone, for those that come: whoever checks a small file system again and again, as a repair does, pays for
+/// Memory of readers that are gone, for those that come: a program that checks a small file system again and again, as a repair does, pays for
 /// the pages once. What is in it is what was read last.
 static IDLE: Mutex<Vec<AlignedBuffer>> = Mutex::new(Vec::new());
 /// So many of them are kept, and none that is longer.

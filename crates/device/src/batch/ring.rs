@@ -7,7 +7,7 @@
 //!   has been taken are shown as slices, which borrow the whole ring: so the kernel never writes to a slot that Rust
 //!   code can see, and two reads never share a slot.
 //! - The memory outlives all reads: dropping the ring first waits for those that the kernel knows of. Should even
-//!   waiting fail, the memory is leaked rather than freed. Whoever forgets the ring (or unwinds through a callback)
+//!   waiting fail, the memory is leaked rather than freed. Code that forgets the ring (or unwinds through a callback)
 //!   leaves the memory allocated or drops the ring in the same orderly way.
 #![allow(unsafe_code)]
 

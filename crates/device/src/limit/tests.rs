@@ -9,7 +9,7 @@ use super::*;
 use crate::testing::TempFile;
 use crate::{BatchReader, FileDevice, MemoryDevice, Overlay, ReadBackend, Request, Slice};
 
-/// Time that passes only while somebody waits.
+/// Time that passes only while a reader waits.
 #[derive(Clone, Default)]
 struct Script(Arc<AtomicU64>);
 

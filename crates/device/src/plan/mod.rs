@@ -100,9 +100,9 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PlanError::Format(why) => write!(f, "it is no plan that can be used: {why}"),
+            PlanError::Format(why) => write!(f, "it is not a valid plan: {why}"),
             PlanError::TooLarge { len, max } => {
-                write!(f, "the plan takes {len} bytes, and {max} are allowed")
+                write!(f, "the plan has {len} bytes; the limit is {max}")
             }
             PlanError::Io(why) => write!(f, "{why}"),
             PlanError::Changes => write!(f, "the changes overlap or reach beyond the end of the target"),

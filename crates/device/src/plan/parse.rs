@@ -92,7 +92,7 @@ impl BlockHeader {
     fn parse(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<Self, PlanError> {
         let flags = u16_at(bytes, 24);
         if flags & !(FLAG_LAST | FLAG_UNREADABLE) != 0 || u16_at(bytes, 30) != 0 {
-            return Err(PlanError::Format("a block has a mark of an unknown kind"));
+            return Err(PlanError::Format("a block has an unknown type"));
         }
         Ok(BlockHeader {
             index: u64_at(bytes, 0),
@@ -127,7 +127,7 @@ impl Plan {
 /// Checks everything but the blocks: afterwards header, identity, text and trailer are known to lie within `bytes`.
 fn parse_header(bytes: &[u8]) -> Result<Header<'_>, PlanError> {
     if !Plan::is_plan(bytes) {
-        return Err(PlanError::Format("it does not begin like one"));
+        return Err(PlanError::Format("it has no plan header"));
     }
     let cut_off = PlanError::Format("its end is missing");
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(cut_off) };
@@ -147,7 +147,7 @@ fn parse_header(bytes: &[u8]) -> Result<Header<'_>, PlanError> {
     let rest = rest.get(..rest.len().wrapping_sub(TRAILER_BYTES)).ok_or(cut_off.clone())?;
     let (identity, rest) = split(rest, u64_at(header, 32)).ok_or(cut_off.clone())?;
     let (text, _) = split(rest, u64_at(header, 40)).ok_or(cut_off)?;
-    let text = str::from_utf8(text).map_err(|_| PlanError::Format("its text is no text"))?;
+    let text = str::from_utf8(text).map_err(|_| PlanError::Format("its text is not valid UTF-8"))?;
     if identity.len() > IDENTITY_BYTES_MAX {
         return Err(PlanError::Format("the identity is too long"));
     }
@@ -168,7 +168,7 @@ fn parse_blocks(mut bytes: &[u8], at: usize, header: &Header<'_>) -> Result<Vec<
         if len == 0 || entries.last().is_some_and(|last| last.index >= block.index) {
             return Err(PlanError::Format("its blocks are out of order or out of the target"));
         }
-        let behind = check_runs(&block, rest, len).ok_or(PlanError::Format("a block is not as it should"))?;
+        let behind = check_runs(&block, rest, len).ok_or(PlanError::Format("a block is damaged"))?;
         entries.push(Entry {
             index: block.index,
             before: block.before,

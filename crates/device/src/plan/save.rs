@@ -25,7 +25,7 @@ impl Plan {
         let io = |error: io::Error| PlanError::Io(error.to_string());
         let kind = fs::metadata(path).map_err(io)?;
         if !kind.is_file() {
-            return Err(PlanError::Format("it is no regular file"));
+            return Err(PlanError::Format("it is not a regular file"));
         }
         if kind.len() > bytes_max {
             return Err(PlanError::TooLarge { len: kind.len(), max: bytes_max });

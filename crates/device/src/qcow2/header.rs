@@ -58,7 +58,7 @@ pub(super) fn check(header: &[u8; HEADER_BYTES], file_len: u64) -> io::Result<He
         return refuse(format!("its {l1_entries} level-1 entries do not fit a disk of {disk_bytes} bytes"));
     }
     if l1_offset.checked_add(l1_entries * 8).is_none_or(|end| end > file_len) {
-        return refuse("its level-1 table lies beyond the end of the file".into());
+        return refuse("its level-1 table is beyond the end of the file".into());
     }
     let cluster_bytes = 1 << cluster_bits;
     // Level 1 stands in memory twice while it is read: as bytes and as numbers. Tables of level 2 are kept by their place in

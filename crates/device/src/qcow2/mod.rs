@@ -37,7 +37,7 @@ impl Qcow2Device {
     /// Opens the image at `path`, and those it is based on, for reading only.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = HostFile::open_any(path)?;
-        let not_qcow2 = || io::Error::new(io::ErrorKind::InvalidData, "it is no qcow2 image");
+        let not_qcow2 = || io::Error::new(io::ErrorKind::InvalidData, "it is not a qcow2 image");
         let header = file.header().ok_or_else(not_qcow2)?;
         let unpacked = ClusterCache::new(header.cluster_bytes);
         let table_bytes = Arc::new(AtomicU64::new(header.table_bytes + file.memory_max()));

@@ -20,7 +20,7 @@ const TRANSIENT_RETRIES_MAX: u32 = 16;
 /// How often a write that failed on the medium is tried again: a disk that has to move a sector may succeed then.
 const MEDIUM_RETRIES_MAX: u32 = 1;
 
-/// A regular file or a block device that nobody else writes as long as this lives, as far as they ask.
+/// A regular file or a block device that no other process writes as long as this lives, as far as they ask.
 #[derive(Debug)]
 pub struct WritableFile {
     inner: FileDevice,
@@ -29,7 +29,7 @@ pub struct WritableFile {
 impl WritableFile {
     /// Opens `path` for reading and writing. A block device is opened with O_EXCL, so that it is refused (EBUSY) while it or a
     /// part of it is mounted; `shared` does without, for a root file system that is mounted for reading only. A regular file
-    /// is locked, and refused (EWOULDBLOCK) while somebody else has locked it, be it QEMU or another fsmend. A device that is
+    /// is locked, and refused (EWOULDBLOCK) while another process has locked it, be it QEMU or another fsmend. A device that is
     /// write-protected is refused (EROFS): the kernel would open it, and fail every write.
     pub fn open(path: &Path, shared: bool) -> io::Result<Self> {
         let stat = rustix::fs::stat(path)?;
@@ -78,7 +78,7 @@ fn lock(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A target that is only read, but that nobody may write as long as this lives.
+/// A target that is only read, but that no process may write as long as this lives.
 #[derive(Debug)]
 pub struct ReadHold {
     _file: File,
@@ -86,7 +86,7 @@ pub struct ReadHold {
 
 impl ReadHold {
     /// Takes hold of `path`: an image by a lock that several readers can have, a block device with O_EXCL. A block device that is mounted for reading only, as
-    /// `usage` says, is held by that mount. Refused (EWOULDBLOCK, EBUSY) while somebody else may write it.
+    /// `usage` says, is held by that mount. Refused (EWOULDBLOCK, EBUSY) while another process may write it.
     pub fn open(path: &Path, usage: &[Usage]) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode);
         crate::file::refuse_other_kinds(kind)?;

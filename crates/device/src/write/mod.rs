@@ -29,7 +29,7 @@ pub trait WritableDevice: Device {
         false
     }
 
-    /// The length that the device has now, which may differ from [`Device::len`] where somebody changes it meanwhile; `None` when its name
+    /// The length that the device has now, which may differ from [`Device::len`] where it changes meanwhile; `None` when its name
     /// leads to something else by now.
     fn len_now(&self) -> Option<u64> {
         Some(self.len())
@@ -74,11 +74,11 @@ impl fmt::Display for WriteError {
         let WriteError { offset, len, kind } = self;
         match kind {
             WriteErrorKind::BeyondEnd => {
-                write!(f, "bytes {offset} to {} lie beyond the end", offset.saturating_add(*len))
+                write!(f, "bytes {offset} to {} are beyond the end", offset.saturating_add(*len))
             }
             WriteErrorKind::NoSpace => write!(f, "writing {len} bytes at {offset} failed: no space left"),
             WriteErrorKind::Io(why) if *len == 0 => {
-                write!(f, "what was written could not be made durable: {why}")
+                write!(f, "cannot sync the data that was written: {why}")
             }
             WriteErrorKind::Io(why) => write!(f, "writing {len} bytes at {offset} failed: {why}"),
         }

@@ -1,4 +1,4 @@
-//! From a path to the file systems that are to be written: like [`crate::open`], but nobody else may use the target.
+//! From a path to the file systems that are to be written: like [`crate::open`], but no other process may use the target.
 
 use std::io;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub struct WritableTarget {
     pub device: Arc<dyn WritableDevice>,
 }
 
-/// Opens `path` for reading and writing and finds out what is meant, as [`crate::open`] does. A target that somebody else uses
+/// Opens `path` for reading and writing and finds out what is meant, as [`crate::open`] does. A target that another process uses
 /// is refused, and so are image formats that cannot be written safely.
 pub fn open_writable(
     path: &Path,

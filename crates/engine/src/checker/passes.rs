@@ -7,7 +7,7 @@ use super::scan::{Run, Scanned, scan};
 use super::{Checkable, Repairable, mend, stopped};
 use crate::crosscheck::allocation::{self, InUse, Sum};
 use crate::crosscheck::links;
-use crate::crosscheck::owners::{Contest, PAIRS_MIN, Search};
+use crate::crosscheck::owners::{Contest, SHARES_MIN, Search};
 use crate::crosscheck::tree::{self, TreeFinding};
 use crate::edits::Edit;
 use crate::laps::Laps;
@@ -113,7 +113,7 @@ fn owners<V: Checkable>(cross: &mut Cross<'_, V>) {
         extra: &[],
         pool: cross.context.pool(),
         room: cross.context.plan.owners,
-        pairs_min: PAIRS_MIN,
+        shares_min: SHARES_MIN,
         cancel: cross.cancel,
     };
     cross.contest = search.report(|| budget.is_exhausted(), &mut cross.findings);

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_core_that_others_use_is_left_to_them_and_taken_again() {
         let mut machine = Machine::default();
-        // Our only worker waits on core 0, which somebody else has.
+        // Our only worker waits on core 0, which another process has.
         assert_eq!(machine.sends(1, &[(1000, 0), (0, 0)]), [vec![1]]);
         // The other one goes away.
         assert_eq!(machine.sends(2, &[(0, 0), (0, 1000)]), [vec![0, 1]]);

@@ -24,7 +24,7 @@ impl Machine {
     }
 
     /// What `workers` of ours and others that want `wanted` cores get: ours, theirs, and how much of the time
-    /// somebody waits.
+    /// another process waits.
     fn share(&self, workers: usize, wanted: f64) -> (f64, f64, f64) {
         let (ours, all) = (workers as f64, self.quota.unwrap_or(f64::MAX).min(self.cores));
         if ours + wanted <= all {
@@ -86,7 +86,7 @@ fn others_come_and_go_and_the_budget_follows_within_200_ms() {
             "nobody else is there: {trace:?}"
         );
         let beside = settled(&trace, 1.0, 2.0);
-        // Somebody waits while ours are too many: then it may fall below what fits for a moment.
+        // Another process waits while ours are too many: then it may fall below what fits for a moment.
         assert!(beside.iter().all(|budget| *budget <= fits), "{cores} cores, {wanted} wanted: {beside:?}");
         assert_eq!(beside.last(), Some(&fits), "{cores} cores, {wanted} wanted: {beside:?}");
         let after = settled(&trace, 2.0, 3.0);
@@ -149,7 +149,7 @@ fn it_begins_with_what_is_free_at_first_sight() {
 }
 
 /// Samples of a machine with two cores, on which some twenty tasks were busy beside two workers with SCHED_IDLE: moment, idle time, what
-/// the workers got, time in which somebody waited.
+/// the workers got, time in which another process waited.
 const CROWDED: [(u64, u64, u64, u64); 12] = [
     (364_102, 0, 0, 0),
     (56_325_585, 0, 11_282_299, 55_937_000),
@@ -199,7 +199,7 @@ proptest! {
     }
 
     /// Whatever the others want for a while, in whatever way it is shared: 200 ms later the budget is what fits, and as long
-    /// as the others do not change, nobody is kept waiting by a worker beyond the first.
+    /// as the others do not change, no process is kept waiting by a worker beyond the first.
     #[test]
     fn steps_are_followed(
         cores in 1usize..65, others_first in any::<bool>(), first in 0u32..70, second in 0u32..70,

@@ -43,7 +43,7 @@ pub struct QuotaUsage {
 }
 
 impl QuotaUsage {
-    /// Nobody uses anything.
+    /// No space is in use.
     pub fn new() -> Self {
         Self::default()
     }

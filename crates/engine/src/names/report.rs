@@ -45,7 +45,7 @@ pub fn name_objects<V: Directories>(
     let bytes = (wanted.len() as u64 + mentions) * PATH_BYTES / 2;
     if !budget.try_reserve(bytes) {
         degraded.push(format!(
-            "{} inodes are named by their numbers only: there was too little memory to look up their paths.",
+            "{} inodes are shown by number only: not enough memory to look up their paths.",
             wanted.len()
         ));
     } else if !wanted.is_empty() {

@@ -57,7 +57,7 @@ impl Default for Schedule {
 pub struct PoolConfig<'a> {
     /// How many workers there are (0 counts as 1).
     pub workers: usize,
-    /// How many of them may work at any time, when somebody decides that while they are at it.
+    /// How many of them may work at any time, when that is decided while they work.
     pub allowance: Option<&'a Allowance>,
     /// Measures what batches cost. Without it, all things are taken to cost the same.
     pub clock: Option<Clock>,
@@ -101,7 +101,7 @@ impl PoolConfig<'_> {
     }
 }
 
-/// Runs the pool until all queues are empty and nobody is at work, or until cancelled.
+/// Runs the pool until all queues are empty and no worker is busy, or until cancelled.
 /// Each worker gets its own state from `start` and hands it back. Returns the states in worker order.
 pub fn run<B: Send, W: Send>(
     pool: PoolConfig<'_>,

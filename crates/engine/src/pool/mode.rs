@@ -1,7 +1,7 @@
 //! How workers are divided between the stages: the modes of pFSCK's Table 3 are policies of one scheduler.
 //!
 //! A *pass* is a group of stages that one pool of workers serves where pools are fixed (the paper has two: inodes, and
-//! directories). The dynamic modes know no pools: whoever asks for work goes where most workers are missing.
+//! directories). The dynamic modes know no pools: a worker that asks for work goes where most workers are missing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use super::StageIndex;
 pub enum Mode {
     /// One worker, and one stage after another.
     Serial,
-    /// All workers in one stage after another, and nobody goes on before a stage is through.
+    /// All workers in one stage after another, and no worker goes on before a stage is through.
     Data,
     /// Stages at the same time, with as many workers in each pass.
     PipelineEqual,
@@ -36,7 +36,7 @@ pub struct Priority {
 }
 
 impl Mode {
-    /// The mode of a run whose user names none: whoever asked for little priority is to be a good neighbour as well.
+    /// The mode of a run whose user names none: a run at low priority is to be a good neighbour as well.
     pub fn default_for(priority: Priority, background: bool) -> Mode {
         if background || priority.nice > 0 || priority.yields { Mode::ResourceAware } else { Mode::Dynamic }
     }
@@ -46,7 +46,7 @@ impl Mode {
         if self == Mode::Serial { 1 } else { wanted.max(1) }
     }
 
-    /// How many workers it takes when nobody says.
+    /// How many workers it takes by default.
     pub fn workers_by_default(self, cores: usize) -> usize {
         match self {
             Mode::Pipeline(first, others) => usize::from(first) + usize::from(others),
@@ -133,7 +133,7 @@ pub struct Outstanding {
 ///
 /// Equation (1): the work outstanding is the sum of `q_i n_i w_i`; equation (2): stage `i` is due `t_i`, the part of `C` that
 /// its work is of that. Who asks goes where the difference between `t_i` and the workers at work there is largest. A stage
-/// that nobody has measured yet gets one worker first, to be measured.
+/// that was not measured yet gets one worker first, to be measured.
 pub fn most_wanted(stages: &[Outstanding], budget: usize) -> Option<StageIndex> {
     if let Some(new) = stages.iter().find(|stage| stage.weight.is_none() && stage.active == 0) {
         return Some(new.stage);

@@ -82,7 +82,7 @@ impl<'c, B> Queues<'c, B> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whom a change may concern: somebody for a new batch; everybody where not everybody may take it.
+    /// Wakes whom a change may concern: one worker for a new batch; all where not every worker may take it.
     fn call(&self, waiting: &Waiting<B>) {
         match waiting.idle {
             0 => {}
@@ -115,7 +115,7 @@ impl<'c, B> Queues<'c, B> {
                 return (None, waited);
             }
             if let Some(allowance) = pool.allowance.filter(|allowance| !allowance.admits(worker)) {
-                // It may have been woken for a batch, which is now somebody else's; and pools are divided anew.
+                // It may have been woken for a batch, which another worker has taken; and pools are divided anew.
                 self.changed.notify_all();
                 drop(waiting);
                 allowance.park(worker, || self.over.load(SeqCst));
@@ -143,7 +143,7 @@ impl<'c, B> Queues<'c, B> {
         }
     }
 
-    /// Sends everybody home because somebody will never come back.
+    /// Ends all workers because one will never come back.
     pub(super) fn give_up(&self, allowance: Option<&Allowance>) {
         self.lock().broken = true;
         self.end(allowance);

@@ -126,7 +126,7 @@ impl<B> Scheduler<B> {
         }
     }
 
-    /// Whether nobody is at work and nothing waits.
+    /// Whether no worker is busy and nothing waits.
     pub fn is_done(&self) -> bool {
         self.lanes.iter().all(|lane| lane.active == 0 && lane.queue.is_empty())
     }

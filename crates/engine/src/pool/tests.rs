@@ -1,4 +1,4 @@
-//! Every mode does all of the work, whoever comes and goes. With the feature `model` the same tests run in thousands of
+//! Every mode does all of the work, whichever workers come and go. With the feature `model` the same tests run in thousands of
 //! interleavings, under the model checker.
 
 use std::sync::atomic::Ordering::Relaxed;

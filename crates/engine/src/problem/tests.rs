@@ -36,7 +36,7 @@ fn messages_carry_their_operands() {
     assert!(problem.detail("once", 7u32).message().ends_with("(because), once 7"));
     let others = Value::List(vec![Value::Inode(InodeNo(5), Some("/a".to_owned())), "more".into()]);
     let vague = Problem::new(&DEMO).stored(2u32).detail("why", others);
-    assert_eq!(vague.message(), "? of ? stores 2 bytes, not ?, at ? (inode 5 (/a), more)");
+    assert_eq!(vague.message(), "? of ? stores 2 bytes, not ?, at ? (/a (inode 5), more)");
     assert_eq!(vague.missing_operands(), ["inode", "group", "observed", "block"]);
 }
 

@@ -29,7 +29,7 @@ pub trait WritableOverlay: Device {
     /// look says what is wrong.
     fn write(&self, offset: u64, bytes: &[u8]);
 
-    /// The same, for bytes that nobody needs any more: they are not copied.
+    /// The same, for bytes that are not needed any more: they are not copied.
     fn put(&self, offset: u64, bytes: Vec<u8>);
 
     /// Memory that what was written takes.

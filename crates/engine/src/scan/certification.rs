@@ -3,14 +3,14 @@
 //! Directories are proved while other inode tables are still being read, so when an entry is seen, what it leads to may or
 //! may not be known: that depends on timing, and the outcome must not. It does not, for these reasons:
 //!
-//! 1. A directory counts all or nothing. It counts nothing when its bytes are no proof, or when an entry contradicts
+//! 1. A directory counts all or nothing. It counts nothing when its bytes do not pass the fast path, or when an entry contradicts
 //!    facts that are known already. Otherwise it counts its `.`, its `..` and every name once: at once where the fact
 //!    is there, else when the pending ones are certified.
-//! 2. So after certification, exactly these directories keep what they counted: those whose bytes are a proof and whose
+//! 2. So after certification, exactly these directories keep what they counted: those whose bytes pass the fast path and whose
 //!    every entry the *final* facts bear out. The others either counted nothing, or are guilty and withdrawn; whichever
-//!    it was, they are inspected then. (Facts that changed after they were known do no harm: whoever holds an entry that
+//!    it was, they are inspected then. (Facts that changed after they were known do no harm: the worker that holds an entry that
 //!    leads to such an inode is guilty, whatever it may have been certified with.)
-//! 3. Withdrawing runs the same proof over the same bytes, and takes back each thing that [`DeferredCertification::count`] counted.
+//! 3. Withdrawing runs the same fast path over the same bytes, and takes back each thing that [`DeferredCertification::count`] counted.
 //! 4. Numbers of links are sums, which have no order. Parents are not: of several names of one directory, the first one
 //!    seen would win. But then the directory is contested, and its parent is found anew from the names in those
 //!    directories that are clean by 2, however it came to be contested.
@@ -267,7 +267,7 @@ impl<'a> DeferredCertification<'a> {
         guilty
     }
 
-    /// Takes back everything that was counted for a directory with this proof.
+    /// Takes back everything that was counted for a directory by this fast path.
     pub fn withdraw(&self, directory: InodeNo, summary: &DirectorySummary) {
         self.inodes.withdraw_link(directory);
         self.inodes.withdraw_link(summary.parent_entry);

@@ -33,8 +33,8 @@ const PROBLEMS_MAX: u64 = 20_000;
 const TOLD_PROBLEM_BYTES: [u64; 2] = [12 << 10, 1 << 10];
 /// A certification that waits: in a worker's list while that grows, and once more when the lists are merged.
 const PENDING_BYTES: u64 = 16 * 5;
-/// An owner of a contested block, in lists that grow and are merged.
-pub const PAIR_BYTES: u64 = 16 * 5;
+/// A run of contested blocks and an owner of it, in lists that grow and are merged.
+pub const SHARE_BYTES: u64 = 24 * 5;
 /// An inode whose map waits to be walked, when it is gathered and when it waits.
 pub const WALK_BYTES: u64 = 2 * 384;
 /// What one inode of a table leaves until the table is through, beside its facts: a directory to be read, an attribute block.
@@ -159,7 +159,7 @@ impl MemoryPlan {
             + NODES_MIN * NODE_BYTES
             + WALKS_MIN * WALK_BYTES;
         // A quarter for problems, three eighths for the workers, an eighth each for what waits to be read and what waits to be
-        // certified, at most; an eighth stays for what nobody can foresee, at least.
+        // certified, at most; an eighth stays for what cannot be foreseen, at least.
         let workers_share = rest / 8 * 3;
         let told_bytes = TOLD_PROBLEM_BYTES[usize::from(!options.want_all_paths)];
         // How many are kept must not depend on the number of workers, or the report would: each worker keeps as many, and
@@ -174,7 +174,7 @@ impl MemoryPlan {
         let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
         let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
         let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
-        // Of large shares only a part can be used; the rest is for what nobody can foresee, above all for what a repair puts in place.
+        // Of large shares only a part can be used; the rest is for what cannot be foreseen, above all for what a repair puts in place.
         let worker_bytes = worker_min + reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64
             + (nodes - NODES_MIN) * NODE_BYTES
             + walks.saturating_sub(WALKS_MIN) * WALK_BYTES;
@@ -192,7 +192,7 @@ impl MemoryPlan {
             queue_bytes: rest / 8,
             walks: walks as usize,
             nodes: nodes as usize,
-            owners: (rest / 2 / PAIR_BYTES) as usize,
+            owners: (rest / 2 / SHARE_BYTES) as usize,
             origins_bytes,
             degraded: Vec::new(),
             scan_bytes: workers * worker_bytes + rest / 4,
@@ -249,21 +249,19 @@ impl Shortages {
         let mut sentences = Vec::new();
         if self.pending.load(Relaxed) {
             sentences.push(format!(
-                "Memory for {} names that lead to inodes not yet read was used up: the directories of further ones were \
-                 read again later.",
+                "Out of memory for names of inodes not yet read ({}): their directories were read again later.",
                 plan.pending.saturating_mul(plan.workers)
             ));
         }
         if self.walks.load(Relaxed) {
             sentences.push(format!(
-                "Memory for {} block maps of a group was used up: further ones were read one after the other.",
+                "Out of memory for the block maps of a group ({}): the others were read one by one.",
                 plan.walks
             ));
         }
         if self.origins.load(Relaxed) {
             sentences.push(
-                "There was no memory to keep where claims came from: all inodes were looked at again for the owners of \
-                 blocks that are claimed more than once."
+                "Out of memory for the origins of claims: all inodes were read again to find the owners of multiply-claimed blocks."
                     .to_owned(),
             );
         }
@@ -298,7 +296,7 @@ pub fn too_small(budget: &Budget, least: u64) -> Refusal {
     Refusal {
         code: "memory-too-small",
         message: format!(
-            "{} of memory are too little for this file system: the facts about it and the least room to work take {least} MiB",
+            "{} of memory are too little for this file system: at least {least} MiB are needed",
             bytes(budget.limit())
         ),
         hint: format!("Allow more (--memory {least}M)"),
@@ -310,7 +308,7 @@ pub fn stop_if_exhausted(budget: &Arc<Budget>) -> Result<(), Refusal> {
     if !budget.is_exhausted() {
         return Ok(());
     }
-    // How much it would have become nobody knows; half as much again is a fair next attempt.
+    // How much it would have become is unknown; half as much again is a fair next attempt.
     Err(too_small(budget, budget.peak().saturating_add(budget.limit() / 2)))
 }
 

@@ -110,7 +110,7 @@ impl CrossCheck<'_> {
             .inspect(&suspects, &mut self.outcome.findings, &mut |inode, mending| names.note(inode, mending));
     }
 
-    /// A stale indirect block in a region claims what it points to until it turns out to be nobody's. What only such a block has contested with the true
+    /// A stale indirect block in a region claims what it points to until it turns out to have no owner. What only such a block has contested with the true
     /// owner has to be mended like anything else, and a repair that left it alone would leave it alone in every round.
     fn drop_claims_of_strays(&self) {
         if !self.fs.regions.exist() || !self.outcome.findings.gathers_edits() {
@@ -132,7 +132,7 @@ impl CrossCheck<'_> {
             extra,
             pool: self.run_context.pool(),
             room: self.run_context.plan.owners,
-            pairs_min: owners::PAIRS_MIN,
+            shares_min: owners::SHARES_MIN,
             cancel: self.cancel,
         }
     }
@@ -185,7 +185,7 @@ impl CrossCheck<'_> {
                 self.withdraw_claims(inode);
                 self.outcome.revised.push(inode);
             }
-            // Nobody is to use it again.
+            // It must not be used again.
             self.inodes.revise(inode, InodeFact::new(Kind::Unused, mark::RESERVED), 0);
         }
         let contested = self.inodes.contested();
@@ -214,7 +214,7 @@ impl CrossCheck<'_> {
         guilty
     }
 
-    /// The proof with which the directory was counted.
+    /// The fast path with which the directory was counted.
     fn summarize_again(
         &self,
         inode: InodeNo,
@@ -309,7 +309,7 @@ impl CrossCheck<'_> {
         }
     }
 
-    /// The groups in whose tails, which nobody has scanned, there are inodes that names in `directories` lead to.
+    /// The groups in whose tails, which were not scanned, there are inodes that names in `directories` lead to.
     fn tails_named_in(&self, directories: &[InodeNo]) -> BTreeSet<u32> {
         let search = |groups: &mut BTreeSet<u32>, inode: InodeNo| {
             let Some(directory) = Directory::open(self.fs, inode) else { return };

@@ -1,7 +1,7 @@
 //! How long a check would take: the check itself over a sample of the groups, and what that makes for all of them.
 //!
 //! Superblock and descriptors say how much there is: inodes, directories, blocks in use. What it costs here and now (processor, device, what
-//! of it is in memory already) nobody can tell but a trial. So the stages of a check run over a few groups, spread over the whole, with the
+//! of it is in memory already) only a trial can show. So the stages of a check run over a few groups, spread over the whole, with the
 //! same reads in the same way; nothing is certified and nothing reported. What comes behind the scan is small and reckoned from
 //! what it took elsewhere, but for the reading of bitmaps.
 
@@ -307,7 +307,7 @@ fn whole(fs: &Fs<'_>, trial: &Trial, all: &Amounts, tried: &Amounts) -> Cost {
 
 impl Trial {
     /// Nanoseconds that work will take which costs so much. What memory holds costs what it took in the trial. What has to be fetched
-    /// comes at the pace of the trial, and computing goes on beside it; in the batches nobody can tell the two apart.
+    /// comes at the pace of the trial, and computing goes on beside it; in the batches the two cannot be told apart.
     fn time_of(&self, cost: &Cost, workers: f64) -> f64 {
         let missed = self.missed();
         let in_memory = cost.wall / workers;

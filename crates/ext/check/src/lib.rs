@@ -1,7 +1,7 @@
 //! The checks of ext2, ext3 and ext4: superblock, groups, inodes, block maps, attributes, directories, journal,
 //! orphans, quota; each beside the catalogue rows that it raises.
 //!
-//! Two ways lead through a record (see ARCHITECTURE.md, "Innocence and inspection"): the fast path proves that
+//! Two ways lead through a record (see ARCHITECTURE.md, "Fast path and inspection"): the fast path decides that
 //! nothing at all is unusual about it; whatever it cannot prove clean is *inspected* in full, on a private copy
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 

@@ -42,7 +42,7 @@ pub struct Judged {
 }
 
 /// Judges what the check of a view that stands still has found on a file system that is mounted. Without a journal there is no list of
-/// files that are open though deleted: inodes and blocks that belong to nobody may be theirs.
+/// files that are open though deleted: inodes and blocks without an owner may be theirs.
 pub fn judge(findings: Findings, journal: JournalUse) -> Judged {
     let counts = findings.counts();
     let (mut stands, mut untellable) = (Vec::new(), Vec::new());

@@ -46,7 +46,7 @@ pub fn name_nameless(
     let bytes = SEARCH_BYTES + wanted.len() as u64 * FORMER_BYTES;
     if !cross.run_context.budget.try_reserve(bytes) {
         degraded.push(format!(
-            "Nobody looked for the former names of {} inodes without a name: there was too little memory.",
+            "The former names of {} unattached inodes were not searched: not enough memory.",
             wanted.len()
         ));
         return findings;

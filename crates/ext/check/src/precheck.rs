@@ -96,12 +96,12 @@ fn look(
     let external = options.external_journal.as_deref();
     // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
     let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
-    let journal = journal::examine(&fs, external, options.replay, options.memory, findings)?;
+    let mut journal = journal::examine(&fs, external, options.replay, options.memory, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
     let mut again = Findings::new();
     if !journal.writes.is_empty() {
-        lay_over(&mut overlay, block_size, journal.writes)?;
+        lay_over(&mut overlay, block_size, std::mem::take(&mut journal.writes))?;
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
     }
     if journal.replayed {
@@ -112,9 +112,7 @@ fn look(
     let fs = run::open(&overlay, settled.clone(), options.now, judged);
     mmp::check(&fs, findings);
     let released = match options.replay {
-        true => {
-            orphan::released(&fs, (journal.replayed || was_open, journal.dropped), options.memory, findings)?
-        }
+        true => orphan::released(&fs, journal.state(was_open), options.memory, findings)?,
         false => Orphans::default(),
     };
     drop(fs);
@@ -211,7 +209,7 @@ fn lay_over(
         overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(|error| Refusal {
             code: "journal-beyond-device",
             message: format!("the journal holds a block that the device does not have: {error}"),
-            hint: "Check without it (--no-replay)".to_owned(),
+            hint: "Check without the journal (--no-replay)".to_owned(),
         })?;
     }
     Ok(())

@@ -126,11 +126,8 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
 fn shared() -> Refusal {
     Refusal {
         code: "shared-blocks",
-        message:
-            "The file system is damaged, and its files share blocks (shared_blocks): it can only be read"
-                .to_owned(),
-        hint: "Ask for copies of all shared blocks (--unshare), which makes it an ordinary file system"
-            .to_owned(),
+        message: "The file system is damaged and has the shared_blocks feature: it is read-only".to_owned(),
+        hint: "Copy all shared blocks (--unshare) to make it an ordinary file system".to_owned(),
     }
 }
 
@@ -142,8 +139,8 @@ fn refuse_waiting_journal(device: &Arc<dyn Device>, check: &CheckOptions) -> Res
     }
     let refusal = Refusal {
         code: "journal-not-replayed",
-        message: "the journal waits to be replayed, and a repair without what it holds would do harm".to_owned(),
-        hint: "Repair it without --no-replay: the replay is part of the plan. What is on the disk can be looked at with check --no-replay"
+        message: "the journal has to be replayed; a repair without the replay would cause damage".to_owned(),
+        hint: "Repair without --no-replay: the replay is part of the plan. check --no-replay shows the problems on the disk"
             .to_owned(),
     };
     Err(Refused { refusal, findings: Box::default() })

@@ -1,4 +1,4 @@
-//! The order of things in a run (ARCHITECTURE.md, "Innocence and inspection").
+//! The order of things in a run (ARCHITECTURE.md, "Fast path and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn check_from(
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
     // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
     let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
-    let journal = journal::examine(&fs, external, options.replay, room, findings)?;
+    let mut journal = journal::examine(&fs, external, options.replay, room, findings)?;
     let block_size = u64::from(fs.geometry.block_size);
     let changed = !journal.writes.is_empty();
     let forgets_recovery = settled.is_backup() && options.replay && !journal.replayed;
@@ -117,7 +117,7 @@ fn check_from(
         fs
     } else {
         drop(fs);
-        lay_over(&mut overlay, block_size, journal.writes)?;
+        lay_over(&mut overlay, block_size, std::mem::take(&mut journal.writes))?;
         if journal.replayed {
             // What the journal brings up to date is judged as the journal leaves it.
             let lost = &superblock::problems::PRIMARY_REPLACED;
@@ -142,7 +142,7 @@ fn check_from(
     };
     let held = fs.metadata.bytes_held() + (overlay.memory_max() - device.memory_max());
     let room = budget.free().saturating_sub(held);
-    let orphans = orphan::released(&fs, (journal.replayed || was_open, journal.dropped), room, findings)?;
+    let orphans = orphan::released(&fs, journal.state(was_open), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
     let totals = StoredTotals { is_backup: settled.is_backup(), ..StoredTotals::of(&settled.superblock) };
     if !orphans.writes.is_empty() {
@@ -203,7 +203,7 @@ fn beyond_device(error: ReadError) -> Refusal {
     Refusal {
         code: "journal-beyond-device",
         message: format!("the journal holds a block that the device does not have: {error}"),
-        hint: "Check without it (--no-replay)".to_owned(),
+        hint: "Check without the journal (--no-replay)".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A block belongs to one file. Where many files name the same blocks, every one of them has to be looked at to tell who owns what,
 //! and the number of files is the only bound. So a scan counts the claims on blocks that were claimed before, and the blocks of maps that
 //! it reads. When either is more than the file system has, the files cannot all get blocks of their own, and a [`MapWalkLimiter`] decides,
-//! in the order of inodes, whose map is given up: what nobody has claimed before is always admitted, and what somebody has as
+//! in the order of inodes, whose map is given up: what is not yet claimed is always admitted, and what is claimed as
 //! long as it is not more than the file system has. On a file system that shares blocks on purpose (`shared_blocks`) only
 //! blocks of maps count.
 
@@ -52,7 +52,7 @@ pub(crate) struct MapWalkLimiter {
     /// How many blocks of maps may still be walked again.
     left: u64,
     claimed: SharedBitmap,
-    /// How many claims there were on units that somebody had claimed, of files that were not given up.
+    /// How many claims there were on units that were claimed already, of files that were not given up.
     repeated: u64,
 }
 

@@ -28,7 +28,7 @@ pub fn counts(fs: &Fs<'_>, claims: &Claims, totals: &Totals, non_contiguous: u64
     }
 }
 
-/// What says of a journal that it cannot be used as it is, or that nobody knows what it holds.
+/// What says of a journal that it cannot be used as it is, or whose contents are unknown.
 const JOURNAL_IS_DAMAGED: [&Row; 4] = [&INODE_BAD, &SUPERBLOCK_MISSING, &SUPERBLOCK_BAD, &UNREADABLE];
 
 /// Adds what the superblock says, and what was found about the journal.

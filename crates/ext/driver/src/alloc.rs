@@ -1,6 +1,6 @@
 //! Who owns which block: the bitmaps, and the search in them.
 //!
-//! A policy wishes for a place; here it is decided what is taken. A block is taken only if its bit is clear, the running transaction has not freed it, and
+//! A policy proposes a place; here it is decided what is taken. A block is taken only if its bit is clear, the running transaction has not freed it, and
 //! no metadata of a group lies there, whatever a damaged bitmap says of that. On a rext3, indirect and
 //! directory blocks come from regions (`region`), and nothing else does. The search for a wish at block `b` of group `g`:
 //!
@@ -39,7 +39,7 @@ impl Reserve {
         }
     }
 
-    /// Whether somebody may take them. (The group 0 is what a superblock says that names none.)
+    /// Whether the caller may take them. (The group 0 is what a superblock says that names none.)
     fn is_open_to(&self, caller: Caller) -> bool {
         caller.uid == 0 || caller.uid == self.uid || (self.gid != 0 && caller.gid == self.gid)
     }
@@ -51,7 +51,7 @@ impl Reserve {
 }
 
 impl Volume {
-    /// Takes free blocks in a row for `ask`, near to where the policy wishes: up to `max`, and to the end of the last one's cluster.
+    /// Takes free blocks in a row for `ask`, near the place that the policy proposes: up to `max`, and to the end of the last one's cluster.
     pub fn take_blocks(&mut self, ask: &Ask, max: u64) -> Result<BlockRange> {
         let own = self.group_use(ask.inode_group)?;
         let ideal = self.policy.ideal(ask, &self.layout, &own);
@@ -171,7 +171,9 @@ impl Volume {
         let end = start.checked_add(count).ok_or(Errno::Corrupt)?;
         while at < end {
             let Some(group) = self.geometry.group_of_block(BlockNo(at)) else {
-                return Err(self.cache.corrupt(|| format!("block {at} of a file lies outside")));
+                return Err(self
+                    .cache
+                    .corrupt(|| format!("block {at} of a file is outside the file system")));
             };
             let blocks = self.geometry.group_blocks(group);
             let part = end.min(blocks.end());

@@ -214,7 +214,7 @@ impl Volume {
         Ok(is_done)
     }
 
-    /// What stands behind the end in the last block becomes zero, so that nobody sees it when the file grows again.
+    /// What stands behind the end in the last block becomes zero, so that it is not visible when the file grows again.
     fn zero_tail(&mut self, inode: &Inode, size: u64) -> Result<()> {
         let block_size = self.block_size();
         let within = (size % block_size) as usize;

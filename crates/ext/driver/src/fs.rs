@@ -39,7 +39,7 @@ impl Ext {
     }
 
     /// How much room there is in the indirect region of each group; empty where there are none. The first time, that reads all block bitmaps
-    /// that nobody has needed yet.
+    /// that was not needed yet.
     pub fn regions(&mut self) -> Result<Vec<RegionRoom>> {
         self.volume.check_mounted()?;
         self.volume.regions_room()

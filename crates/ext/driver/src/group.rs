@@ -157,7 +157,7 @@ impl Volume {
             let places = [(desc.block_bitmap, 1), (desc.inode_bitmap, 1), (desc.inode_table, table)];
             for (start, count) in places {
                 self.add_own(&mut ranges, start, count).ok_or_else(|| {
-                    self.cache.corrupt(|| format!("metadata of group {group} lies outside"))
+                    self.cache.corrupt(|| format!("metadata of group {group} is outside the file system"))
                 })?;
             }
             if self.geometry.rext3() {
@@ -273,7 +273,7 @@ impl Volume {
             self.set_desc(group, &desc)?;
         }
         if has_sums && desc.has_flag(BG_BLOCK_UNINIT) {
-            // Whoever uses inodes of a group sees its blocks, too.
+            // A caller that uses inodes of a group sees its blocks, too.
             self.set_desc(group, &desc)?;
             self.block_bitmap_for_change(group)?;
             desc = self.desc(group)?;

@@ -146,7 +146,7 @@ impl Inode {
         })
     }
 
-    /// What the contents of a file in its inode would take: whoever sees no blocks at all takes it for a hole.
+    /// What the contents of a file in its inode would take: programs take a file without blocks for a hole.
     fn inline_sectors(&self) -> u64 {
         if self.has_inline_data() && self.is_regular() { self.raw.size().div_ceil(512) } else { 0 }
     }
@@ -236,7 +236,7 @@ impl Volume {
         Ok(Inode { number, raw: RawInode::from_record(&record), record })
     }
 
-    /// An inode that is in use: somebody has a name for it, or holds it.
+    /// An inode that is in use: it has a name or is held.
     pub fn load(&mut self, number: InodeNo) -> Result<Inode> {
         let inode = self.load_any(number)?;
         if inode.links() == 0 && !self.is_held(number) {

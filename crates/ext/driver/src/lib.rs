@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fs        the trait          ──► namei, file, directory, xattr       what operations do to inodes, names and contents
-//! mount     from device to volume  ──► map, inode, group, alloc, region   which block is whose; policy wishes, alloc decides
+//! mount     from device to volume  ──► map, inode, group, alloc, region   which block is whose; policy proposes, alloc decides
 //! volume    operations, transactions  ──► fsmend-blockcache            blocks in memory; journal: how they come to the device
 //! ```
 //!

@@ -57,10 +57,10 @@ pub struct MountOptions {
     pub policy: Option<Box<dyn Policy>>,
     /// How many bytes of unchanged metadata are kept in memory, more or less.
     pub cache_bytes: usize,
-    /// For filling a file system that may be lost on the way: nothing goes through the journal, and nothing is synchronised before somebody
+    /// For filling a file system that may be lost on the way: nothing goes through the journal, and nothing is synchronised before a caller
     /// asks for it. What a crash leaves then has to be checked, and says so; the journal is empty meanwhile.
     pub bulk: bool,
-    /// What is committed when somebody asks for everything to be durable is written home at once, too, and the log emptied; otherwise that happens when the log is half
+    /// What is committed when a caller asks for everything to be durable is written home at once, too, and the log emptied; otherwise that happens when the log is half
     /// full. It is no safer and takes longer: for measuring.
     pub home_at_sync: bool,
     /// The time.
@@ -122,7 +122,7 @@ impl fmt::Display for MountError {
             MountError::ReadOnlyFeatures(names) => {
                 write!(f, "can be mounted for reading only (-o ro) because of: {}", names.join(", "))
             }
-            MountError::ExternalJournal => f.write_str("the journal lies on another device"),
+            MountError::ExternalJournal => f.write_str("the journal is on another device"),
             MountError::Corrupt(what) => write!(f, "damaged: {what}"),
         }
     }

@@ -59,7 +59,7 @@ impl Volume {
         if inode.links() == 0 {
             return Err(self
                 .cache
-                .corrupt(|| format!("a name leads to inode {}, which is free", found.inode)));
+                .corrupt(|| format!("a name points to inode {}, which is free", found.inode)));
         }
         Ok((found, inode))
     }
@@ -326,7 +326,7 @@ impl Volume {
                 _ => return Ok(()),
             }
         }
-        Err(self.cache.corrupt(|| format!("directory {at} lies below itself")))
+        Err(self.cache.corrupt(|| format!("directory {at} is contained in itself")))
     }
 
     fn replace(
@@ -440,7 +440,7 @@ fn inherited(directory: &Inode, of: Permissions, is_directory: bool) -> Permissi
     Permissions { gid: parent.gid, mode: of.mode | bit, ..of }
 }
 
-/// One subdirectory more; beyond the most that can be counted, 1 says that nobody counts.
+/// One subdirectory more; beyond the most that can be counted, 1 says that links are not counted.
 fn count_subdirectory(directory: &mut Inode) {
     let links = directory.links();
     if links != 1 {

@@ -55,7 +55,7 @@ impl Volume {
         Ok(())
     }
 
-    /// An inode has lost its last name, as part of an operation. It goes at once if nobody holds it and it is small; otherwise it
+    /// An inode has lost its last name, as part of an operation. It goes at once if it is not held and small; otherwise it
     /// becomes an orphan. Returns whether [`Volume::finish_removal`] has to go on.
     pub fn drop_inode(&mut self, inode: &mut Inode, now: Time) -> Result<bool> {
         if self.is_held(inode.number) {

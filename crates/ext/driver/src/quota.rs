@@ -1,7 +1,7 @@
-//! Quotas: what users, groups and projects use is kept up in hidden files, in the same transaction as what they use it for, and nobody
+//! Quotas: what users, groups and projects use is kept up in hidden files, in the same transaction as what they use it for, and no caller
 //! gets more than the limits there allow.
 //!
-//! Whoever changes what an inode takes says so here ([`Volume::charge`]). The entry of each id is changed in its block at once: so an operation that fails takes its
+//! Code that changes what an inode takes reports it here ([`Volume::charge`]). The entry of each id is changed in its block at once: so an operation that fails takes its
 //! charges back with its blocks, and a file that has to grow for a new id finds room or lets the operation fail. Limits hold for every id but 0, and for
 //! every caller but the superuser, as in the kernel; what passes a soft limit begins its time of grace.
 
@@ -46,7 +46,7 @@ struct Place {
 #[derive(Default)]
 pub(crate) struct Quotas {
     files: Vec<QuotaFile>,
-    /// Inodes that nobody is charged for, besides the reserved ones.
+    /// Inodes that are not charged, besides the reserved ones.
     hidden: [u32; 4],
     /// Where entries stand, by kind and id. They never move.
     places: HashMap<(u8, u32), Place>,
@@ -140,7 +140,7 @@ impl Volume {
 
     fn broken_quota(&mut self, file: &QuotaFile) -> Errno {
         let word = file.kind.word();
-        self.cache.corrupt(|| format!("the {word} quota file is damaged (fsmend repair makes it anew)"))
+        self.cache.corrupt(|| format!("the {word} quota file is damaged (fsmend repair rebuilds it)"))
     }
 
     /// Where a block of a quota file stands: block of the device, and byte in it.
@@ -168,7 +168,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whoever owns an inode uses so much more (or less).
+    /// The owner of an inode uses so much more (or less).
     pub fn charge(&mut self, inode: &Inode, bytes: i64, inodes: i64) -> Result<()> {
         if !self.is_charged(inode) || (bytes, inodes) == (0, 0) {
             return Ok(());
@@ -184,7 +184,7 @@ impl Volume {
         !self.quotas.files.is_empty() && self.quotas.counts(inode, self.geometry.first_inode)
     }
 
-    /// Gives an inode to somebody else, who is charged for it from now on.
+    /// Gives an inode to another owner, who is charged for it from now on.
     pub fn give_to(&mut self, inode: &mut Inode, uid: u32, gid: u32) -> Result<()> {
         let before = owners(inode);
         inode.set_owner(uid, gid);

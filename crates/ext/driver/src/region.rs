@@ -88,7 +88,7 @@ impl Regions {
         self.changed.clear();
     }
 
-    /// The operation has failed: what it has changed is counted anew when somebody asks.
+    /// The operation has failed: what it has changed is recounted on request.
     pub fn take_back(&mut self) {
         for group in self.changed.drain(..) {
             self.free.remove(&group);
@@ -152,7 +152,7 @@ impl Volume {
         (0..groups).map(GroupNo).map(room).collect()
     }
 
-    /// Brings a map block of a region, which is going to be asked for, with those behind it, if it is not in memory. If that fails, whoever asks will find
+    /// Brings a map block of a region, which is going to be asked for, with those behind it, if it is not in memory. If that fails, the reader will find
     /// out by himself.
     pub fn bring_map_block(&mut self, block: u64) {
         let group = self.geometry.group_of_block(BlockNo(block));

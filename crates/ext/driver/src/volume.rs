@@ -63,7 +63,7 @@ pub(crate) struct Volume {
     pub freed: PendingFrees,
     /// Who is held, and how often.
     pub held: HashMap<u32, u64>,
-    /// How full groups are, as far as somebody has asked since they changed.
+    /// How full groups are, as far as it was asked for since they changed.
     pub uses: Vec<Option<GroupUse>>,
     /// Room that is kept for some.
     pub reserve: Reserve,
@@ -298,7 +298,7 @@ impl Volume {
         }
     }
 
-    /// Whether somebody holds an inode.
+    /// Whether an inode is held.
     pub fn is_held(&self, inode: InodeNo) -> bool {
         self.held.contains_key(&inode.0)
     }

@@ -231,7 +231,7 @@ impl Features {
         self.ro_compat & mask == mask
     }
 
-    /// The bits that nobody here knows, but with which a file system can be looked at: those of the compatible and of the read-only compatible word.
+    /// The bits that are not known here, but with which a file system can be looked at: those of the compatible and of the read-only compatible word.
     pub fn unknown_but_readable(self) -> Features {
         Features {
             compat: self.compat & !compat::KNOWN,

@@ -293,8 +293,18 @@ impl LogFormat {
         !self.has_csum() || be32(block, split) == crc32c(crc32c(self.seed, &block[..split]), &[0; TAIL_SIZE])
     }
 
-    /// Whether the CRC32C of a commit block is right (or there is none).
+    /// Whether the CRC32C of a commit block is right (or there is none). A block of several sectors may be torn by a power cut; what follows the
+    /// header is zero, so that a header which fits zeroes behind it is as good as the whole block.
     pub fn commit_fits(&self, block: &[u8]) -> bool {
+        let header = size_of::<RawCommit>();
+        let torn = || match block.get(..header) {
+            Some(head) => self.commit_sum_fits(&[head, &vec![0; block.len() - header]].concat()),
+            None => false,
+        };
+        self.commit_sum_fits(block) || torn()
+    }
+
+    fn commit_sum_fits(&self, block: &[u8]) -> bool {
         let Some(rest) = block.get(COMMIT_CHECKSUM + 4..) else { return false };
         let head = crc32c(crc32c(self.seed, &block[..COMMIT_CHECKSUM]), &[0; 4]);
         !self.has_csum() || be32(block, COMMIT_CHECKSUM) == crc32c(head, rest)

@@ -29,7 +29,7 @@ pub enum Unsound {
     Magic(u16),
     /// A revision that is not 0 or 1.
     Revision(u32),
-    /// A kind of checksum that nobody has defined.
+    /// A kind of checksum that is undefined.
     ChecksumType(u8),
     /// `s_log_block_size` beyond 64 KiB.
     LogBlockSize(u32),

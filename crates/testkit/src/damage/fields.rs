@@ -38,7 +38,7 @@ macro_rules! fields_at {
     };
 }
 
-/// The superblock, but for its checksum, names and statistics that nobody checks.
+/// The superblock, but for its checksum, names and unchecked statistics.
 pub const SUPERBLOCK: &[Field] = fields_of!(RawSuperblock:
     s_inodes_count s_blocks_count_lo s_r_blocks_count_lo s_free_blocks_count_lo s_free_inodes_count s_first_data_block
     s_log_block_size s_log_cluster_size s_blocks_per_group s_clusters_per_group s_inodes_per_group s_mtime s_wtime s_mnt_count

@@ -154,7 +154,7 @@ pub fn worked(base: &Base, seed: u64, steps: u64) -> Result<(Vec<u8>, i64), Stri
     Ok((device.bytes(), end))
 }
 
-/// Whether an image is one of our own format, which nobody else knows.
+/// Whether an image is one of our own format, which no other tool knows.
 pub fn is_rext3(image: &[u8]) -> bool {
     let word = image.get(1024 + 0x60..1024 + 0x64).and_then(|bytes| bytes.first_chunk());
     word.is_some_and(|word| u32::from_le_bytes(*word) & incompat::REXT3 != 0)

@@ -104,7 +104,7 @@ impl Model {
         self.entries(inode).is_some()
     }
 
-    /// Counts a link more or less; without links, an inode that nobody holds is gone.
+    /// Counts a link more or less; without links, an inode that is not held is gone.
     pub fn count_link(&mut self, inode: InodeNo, delta: i32, is_held: bool) {
         if let Some(node) = self.nodes.get_mut(&inode.0) {
             node.links = node.links.saturating_add_signed(delta);

@@ -1,4 +1,4 @@
-//! Saved plans and logs: files that somebody may have changed, on purpose or not.
+//! Saved plans and logs: files that may have been changed, on purpose or not.
 
 use std::sync::{Arc, OnceLock};
 

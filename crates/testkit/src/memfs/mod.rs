@@ -164,7 +164,7 @@ impl MemFs {
         }
     }
 
-    /// The lowest number that nobody has, beginning with where the last one was found.
+    /// The lowest free number, beginning with where the last one was found.
     fn free_number(&mut self) -> Result<InodeNo> {
         if self.nodes.len() as u64 >= self.limits.inodes {
             return Err(Errno::NoSpace);

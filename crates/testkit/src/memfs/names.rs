@@ -30,7 +30,7 @@ impl MemFs {
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
             return Err(Errno::Invalid);
         }
-        // A directory that has been removed is held by somebody, but nothing can be made in it.
+        // A directory that has been removed is held, but nothing can be made in it.
         if self.node(parent)?.attributes.links == 0 { Err(Errno::NotFound) } else { Ok(()) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes of a page, which is a block to whoever asks how much room there is.
+/// Bytes of a page, which is a block where free space is reported.
 pub const PAGE: u64 = 4096;
 
 /// Pages by number. What is not there reads as zeroes.

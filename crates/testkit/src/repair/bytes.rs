@@ -287,7 +287,8 @@ impl<'i> Reader<'i> {
         area.get(entry.offset..entry.offset.checked_add(entry.size)?)
     }
 
-    /// All attributes, by name: what each holds in one number. What lies inline is none of them.
+    /// All attributes, by name: what each holds in one number. What lies inline is none of them, nor is an access list in the inode that the kernel
+    /// cannot read, over which it refuses to open the file.
     pub fn attributes(&self, inode: Record<'i>) -> BTreeMap<Vec<u8>, u64> {
         let block = self.block(u64::from(u32_at(inode.bytes, 104)));
         let block = block.filter(|block| u32_at(block, 0) == XATTR_MAGIC);
@@ -296,6 +297,11 @@ impl<'i> Reader<'i> {
         let in_block = block.map(|block| (entries(&block[32..]), block));
         for (entries, values) in [(entries(in_inode), in_inode)].into_iter().chain(in_block) {
             for entry in entries.into_iter().filter(|entry| (entry.index, entry.name) != (7, b"data")) {
+                let value = values.get(entry.offset..entry.offset.saturating_add(entry.size));
+                let is_list = matches!(entry.index, 2 | 3) && entry.name.is_empty() && entry.inode == 0;
+                if is_list && values.as_ptr() == in_inode.as_ptr() && !value.is_some_and(is_access_list) {
+                    continue;
+                }
                 let value = match entry.inode {
                     0 => values
                         .get(entry.offset..entry.offset.saturating_add(entry.size))
@@ -324,6 +330,19 @@ impl<'i> Reader<'i> {
         pieces.iter().filter(|(at, _)| *at < end).for_each(|(_, block)| gather(block, &mut names));
         names
     }
+}
+
+/// Whether the kernel can read this access list: entries of 4 bytes, those with a name of 8, up to the end.
+fn is_access_list(list: &[u8]) -> bool {
+    let mut at = 4;
+    while at + 4 <= list.len() {
+        at += match u16_at(list, at) {
+            2 | 8 => 8,
+            1 | 4 | 16 | 32 => 4,
+            _ => return false,
+        };
+    }
+    list.is_empty() || list.len() >= 4 && u32_at(list, 0) == 1 && at == list.len()
 }
 
 /// Entries of a directory block, for as long as they make sense.

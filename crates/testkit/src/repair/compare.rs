@@ -117,7 +117,7 @@ impl Trees<'_> {
     }
 
     /// In what ours is worse: neither as the reference leaves it nor as it was before the damage. Each quality stands for itself, and
-    /// nobody has to follow the reference in what it spoils; what neither could know (attributes that are there besides, parts of a file
+    /// no repair has to follow the reference in what it spoils; what neither could know (attributes that are there besides, parts of a file
     /// that are not what they were before the damage anyway) both may choose.
     fn worse(&self, ours: &Node, before: Option<&Node>, theirs: &Node) -> Option<&'static str> {
         let mut known = self.with_known_attributes(ours, theirs);
@@ -140,7 +140,7 @@ impl Trees<'_> {
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
     fn with_known_attributes(&self, ours: &Node, theirs: &Node) -> Node {
         let before = self.sound.by_inode(ours.inode).map(|(before, _)| &before.attributes);
-        // The kernel refuses all attributes of a file as soon as the name of one holds a zero: under such a name nobody can have it.
+        // The kernel refuses all attributes of a file as soon as the name of one holds a zero: it cannot be read under such a name.
         let ours_has_unreadable = |value: &u64| ours.attributes.values().any(|ours| ours == value);
         let is_kept = |(name, value): (&Vec<u8>, &u64)| {
             let ours = ours.attributes.get(name);

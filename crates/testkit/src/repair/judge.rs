@@ -103,7 +103,7 @@ impl Judge<'_> {
                 return Ok(judgement);
             }
             Outcome::GaveUp(code, why) => {
-                // Where the reference does no better, nobody could be asked for more.
+                // Where the reference does no better, no more can be asked.
                 self.ask_reference(damaged, depth, &mut judgement);
                 let asked =
                     depth.reference || self.e2fsck.complaint(damaged)?.is_some_and(|said| is_hopeless(&said));

@@ -1,4 +1,4 @@
-//! What is true of a repaired image whoever asks: very different damage often ends in the same bytes, and these are looked at once.
+//! What is true of a repaired image in every case: very different damage often ends in the same bytes, and these are looked at once.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,13 +24,13 @@ pub struct Facts {
 pub struct Known(Mutex<HashMap<u128, Arc<Facts>>>);
 
 impl Known {
-    /// The facts about the image with this fingerprint, found out by `find` if nobody has asked before.
+    /// The facts about the image with this fingerprint, found out by `find` if it was not asked before.
     pub fn facts(
         &self,
         fingerprint: u128,
         find: impl FnOnce() -> io::Result<Facts>,
     ) -> io::Result<Arc<Facts>> {
-        // Not held while somebody looks: at worst two look at the same image.
+        // Not held during a look: at worst two look at the same image.
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&fingerprint).cloned();
         if let Some(facts) = known {
             return Ok(facts);

@@ -89,7 +89,7 @@ pub fn mount_and_read(image: &Image, e2fsck: &E2fsck) -> io::Result<Result<(), S
     })
 }
 
-/// Whether the root directory is marked immutable or append-only, which is nobody's mistake.
+/// Whether the root directory is marked immutable or append-only, which is not a mistake.
 fn has_marked_root(image: &[u8]) -> bool {
     let root = Reader::new(image).and_then(|reader| reader.inode(2).map(|root| root.flags()));
     root.is_some_and(|flags| flags & 0x30 != 0)

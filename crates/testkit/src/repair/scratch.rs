@@ -116,7 +116,7 @@ fn on_scratch<T>(sound: &'static [u8], work: impl FnOnce(&mut ScratchImage) -> T
 }
 
 impl ScratchImage {
-    /// Taken out, so that a file that nobody could put right again is not used once more.
+    /// Taken out, so that a file that could not be put right again is not used once more.
     fn take_file(&mut self) -> io::Result<Bench> {
         if let Some(bench) = self.file.take() {
             return Ok(bench);

@@ -61,8 +61,8 @@ impl Node {
     }
 
     /// Whether a regular file still holds all that `theirs` holds as it was `before`: its length, and every part of it. What is in the
-    /// other parts, those behind the end that it had, and those that the reference has `spoiled`, nobody can know, and each repair may choose. Where the
-    /// reference has lost the length, the part in which this one ends may be cut: a length that is a little too short nobody notices.
+    /// other parts, those behind the end that it had, and those that the reference has `spoiled`, are unknown, and each repair may choose. Where the
+    /// reference has lost the length, the part in which this one ends may be cut: a length that is a little too short is not noticed.
     pub fn keeps_as_much(&self, theirs: &Node, before: &Node, spoiled: &Spoiled) -> bool {
         let are_files = [self, theirs, before].iter().all(|node| node.kind == REGULAR);
         let places = self.parts.keys().chain(theirs.parts.keys()).chain(before.parts.keys());
@@ -136,7 +136,7 @@ impl Tree {
                 let Some(inode) = reader.inode(number).filter(|_| tree.nodes.len() < NAMES_MAX) else {
                     continue;
                 };
-                // Nobody can open a value of an attribute by a name: the kernel refuses.
+                // A value of an attribute cannot be opened by a name: the kernel refuses.
                 if inode.flags() & EA_INODE != 0 && inode.kind() == REGULAR {
                     continue;
                 }

@@ -212,7 +212,7 @@ pub(super) fn index(editor: &mut Editor<'_>) -> Option<String> {
     Some(format!("index of directory {directory}, node {node}: {how}, {noise}"))
 }
 
-/// A directory is shorter or longer than it was, or has a hole, or a block of somebody else.
+/// A directory is shorter or longer than it was, or has a hole, or a block of another owner.
 pub(super) fn reshape(editor: &mut Editor<'_>) -> Option<String> {
     let directory = editor.some_mapped(DIRECTORY)?;
     let target = some_block(editor)? as u32;

@@ -155,7 +155,7 @@ pub(super) fn stretch(editor: &mut Editor<'_>) -> Option<String> {
     Some(format!("{len} zeroes at {start}, {how}"))
 }
 
-/// A block of somebody's is written where another one should be.
+/// A block of another owner is written where another one should be.
 pub(super) fn misdirected(editor: &mut Editor<'_>) -> Option<String> {
     let (from, to) = (some_block(editor)?, some_block(editor)?);
     let bytes = editor.block(from)?;

@@ -115,7 +115,7 @@ pub fn in_a_row(image: &Path, gib: u64) -> io::Result<Vec<Figure>> {
         }
         println!("{}: read {rates:.1?}", contestant.name);
         reads.push((contestant, rates));
-        // Nobody opens the image while somebody else has it.
+        // The image is not opened while another process has it.
         drop(site);
         let site = Site::new(image, gib, contestant)?;
         let mut rates = Vec::new();

@@ -28,7 +28,7 @@ pub struct Contestant {
 
 /// As it is.
 pub const EXT3: Contestant = Contestant { name: "ext3", kind: Kind::Ext3, metacluster: false };
-/// The same format, other wishes.
+/// The same format, another policy.
 pub const METACLUSTER: Contestant =
     Contestant { name: "ext3, metacluster", kind: Kind::Ext3, metacluster: true };
 /// Made to be checked: indirect blocks and directories in regions.

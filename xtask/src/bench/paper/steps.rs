@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
         self.compute_until(head.micros);
         if let Some(request) = event.strip_prefix("block_rq_issue: ") {
-            // Whoever hands it on to the disk: the kernel does so for others, too.
+            // The process that hands it on to the disk: the kernel does so for others, too.
             return request_in(request, self.number).map(|(offset, len)| Deed::Ask(offset, len));
         }
         if !is_own {
@@ -286,7 +286,7 @@ mod tests {
         assert!((times.computing - 0.1).abs() < 1e-9);
         let (between, _) = took(&[(0, ask), (100, need)]);
         assert!((between - 0.1).abs() < 1e-6, "{between}");
-        // What nobody needs is not waited for.
+        // What is not needed is not waited for.
         let (unneeded, _) = took(&[(0, ask), (0, Deed::Need(0, 4096))]);
         assert!(unneeded < 1e-6, "{unneeded}");
     }

@@ -3,7 +3,8 @@
 //!
 //! Contested units are worked through in ascending windows. A window is as long as its owners fit into the share of memory
 //! that they have: when a worker has gathered its part of it, it moves the end of the window to the middle of what it has,
-//! and what lies behind is left to another pass over the inodes. Usually one pass does.
+//! and what lies behind is left to another pass over the inodes. Usually one pass does. What one inode owns is kept as runs of units, so that
+//! files that have all of a large map in common take little room, wherever its blocks lie.
 
 mod contest;
 mod report;
@@ -19,7 +20,7 @@ use crate::origins::Bands;
 use crate::pool::{self, PoolConfig, Stage};
 use crate::{Findings, Row};
 
-pub use contest::{Contest, Owner, Pair};
+pub use contest::{Contest, Owner, Pair, Share};
 use report::Reporter;
 
 /// What the search for owners needs of a format.
@@ -38,7 +39,7 @@ pub trait ClaimLookup: Volume {
 
 /// Tells what inodes claim.
 pub trait Gather {
-    /// Looks at these inodes of one chunk, which are in use and in ascending order, and notes every contested unit that they claim: once for each time.
+    /// Looks at these inodes of one chunk, which are in use and in ascending order, and notes for each every unit that it claims, once for each time.
     fn take(&mut self, inodes: &[InodeNo], found: &mut Found<'_>);
 }
 
@@ -55,8 +56,8 @@ pub struct OwnerRows {
 const CHUNKS_PER_SLICE: usize = 1;
 /// More workers than this do not look for owners: each needs room for those that it gathers, and what one has room for is how long windows are.
 const WORKERS_MAX: usize = 8;
-/// A worker gathers at least so many owners before it makes the window smaller.
-pub const PAIRS_MIN: usize = 4096;
+/// A worker gathers at least so many shares before it makes the window smaller.
+pub const SHARES_MIN: usize = 4096;
 
 /// What the search for owners works with.
 #[derive(Clone, Copy)]
@@ -71,10 +72,10 @@ pub struct Search<'a, V> {
     pub extra: &'a [(u64, Owner)],
     /// Workers that may be used.
     pub pool: PoolConfig<'a>,
-    /// Owners that may be held at a time.
+    /// Shares that may be held at a time.
     pub room: usize,
-    /// Owners that one worker gathers at least, however little room there is: [`PAIRS_MIN`] but in tests.
-    pub pairs_min: usize,
+    /// Shares that one worker gathers at least, however little room there is: [`SHARES_MIN`] but in tests.
+    pub shares_min: usize,
     /// Set when the user wants to stop.
     pub cancel: &'a AtomicBool,
 }
@@ -120,18 +121,18 @@ impl<V: ClaimLookup> Search<'_, V> {
 
     /// The owners of the contested units from `start` on, as far as there is room for.
     pub fn window(&self, start: u64) -> Contest {
-        let (pairs, end) = self.owners_from(start);
+        let (shares, end) = self.owners_from(start);
         let behind = self.extra.iter().filter(|(unit, _)| *unit >= end && self.claims.contested().get(*unit));
-        Contest { start, end, pairs, extra: behind.copied().collect(), room: self.room }
+        Contest { start, end, shares, extra: behind.copied().collect(), room: self.room }
     }
 
     /// The owners of the contested units from `start` to before the unit that is returned beside them, sorted.
-    fn owners_from(&self, start: u64) -> (Vec<Pair>, u64) {
+    fn owners_from(&self, start: u64) -> (Vec<Share>, u64) {
         let pool = PoolConfig { workers: self.pool.workers.clamp(1, WORKERS_MAX), ..self.pool };
         let window = Window {
             start,
-            end: AtomicU64::new(self.claims.contested().len()),
-            room: (self.room / pool.workers).max(self.pairs_min),
+            end: AtomicU64::new(self.end_of_units(start)),
+            room: (self.room / pool.workers).max(self.shares_min),
         };
         let bands = self.claims.origins().map(|origins| origins.bands(self.claims.contested(), start));
         let chunks = self.chunks(bands.as_ref());
@@ -151,32 +152,39 @@ impl<V: ClaimLookup> Search<'_, V> {
                     });
                     gatherer.take(
                         &wanted,
-                        &mut Found { window: &window, contested: self.claims.contested(), pairs: found },
+                        &mut Found { window: &window, contested: self.claims.contested(), shares: found },
                     );
                 }
             },
         );
         let end = window.end.load(Relaxed);
-        let mut pairs = Vec::new();
-        for (_, mut part) in found {
-            part.retain(|(unit, _)| *unit < end);
-            pairs.append(&mut part);
+        let mut shares = Vec::new();
+        for (_, part) in found {
+            shares.extend(part.into_iter().filter_map(|share| share.before(end)));
         }
-        pairs.sort_unstable();
-        let end = self.settled_end(&mut pairs, (start, end));
-        pairs.extend(self.extra.iter().filter(|(unit, _)| (start..end).contains(unit)));
-        pairs.sort_unstable();
-        (pairs, end)
+        shares.sort_unstable();
+        let end = self.settled_end(&mut shares, (start, end));
+        let extra = self.extra.iter().filter(|(unit, _)| (start..end).contains(unit));
+        shares.extend(extra.map(|(unit, owner)| Share { start: *unit, count: 1, owner: *owner }));
+        shares.sort_unstable();
+        (shares, end)
+    }
+
+    /// Where a window from `start` on ends whatever its owners are: a repair keeps what it knows of each contested unit.
+    fn end_of_units(&self, start: u64) -> u64 {
+        let contested = self.claims.contested();
+        let units_max = (self.room / 2).max(self.shares_min);
+        contested.ones_from(start).nth(units_max).unwrap_or(contested.len())
     }
 
     /// Cuts a window to the units whose owners fit into the part of the room that any number of workers leaves each other: so it does not depend on
     /// who gathered what, and neither does the repair. A worker that cut the window had twice as many owners up to there, and never cuts off
     /// what is kept here.
-    fn settled_end(&self, pairs: &mut Vec<Pair>, (start, end): (u64, u64)) -> u64 {
-        let fit = (self.room / (2 * WORKERS_MAX)).max(self.pairs_min / 2);
-        let Some((unit, _)) = pairs.get(fit) else { return end };
-        let end = end.min((*unit).max(start + 1));
-        pairs.retain(|(unit, _)| *unit < end);
+    fn settled_end(&self, shares: &mut Vec<Share>, (start, end): (u64, u64)) -> u64 {
+        let fit = (self.room / (2 * WORKERS_MAX)).max(self.shares_min / 2);
+        let Some(share) = shares.get(fit) else { return end };
+        let end = end.min(share.start.max(start + 1));
+        *shares = shares.drain(..).filter_map(|share| share.before(end)).collect();
         end
     }
 
@@ -206,32 +214,18 @@ impl<V: ClaimLookup> Search<'_, V> {
 pub struct Found<'w> {
     window: &'w Window,
     contested: &'w SharedBitmap,
-    pairs: &'w mut Vec<Pair>,
+    shares: &'w mut Vec<Share>,
 }
 
 impl Found<'_> {
-    /// Notes that `inode` claims the contested unit `unit`.
-    pub fn note(&mut self, unit: u64, inode: InodeNo) {
-        self.window.note(unit, inode, self.pairs);
+    /// How many runs of units a worker may hold at a time.
+    pub fn room(&self) -> usize {
+        self.window.room
     }
 
-    /// Notes which of these runs of units, which `inode` claims, are contested.
+    /// Notes which of these runs of units, which are all that `inode` claims, are contested.
     pub fn note_runs(&mut self, inode: InodeNo, runs: impl Iterator<Item = (u64, u64)>) {
-        let contested = self.contested;
-        for (start, count) in runs.filter(|(start, count)| contested.any(*start, *count)) {
-            let first = start.max(self.window.start);
-            for unit in (first..start.saturating_add(count)).filter(|unit| contested.get(*unit)) {
-                if unit >= self.window.end.load(Relaxed) {
-                    break;
-                }
-                self.note(unit, inode);
-            }
-        }
-    }
-
-    /// Forgets what was noted of inodes for which `goes` is true.
-    pub fn forget(&mut self, goes: impl Fn(InodeNo) -> bool) {
-        self.pairs.retain(|(_, owner)| !matches!(owner, Owner::Inode(inode) if goes(*inode)));
+        self.window.note(self.contested, inode, runs, self.shares);
     }
 }
 
@@ -239,35 +233,81 @@ impl Found<'_> {
 struct Window {
     start: u64,
     end: AtomicU64,
-    /// Owners that one worker may gather.
+    /// Shares that one worker may gather.
     room: usize,
 }
 
 impl Window {
-    /// Adds a contested unit that `inode` owns to `found`, if the window has it.
-    fn note(&self, unit: u64, inode: InodeNo, found: &mut Vec<Pair>) {
-        if (self.start..self.end.load(Relaxed)).contains(&unit) {
-            found.push((unit, Owner::Inode(inode)));
+    /// Adds what `inode` owns of contested units to `found`, as far as the window has it: all of it at once, so that its shares are as long as
+    /// they will ever be.
+    fn note(
+        &self,
+        contested: &SharedBitmap,
+        inode: InodeNo,
+        units: impl Iterator<Item = (u64, u64)>,
+        found: &mut Vec<Share>,
+    ) {
+        for (start, count) in self.runs(contested, units) {
+            let share = Share { start, count, owner: Owner::Inode(inode) };
+            found.extend(share.before(self.end.load(Relaxed)));
             if found.len() >= self.room {
                 self.shrink(found);
             }
         }
     }
 
+    /// The contested ones within the window among `units`, as runs as long as can be. Units that are there twice are in two runs.
+    fn runs(&self, contested: &SharedBitmap, units: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+        let end = self.end.load(Relaxed);
+        let mut pieces: Vec<(u64, u64)> = Vec::new();
+        for (start, count) in units {
+            let (first, last) = (start.max(self.start), start.saturating_add(count).min(end));
+            if first >= last || !contested.any(first, last - first) {
+                continue;
+            }
+            for unit in (first..last).filter(|unit| contested.get(*unit)) {
+                match pieces.last_mut() {
+                    Some((start, count)) if *start + *count == unit => *count += 1,
+                    _ => pieces.push((unit, 1)),
+                }
+            }
+        }
+        pieces.sort_unstable();
+        joined(&pieces)
+    }
+
     /// Makes the window end at the middle of what one worker has found, and drops the rest of that. A window of one unit
     /// stays: its owners are no more than there are inodes.
-    fn shrink(&self, found: &mut Vec<Pair>) {
+    fn shrink(&self, found: &mut Vec<Share>) {
         let end = self.end.load(Relaxed);
         if end <= self.start + 1 {
             return;
         }
-        found.retain(|(unit, _)| *unit < end);
+        *found = found.drain(..).filter_map(|share| share.before(end)).collect();
         if found.len() < self.room {
             return;
         }
         found.sort_unstable();
-        let middle = found[found.len() / 2].0.max(self.start + 1);
+        let middle = found[found.len() / 2].start.max(self.start + 1);
         let end = self.end.fetch_min(middle, Relaxed).min(middle);
-        found.retain(|(unit, _)| *unit < end);
+        *found = found.drain(..).filter_map(|share| share.before(end)).collect();
     }
+}
+
+/// Pieces, which ascend, with those that follow each other made one.
+fn joined(pieces: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    // Those that a piece to come may follow.
+    let mut open: Vec<usize> = Vec::new();
+    for (start, count) in pieces {
+        open.retain(|index| runs[*index].0 + runs[*index].1 >= *start);
+        match open.iter().find(|index| runs[**index].0 + runs[**index].1 == *start) {
+            Some(index) => runs[*index].1 += count,
+            None => {
+                open.push(runs.len());
+                runs.push((*start, *count));
+            }
+        }
+    }
+    runs
 }

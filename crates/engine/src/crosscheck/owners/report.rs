@@ -112,7 +112,7 @@ impl Sharing {
             return;
         }
         self.last = Rc::clone(owners);
-        // The smallest are named; whoever is not among the smallest of one unit is not among those of all units.
+        // The smallest are named; an owner that is not among the smallest of one unit is not among those of all units.
         for other in others_of(own, owners).take(OTHERS_NAMED_MAX + 1) {
             self.others.insert(*other);
         }
@@ -152,7 +152,7 @@ fn raise_run(
 fn names_of<'o>(inode: InodeNo, others: impl Iterator<Item = &'o Owner>) -> Vec<Value> {
     let name = |owner: &Owner| match owner {
         Owner::Metadata => Value::from("the file system's own structures"),
-        Owner::Inode(other) if *other == inode => Value::from("itself, at another place"),
+        Owner::Inode(other) if *other == inode => Value::from("itself, at another logical block"),
         Owner::Inode(other) => Value::Inode(*other, None),
     };
     others.map(name).collect()

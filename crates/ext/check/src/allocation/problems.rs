@@ -6,26 +6,26 @@ problem_rows! {
     /// A block is marked in use that nothing owns.
     BLOCKS_MARKED_BUT_FREE = "ext.allocation.blocks-marked-but-free" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{block} of {group} marked in use, but owned by nothing",
-        meaning: "The block bitmap says that these blocks are in use, but nothing owns them. Space is lost until the bits are cleared; often a knock-on effect of other damage.",
-        repair: "The bits are cleared.",
+        message: "{block} of {group} marked in use in the block bitmap, but owned by nothing",
+        meaning: "No file and no metadata uses these blocks, so their space is wasted. Often a consequence of other damage.",
+        repair: "The bits are cleared in the block bitmap. No file is changed.",
         loss: "Nothing.",
         peers: [0x050004, 0x050014, 0x050006],
     }
     /// A block is in use but marked free.
     BLOCKS_USED_BUT_FREE = "ext.allocation.blocks-used-but-unmarked" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{block} of {group} marked free, but in use",
-        meaning: "The block bitmap says that these blocks are free although files or structures own them. A mounted file system would give them out again and overwrite what is there.",
-        repair: "The bits are set.",
+        message: "{block} of {group} marked free in the block bitmap, but in use",
+        meaning: "Files or metadata use these blocks. A mounted file system could allocate them again and overwrite the data in them.",
+        repair: "The bits are set in the block bitmap. No file is changed.",
         loss: "Nothing.",
         peers: [0x050005, 0x050015, 0x050006],
     }
     /// Bits behind the end of the group are clear.
     BLOCK_BITMAP_PADDING = "ext.allocation.block-bitmap-padding" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the block bitmap of {group} has clear bits behind the last block",
-        meaning: "The unused end of a block bitmap has to be filled with ones, so that nobody takes blocks that do not exist.",
+        message: "the block bitmap of {group} has clear bits after the last block",
+        meaning: "The unused end of a block bitmap must be filled with ones, so that no block beyond the end is allocated.",
         repair: "The bits are set.",
         loss: "Nothing.",
         peers: [0x050002],
@@ -33,26 +33,26 @@ problem_rows! {
     /// An inode is marked in use that is free.
     INODES_MARKED_BUT_FREE = "ext.allocation.inodes-marked-but-free" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{inodes} of {group} marked in use, but free",
-        meaning: "The inode bitmap says that these inodes are in use, but they are free (or will be cleared for other reasons).",
-        repair: "The bits are cleared.",
+        message: "{inodes} of {group} marked in use in the inode bitmap, but free",
+        meaning: "The inodes are free, or this repair clears them because of another problem.",
+        repair: "The bits are cleared in the inode bitmap. No file is changed.",
         loss: "Nothing.",
         peers: [0x050008, 0x050016, 0x05000A],
     }
     /// An inode in use is marked free.
     INODES_USED_BUT_FREE = "ext.allocation.inodes-used-but-unmarked" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{inodes} of {group} marked free, but in use",
-        meaning: "The inode bitmap says that these inodes are free although they are in use. A mounted file system would give them out again.",
-        repair: "The bits are set.",
+        message: "{inodes} of {group} marked free in the inode bitmap, but in use",
+        meaning: "A mounted file system could allocate these inodes again and overwrite the files.",
+        repair: "The bits are set in the inode bitmap. No file is changed.",
         loss: "Nothing.",
         peers: [0x050009, 0x050017, 0x05000A],
     }
     /// Bits behind the last inode are clear.
     INODE_BITMAP_PADDING = "ext.allocation.inode-bitmap-padding" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the inode bitmap of {group} has clear bits behind the last inode",
-        meaning: "The unused end of an inode bitmap has to be filled with ones, so that nobody takes inodes that do not exist.",
+        message: "the inode bitmap of {group} has clear bits after the last inode",
+        meaning: "The unused end of an inode bitmap must be filled with ones, so that no inode beyond the end is allocated.",
         repair: "The bits are set.",
         loss: "Nothing.",
         peers: [0x050001],
@@ -60,17 +60,17 @@ problem_rows! {
     /// Checksum of a block bitmap.
     BLOCK_BITMAP_CHECKSUM = "ext.allocation.block-bitmap-checksum" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the checksum of the block bitmap of {group} is {stored}, should be {observed}",
-        meaning: "The block bitmap and its checksum do not belong together: one of them was not written, or was damaged.",
-        repair: "The bitmap is rebuilt from what the files own and gets a new checksum.",
+        message: "the block bitmap of {group} has checksum {stored}, should be {observed}",
+        meaning: "The bitmap or its checksum was not written, or was damaged.",
+        repair: "The bitmap is rebuilt from the block maps of the files and gets a new checksum.",
         loss: "Nothing.",
         peers: [0x05001B],
     }
     /// Checksum of an inode bitmap.
     INODE_BITMAP_CHECKSUM = "ext.allocation.inode-bitmap-checksum" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the checksum of the inode bitmap of {group} is {stored}, should be {observed}",
-        meaning: "The inode bitmap and its checksum do not belong together: one of them was not written, or was damaged.",
+        message: "the inode bitmap of {group} has checksum {stored}, should be {observed}",
+        meaning: "The bitmap or its checksum was not written, or was damaged.",
         repair: "The bitmap is rebuilt from the inode table and gets a new checksum.",
         loss: "Nothing.",
         peers: [0x05001A],
@@ -78,27 +78,27 @@ problem_rows! {
     /// A bitmap that cannot be read.
     BITMAP_UNREADABLE = "ext.allocation.bitmap-unreadable" {
         severity: Major, evidence: Local, preen: false,
-        message: "a bitmap of {group} cannot be read ({block})",
-        meaning: "The device reports an error for this block, or the device ends before it. The bitmap says which blocks or inodes are free.",
-        repair: "The bitmap is rebuilt from the files and the inode table, on another block where this one cannot be written.",
+        message: "{block}, a bitmap of {group}, cannot be read",
+        meaning: "The device returned a read error, or the device ends before this block.",
+        repair: "The bitmap is rebuilt from the files and the inode table, in another block if this one cannot be written.",
         loss: "Nothing.",
         peers: [0x050006, 0x05000A],
     }
     /// Blocks in use in a group whose bitmap is flagged as never written.
     BLOCK_UNINIT_IN_USE = "ext.allocation.block-uninit-in-use" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{group} is flagged as having no block in use, but it has {observed} in use",
-        meaning: "The group's block bitmap is flagged as uninitialised, which means that only the group's own structures are in use; but files own blocks there.",
-        repair: "The flag is removed and the bitmap written.",
+        message: "{group} has the BLOCK_UNINIT flag, but {observed} of its blocks are in use",
+        meaning: "The flag says that only the metadata of the group is in use. Files use other blocks of it.",
+        repair: "The flag is cleared and the block bitmap is written.",
         loss: "Nothing.",
         peers: [0x050018],
     }
     /// Inodes in use in a group flagged as having none.
     INODE_UNINIT_IN_USE = "ext.allocation.inode-uninit-in-use" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{group} is flagged as having no inode in use, but it has {observed} in use",
-        meaning: "The group's inode table is flagged as uninitialised; but inodes of it are in use.",
-        repair: "The flag is removed and the inode bitmap written.",
+        message: "{group} has the INODE_UNINIT flag, but {observed} of its inodes are in use",
+        meaning: "The flag says that no inode of the group is in use.",
+        repair: "The flag is cleared and the inode bitmap is written.",
         loss: "Nothing.",
         peers: [0x050019],
     }
@@ -106,7 +106,7 @@ problem_rows! {
     GROUP_FREE_BLOCKS = "ext.allocation.group-free-blocks" {
         severity: Minor, evidence: Cross, preen: true,
         message: "{group} counts {stored:free block:free blocks}, but {observed:is:are} free",
-        meaning: "The group's count of free blocks does not match its blocks. Counts go stale when a system stops without unmounting.",
+        meaning: "The free blocks count in the group descriptor is wrong. It goes stale when the system stops without unmounting.",
         repair: "The count is corrected.",
         loss: "Nothing.",
         peers: [0x05000E],
@@ -115,7 +115,7 @@ problem_rows! {
     GROUP_FREE_INODES = "ext.allocation.group-free-inodes" {
         severity: Minor, evidence: Cross, preen: true,
         message: "{group} counts {stored:free inode:free inodes}, but {observed:is:are} free",
-        meaning: "The group's count of free inodes does not match its inode table.",
+        meaning: "The free inodes count in the group descriptor is wrong.",
         repair: "The count is corrected.",
         loss: "Nothing.",
         peers: [0x05000B],
@@ -124,7 +124,7 @@ problem_rows! {
     GROUP_DIRECTORIES = "ext.allocation.group-directories" {
         severity: Minor, evidence: Cross, preen: true,
         message: "{group} counts {stored:directory:directories}, but has {observed}",
-        meaning: "The group's count of directories does not match its inode table.",
+        meaning: "The directories count in the group descriptor is wrong.",
         repair: "The count is corrected.",
         loss: "Nothing.",
         peers: [0x05000C],
@@ -132,8 +132,8 @@ problem_rows! {
     /// All free blocks.
     FREE_BLOCKS = "ext.allocation.free-blocks" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "the file system counts {stored:free block:free blocks}, but {observed:is:are} free",
-        meaning: "The total of free blocks does not match what is free.",
+        message: "the superblock counts {stored:free block:free blocks}, but {observed:is:are} free",
+        meaning: "The free blocks count in the superblock is wrong.",
         repair: "The count is corrected.",
         loss: "Nothing.",
         peers: [0x05000F],
@@ -141,8 +141,8 @@ problem_rows! {
     /// All free inodes.
     FREE_INODES = "ext.allocation.free-inodes" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "the file system counts {stored:free inode:free inodes}, but {observed:is:are} free",
-        meaning: "The total of free inodes does not match what is free.",
+        message: "the superblock counts {stored:free inode:free inodes}, but {observed:is:are} free",
+        meaning: "The free inodes count in the superblock is wrong.",
         repair: "The count is corrected.",
         loss: "Nothing.",
         peers: [0x05000D],
@@ -150,9 +150,9 @@ problem_rows! {
     /// The totals in the superblock lag behind the groups' counts.
     TOTALS_STALE = "ext.allocation.totals-stale" {
         severity: Note, evidence: Cross, preen: true,
-        message: "the superblock's total of free {what} ({stored}) lags behind the groups' ({observed})",
-        meaning: "Kernels write the totals only when they unmount; after a crash they are old. Every mount computes them anew, so this is no damage.",
-        repair: "The total is set to the sum of the groups' counts.",
+        message: "the free {what} count in the superblock is {stored}, but the groups add up to {observed}",
+        meaning: "The kernel writes these counts only on unmount, and recomputes them on every mount. After a crash they are stale. This is not damage.",
+        repair: "The count is set to the sum over all groups.",
         loss: "Nothing.",
         peers: [0x05000D, 0x05000F],
     }

@@ -56,8 +56,7 @@ pub(crate) fn relist(
 fn journal_waits() -> Refusal {
     Refusal {
         code: "bad-block-list",
-        message: "The list of bad blocks cannot be written while an external journal waits to be replayed"
-            .to_owned(),
+        message: "Cannot write the bad block list while an external journal has to be replayed".to_owned(),
         hint: "Repair the file system without a new list first".to_owned(),
     }
 }
@@ -65,9 +64,7 @@ fn journal_waits() -> Refusal {
 fn no_room() -> Refusal {
     Refusal {
         code: "bad-block-list",
-        message:
-            "The list of bad blocks cannot be written: its inode cannot be read, or no block is free for it"
-                .to_owned(),
+        message: "Cannot write the bad block list: its inode cannot be read, or no block is free".to_owned(),
         hint: "Repair the file system without a new list first".to_owned(),
     }
 }

@@ -218,8 +218,8 @@ impl Judge<'_> {
         match self.fs.read_inode(inode) {
             Some(Err(_)) => "cannot be read",
             Some(Ok(record)) if !RawInode::from_record(&record).is_in_use() => "is not in use",
-            Some(Ok(_)) if self.is_beside_unreadable(inode) => "lies beside bytes that cannot be read",
-            Some(Ok(_)) => "is too damaged to be kept",
+            Some(Ok(_)) if self.is_beside_unreadable(inode) => "is next to bytes that cannot be read",
+            Some(Ok(_)) => "is too damaged to keep",
             None => "is not in use",
         }
     }
@@ -278,6 +278,6 @@ fn type_word(file_type: u8) -> &'static str {
         Kind::Fifo => "named pipe",
         Kind::Socket => "socket",
         Kind::Symlink => "symbolic link",
-        Kind::Unused | Kind::Unknown => "thing of no known type",
+        Kind::Unused | Kind::Unknown => "file of unknown type",
     }
 }

@@ -18,7 +18,7 @@
 //! | `encryption.rs` | encryption policies of a directory and what stands in it |
 //! | `tree.rs` | unconnected and looped directories, wrong parents, the root |
 //! | `lost_found.rs` | `lost+found` |
-//! | `repair/` | what takes the facts of everything: directories written anew, the tree |
+//! | `repair/` | what takes the facts of everything: directories rewritten, the tree |
 //! | `paths.rs` | names and paths for reports |
 //! | `filter.rs` | who is certainly not looked for |
 //! | `former/` | what something without a name was called before |

@@ -67,7 +67,7 @@ impl NameTable {
     }
 }
 
-/// A number for a name. Different names have different ones but for chance, or malice: whoever goes by it looks at the names themselves,
+/// A number for a name. Different names have different ones but for chance, or malice: callers compare the names themselves,
 /// or does no harm where they differ.
 pub(super) fn number_of(name: &[u8]) -> u64 {
     let (words, rest) = name.as_chunks::<8>();

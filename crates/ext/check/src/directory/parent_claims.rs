@@ -3,7 +3,7 @@
 //! At its turn, an inspection enters this into the facts as it goes. Inspections that are worked out side by side find the facts as they
 //! were before all of them, and keep what they have to say until their turn comes. Then it is entered, if it still holds: if all that it
 //! rests on (what other directories said about the same children) is as the inspection found it. Else the directory is inspected once more,
-//! at its turn. So the facts, and with them whatever is found and mended, are those of one inspection after the other, whoever works out what.
+//! at its turn. So the facts, and with them whatever is found and mended, are those of one inspection after the other, whichever worker does what.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,7 +108,7 @@ impl<'a> DeferredParentClaims<'a> {
         led_to
     }
 
-    /// `parent` holds the name of directory `child`; 0 if nobody does.
+    /// `parent` holds the name of directory `child`; 0 if none does.
     pub fn set_parent(&mut self, child: InodeNo, parent: InodeNo) {
         // What is found there is what this rests on.
         self.parent_of(child);

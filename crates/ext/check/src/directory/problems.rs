@@ -6,27 +6,27 @@ problem_rows! {
     /// `.` leads elsewhere.
     DOT_WRONG_INODE = "ext.directory.dot-wrong-inode" {
         severity: Major, evidence: Local, preen: false,
-        message: "'.' of directory {inode} leads to inode {stored}",
-        meaning: "The first entry of a directory leads to the directory itself. This one leads elsewhere.",
-        repair: "It is made to lead to the directory itself.",
+        message: "'.' in directory {inode} points to inode {stored}",
+        meaning: "The first entry of a directory must point to the directory itself.",
+        repair: "'.' is set to the inode of the directory.",
         loss: "Nothing.",
         peers: [0x020001],
     }
     /// The place of `.` is free.
     DOT_MISSING = "ext.directory.dot-missing" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} has no '.'",
-        meaning: "The first entry of a directory is '.', which leads to the directory itself. Its place is free.",
-        repair: "It is put back.",
+        message: "directory {inode} has no '.' entry",
+        meaning: "The first entry of a directory must be '.', which points to the directory itself. The entry is empty.",
+        repair: "'.' is added.",
         loss: "Nothing.",
         peers: [0x020009],
     }
     /// The place of `..` is free.
     DOT_DOT_MISSING = "ext.directory.dot-dot-missing" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} has no '..'",
-        meaning: "The second entry of a directory is '..', which leads to its parent. Its place is free.",
-        repair: "It is put back, and leads to the directory that holds the name of this one.",
+        message: "directory {inode} has no '..' entry",
+        meaning: "The second entry of a directory must be '..', which points to its parent. The entry is empty.",
+        repair: "'..' is added and points to the directory that contains this one.",
         loss: "Nothing.",
         peers: [0x02000A],
     }
@@ -34,88 +34,88 @@ problem_rows! {
     FIRST_NOT_DOT = "ext.directory.first-not-dot" {
         severity: Major, evidence: Local, preen: false,
         message: "the first entry of directory {inode} is '{name}', not '.'",
-        meaning: "The first entry of a directory has to be '.'. Another name stands in its place, usually because the block was overwritten.",
-        repair: "The entry becomes '.'.",
-        loss: "The name that stands there; the file gets a new one in lost+found if it has no other.",
+        meaning: "The first entry of a directory must be '.'. The block was probably overwritten.",
+        repair: "The entry is replaced by '.'.",
+        loss: "The name in that entry. A file with no other name is reconnected to lost+found.",
         peers: [0x02000B],
     }
     /// Another name stands in the place of `..`.
     SECOND_NOT_DOT_DOT = "ext.directory.second-not-dot-dot" {
         severity: Major, evidence: Local, preen: false,
         message: "the second entry of directory {inode} is '{name}', not '..'",
-        meaning: "The second entry of a directory has to be '..'. Another name stands in its place, usually because the block was overwritten.",
-        repair: "The entry becomes '..'.",
-        loss: "The name that stands there; the file gets a new one in lost+found if it has no other.",
+        meaning: "The second entry of a directory must be '..'. The block was probably overwritten.",
+        repair: "The entry is replaced by '..'.",
+        loss: "The name in that entry. A file with no other name is reconnected to lost+found.",
         peers: [0x02000C],
     }
     /// `.` lacks its zero byte.
     DOT_UNTERMINATED = "ext.directory.dot-unterminated" {
         severity: Minor, evidence: Local, preen: false,
-        message: "'.' of directory {inode} is not followed by a zero byte",
-        meaning: "A zero byte follows '.' and '..' in their records. It is missing.",
-        repair: "The zero byte is put back.",
+        message: "'.' in directory {inode} is not NUL-terminated",
+        meaning: "The names '.' and '..' must be followed by a zero byte.",
+        repair: "The zero byte is written.",
         loss: "Nothing.",
         peers: [0x020016],
     }
     /// `..` lacks its zero byte.
     DOT_DOT_UNTERMINATED = "ext.directory.dot-dot-unterminated" {
         severity: Minor, evidence: Local, preen: false,
-        message: "'..' of directory {inode} is not followed by a zero byte",
-        meaning: "A zero byte follows '.' and '..' in their records. It is missing.",
-        repair: "The zero byte is put back.",
+        message: "'..' in directory {inode} is not NUL-terminated",
+        meaning: "The names '.' and '..' must be followed by a zero byte.",
+        repair: "The zero byte is written.",
         loss: "Nothing.",
         peers: [0x020017],
     }
     /// `.` takes too much room.
     DOT_OVERSIZED = "ext.directory.dot-oversized" {
         severity: Minor, evidence: Local, preen: false,
-        message: "the record of '.' in directory {inode} is {stored:byte:bytes} long instead of 12",
-        meaning: "The record of '.' takes 12 bytes. This one takes room that others could use.",
-        repair: "The record is split, and the rest becomes a free record.",
+        message: "the '.' entry of directory {inode} has rec_len {stored:byte:bytes}, should be 12",
+        meaning: "The entry takes space that other names could use.",
+        repair: "The entry is split. The rest becomes an empty entry.",
         loss: "Nothing.",
         peers: [0x020024],
     }
     /// A further `.`.
     DOT_AGAIN = "ext.directory.dot-again" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} has a further entry '.' that leads to inode {stored}",
-        meaning: "Only the first entry of a directory may be called '.'.",
-        repair: "The further entry is removed.",
-        loss: "Nothing that could be reached by this name.",
+        message: "directory {inode} has a duplicate '.' entry, which points to inode {stored}",
+        meaning: "Only the first entry of a directory may be named '.'.",
+        repair: "The duplicate entry is removed.",
+        loss: "Nothing that was reachable by this name.",
         peers: [0x02001A],
     }
     /// A further `..`.
     DOT_DOT_AGAIN = "ext.directory.dot-dot-again" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} has a further entry '..' that leads to inode {stored}",
-        meaning: "Only the second entry of a directory may be called '..'.",
-        repair: "The further entry is removed.",
-        loss: "Nothing that could be reached by this name.",
+        message: "directory {inode} has a duplicate '..' entry, which points to inode {stored}",
+        meaning: "Only the second entry of a directory may be named '..'.",
+        repair: "The duplicate entry is removed.",
+        loss: "Nothing that was reachable by this name.",
         peers: [0x02001B],
     }
     /// An inode number that no name may lead to.
     ENTRY_INODE_INVALID = "ext.directory.entry-inode-invalid" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' in directory {inode} leads to inode {stored}, which no file can have",
-        meaning: "The number is beyond the last inode, or is one that the file system keeps for itself.",
+        message: "'{name}' in directory {inode} points to inode {stored}, which is not a valid inode number",
+        meaning: "The number is larger than the last inode, or is reserved for the file system.",
         repair: "The entry is removed.",
-        loss: "The name. Where it led cannot be known.",
+        loss: "The name. The inode that it pointed to is not known.",
         peers: [0x020002],
     }
     /// A name of a file that is not there.
     ENTRY_INODE_UNUSED = "ext.directory.entry-inode-unused" {
         severity: Major, evidence: Cross, preen: true,
-        message: "'{name}' in directory {inode} leads to inode {stored}, which {state}",
-        meaning: "The file was deleted or lost, but its name stayed; or the device does not give back its inode; or its inode is too damaged to be kept.",
+        message: "'{name}' in directory {inode} points to inode {stored}, which {state}",
+        meaning: "The file was deleted or lost but its name remained, the inode cannot be read, or the inode is too damaged to keep.",
         repair: "The entry is removed.",
-        loss: "The name. The file too, if its inode cannot be read or is removed by this repair.",
+        loss: "The name. Also the file, if its inode cannot be read or is cleared by this repair.",
         peers: [0x020003],
     }
     /// A name of the directory in itself.
     ENTRY_TO_ITSELF = "ext.directory.entry-to-itself" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' in directory {inode} leads to that directory itself",
-        meaning: "Apart from '.', no entry may lead to the directory that it stands in: that would be a loop.",
+        message: "'{name}' in directory {inode} points to the directory itself",
+        meaning: "Only '.' may point to its own directory. Any other such entry is a loop.",
         repair: "The entry is removed.",
         loss: "Nothing but the name.",
         peers: [0x020004],
@@ -123,26 +123,26 @@ problem_rows! {
     /// A name of an inode in a bad block.
     ENTRY_IN_BAD_BLOCK = "ext.directory.entry-in-bad-block" {
         severity: Major, evidence: Cross, preen: false,
-        message: "'{name}' in directory {inode} leads to inode {stored}, which lies in a bad block",
-        meaning: "The part of the inode table that holds this inode is on the list of bad blocks, so the inode cannot be trusted.",
+        message: "'{name}' in directory {inode} points to inode {stored}, which is in a bad block",
+        meaning: "The block of the inode table that holds the inode is on the bad block list, so the inode cannot be trusted.",
         repair: "The entry is removed.",
-        loss: "The file, which the medium has lost already.",
+        loss: "The file. Its inode is in a bad block and cannot be recovered.",
         peers: [0x020005],
     }
     /// A second name of a directory.
     DIRECTORY_NAMED_TWICE = "ext.directory.named-twice" {
         severity: Major, evidence: Cross, preen: false,
         message: "'{name}' in directory {inode} is a second name of directory {stored}",
-        meaning: "A directory can have one name only. It is kept where its own '..' points to, else in the directory with the smallest inode number.",
-        repair: "This further name is removed.",
-        loss: "Nothing but the further name.",
+        meaning: "A directory can have only one name. The name in the directory that its '..' points to is kept; otherwise the one in the directory with the lowest inode number.",
+        repair: "This second name is removed.",
+        loss: "Nothing but the second name.",
         peers: [0x020006],
     }
     /// A name of the root.
     ENTRY_TO_ROOT = "ext.directory.entry-to-root" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' in directory {inode} leads to the root directory",
-        meaning: "The root directory has no name; an entry that leads to it makes a loop.",
+        message: "'{name}' in directory {inode} points to the root directory",
+        meaning: "The root directory has no name. An entry that points to it makes a loop.",
         repair: "The entry is removed.",
         loss: "Nothing but the name.",
         peers: [0x020007],
@@ -150,80 +150,80 @@ problem_rows! {
     /// A slash or zero byte in a name.
     NAME_INVALID = "ext.directory.name-invalid" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' in directory {inode} holds a slash or a zero byte",
-        meaning: "No name can hold these, so the file cannot be opened by it.",
-        repair: "They are replaced by dots.",
+        message: "'{name}' in directory {inode} contains a slash or a zero byte",
+        meaning: "A file name cannot contain these characters, so the file cannot be opened.",
+        repair: "The characters are replaced by dots. The file is renamed; its contents are unchanged.",
         loss: "Nothing but these characters of the name.",
         peers: [0x020008],
     }
     /// An entry without a name.
     NAME_EMPTY = "ext.directory.name-empty" {
         severity: Major, evidence: Local, preen: false,
-        message: "an entry of directory {inode} that leads to inode {stored} has no name",
+        message: "an entry in directory {inode} points to inode {stored} and has a zero-length name",
         meaning: "A name has at least one character.",
         repair: "The entry is removed.",
-        loss: "Nothing; the file gets a name in lost+found if it has no other.",
+        loss: "Nothing; a file with no other name is reconnected to lost+found.",
         peers: [0x020030],
     }
     /// A name that is longer than its record.
     NAME_BEYOND_RECORD = "ext.directory.name-beyond-record" {
         severity: Major, evidence: Local, preen: false,
-        message: "a name in directory {inode} does not fit into its record ({place}, byte {offset})",
-        meaning: "The record says that its name is longer than the record itself.",
-        repair: "The record is joined to the one before it; all others are kept.",
-        loss: "This one name; the file gets a new one in lost+found if it has no other.",
+        message: "a name in directory {inode} is longer than its entry ({place}, offset {offset})",
+        meaning: "The name length (name_len) does not fit into the entry length (rec_len).",
+        repair: "The entry is merged with the one before it. All other entries are kept.",
+        loss: "This name. A file with no other name is reconnected to lost+found.",
         peers: [0x020013, 0x020014],
     }
     /// A record length that cannot be.
     CHAIN_BROKEN = "ext.directory.chain-broken" {
         severity: Major, evidence: Local, preen: false,
-        message: "the records of directory {inode} are broken ({place}, byte {offset}: length {stored})",
-        meaning: "Each record says where the next one begins. This one says something that cannot be, usually because the block was overwritten.",
-        repair: "The chain is mended there, and all names that can be told are kept.",
-        loss: "Names in the damaged part; their files get new ones in lost+found.",
+        message: "directory {inode} has a corrupted entry ({place}, offset {offset}: rec_len {stored})",
+        meaning: "The length of an entry says where the next one begins. This length is impossible; the block was probably overwritten.",
+        repair: "The chain of entries is repaired at that place. All names that can be read are kept.",
+        loss: "Names in the damaged part. Their files are reconnected to lost+found.",
         peers: [0x020013, 0x02001D],
     }
     /// A block is not there.
     HOLE = "ext.directory.hole" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} lacks {observed} block(s) from its block {stored} on",
-        meaning: "A directory has no holes: all its blocks have to be there.",
-        repair: "Empty directory blocks are put in.",
-        loss: "Nothing that is still there; names that were in the missing blocks are lost.",
+        message: "directory {inode} has a hole of {observed} block(s) at its block {stored}",
+        meaning: "A directory must not have holes.",
+        repair: "Empty directory blocks are added.",
+        loss: "Nothing that is still on the disk. Names that were in the missing blocks are lost.",
         peers: [0x020015],
     }
     /// A block cannot be read.
     BLOCK_UNREADABLE = "ext.directory.block-unreadable" {
         severity: Critical, evidence: Local, preen: false,
         message: "{block} of directory {inode} cannot be read",
-        meaning: "The medium reports an error for this block.",
-        repair: "An empty directory block takes its place.",
-        loss: "The names in it; their files get new ones in lost+found.",
+        meaning: "The device returned a read error for this block.",
+        repair: "The block is replaced by an empty directory block.",
+        loss: "The names in the block. Their files are reconnected to lost+found.",
         peers: [0x020020],
     }
     /// The type byte is zero.
     FILE_TYPE_MISSING = "ext.directory.file-type-missing" {
         severity: Note, evidence: Cross, preen: true,
-        message: "'{name}' in directory {inode} does not say what inode {stored} is",
-        meaning: "Entries carry the type of the file. This one does not, for instance because it is older than the feature.",
-        repair: "The type is filled in.",
+        message: "'{name}' in directory {inode} has no file type (inode {stored})",
+        meaning: "Directory entries hold the file type. Entries written before the filetype feature was set have none.",
+        repair: "The file type is set from the inode.",
         loss: "Nothing.",
         peers: [0x020027],
     }
     /// The type byte differs from the inode.
     FILE_TYPE_WRONG = "ext.directory.file-type-wrong" {
         severity: Minor, evidence: Cross, preen: false,
-        message: "'{name}' in directory {inode} says that inode {target} is a {stored}, but it is a {observed}",
-        meaning: "Entries carry a copy of the type of the file. This one does not agree with the inode.",
-        repair: "The type is corrected after the inode.",
+        message: "'{name}' in directory {inode} has file type {stored}, but inode {target} is a {observed}",
+        meaning: "The file type in the directory entry does not match the inode.",
+        repair: "The file type in the entry is set from the inode. The file is unchanged.",
         loss: "Nothing.",
         peers: [0x020028],
     }
     /// A type byte without the feature.
     FILE_TYPE_UNEXPECTED = "ext.directory.file-type-unexpected" {
         severity: Minor, evidence: Local, preen: true,
-        message: "'{name}' in directory {inode} carries a file type ({stored}), though entries of this file system do not",
-        meaning: "Without the filetype feature the byte has to be zero.",
+        message: "'{name}' in directory {inode} has a file type ({stored}), but the filetype feature is not set",
+        meaning: "Without the filetype feature this byte must be zero.",
         repair: "The byte is cleared.",
         loss: "Nothing.",
         peers: [0x020029],
@@ -231,36 +231,36 @@ problem_rows! {
     /// A name leads into an uninitialised group.
     ENTRY_IN_UNINIT_GROUP = "ext.directory.entry-in-uninit-group" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "'{name}' in directory {inode} leads to inode {stored} in {group}, which is marked as having no inodes in use",
-        meaning: "Groups that were never used are marked, so that they need not be scanned. The mark of this group is wrong.",
-        repair: "The mark is removed, and the group is scanned.",
+        message: "'{name}' in directory {inode} points to inode {stored} in {group}, which has the INODE_UNINIT flag",
+        meaning: "The flag says that no inode of the group is in use. It is wrong.",
+        repair: "The flag is cleared and the inodes of the group are checked.",
         loss: "Nothing.",
         peers: [0x020046],
     }
     /// A name leads into a never-used tail.
     ENTRY_IN_UNUSED_TAIL = "ext.directory.entry-in-unused-tail" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "'{name}' in directory {inode} leads to inode {stored} in the part of {group} that is marked as never used",
-        meaning: "Each group records from where on its inodes were never used, so that they need not be scanned. This record is wrong.",
-        repair: "The record is corrected, and the inodes are scanned.",
+        message: "'{name}' in directory {inode} points to inode {stored}, which is among the unused inodes of {group}",
+        meaning: "The group descriptor counts the unused inodes at the end of the inode table (bg_itable_unused). The count is too high.",
+        repair: "The count is corrected and the inodes are checked.",
         loss: "Nothing.",
         peers: [0x020047],
     }
     /// No checksum record.
     CHECKSUM_MISSING = "ext.directory.checksum-missing" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{block} of directory {inode} has no room for its checksum",
-        meaning: "With metadata checksums every block of entries ends with a record that holds the checksum. It is not there.",
-        repair: "The directory is written anew, with checksums.",
+        message: "{block} of directory {inode} has no space for its checksum",
+        meaning: "With metadata_csum every directory block ends with an entry that holds the checksum. This one does not.",
+        repair: "The directory is rewritten with checksums. All names are kept.",
         loss: "Nothing.",
         peers: [0x02004C],
     }
     /// A block's checksum is wrong.
     CHECKSUM_WRONG = "ext.directory.checksum-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{block} of directory {inode} has a wrong checksum ({stored}, computed {observed}), though its entries look right",
-        meaning: "The block was changed without its checksum, or the checksum itself was damaged.",
-        repair: "The checksum is computed anew.",
+        message: "{block} of directory {inode} has checksum {stored}, should be {observed}; its entries look valid",
+        meaning: "The block was changed without updating the checksum, or the checksum was damaged.",
+        repair: "The checksum is recomputed.",
         loss: "Nothing.",
         peers: [0x02004D],
     }
@@ -268,70 +268,70 @@ problem_rows! {
     ENCRYPTED_NAME_SHORT = "ext.directory.encrypted-name-short" {
         severity: Major, evidence: Local, preen: false,
         message: "'{name}' in the encrypted directory {inode} is too short for an encrypted name",
-        meaning: "Encrypted names have at least 16 bytes, so this cannot be one.",
+        meaning: "Encrypted names have at least 16 bytes.",
         repair: "The entry is removed.",
-        loss: "The name; the file gets a new one in lost+found if it has no other.",
+        loss: "The name. A file with no other name is reconnected to lost+found.",
         peers: [0x020050],
     }
     /// An unencrypted file in an encrypted directory.
     ENTRY_UNENCRYPTED = "ext.directory.entry-unencrypted" {
         severity: Major, evidence: Cross, preen: false,
-        message: "'{name}' in the encrypted directory {inode} leads to inode {stored}, which is not encrypted",
-        meaning: "All files, directories and symbolic links in an encrypted directory are encrypted. The system refuses to open this one.",
+        message: "'{name}' in the encrypted directory {inode} points to inode {stored}, which is not encrypted",
+        meaning: "Every file, directory and symbolic link in an encrypted directory must be encrypted. The kernel refuses to open this one.",
         repair: "The entry is removed.",
-        loss: "The name; the file gets a new one in lost+found if it has no other.",
+        loss: "The name. A file with no other name is reconnected to lost+found.",
         peers: [0x020051],
     }
     /// Another encryption policy than the directory's.
     ENTRY_OTHER_POLICY = "ext.directory.entry-other-policy" {
         severity: Major, evidence: Cross, preen: false,
-        message: "'{name}' in the encrypted directory {inode} leads to inode {stored}, which is encrypted under another policy",
-        meaning: "What stands in an encrypted directory has the same encryption policy. The system refuses to open this one.",
+        message: "'{name}' in the encrypted directory {inode} points to inode {stored}, which is encrypted with another policy",
+        meaning: "Everything in an encrypted directory has the same encryption policy. The kernel refuses to open this file.",
         repair: "The entry is removed.",
-        loss: "The name; the file gets a new one in lost+found if it has no other.",
+        loss: "The name. A file with no other name is reconnected to lost+found.",
         peers: [0x020052],
     }
     /// A name that strict mode refuses.
     NAME_NOT_UTF8 = "ext.directory.name-not-utf8" {
         severity: Major, evidence: Local, preen: false,
         message: "'{name}' in the case-insensitive directory {inode} is not valid UTF-8",
-        meaning: "The file system is marked as accepting valid names only in such directories.",
-        repair: "The bytes that are not valid are replaced by dots.",
+        meaning: "The file system uses strict encoding: names in case-insensitive directories must be valid UTF-8.",
+        repair: "The invalid bytes are replaced by dots.",
         loss: "Nothing but these bytes of the name.",
         peers: [0x020053],
     }
     /// The same name for the same inode again.
     ENTRY_TWICE = "ext.directory.entry-twice" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' stands more than once in directory {inode}, for the same inode {stored}",
+        message: "directory {inode} has '{name}' more than once, each time for inode {stored}",
         meaning: "The same entry was written twice.",
-        repair: "The further one is removed.",
+        repair: "The duplicate entry is removed.",
         loss: "Nothing.",
         peers: [0x020041, 0x020043],
     }
     /// The same name for another inode.
     NAME_TWICE = "ext.directory.name-twice" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' stands more than once in directory {inode}, for different inodes ({stored} and {observed})",
+        message: "directory {inode} has '{name}' more than once, for different inodes ({stored} and {observed})",
         meaning: "Only one of the files can be opened by this name.",
-        repair: "The further one is renamed.",
-        loss: "Nothing but the old name of one of them.",
+        repair: "The duplicate entry is renamed. Both files are kept.",
+        loss: "Nothing but the old name of one of the files.",
         peers: [0x020042, 0x020043],
     }
     /// The same encrypted name for another inode.
     NAME_TWICE_ENCRYPTED = "ext.directory.name-twice-encrypted" {
         severity: Major, evidence: Local, preen: false,
-        message: "'{name}' stands more than once in the encrypted directory {inode}, for different inodes ({stored} and {observed})",
-        meaning: "Only one of the files can be opened by this name, and an encrypted name cannot be changed without the key.",
-        repair: "The further entry is removed.",
-        loss: "The name; the file gets a new one in lost+found if it has no other.",
+        message: "the encrypted directory {inode} has '{name}' more than once, for different inodes ({stored} and {observed})",
+        meaning: "Only one of the files can be opened by this name. An encrypted name cannot be changed without the key.",
+        repair: "The duplicate entry is removed.",
+        loss: "The name. A file with no other name is reconnected to lost+found.",
         peers: [0x020054, 0x020043],
     }
     /// A name of an inode that holds an attribute value.
     ENTRY_TO_VALUE_INODE = "ext.directory.entry-to-value-inode" {
         severity: Major, evidence: Cross, preen: false,
-        message: "'{name}' in directory {inode} leads to inode {stored}, which holds the value of an extended attribute",
-        meaning: "Inodes that hold values of attributes have no names.",
+        message: "'{name}' in directory {inode} points to inode {stored}, which holds the value of an extended attribute",
+        meaning: "EA inodes have no names.",
         repair: "The entry is removed.",
         loss: "Nothing but the name.",
         peers: [0x020055],
@@ -340,188 +340,188 @@ problem_rows! {
     LARGE_DIR_MISSING = "ext.directory.large-dir-missing" {
         severity: Minor, evidence: Cross, preen: true,
         message: "directory {inode} needs the large_dir feature, which is not set",
-        meaning: "The directory is over 2 GiB long, or its index has three levels.",
-        repair: "The feature is set.",
+        meaning: "The directory is larger than 2 GiB, or its index has three levels.",
+        repair: "The feature is set in the superblock.",
         loss: "Nothing.",
         peers: [0x020039],
     }
     /// The index flag without dir_index.
     INDEX_WITHOUT_FEATURE = "ext.htree.without-feature" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} is marked as an indexed directory, though the file system has no directory indexes",
-        meaning: "The dir_index feature is not set, so the mark means nothing.",
-        repair: "The mark is removed.",
+        message: "{inode} has INDEX_FL set, but the file system has no dir_index feature",
+        meaning: "Without the feature the flag has no effect.",
+        repair: "INDEX_FL is cleared.",
         loss: "Nothing; all names are kept.",
         peers: [0x010047],
     }
     /// The index flag on something else than a directory.
     INDEX_NOT_DIRECTORY = "ext.htree.not-directory" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} is marked as an indexed directory, but is not a directory",
+        message: "{inode} has INDEX_FL set but is not a directory",
         meaning: "Only directories have an index.",
-        repair: "The mark is removed.",
+        repair: "INDEX_FL is cleared.",
         loss: "Nothing.",
         peers: [0x010048],
     }
     /// The root block describes no index.
     ROOT_MALFORMED = "ext.htree.root-malformed" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the root of the index of directory {inode} is malformed",
+        message: "directory {inode} has an invalid htree root node",
         meaning: "The first block of an indexed directory describes the index. This one does not.",
-        repair: "The index is built anew; all names are kept.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x010049, 0x02003C],
     }
     /// An unknown hash version.
     HASH_UNKNOWN = "ext.htree.hash-unknown" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the index of directory {inode} uses an unknown hash ({stored})",
-        meaning: "The root of the index says by which hash it is ordered. This one is not known.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree of directory {inode} has an unsupported hash version ({stored})",
+        meaning: "The root node says which hash the index uses. This hash is unknown.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x01004A],
     }
     /// Unknown flags.
     FLAGS_UNKNOWN = "ext.htree.flags-unknown" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the index of directory {inode} has unknown flags ({stored})",
-        meaning: "The root of the index has flags that no known implementation sets.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree root node of directory {inode} has unknown flags ({stored})",
+        meaning: "No known implementation sets these flags.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x01004B],
     }
     /// More levels than allowed.
     TOO_DEEP = "ext.htree.too-deep" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the index of directory {inode} has {stored:level:levels} of inner nodes, more than allowed",
-        meaning: "The number of levels is limited by the features of the file system.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree of directory {inode} has {stored:level:levels} of interior nodes, which is too deep",
+        meaning: "The features of the file system limit the depth.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x01004C],
     }
     /// Another hash where SipHash is needed.
     NEEDS_SIPHASH = "ext.htree.needs-siphash" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the index of directory {inode}, which is encrypted and case-insensitive, uses hash {stored} instead of SipHash",
-        meaning: "Such directories are ordered by SipHash only.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree of directory {inode} uses hash {stored}, but the directory is encrypted and case-insensitive and needs SipHash",
+        meaning: "Directories with both flags can only use SipHash.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x01008D],
     }
     /// SipHash where it cannot be.
     CANNOT_SIPHASH = "ext.htree.cannot-siphash" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the index of directory {inode} uses SipHash, though the directory is not both encrypted and case-insensitive",
-        meaning: "Only such directories can be ordered by SipHash.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree of directory {inode} uses SipHash, but the directory is not both encrypted and case-insensitive",
+        meaning: "Only directories with both flags can use SipHash.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x01008E],
     }
     /// A block that the index does not lead to.
     NOT_REFERENCED = "ext.htree.not-referenced" {
         severity: Major, evidence: Cross, preen: false,
-        message: "block {stored} of directory {inode} is not in its index",
-        meaning: "Names in this block cannot be found through the index.",
-        repair: "The index is built anew; all names are kept.",
+        message: "block {stored} of directory {inode} is not referenced by its htree",
+        meaning: "Names in this block cannot be found.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020034, 0x020040],
     }
     /// A block that the index leads to twice.
     REFERENCED_TWICE = "ext.htree.referenced-twice" {
         severity: Major, evidence: Cross, preen: false,
-        message: "block {stored} of directory {inode} is in its index more than once",
-        meaning: "Each block belongs to one range of hashes.",
-        repair: "The index is built anew; all names are kept.",
+        message: "block {stored} of directory {inode} is referenced twice by its htree",
+        meaning: "Each block must hold one range of hashes.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020035],
     }
     /// A name below the range of its block.
     HASH_TOO_SMALL = "ext.htree.hash-too-small" {
         severity: Major, evidence: Cross, preen: false,
-        message: "block {at} of directory {inode} holds a name with hash {observed}, below its range in the index, which begins at {stored}",
-        meaning: "Such names cannot be found through the index.",
-        repair: "The index is built anew; all names are kept.",
+        message: "block {at} of directory {inode} holds a name with hash {observed}, below its hash range in the htree, which begins at {stored}",
+        meaning: "The name cannot be found through the index.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020036],
     }
     /// A name above the range of its block.
     HASH_TOO_LARGE = "ext.htree.hash-too-large" {
         severity: Major, evidence: Cross, preen: false,
-        message: "block {at} of directory {inode} holds a name with hash {observed}, above its range in the index, which ends at {stored}",
-        meaning: "Such names cannot be found through the index.",
-        repair: "The index is built anew; all names are kept.",
+        message: "block {at} of directory {inode} holds a name with hash {observed}, above its hash range in the htree, which ends at {stored}",
+        meaning: "The name cannot be found through the index.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020037],
     }
     /// The index has to be built anew.
     REBUILD = "ext.htree.rebuild" {
         severity: Minor, evidence: Cross, preen: false,
-        message: "the index of directory {inode} is not usable",
-        meaning: "What is wrong with it is said separately.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree of directory {inode} is invalid and must be rebuilt",
+        meaning: "The defects are reported as separate problems.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020038],
     }
     /// An index entry beyond the end.
     BLOCK_OUT_OF_RANGE = "ext.htree.block-out-of-range" {
         severity: Major, evidence: Local, preen: false,
-        message: "block {at} of the index of directory {inode} leads to block {stored} of the directory, which has {observed}",
-        meaning: "The index leads beyond the end of the directory.",
-        repair: "The index is built anew; all names are kept.",
+        message: "htree node {at} of directory {inode} points to block {stored}, but the directory has {observed}",
+        meaning: "The index points beyond the end of the directory.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x02003A],
     }
     /// The capacity does not fit the block.
     LIMIT_WRONG = "ext.htree.limit-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "block {at} of the index of directory {inode} says that it has room for {stored:entry:entries}, not {observed}",
-        meaning: "The room follows from the size of the block.",
-        repair: "The index is built anew; all names are kept.",
+        message: "htree node {at} of directory {inode} has an invalid limit ({stored:entry:entries}, should be {observed})",
+        meaning: "The limit follows from the block size.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x02003D],
     }
     /// More entries than there is room for.
     COUNT_WRONG = "ext.htree.count-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "block {at} of the index of directory {inode} says that it holds {stored:entry:entries}, but has room for {observed}",
-        meaning: "An index block holds at least one entry and no more than it has room for.",
-        repair: "The index is built anew; all names are kept.",
+        message: "htree node {at} of directory {inode} has an invalid count ({stored:entry:entries}, but space for {observed})",
+        meaning: "A node holds at least one entry, and no more than it has space for.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x02003E],
     }
     /// Index entries out of order.
     HASHES_NOT_ASCENDING = "ext.htree.hashes-not-ascending" {
         severity: Major, evidence: Local, preen: true,
-        message: "the hashes in block {at} of the index of directory {inode} do not ascend",
-        meaning: "The index is searched by halving, so its entries have to be in order.",
-        repair: "The index is built anew; all names are kept.",
+        message: "htree node {at} of directory {inode} has an unordered hash table",
+        meaning: "The index is searched by bisection, so its entries must be sorted.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x02003F],
     }
     /// A leaf or a node at the wrong level.
     DEPTH_WRONG = "ext.htree.depth-wrong" {
         severity: Major, evidence: Cross, preen: false,
-        message: "block {stored} of directory {inode} stands at the wrong level of its index",
-        meaning: "All blocks with names stand at the level that the root says; above them are inner nodes only.",
-        repair: "The index is built anew; all names are kept.",
+        message: "block {stored} of directory {inode} is at the wrong depth of its htree",
+        meaning: "All blocks with names must be at the depth that the root node gives.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020040, 0x020045],
     }
     /// The root's checksum is wrong.
     ROOT_CHECKSUM = "ext.htree.root-checksum" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the root of the index of directory {inode} has a wrong checksum ({stored}, computed {observed})",
-        meaning: "The block was changed without its checksum, or damaged.",
-        repair: "The index is built anew; all names are kept.",
+        message: "the htree root node of directory {inode} has checksum {stored}, should be {observed}",
+        meaning: "The block was changed without updating the checksum, or was damaged.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x020049],
     }
     /// A node's checksum is wrong.
     NODE_CHECKSUM = "ext.htree.node-checksum" {
         severity: Minor, evidence: Local, preen: true,
-        message: "block {at} of the index of directory {inode} has a wrong checksum ({stored}, computed {observed})",
-        meaning: "The block was changed without its checksum, or damaged.",
-        repair: "The index is built anew; all names are kept.",
+        message: "htree node {at} of directory {inode} has checksum {stored}, should be {observed}",
+        meaning: "The block was changed without updating the checksum, or was damaged.",
+        repair: "The directory index is rebuilt. All names are kept.",
         loss: "Nothing.",
         peers: [0x02004A],
     }
@@ -529,89 +529,89 @@ problem_rows! {
     ROOT_MISSING = "ext.directory.root-missing" {
         severity: Critical, evidence: Cross, preen: false,
         message: "the root directory is missing",
-        meaning: "Inode 2, the root of the tree, is not in use or is no directory.",
-        repair: "An empty root directory is made. What had a name in the old one gets a name in lost+found.",
+        meaning: "Inode 2 is not in use or is not a directory.",
+        repair: "An empty root directory is created. The contents of the old one are reconnected to lost+found.",
         loss: "The names in the root directory.",
         peers: [0x030001],
     }
     /// No name leads to a directory.
     UNCONNECTED = "ext.directory.unconnected" {
         severity: Major, evidence: Cross, preen: false,
-        message: "directory {inode} has no name (its '..' leads to inode {stored}){former_names?; it was probably }",
-        meaning: "The directory that held its name was damaged, or the system stopped between two steps.",
-        repair: "It gets a name in lost+found: a hash sign and its number. What still tells its former name is told.",
-        loss: "Its name and place; its contents are kept.",
+        message: "directory {inode} has no name ('..' points to inode {stored}){former_names?; it was probably }",
+        meaning: "The directory that contained it was damaged, or the system stopped between two updates.",
+        repair: "The directory is reconnected to lost+found as '#' and its inode number. Any recoverable name is reported.",
+        loss: "Its name and location. Its contents are kept.",
         peers: [0x030003],
     }
     /// `..` does not lead to the parent.
     PARENT_WRONG = "ext.directory.parent-wrong" {
         severity: Major, evidence: Cross, preen: false,
-        message: "'..' of directory {inode} leads to inode {stored}, but its name stands in directory {observed}",
-        meaning: "'..' has to lead to the directory that holds the name.",
-        repair: "'..' is made to lead there.",
+        message: "'..' in directory {inode} points to inode {stored}, should be {observed}",
+        meaning: "'..' must point to the directory that contains the name.",
+        repair: "'..' is corrected.",
         loss: "Nothing.",
         peers: [0x030005],
     }
     /// A directory is its own ancestor.
     LOOPED = "ext.directory.looped" {
         severity: Major, evidence: Cross, preen: false,
-        message: "directory {inode} lies within itself",
-        meaning: "Going up from it leads back to it, never to the root, so it cannot be reached.",
-        repair: "It is taken out of the loop and gets a name in lost+found.",
-        loss: "Its name and place; its contents are kept.",
+        message: "directory {inode} is contained in itself",
+        meaning: "Its chain of parents is a loop that does not reach the root, so no path leads to it.",
+        repair: "The loop is broken and the directory is reconnected to lost+found.",
+        loss: "Its name and location. Its contents are kept.",
         peers: [0x03001D],
     }
     /// No lost+found.
     LOST_FOUND_MISSING = "ext.directory.lost-found-missing" {
         severity: Note, evidence: Cross, preen: true,
-        message: "there is no lost+found in the root directory",
-        meaning: "A repair puts files and directories there whose names are lost. File systems work without it.",
-        repair: "The directory is made.",
+        message: "the root directory has no lost+found",
+        meaning: "A repair reconnects files and directories without names there. The file system works without it.",
+        repair: "The lost+found directory is created.",
         loss: "Nothing.",
         peers: [0x030004],
     }
     /// No lost+found, and no way to make one.
     LOST_FOUND_IMPOSSIBLE = "ext.directory.lost-found-impossible" {
         severity: Note, evidence: Cross, preen: true,
-        message: "there is no lost+found in the root directory, and no inode or block is free to make one",
-        meaning: "A repair puts files that have lost their names into lost+found. The file system is full: there is nothing left to make it of.",
-        repair: "Nothing is done; files without a name get one in the root directory, if there is room.",
+        message: "the root directory has no lost+found, and there is no free inode or block to create it",
+        meaning: "A repair reconnects files and directories without names there. The file system is full.",
+        repair: "None. Files without names are reconnected to the root directory if it has space.",
         loss: "Nothing.",
         peers: [0x030004, 0x030008, 0x030019],
     }
     /// lost+found is a file.
     LOST_FOUND_NOT_DIRECTORY = "ext.directory.lost-found-not-directory" {
         severity: Major, evidence: Cross, preen: false,
-        message: "lost+found leads to inode {stored}, which is not a directory",
-        meaning: "A repair puts files and directories there whose names are lost.",
-        repair: "The name is given to a new directory; the file gets another name in it.",
+        message: "lost+found (inode {stored}) is not a directory",
+        meaning: "A repair reconnects files and directories without names there.",
+        repair: "A new directory takes the name lost+found. The file is reconnected in it.",
         loss: "Nothing but the name of the file.",
         peers: [0x030017],
     }
     /// lost+found is stored inline.
     LOST_FOUND_INLINE = "ext.directory.lost-found-inline" {
         severity: Minor, evidence: Cross, preen: false,
-        message: "lost+found (inode {stored}) is stored in its inode",
-        meaning: "It has to grow without being moved, so it has blocks of its own.",
-        repair: "It is replaced by a new one.",
-        loss: "Nothing; what is in it is kept.",
+        message: "lost+found (inode {stored}) has inline data",
+        meaning: "The lost+found directory needs blocks of its own, so that it can grow.",
+        repair: "The lost+found directory is replaced by a new directory.",
+        loss: "Nothing; its contents are kept.",
         peers: [0x030018],
     }
     /// lost+found is encrypted.
     LOST_FOUND_ENCRYPTED = "ext.directory.lost-found-encrypted" {
         severity: Minor, evidence: Cross, preen: false,
         message: "lost+found (inode {stored}) is encrypted",
-        meaning: "A repair cannot put names into an encrypted directory.",
-        repair: "It is replaced by a new one, and gets a name in that.",
-        loss: "Nothing but its name; what is in it is kept.",
+        meaning: "A repair cannot add names to an encrypted directory.",
+        repair: "The lost+found directory is replaced by a new directory. The old one is reconnected in it.",
+        loss: "Nothing but its name. Its contents are kept.",
         peers: [0x03001B],
     }
     /// lost+found is too small.
     LOST_FOUND_FULL = "ext.directory.lost-found-full" {
         severity: Minor, evidence: Cross, preen: false,
-        message: "lost+found ({inode}) has room for {stored:more name:more names}, but {observed:is:are} needed",
-        meaning: "Files and directories without a name get one there.",
-        repair: "It is enlarged.",
+        message: "lost+found ({inode}) has space for {stored:more name:more names}, but {observed:is:are} needed",
+        meaning: "Files and directories without names are reconnected there.",
+        repair: "The lost+found directory is expanded.",
         loss: "Nothing.",
         peers: [0x030002],
     }

@@ -1,7 +1,7 @@
 //! Suspect directories: inspected side by side, the directories of each inode group by themselves, and taken up in the order of their numbers.
 //!
 //! Most directories say nothing about what others say something about, too: what is wrong with them, and what mends them, is the same
-//! whoever is looked at first. So workers inspect them on facts that nobody changes meanwhile ([`DeferredParentClaims`]). What does not hold any more
+//! whichever is inspected first. So workers inspect them on facts that do not change meanwhile ([`DeferredParentClaims`]). What does not hold any more
 //! when its turn comes (two directories that both name a third), what took more memory than it may, and what is not worth a second worker is
 //! inspected at its turn, as if there were no others.
 
@@ -111,7 +111,7 @@ impl Suspects<'_> {
         }
     }
 
-    /// Inspects what stands in `parts` on the facts as they are; in the order of `parts`, whoever does it.
+    /// Inspects what stands in `parts` on the facts as they are; in the order of `parts`, whichever worker does it.
     fn look_ahead(&self, pool: PoolConfig<'_>, parts: &[&[InodeNo]], blank: &Findings) -> Vec<Ahead> {
         let numbers: Vec<usize> = (0..parts.len()).collect();
         let look = |done: &mut Vec<(usize, Vec<Ahead>)>, numbers: &[usize]| {

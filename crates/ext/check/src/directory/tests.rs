@@ -280,10 +280,10 @@ fn broken_records_are_placed_where_they_are() {
     };
     let mut in_block = World::plain();
     in_block.block(42)[28..30].copy_from_slice(&[0xF1, 0xFF]);
-    assert!(message(in_block).contains("(block 42, byte 24:"));
+    assert!(message(in_block).contains("(block 42, offset 24:"));
     let mut in_inode = inline();
     in_inode.edit(14, |raw| raw.i_block[8] = 3);
-    assert!(message(in_inode).contains("(in the inode, byte 0:"));
+    assert!(message(in_inode).contains("(in the inode, offset 0:"));
 }
 
 fn damaged_indexes() -> Vec<&'static str> {

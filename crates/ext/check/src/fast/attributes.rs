@@ -1,4 +1,4 @@
-//! The proof for attributes in an inode's own record: security labels and small access lists, which on many systems
+//! The fast path for attributes in an inode's own record: security labels and small access lists, which on many systems
 //! every inode has.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The proof for an indexed directory: the index from the root down, then every leaf against its range of hashes.
+//! The fast path for an indexed directory: the index from the root down, then every leaf against its range of hashes.
 
 use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
@@ -22,7 +22,7 @@ struct Child {
     high: Option<u32>,
 }
 
-/// One directory under proof.
+/// One directory on the fast path.
 pub struct IndexedDirectory<'a, 'f> {
     /// The fast path of single blocks.
     pub fast_path: &'a DirectoryFastPath<'f>,

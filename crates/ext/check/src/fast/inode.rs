@@ -1,4 +1,4 @@
-//! The proof for one inode record.
+//! The fast path for one inode record.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -25,7 +25,7 @@ pub(super) const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 pub(super) const EXTENT_WRITTEN_MAX: u16 = 32768;
 
-/// What the proof says.
+/// The result of the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Not in use, and in order.
@@ -92,7 +92,7 @@ impl Nearby {
     }
 }
 
-/// What the proof of every inode of one file system needs, taken out of the geometry once.
+/// What the fast path needs for every inode of one file system, taken out of the geometry once.
 pub struct InodeFastPath<'f> {
     geometry: &'f Geometry,
     metadata: &'f SharedBitmap,
@@ -157,7 +157,7 @@ impl<'f> InodeFastPath<'f> {
         }
     }
 
-    /// Whether none of `inodes` is somebody's special one, and plain records among them can be proved at a glance, where their checksums
+    /// Whether none of `inodes` is special, and plain records among them can be cleared by the precheck, where their checksums
     /// are right ([`summarize_plain`](Self::prove_plain)).
     pub fn may_be_plain(&self, inodes: RangeInclusive<u32>) -> bool {
         self.prechecks

@@ -1,4 +1,4 @@
-//! The proof for maps that continue outside the inode: extent trees and indirect blocks, walked level by level for
+//! The fast path for maps that continue outside the inode: extent trees and indirect blocks, walked level by level for
 //! a batch of inodes at once, so that their blocks can be read in disk order.
 //!
 //! Claims are made while walking. The walk does not stop at what it finds suspicious: it leaves that piece out, marks
@@ -69,7 +69,7 @@ impl WalkItem {
         self.first_map_blocks().next().unwrap_or(0)
     }
 
-    /// All blocks that the inode leads to itself, as they stand there: nobody has looked yet whether they exist.
+    /// All blocks that the inode leads to itself, as they stand there: not yet checked to exist.
     pub fn first_map_blocks(&self) -> impl Iterator<Item = u64> {
         let low = |index| u64::from(self.block_word(index));
         let places = if self.by_extents() {
@@ -98,7 +98,7 @@ pub enum WalkMode {
     Claim,
     /// Take the claims back.
     Withdraw,
-    /// Leave them as they are: somebody has claimed all of them for the same inode.
+    /// Leave them as they are: all of them are claimed for the same inode.
     Look,
     /// The same, but find those that are contested.
     Search,
@@ -542,7 +542,7 @@ impl<'a> Walk<'a> {
         (node.block != 0 && !self.regions.exist()).then_some(node.block)
     }
 
-    /// Claims a block of the map itself; refuses what cannot hold one. A block that somebody has claimed already is
+    /// Claims a block of the map itself; refuses what cannot hold one. A block that is claimed already is
     /// followed all the same (who is first depends on timing, the answer must not); hostile trees that share their
     /// nodes to grow without end are stopped by the scan, which counts all nodes of the file system.
     fn claim_map_block(&mut self, item: u32, block: u64) -> bool {

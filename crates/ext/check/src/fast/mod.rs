@@ -1,4 +1,4 @@
-//! Proofs of a clean record: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
+//! The fast path: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 
 pub mod attributes;

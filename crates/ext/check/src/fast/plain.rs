@@ -1,5 +1,5 @@
-//! The proof for the plainest inode records, which most are: a file or directory of at most one extent, without attributes and
-//! with nothing unusual. It is the proof in [`inode`](super::inode) for this one shape, a word at a time: what it calls clean
+//! The fast path for the plainest inode records, which most are: a file or directory of at most one extent, without attributes and
+//! with nothing unusual. It is the fast path in [`inode`](super::inode) for this one shape, a word at a time: what it calls clean
 //! that would call clean, too, with the same facts; of all else it says nothing.
 
 use fsmend_engine::inodes::Kind;
@@ -47,7 +47,7 @@ impl Plain {
 }
 
 impl InodeFastPath<'_> {
-    /// Proves `record` if it is as plain as can be. The checksum, and that the inode is nobody's special one
+    /// Clears `record` if it is as plain as can be. The checksum, and that the inode is not a special one
     /// ([`may_be_plain`](Self::may_be_plain)), are the caller's to know.
     #[inline]
     pub fn summarize_plain(&self, record: &[u8], nearby: &mut Nearby) -> Option<Plain> {

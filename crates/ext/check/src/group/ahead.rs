@@ -24,7 +24,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// With so many tables ahead, nobody has to look for more.
+    /// With so many tables ahead, no more are needed.
     pub const ENOUGH: u32 = TABLES_MAX / 2;
 
     /// Whether one of so many bytes is still among those that the device is told about. One of none is, and does not count.

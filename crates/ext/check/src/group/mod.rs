@@ -257,7 +257,7 @@ fn settle_waiting(
     troubles
 }
 
-/// Looks for the inode table of `group` if nobody knows its place; or if only a descriptor that cannot be believed knows one, and what
+/// Looks for the inode table of `group` if its place is unknown; or if only a descriptor that cannot be believed knows one, and what
 /// stands there does not prove it.
 fn find_table(
     (finder, scans): (&mut Finder<'_>, bool),

@@ -62,7 +62,7 @@ pub(super) fn take_back(
     }
 }
 
-/// A copy of a block of descriptors, read when somebody asks.
+/// A copy of a block of descriptors, read on request.
 struct Copy {
     index: u32,
     copy: usize,
@@ -114,7 +114,7 @@ fn better_place(
             return None;
         }
         let there = finder.summary(group, place);
-        // A group that has no inodes in use proves nothing, but what stands here may be somebody's data.
+        // A group that has no inodes in use shows nothing, but what is here may be file data.
         let is_empty = is_contradicted && there.says_nothing() && lies_in_row(finder, slots, group, place);
         let is_better = there.is_convincing(finder.witnesses_needed()) || is_empty;
         return is_better

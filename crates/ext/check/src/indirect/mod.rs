@@ -173,7 +173,7 @@ impl Walk {
             let problem = subject.problem(&MAP_IN_METADATA).block(block);
             subject.raise(problem);
             if resize_inode::lists_its_copies(subject.fs, block) {
-                // It is what it should be there: nobody's map has ever lain in it.
+                // It is what it should be there: no map has ever been in it.
                 self.map.drop_map_block();
                 return false;
             }

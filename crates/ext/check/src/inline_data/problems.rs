@@ -6,55 +6,55 @@ problem_rows! {
     /// Inline data is in use, but the feature is off.
     FEATURE = "ext.inline.feature" {
         severity: Major, evidence: Local, preen: true,
-        message: "the data of {inode} live in the inode, but the feature for that (inline_data) is off",
-        meaning: "The inode has the flag and the attribute of inline data, so the feature must have been on; the bit was lost from the superblock.",
-        repair: "The feature is switched on.",
+        message: "{inode} has inline data, but the inline_data feature is not set",
+        meaning: "The inode has INLINE_DATA_FL and the system.data attribute. The feature bit in the superblock was lost.",
+        repair: "The feature is set in the superblock.",
         loss: "Nothing.",
         peers: [0x01006F],
     }
     /// Flagged as inline, but the attribute that belongs to it is missing.
     NO_ATTRIBUTE = "ext.inline.no-attribute" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} is flagged as holding its data itself, but the attribute that belongs to that is missing",
-        meaning: "Data in an inode always come with the attribute system.data. It is gone, together with the data behind the first 60 bytes, or the flag was set by accident.",
-        repair: "The flag is cleared. A file that evidently has blocks keeps its data; any other becomes empty.",
-        loss: "The first bytes of the file (at most 60), which cannot be told from leftovers.",
+        message: "{inode} has INLINE_DATA_FL set, but no system.data attribute",
+        meaning: "Inline data always comes with that attribute. It was lost together with the data after the first 60 bytes, or the flag was set by damage.",
+        repair: "INLINE_DATA_FL is cleared. A file with valid blocks keeps its data; any other file becomes empty.",
+        loss: "At most the first 60 bytes of the file.",
         peers: [0x010075],
     }
     /// The data attribute leads to a place where its value cannot be.
     VALUE_MISPLACED = "ext.inline.value-misplaced" {
         severity: Major, evidence: Local, preen: true,
-        message: "the data of {inode} behind the first 60 bytes cannot be where its attribute says (byte {stored}); {observed:byte:bytes} of them were found again",
-        meaning: "The data of a small file or directory live in the inode itself, its end in the value of the attribute system.data. The place or the length of that value was overwritten.",
-        repair: "Values are packed without gaps, so that the gap is the place, and the attribute is led there. If there is none, only the first 60 bytes stay.",
-        loss: "Nothing, or what lay behind the first 60 bytes.",
+        message: "the inline data of {inode} after the first 60 bytes is not at its recorded offset ({stored}); {observed:byte:bytes} recovered",
+        meaning: "The end of inline data is the value of the system.data attribute. The offset or length of that value was overwritten.",
+        repair: "Values are stored without gaps, so the remaining gap is the place of the value. The attribute is corrected to it. If there is no gap, only the first 60 bytes are kept.",
+        loss: "Nothing, or the data after the first 60 bytes.",
         peers: [0x010051, 0x010053, 0x010069],
     }
     /// The size does not fit the data in the inode.
     SIZE = "ext.inline.size" {
         severity: Major, evidence: Local, preen: true,
-        message: "{inode} says that it has {stored:byte:bytes}, but the inode holds data for {observed}",
-        meaning: "The data of a small file or directory live in the inode itself. Its size does not fit the room that they take there.",
-        repair: "The size is set to what the inode holds.",
-        loss: "Nothing: no byte of data lies beyond.",
+        message: "{inode} has i_size {stored}, but its inline data is {observed:byte:bytes} long",
+        meaning: "i_size does not match the length of the inline data.",
+        repair: "i_size is set to the length of the inline data.",
+        loss: "Nothing: there is no data beyond it.",
         peers: [0x01000C],
     }
     /// An attribute without value beside inline data points nowhere.
     OFFSET = "ext.inline.attribute-offset" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} holds its data itself, and an attribute (byte {at}) without value says that it lies outside of the inode",
-        meaning: "Where a value of no bytes lies does not matter, but some tools and kernels find no data in an inode whose attributes point out of it.",
-        repair: "The place is set to zero.",
+        message: "{inode} has inline data, and an empty attribute (byte {at}) whose value offset is outside the inode",
+        meaning: "The offset of an empty value has no effect, but some tools and kernels then find no inline data.",
+        repair: "The offset is set to zero.",
         loss: "Nothing.",
         peers: [0x010075],
     }
     /// The entries of an inline directory do not fill a multiple of four bytes.
     DIRECTORY_SIZE = "ext.inline.directory-size" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} keeps {stored:byte:bytes} of entries in its attribute, which is not a multiple of four",
-        meaning: "Directory entries take multiples of four bytes. The length of the attribute that holds them was overwritten.",
-        repair: "The length is cut to a multiple of four.",
-        loss: "Nothing: no entry fits into the rest.",
+        message: "inline directory {inode} has {stored:byte:bytes} of entries in its attribute, which is not a multiple of 4",
+        meaning: "The length of the system.data attribute was overwritten.",
+        repair: "The length is rounded down to a multiple of 4.",
+        loss: "Nothing: the remaining bytes cannot hold an entry.",
         peers: [0x02004E],
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> Option<Attributes> {
     })
 }
 
-/// Checks flag and context of an encrypted inode; `false` when nobody can read it any more.
+/// Checks flag and context of an encrypted inode; `false` when it can no longer be read.
 fn encryption(
     subject: &mut Subject<'_, '_>,
     in_inode: &InInodeAttributes,

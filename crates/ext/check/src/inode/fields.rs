@@ -82,7 +82,7 @@ pub(crate) fn extra_size(subject: &mut Subject<'_, '_>) {
 }
 
 /// Dates before 1970 that an old kernel stored as ones far in the future: negative seconds with the highest era. e2fsck looks at these fields
-/// also where `i_extra_isize` leaves them out; unless attributes begin there, nobody minds if the era goes.
+/// also where `i_extra_isize` leaves them out; unless attributes begin there, losing the era does no harm.
 pub(crate) fn timestamps(subject: &mut Subject<'_, '_>) {
     const ERA: u32 = 3;
     const LAST_DOUBTFUL_NOW: u64 = 2 << 32;
@@ -134,7 +134,7 @@ pub(crate) fn impossible_flags(subject: &mut Subject<'_, '_>) {
     refuse_flag(subject, flags::EA_INODE, !regular, &VALUE_HOLDER_NOT_REGULAR);
 }
 
-/// The flag of files whose contents can be proved. Of anything but a regular file nobody asks for that.
+/// The flag of files whose contents can be proved. The kernel checks that of regular files only.
 pub(crate) fn verity_flag(subject: &mut Subject<'_, '_>) {
     let is_wrong = subject.is_regular() && !subject.has_ro_compat(ro_compat::VERITY);
     refuse_flag(subject, flags::VERITY, is_wrong, &VERITY_WITHOUT_FEATURE);

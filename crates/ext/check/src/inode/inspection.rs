@@ -43,7 +43,7 @@ pub struct Inspection {
     pub inline: bool,
     /// Its space, in sectors of 512 bytes.
     pub charged_sectors: u64,
-    /// Runs that lie wrong within their clusters, and will have to be moved: contested, whoever else owns them.
+    /// Runs that lie wrong within their clusters, and will have to be moved: contested, with or without another owner.
     pub misaligned: Vec<BlockRange>,
     /// Whether the map has to be written anew, as an extent tree of `runs`, or on a rext3 with blocks in other places. The record
     /// holds the old one.

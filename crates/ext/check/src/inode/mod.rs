@@ -52,7 +52,7 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
     let changed = inspection.has_problems || inspection.record != record;
     if changed && findings.gathers_edits() {
         if inspection.cleared {
-            // Blocks that were mended on the way are nobody's now.
+            // Blocks that were mended on the way have no owner now.
             subject.findings.take_edits();
         }
         edit_record(&mut subject, &inspection);
@@ -239,7 +239,7 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);
         special::repair_input(subject);
-        // Nobody looks at the type of the boot loader's inode, but everybody at the rest.
+        // The type of the boot loader's inode is not checked; the rest is.
         if subject.raw.i_mode.get() == 0 || subject.inode.0 == numbers::BOOT_LOADER {
             size::inspect_unused(subject);
             size::inspect_sectors(subject, 0);
@@ -252,7 +252,7 @@ fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
 fn resize_inode_space(subject: &mut Subject<'_, '_>) -> Inspection {
     fields::impossible_flags(subject);
     let Some(extent) = resize_inode::extent(subject.fs, &subject.raw) else { return finish_neutral(subject) };
-    // Nobody gives it attributes, so most have no block to be read.
+    // It has no attributes, so most have no block to be read.
     let has_block = subject.file_acl() != 0;
     let attributes = if has_block { attributes::inspect(subject) } else { None };
     let (block, clusters) =

@@ -3,32 +3,32 @@
 use fsmend_engine::problem_rows;
 
 problem_rows! {
-    /// Root not directory: every path starts at inode 2.
+    /// Root not directory.
     ROOT_NOT_DIRECTORY = "ext.inode.root-not-directory" {
         severity: Critical, evidence: Local, preen: false,
-        message: "the root directory, {inode}, is not a directory (mode {stored})",
-        meaning: "Every path starts at inode 2. Its mode was overwritten, most likely together with the rest of its inode.",
-        repair: "The inode is cleared and a new root directory is made; what it held is reconnected in lost+found.",
-        loss: "The names of the files and directories in the root.",
+        message: "root {inode} is not a directory (mode {stored})",
+        meaning: "Inode 2 is the root of the file system. Its mode was overwritten, probably together with the rest of the inode.",
+        repair: "The inode is cleared and a new root directory is created. The contents of the old one are reconnected to lost+found.",
+        loss: "The names of the files and directories in the root directory.",
         peers: [0x010001],
     }
 
-    /// Root deletion time: very old versions of mke2fs left one there.
+    /// Root deletion time.
     ROOT_DELETION_TIME = "ext.inode.root-deletion-time" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the root directory, {inode}, has a deletion time ({stored})",
-        meaning: "Very old versions of mke2fs left one there.",
-        repair: "The deletion time is cleared.",
+        message: "root {inode} has dtime set ({stored})",
+        meaning: "Very old versions of mke2fs set it.",
+        repair: "The dtime is cleared.",
         loss: "Nothing.",
         peers: [0x010002],
     }
 
-    /// Reserved mode: inodes below the first ordinary one belong to the file system itself; this one should be empty.
+    /// Reserved mode.
     RESERVED_MODE = "ext.inode.reserved-mode" {
         severity: Minor, evidence: Local, preen: true,
-        message: "reserved {inode} has mode {stored}, but must not be a file of that type",
-        meaning: "Inodes below the first ordinary one belong to the file system itself; this one should be empty.",
-        repair: "Its mode is cleared.",
+        message: "reserved {inode} has invalid mode {stored}",
+        meaning: "Inodes below s_first_ino are reserved for the file system. This one should be empty.",
+        repair: "The mode is cleared.",
         loss: "Nothing that belongs to a user.",
         peers: [0x010003],
     }
@@ -36,227 +36,227 @@ problem_rows! {
     /// What no reserved inode has: attributes, or a map by extents where there are none.
     RESERVED_REMAINS = "ext.inode.reserved-remains" {
         severity: Minor, evidence: Local, preen: true,
-        message: "reserved {inode}, which holds nothing, says that it has {what} ({stored})",
-        meaning: "Inodes below the first ordinary one belong to the file system itself, and this one is not in use. It was overwritten.",
+        message: "reserved {inode} should be empty, but has {what} ({stored})",
+        meaning: "Inodes below s_first_ino are reserved for the file system. This one is not in use; it was overwritten.",
         repair: "The field is cleared.",
         loss: "Nothing that belongs to a user.",
         peers: [0x01005A, 0x01003A],
     }
 
-    /// Deletion time missing: the inode was freed, or never finished, when the system stopped; nothing links to it.
+    /// Deletion time missing.
     DELETION_TIME_MISSING = "ext.inode.deletion-time-missing" {
         severity: Minor, evidence: Local, preen: true,
-        message: "free {inode} has a mode ({stored}) but no deletion time",
-        meaning: "The inode was freed, or never finished, when the system stopped; nothing links to it.",
-        repair: "It gets a deletion time and stays free.",
+        message: "deleted {inode} has zero dtime (mode {stored})",
+        meaning: "The inode was being deleted or created when the system stopped. No name points to it.",
+        repair: "The dtime is set. The inode stays free.",
         loss: "Nothing.",
         peers: [0x010004],
     }
 
-    /// Deletion time in use: the inode has links, so it is not deleted; its deletion time is left over or damaged.
+    /// Deletion time in use.
     DELETION_TIME_IN_USE = "ext.inode.deletion-time-in-use" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} is in use but has a deletion time ({stored})",
-        meaning: "The inode has links, so it is not deleted; its deletion time is left over or damaged.",
-        repair: "The deletion time is cleared.",
+        message: "{inode} is in use, but has dtime set ({stored})",
+        meaning: "The inode has links, so it is not deleted. dtime is left over or damaged.",
+        repair: "The dtime is cleared. The file is kept.",
         loss: "Nothing.",
         peers: [0x010005],
     }
 
-    /// Orphan remains: while a file that is still open is deleted, its deletion time holds the number of the next such file.
+    /// Orphan remains.
     ORPHAN_REMAINS = "ext.inode.orphan-remains" {
         severity: Minor, evidence: Local, preen: false,
-        message: "the deletion time of {inode} ({stored}) looks like a link of the list of orphans",
-        meaning: "While a file that is still open is deleted, its deletion time holds the number of the next such file. This inode is not on the list any more: the list was broken.",
-        repair: "The deletion time is cleared, or set if the inode is free.",
+        message: "{inode} was part of the orphaned inode list (dtime {stored})",
+        meaning: "While an open file is being deleted, dtime holds the number of the next inode in the list. The list is corrupted and no longer contains this inode.",
+        repair: "The dtime is cleared, or set if the inode is free.",
         loss: "Nothing.",
         peers: [0x010036, 0x010037],
     }
 
-    /// Directory without blocks: a directory has at least one block, with its entries for itself and its parent.
+    /// Directory without blocks.
     EMPTY_DIRECTORY = "ext.inode.directory-without-blocks" {
         severity: Major, evidence: Local, preen: true,
         message: "directory {inode} has no blocks",
-        meaning: "A directory has at least one block, with its entries for itself and its parent. All of its blocks were lost or wrong.",
-        repair: "The inode is cleared; what was in it is reconnected in lost+found.",
-        loss: "The names that the directory held, if it held any.",
+        meaning: "A directory has at least one block, which holds '.' and '..'. All its blocks were lost or invalid.",
+        repair: "The inode is cleared. Files that were in the directory are reconnected to lost+found.",
+        loss: "The names in the directory, if it had any.",
         peers: [0x010006],
     }
 
-    /// Size wrong: the size does not fit the blocks that are mapped: blocks behind the end of the file, a size that no file of this kind can have, or a directory that is not made of whole blocks.
+    /// Size wrong.
     SIZE_WRONG = "ext.inode.size-wrong" {
         severity: Major, evidence: Local, preen: true,
-        message: "{inode} has size {stored}, but its blocks make it {observed:byte:bytes} long",
-        meaning: "The size does not fit the blocks that are mapped: blocks behind the end of the file, a size that no file of this kind can have, or a directory that is not made of whole blocks.",
-        repair: "The size is set to the end of the last mapped block.",
+        message: "{inode} has i_size {stored}, should be {observed}",
+        meaning: "i_size does not match the mapped blocks: blocks are mapped after the end of the file, the size is impossible for this type of file, or a directory does not end at a block boundary.",
+        repair: "i_size is set to the end of the last mapped block.",
         loss: "Nothing; a file may end in bytes that were not part of it.",
         peers: [0x01000C],
     }
 
-    /// Blocks count wrong: the count of an inode's space (i_blocks) was not updated with its map, or the map is damaged.
+    /// Blocks count wrong.
     SECTORS_WRONG = "ext.inode.blocks-count-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} counts {stored} units of disk space, but uses {observed}",
-        meaning: "The count of an inode's space (i_blocks) was not updated with its map, or the map is damaged.",
-        repair: "The count is set to what is mapped.",
+        message: "{inode} has i_blocks {stored}, should be {observed}",
+        meaning: "i_blocks was not updated together with the block map, or the map is damaged.",
+        repair: "i_blocks is set to the space that the file uses.",
         loss: "Nothing.",
         peers: [0x01000D],
     }
 
-    /// Imagic flag: the flag belongs to an extension for AFS; its bit is most likely damage.
+    /// Imagic flag.
     IMAGIC_WITHOUT_FEATURE = "ext.inode.imagic-flag" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has the imagic flag, which this file system does not use",
-        meaning: "The flag belongs to an extension for AFS; its bit is most likely damage.",
+        message: "{inode} has the imagic flag set, but the file system has no imagic_inodes feature",
+        meaning: "The flag belongs to an AFS extension. It is probably damage.",
         repair: "The flag is cleared.",
         loss: "Nothing.",
         peers: [0x01002F],
     }
 
-    /// Immutable special file: devices, pipes, sockets and symbolic links cannot be marked so; the flags are damage, and would keep the file from being deleted.
+    /// Immutable special file.
     IMMUTABLE_SPECIAL = "ext.inode.immutable-special-file" {
         severity: Minor, evidence: Local, preen: true,
-        message: "special file {inode} is marked immutable or append-only",
-        meaning: "Devices, pipes, sockets and symbolic links cannot be marked so; the flags are damage, and would keep the file from being deleted.",
+        message: "special file {inode} has the immutable or append-only flag set",
+        meaning: "These flags are invalid for devices, pipes, sockets and symbolic links. They would prevent the file from being deleted.",
         repair: "The flags are cleared.",
         loss: "Nothing.",
         peers: [0x010030, 0x010031],
     }
 
-    /// Size of special file: devices, pipes and sockets hold no data.
+    /// Size of special file.
     SIZE_OF_SPECIAL = "ext.inode.size-of-special-file" {
         severity: Minor, evidence: Local, preen: true,
-        message: "special file {inode} has size {stored} instead of 0",
+        message: "special file {inode} has i_size {stored}, should be 0",
         meaning: "Devices, pipes and sockets hold no data.",
-        repair: "The size is set to 0.",
+        repair: "i_size is set to 0.",
         loss: "Nothing.",
         peers: [0x010032],
     }
 
-    /// Journal not clear: the journal was removed without clearing its inode, or the journal feature was lost.
+    /// Journal not clear.
     JOURNAL_NOT_CLEAR = "ext.inode.journal-not-clear" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} is reserved for a journal and is not empty, but the file system has no internal journal",
-        meaning: "The journal was removed without clearing its inode, or the journal feature was lost.",
+        message: "the journal {inode} is not empty, but the file system has no internal journal",
+        meaning: "The journal was removed without clearing its inode, or the has_journal feature was lost.",
         repair: "The inode is cleared and its blocks are freed.",
-        loss: "What the old journal held.",
+        loss: "The contents of the old journal.",
         peers: [0x010034],
     }
 
-    /// Journal mode: the journal is a regular file.
+    /// Journal mode.
     JOURNAL_MODE = "ext.inode.journal-mode" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the journal, {inode}, has mode {stored} instead of that of a regular file",
-        meaning: "The journal is a regular file.",
-        repair: "It is made a regular file.",
+        message: "the journal {inode} has mode {stored}, but must be a regular file",
+        meaning: "The journal must be a regular file.",
+        repair: "The mode is set to that of a regular file.",
         loss: "Nothing.",
         peers: [0x010035],
     }
 
-    /// Quota mode: quota files are regular files.
+    /// Quota mode.
     QUOTA_MODE = "ext.inode.quota-mode" {
         severity: Minor, evidence: Local, preen: true,
-        message: "quota file {inode} has mode {stored} instead of that of a regular file",
-        meaning: "Quota files are regular files.",
-        repair: "It is made a regular file.",
+        message: "quota {inode} has mode {stored}, but must be a regular file",
+        meaning: "Quota files must be regular files.",
+        repair: "The mode is set to that of a regular file.",
         loss: "Nothing.",
         peers: [0x010062],
     }
 
-    /// Quota not clear: the quota feature was removed without clearing the inode, or the feature was lost.
+    /// Quota not clear.
     QUOTA_NOT_CLEAR = "ext.inode.quota-not-clear" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} is reserved for a quota file and is not empty, but the file system does not use it",
+        message: "quota {inode} is not empty, but the file system does not use it",
         meaning: "The quota feature was removed without clearing the inode, or the feature was lost.",
         repair: "The inode is cleared and its blocks are freed.",
-        loss: "Usage and limits that the old quota file held.",
+        loss: "Usage and limits in the old quota file.",
         peers: [0x010063],
     }
 
-    /// Quota not hidden: user and group quota belong into the reserved inodes 3 and 4.
+    /// Quota not hidden.
     QUOTA_NOT_HIDDEN = "ext.inode.quota-not-hidden" {
         severity: Minor, evidence: Local, preen: true,
-        message: "quota file {inode} is an ordinary inode that users can reach",
-        meaning: "User and group quota belong into the reserved inodes 3 and 4.",
+        message: "quota {inode} is visible to users",
+        meaning: "User and group quota must be in the reserved inodes 3 and 4.",
         repair: "The quota file is moved to its reserved inode.",
         loss: "Nothing.",
         peers: [0x010064],
     }
 
-    /// Orphan file mode: the orphan file is a regular file.
+    /// Orphan file mode.
     ORPHAN_FILE_MODE = "ext.inode.orphan-file-mode" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the orphan file, {inode}, has mode {stored} instead of that of a regular file",
-        meaning: "The orphan file is a regular file.",
-        repair: "It is cleared and made anew.",
+        message: "the orphan file, {inode}, has mode {stored}, but must be a regular file",
+        meaning: "The orphan file must be a regular file.",
+        repair: "The orphan file is replaced by a new, empty one.",
         loss: "Nothing.",
         peers: [0x01008F],
     }
 
-    /// Orphan file not clear: the feature was removed without clearing the inode, or it was lost.
+    /// Orphan file not clear.
     ORPHAN_FILE_NOT_CLEAR = "ext.inode.orphan-file-not-clear" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} is named as the orphan file and is not empty, but the file system has no orphan file",
-        meaning: "The feature was removed without clearing the inode, or it was lost.",
+        message: "{inode} is the orphan file and is not empty, but the orphan_file feature is not set",
+        meaning: "The feature was removed without clearing the inode, or was lost.",
         repair: "The inode is cleared and its blocks are freed.",
         loss: "Nothing.",
         peers: [0x010090],
     }
 
-    /// Extra size wrong: the size of the extra fields has to be a multiple of four that fits the inode record.
+    /// Extra size wrong.
     EXTRA_SIZE_WRONG = "ext.inode.extra-size-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} says that it has {stored} extra bytes, which is impossible (it will be {observed})",
-        meaning: "The size of the extra fields has to be a multiple of four that fits the inode record.",
-        repair: "It is set to the usual size.",
-        loss: "Attributes in the inode, if they cannot be found behind the new size.",
+        message: "{inode} has i_extra_isize {stored}, which is invalid (should be {observed})",
+        meaning: "i_extra_isize must be a multiple of 4 and fit into the inode.",
+        repair: "i_extra_isize is set to its default.",
+        loss: "Extended attributes in the inode, if they cannot be found at the new offset.",
         peers: [0x01004F],
     }
 
-    /// Timestamp era: old kernels encoded dates before 1970 wrongly, in a way that reads as a date after 2310.
+    /// Timestamp era.
     TIMESTAMP_ERA = "ext.inode.timestamp-era" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} has a time stamp in the far future that is most likely one from before 1970",
-        meaning: "Old kernels encoded dates before 1970 wrongly, in a way that reads as a date after 2310.",
-        repair: "The time stamp is encoded as it should be.",
+        message: "{inode} has a time stamp after 2310 that is probably before 1970",
+        meaning: "Old kernels encoded dates before 1970 incorrectly.",
+        repair: "The time stamp is encoded correctly.",
         loss: "Nothing.",
         peers: [0x010082],
     }
 
-    /// Really a directory: its first block holds the entries of a directory with this very number: the mode is damaged, not the data.
+    /// Really a directory.
     TREAT_AS_DIRECTORY = "ext.inode.really-a-directory" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} is not a directory by its mode ({stored}), but its data are those of one",
-        meaning: "Its first block holds the entries of a directory with this very number: the mode is damaged, not the data.",
-        repair: "It is made a directory again.",
+        message: "{inode} has mode {stored}, but its contents are those of a directory",
+        meaning: "Its first block holds directory entries, and '.' has this inode number. The mode is damaged, not the data.",
+        repair: "The mode is set to that of a directory.",
         loss: "Nothing.",
         peers: [0x010055],
     }
 
-    /// Garbage: the block of the inode table was overwritten with something else.
+    /// Garbage.
     INODE_GARBAGE = "ext.inode.garbage" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} holds nonsense: its checksum is wrong, as are those of most of its neighbours, and so are its fields",
+        message: "{inode} seems to contain garbage: its checksum and its fields are wrong, as in most inodes of the same block",
         meaning: "The block of the inode table was overwritten with something else.",
-        repair: "The inode is cleared.",
-        loss: "The file or directory; what was in a directory is reconnected in lost+found.",
+        repair: "The inode is cleared and the names that point to it are removed.",
+        loss: "The file or directory. Files that were in a directory are reconnected to lost+found.",
         peers: [0x010067],
     }
 
-    /// Checksum wrong: the inode was changed without its checksum, or a bit of it is wrong that nothing else can show.
+    /// Checksum wrong.
     INODE_CHECKSUM = "ext.inode.checksum-wrong" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} makes sense, but its checksum is {stored} instead of {observed}",
-        meaning: "The inode was changed without its checksum, or a bit of it is wrong that nothing else can show.",
-        repair: "The checksum is computed anew.",
+        message: "{inode} has checksum {stored}, should be {observed}; its fields look valid",
+        meaning: "The inode was changed without updating the checksum, or a bit is wrong that no other check can detect.",
+        repair: "The checksum is recomputed.",
         loss: "Nothing.",
         peers: [0x010068],
     }
 
-    /// Map flags on special file: devices, pipes and sockets hold no data.
+    /// Map flags on special file.
     SPECIAL_WITH_MAP_FLAGS = "ext.inode.map-flags-on-special-file" {
         severity: Minor, evidence: Local, preen: true,
-        message: "special file {inode} has the extents or inline-data flag",
+        message: "special file {inode} has EXTENTS_FL or INLINE_DATA_FL set",
         meaning: "Devices, pipes and sockets hold no data.",
         repair: "The flags are cleared.",
         loss: "Nothing.",
@@ -264,92 +264,92 @@ problem_rows! {
         peers: [0x010076, 0x020018, 0x020019, 0x020025, 0x020026],
     }
 
-    /// Both flags extents: only one of the flags can be true.
+    /// Both flags extents.
     BOTH_FLAGS_EXTENTS = "ext.inode.both-flags-extents" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has both the extents and the inline-data flag; it holds an extent tree",
-        meaning: "Only one of the flags can be true.",
-        repair: "The inline-data flag is cleared.",
+        message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, and holds an extent tree",
+        meaning: "An inode cannot have both flags.",
+        repair: "INLINE_DATA_FL is cleared.",
         loss: "Nothing.",
         peers: [0x010077],
     }
 
-    /// Both flags inline: only one of the flags can be true.
+    /// Both flags inline.
     BOTH_FLAGS_INLINE = "ext.inode.both-flags-inline" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has both the extents and the inline-data flag; it holds inline data",
-        meaning: "Only one of the flags can be true.",
-        repair: "The extents flag is cleared.",
+        message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, and holds inline data",
+        meaning: "An inode cannot have both flags.",
+        repair: "EXTENTS_FL is cleared.",
         loss: "Nothing.",
         peers: [0x010078],
     }
 
-    /// Both flags block map: neither of the flags is true.
+    /// Both flags block map.
     BOTH_FLAGS_BLOCK_MAP = "ext.inode.both-flags-block-map" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has both the extents and the inline-data flag, but holds a block map",
-        meaning: "Neither of the flags is true.",
+        message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, but holds a block map",
+        meaning: "Neither flag is correct.",
         repair: "Both flags are cleared.",
         loss: "Nothing.",
         peers: [0x010079],
     }
 
-    /// Both flags junk: neither an extent tree, nor inline data, nor a block map can be found.
+    /// Both flags junk.
     BOTH_FLAGS_JUNK = "ext.inode.both-flags-junk" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} has both the extents and the inline-data flag, and its map is junk",
-        meaning: "Neither an extent tree, nor inline data, nor a block map can be found.",
-        repair: "The inode is cleared.",
+        message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, and its block map is garbage",
+        meaning: "The inode holds neither an extent tree, nor inline data, nor a block map.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The file.",
         peers: [0x01007A],
     }
 
-    /// Inline flag without feature: the flag is damage, or the feature was lost; no inline data can be found.
+    /// Inline flag without feature.
     INLINE_FLAG_WITHOUT_FEATURE = "ext.inode.inline-flag-without-feature" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} has the inline-data flag, but the file system has no inline data",
-        meaning: "The flag is damage, or the feature was lost; no inline data can be found.",
-        repair: "The inode is cleared.",
+        message: "{inode} has INLINE_DATA_FL set, but the file system has no inline_data feature",
+        meaning: "The flag is damage, or the feature was lost. The inode holds no inline data.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The file.",
         peers: [0x010070],
     }
 
-    /// Casefold not directory: only directories compare names without case.
+    /// Casefold not directory.
     CASEFOLD_NOT_DIRECTORY = "ext.inode.casefold-not-directory" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has the casefold flag but is not a directory",
+        message: "{inode} has the casefold flag set but is not a directory",
         meaning: "Only directories compare names without case.",
         repair: "The flag is cleared.",
         loss: "Nothing.",
         peers: [0x010088],
     }
 
-    /// Casefold without feature: the flag is damage, or the feature was lost.
+    /// Casefold without feature.
     CASEFOLD_WITHOUT_FEATURE = "ext.inode.casefold-without-feature" {
         severity: Minor, evidence: Local, preen: false,
-        message: "directory {inode} has the casefold flag, but the file system has no casefolding",
+        message: "directory {inode} has the casefold flag set, but the file system has no casefold feature",
         meaning: "The flag is damage, or the feature was lost.",
         repair: "The flag is cleared.",
-        loss: "Nothing; names that differ in case only are told apart again.",
+        loss: "Nothing; names that differ only in case are different names again.",
         peers: [0x010089],
     }
 
     /// Verity without feature: the flag is damage, or the feature was lost; the kernel does not open such a file.
     VERITY_WITHOUT_FEATURE = "ext.inode.verity-without-feature" {
         severity: Major, evidence: Local, preen: true,
-        message: "{inode} has the verity flag, but the file system has no verity",
-        meaning: "The flag says that hashes behind the end of the file prove what it holds. It is damage, or the feature was lost. The kernel does not open such a file.",
+        message: "{inode} has the verity flag set, but the file system has no verity feature",
+        meaning: "The flag says that the contents of the file are protected by hashes. It is damage, or the feature was lost. The kernel refuses to open such a file.",
         repair: "The flag is cleared.",
-        loss: "Nothing; what the file holds is no longer proved.",
+        loss: "Nothing; the contents of the file are no longer verified.",
         peers: [],
     }
 
-    /// Value holder not regular: attribute values lie in regular files only.
+    /// Value holder not regular.
     VALUE_HOLDER_NOT_REGULAR = "ext.inode.value-holder-not-regular" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} is marked as holding an attribute value but is not a regular file",
-        meaning: "Attribute values lie in regular files only.",
-        repair: "The flag is cleared.",
+        message: "{inode} has EA_INODE_FL set but is not a regular file",
+        meaning: "Large attribute values are stored in regular files only.",
+        repair: "EA_INODE_FL is cleared.",
         loss: "Nothing.",
         peers: [0x010091],
     }
@@ -357,48 +357,48 @@ problem_rows! {
     /// A holder of an attribute's value whose type was overwritten.
     VALUE_HOLDER_TYPE = "ext.inode.value-holder-type" {
         severity: Major, evidence: Cross, preen: true,
-        message: "{inode} is marked as holding an attribute value, and what it holds has the hash of one, but its mode ({stored}) does not say that it is a regular file",
-        meaning: "Attribute values lie in regular files only. The hash proves that this is one; its type was overwritten.",
-        repair: "It becomes a regular file again.",
+        message: "{inode} has EA_INODE_FL set and a matching value hash, but its mode ({stored}) is not that of a regular file",
+        meaning: "Large attribute values are stored in regular files only. The hash matches, so the type was overwritten.",
+        repair: "The mode is set to that of a regular file.",
         loss: "Nothing.",
         peers: [0x010091],
     }
 
-    /// Index flag not directory: only directories have an index.
+    /// Index flag not directory.
     INDEX_NOT_DIRECTORY = "ext.inode.index-flag-not-directory" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} has the flag of an indexed directory but is not a directory",
+        message: "{inode} has INDEX_FL set but is not a directory",
         meaning: "Only directories have an index.",
-        repair: "The flag is cleared.",
+        repair: "INDEX_FL is cleared.",
         loss: "Nothing.",
         peers: [0x010048],
     }
 
-    /// Fragment address: fragments were never implemented.
+    /// Fragment address.
     FRAGMENT_ADDRESS = "ext.inode.fragment-address" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has fragment address {stored} instead of 0",
-        meaning: "Fragments were never implemented.",
+        message: "{inode} has i_faddr {stored}, should be 0",
+        meaning: "Fragments were never implemented, so the field must be 0.",
         repair: "The field is cleared.",
         loss: "Nothing.",
         peers: [0x02000D],
     }
 
-    /// Directory size high: directories of that size need the large_dir feature.
+    /// Directory size high.
     DIRECTORY_SIZE_HIGH = "ext.inode.directory-size-high" {
         severity: Minor, evidence: Local, preen: false,
-        message: "directory {inode} has {stored} in the high half of its size",
+        message: "directory {inode} has i_size_high {stored}, should be 0",
         meaning: "Directories of that size need the large_dir feature.",
-        repair: "The high half is cleared.",
+        repair: "i_size_high is cleared.",
         loss: "Nothing.",
         peers: [0x02000F, 0x01000C],
     }
 
-    /// Fragment number: fragments were never implemented.
+    /// Fragment number.
     FRAGMENT_NUMBER = "ext.inode.fragment-number" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has fragment number {stored} instead of 0",
-        meaning: "Fragments were never implemented.",
+        message: "{inode} has i_frag {stored}, should be 0",
+        meaning: "Fragments were never implemented, so the field must be 0.",
         repair: "The field is cleared.",
         loss: "Nothing.",
         peers: [0x020010],
@@ -407,9 +407,9 @@ problem_rows! {
     /// A map that shares more than the file system could hold.
     MAP_CROWDED = "ext.inode.map-crowded" {
         severity: Major, evidence: Cross, preen: false,
-        message: "the map of {inode} names blocks of others so often that the file system has not enough blocks for all of them",
-        meaning: "Many files say that the same blocks are parts of their maps, or one file maps more blocks than there are. Such maps were made up, or an inode was copied over many others; not all of the files can get blocks of their own.",
-        repair: "The inode is cleared. The first of the files that share these blocks keep what they have.",
+        message: "{inode} shares more blocks with other files than there are free blocks to copy them to",
+        meaning: "Many files claim the same blocks, or one file claims more blocks than there are. The image was made up, or one inode was copied over many others. Not every file can get its own copy.",
+        repair: "The inode is cleared and the names that point to it are removed. The first files that claim the blocks keep them.",
         loss: "The file.",
         peers: [0x011002],
     }
@@ -418,17 +418,17 @@ problem_rows! {
     TRANSLATOR_OUTSIDE = "ext.inode.translator-outside" {
         severity: Major, evidence: Local, preen: false,
         message: "{inode} has its translator in block {stored}, outside the file system",
-        meaning: "On the Hurd an inode may name a block with the command that serves it. This number is no block of the file system.",
-        repair: "The number is cleared.",
-        loss: "The translator's command line, whose place is not known.",
+        meaning: "On the Hurd an inode may have a block that holds the command line of a translator.",
+        repair: "The block number is cleared.",
+        loss: "The command line of the translator. Its location is not known.",
         peers: [0x01000E],
     }
 
-    /// Fragment size: fragments were never implemented.
+    /// Fragment size.
     FRAGMENT_SIZE = "ext.inode.fragment-size" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has fragment size {stored} instead of 0",
-        meaning: "Fragments were never implemented.",
+        message: "{inode} has i_fsize {stored}, should be 0",
+        meaning: "Fragments were never implemented, so the field must be 0.",
         repair: "The field is cleared.",
         loss: "Nothing.",
         peers: [0x020011],
@@ -437,89 +437,89 @@ problem_rows! {
     /// Type restored: the type bits are impossible, or those of a device, but there are the contents of a file.
     TYPE_RESTORED = "ext.inode.type-restored" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} has mode {stored}, but it holds the contents of a regular file",
-        meaning: "The type bits of the mode are damaged. Its flags, its map and its space in use are those of a regular file.",
-        repair: "It is made a regular file again. The permissions stay as they are.",
+        message: "{inode} has mode {stored}, but its contents are those of a regular file",
+        meaning: "The type bits of the mode are damaged. The flags, the block map and i_blocks are those of a regular file.",
+        repair: "The mode is set to that of a regular file. The permissions are kept.",
         loss: "Nothing.",
         peers: [0x020012, 0x020018, 0x020019],
     }
 
-    /// Mode unknown: the type bits of the mode are damaged, and the data do not show what it was.
+    /// Mode unknown.
     MODE_UNKNOWN = "ext.inode.mode-unknown" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} is of no known type (mode {stored})",
-        meaning: "The type bits of the mode are damaged, and the data do not show what it was.",
-        repair: "The inode is cleared, with the names that lead to it.",
+        message: "{inode} has invalid mode {stored}",
+        meaning: "The type bits of the mode are damaged, and the contents do not show the type.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The file.",
         peers: [0x020012],
     }
 
-    /// Character device wrong: it has flags and contents that a device cannot have.
+    /// Character device wrong.
     CHAR_DEVICE_WRONG = "ext.inode.character-device-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "character device {inode} makes no sense",
-        meaning: "It has flags and contents that a device cannot have.",
-        repair: "The inode is cleared, with the names that lead to it.",
+        message: "character device {inode} is invalid",
+        meaning: "It has flags or contents that a device cannot have.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The device file.",
         peers: [0x020018],
     }
 
-    /// Block device wrong: it has flags and contents that a device cannot have.
+    /// Block device wrong.
     BLOCK_DEVICE_WRONG = "ext.inode.block-device-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "block device {inode} makes no sense",
-        meaning: "It has flags and contents that a device cannot have.",
-        repair: "The inode is cleared, with the names that lead to it.",
+        message: "block device {inode} is invalid",
+        meaning: "It has flags or contents that a device cannot have.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The device file.",
         peers: [0x020019],
     }
 
-    /// Fifo wrong: it has flags and contents that a pipe cannot have.
+    /// Fifo wrong.
     FIFO_WRONG = "ext.inode.fifo-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "named pipe {inode} makes no sense",
-        meaning: "It has flags and contents that a pipe cannot have.",
-        repair: "The inode is cleared, with the names that lead to it.",
-        loss: "The pipe.",
+        message: "FIFO {inode} is invalid",
+        meaning: "It has flags or contents that a FIFO cannot have.",
+        repair: "The inode is cleared and the names that point to it are removed.",
+        loss: "The FIFO.",
         peers: [0x020025],
     }
 
-    /// Socket wrong: it has flags and contents that a socket cannot have.
+    /// Socket wrong.
     SOCKET_WRONG = "ext.inode.socket-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "socket {inode} makes no sense",
-        meaning: "It has flags and contents that a socket cannot have.",
-        repair: "The inode is cleared, with the names that lead to it.",
+        message: "socket {inode} is invalid",
+        meaning: "It has flags or contents that a socket cannot have.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The socket.",
         peers: [0x020026],
     }
 
-    /// Symlink wrong: the length of the target has to be the size, with nothing else in the way: no holes, no second block.
+    /// Symlink wrong.
     SYMLINK_WRONG = "ext.inode.symlink-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "symbolic link {inode} is not valid: its size is {stored}, its target has {observed:byte:bytes}",
-        meaning: "The length of the target has to be the size, with nothing else in the way: no holes, no second block.",
-        repair: "The inode is cleared, with the names that lead to it.",
+        message: "symbolic link {inode} is invalid: i_size is {stored}, but the target has {observed:byte:bytes}",
+        meaning: "i_size must be the length of the target, without holes and without a second block.",
+        repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The symbolic link.",
         peers: [0x020031],
     }
 
-    /// Attribute pointer high: only a file system with the 64bit feature has blocks that need it.
+    /// Attribute pointer high.
     ATTRIBUTE_POINTER_HIGH = "ext.inode.attribute-pointer-high" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} has {stored} in the high half of its attribute block pointer",
-        meaning: "Only a file system with the 64bit feature has blocks that need it.",
-        repair: "The high half is cleared.",
+        message: "{inode} has i_file_acl_hi {stored}, should be 0",
+        meaning: "Only file systems with the 64bit feature use this field.",
+        repair: "i_file_acl_hi is cleared.",
         loss: "Nothing.",
         peers: [0x020048],
     }
 
-    /// Blocks count high: only a file system with the huge_file feature uses it.
+    /// Blocks count high.
     SECTORS_HIGH = "ext.inode.blocks-count-high" {
         severity: Minor, evidence: Local, preen: false,
-        message: "{inode} has {stored} in the high half of its count of disk space",
-        meaning: "Only a file system with the huge_file feature uses it.",
-        repair: "The high half is cleared.",
+        message: "{inode} has i_blocks_hi {stored}, should be 0",
+        meaning: "Only file systems with the huge_file feature use this field.",
+        repair: "i_blocks_hi is cleared.",
         loss: "Nothing.",
         peers: [0x020044],
     }

@@ -109,7 +109,7 @@ fn reserved(subject: &mut Subject<'_, '_>) -> Role {
     Role::Neutral
 }
 
-/// What a reserved inode that holds nothing cannot have either: an attribute block, whose references somebody would have to count, the flag of
+/// What a reserved inode that holds nothing cannot have either: an attribute block, whose references would have to be counted, the flag of
 /// indexed directories, and that of a kind of maps that the file system does not know. (The journal's, and those of quota, are looked at with the files that they may hold.)
 pub(crate) fn repair_input(subject: &mut Subject<'_, '_>) {
     let number = subject.inode.0;
@@ -138,7 +138,7 @@ fn clear_mode(subject: &mut Subject<'_, '_>) {
     let problem = subject.problem(&RESERVED_MODE).stored(mode_value(subject));
     subject.raise(problem);
     subject.raw.i_mode.set(0);
-    // What has no mode has no attributes, either: nobody would count their block.
+    // What has no mode has no attributes, either: their block would not be counted.
     subject.raw.i_file_acl_lo.set(0);
     subject.raw.i_file_acl_high.set(0);
 }

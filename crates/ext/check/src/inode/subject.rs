@@ -9,7 +9,7 @@ use crate::Fs;
 use crate::shared_maps::MapWalkLimiter;
 
 /// The inode under inspection. `raw` is the mended copy of the fixed fields; `record` is brought up to date with
-/// [`store`](Self::store), and `raw` with [`reload`](Self::reload) after somebody else has mended the record.
+/// [`store`](Self::store), and `raw` with [`reload`](Self::reload) after other code has mended the record.
 pub(crate) struct Subject<'a, 'd> {
     pub fs: &'a Fs<'d>,
     pub inode: InodeNo,

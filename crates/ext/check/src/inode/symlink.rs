@@ -32,7 +32,7 @@ fn target_length(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> Option
         Layout::Inline => None,
         Layout::None => text_length(&subject.raw.i_block, encrypted),
         Layout::Extents | Layout::BlockMap => {
-            // Whoever follows the link looks for so short a target in the inode.
+            // The kernel looks for so short a target in the inode.
             if subject.raw.size() < I_BLOCK_LEN as u64 {
                 let in_inode = map.run_count() == 0 && !subject.raw.has_flag(flags::EXTENTS);
                 return if in_inode { text_length(&subject.raw.i_block, encrypted) } else { None };

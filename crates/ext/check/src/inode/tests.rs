@@ -353,7 +353,7 @@ fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents_nor_a
             0,
             "{number}"
         );
-        // Nobody follows a pointer that leads out of the file system, or the flag where there are extents.
+        // The kernel does not follow a pointer that leads out of the file system, or the flag where there are extents.
         let mut outside = empty;
         outside.i_file_acl_lo.set(1 << 30);
         bench.expect(number, &outside, &[]);

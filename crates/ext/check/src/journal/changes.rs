@@ -25,6 +25,8 @@ const BEHIND_I_BLOCK: usize = 0x64;
 pub(crate) struct Changes<'a, 'd> {
     overlay: &'a mut ReplayOverlay<'d>,
     now: u64,
+    /// Inodes on the list of orphans before these changes: deleted files whose blocks are not free yet.
+    orphans: &'a [InodeNo],
     touched: BTreeMap<u32, Touched>,
     left_out: BTreeMap<u32, &'static str>,
 }
@@ -78,8 +80,8 @@ impl Touched {
 
 impl<'a, 'd> Changes<'a, 'd> {
     /// No changes yet.
-    pub fn new(overlay: &'a mut ReplayOverlay<'d>, now: u64) -> Self {
-        Changes { overlay, now, touched: BTreeMap::new(), left_out: BTreeMap::new() }
+    pub fn new(overlay: &'a mut ReplayOverlay<'d>, now: u64, orphans: &'a [InodeNo]) -> Self {
+        Changes { overlay, now, orphans, touched: BTreeMap::new(), left_out: BTreeMap::new() }
     }
 
     /// Applies one change.
@@ -101,7 +103,9 @@ impl<'a, 'd> Changes<'a, 'd> {
         match done {
             Ok(()) => {}
             Err(EditError::Read(_)) => self.leave_out(inode, "a block cannot be read"),
-            Err(EditError::Impossible) => self.leave_out(inode, "it needs a structure that is not there yet"),
+            Err(EditError::Impossible) => {
+                self.leave_out(inode, "it needs a structure that does not exist yet")
+            }
         }
     }
 
@@ -113,8 +117,8 @@ impl<'a, 'd> Changes<'a, 'd> {
         if !self.touched.contains_key(&inode) {
             let record = self.overlay.inode(InodeNo(inode))?;
             let raw = RawInode::from_record(&record);
-            let has_map =
-                raw.i_links_count.get() > 0 && matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY);
+            let has_blocks = raw.i_links_count.get() > 0 || self.orphans.contains(&InodeNo(inode));
+            let has_map = has_blocks && is_mapped(&raw);
             let old = if has_map { map::read(self.overlay, &raw) } else { FileMap::default() };
             let runs = old.runs.iter().map(|run| (run.logical, *run)).collect();
             self.touched.insert(inode, Touched { record, old, runs, remapped: false, logged: false });
@@ -152,11 +156,15 @@ impl<'a, 'd> Changes<'a, 'd> {
             return Err(EditError::Impossible);
         }
         file.logged = true;
-        let old_map = file.raw().i_block;
+        let (old_map, old_generation) = (file.raw().i_block, file.raw().i_generation);
         file.record[..len].copy_from_slice(&logged[..len]);
         let raw = file.raw();
-        let is_mapped = matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY);
-        if is_mapped && !raw.has_flag(flags::INLINE_DATA) {
+        if raw.i_generation != old_generation && !file.runs.is_empty() {
+            // Another file under the same number: what the old one had becomes free.
+            file.runs.clear();
+            file.remapped = true;
+        }
+        if is_mapped(&raw) {
             let fresh = raw.has_flag(flags::EXTENTS) && (was_free || !old_map.starts_with(&[0x0A, 0xF3]));
             file.record[I_BLOCK..BEHIND_I_BLOCK].copy_from_slice(&old_map);
             file.remapped |= fresh;
@@ -278,7 +286,7 @@ impl<'a, 'd> Changes<'a, 'd> {
         }
         for (inode, file) in touched {
             if self.store(InodeNo(inode), file).is_err() {
-                self.leave_out(inode, "its map is too large to be written anew");
+                self.leave_out(inode, "its block map is too large to rewrite");
             }
         }
         self.left_out.into_iter().collect()
@@ -293,6 +301,10 @@ impl<'a, 'd> Changes<'a, 'd> {
                 self.overlay.mark_blocks(*block, 1, false)?;
             }
             raw.i_dtime = U32::new(self.now as u32);
+        } else if file.remapped && !is_mapped(&raw) {
+            for block in &file.old.map_blocks {
+                self.overlay.mark_blocks(*block, 1, false)?;
+            }
         } else if file.remapped && raw.has_flag(flags::EXTENTS) {
             let runs: Vec<MapRun> = file.runs.values().copied().collect();
             extents::rewrite(self.overlay, inode, &mut raw, &file.old, &runs)?;
@@ -301,4 +313,9 @@ impl<'a, 'd> Changes<'a, 'd> {
         self.overlay.mark_inode(inode, in_use, is_directory)?;
         self.overlay.put_inode(inode, &mut file.record)
     }
+}
+
+/// Whether `i_block` leads to blocks of a file or directory.
+fn is_mapped(raw: &RawInode) -> bool {
+    matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY) && !raw.has_flag(flags::INLINE_DATA)
 }

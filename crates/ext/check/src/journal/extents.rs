@@ -1,7 +1,7 @@
 //! Writing a file's map anew on a draft, after a fast commit or the release of an orphan changed it.
 //!
-//! A tree of one level (four extents in the inode) or two (up to four leaf blocks) is built; nodes of the old tree
-//! are used again first. Larger files are left alone ([`EditError::Impossible`]).
+//! The tree has as few levels as it needs; nodes of the old tree are used again first. A map that no tree can hold is left alone
+//! ([`EditError::Impossible`]).
 
 use fsmend_base::InodeNo;
 use fsmend_ext_format::checksum;
@@ -15,6 +15,8 @@ use crate::inode::MapRun;
 const MAGIC: u16 = 0xF30A;
 const ENTRY: usize = 12;
 const ROOT_ENTRIES: usize = 4;
+/// Levels below the root.
+const DEPTH_MAX: usize = 5;
 /// Longest written extent; an unwritten one is one block shorter.
 const LEN_MAX: u32 = 0x8000;
 
@@ -28,31 +30,43 @@ pub(crate) fn rewrite(
     runs: &[MapRun],
 ) -> Result<(), EditError> {
     let extents = split(runs);
-    let per_leaf = (overlay.geometry.block_size as usize - ENTRY) / ENTRY;
-    let leaves = if extents.len() <= ROOT_ENTRIES { 0 } else { extents.len().div_ceil(per_leaf) };
-    if leaves > ROOT_ENTRIES || runs.iter().any(|run| run.logical > u64::from(u32::MAX)) {
+    let per_node = (overlay.geometry.block_size as usize - ENTRY) / ENTRY;
+    let levels = levels(extents.len(), per_node);
+    if levels.len() > DEPTH_MAX || runs.iter().any(|run| run.logical > u64::from(u32::MAX)) {
         return Err(EditError::Impossible);
     }
-    let nodes = nodes(overlay, inode, &old.map_blocks, leaves)?;
-    let mut root = [0; 60];
-    if leaves == 0 {
-        fill(&mut root, 0, ROOT_ENTRIES, extents.iter().map(entry));
-    } else {
-        let chunks = extents.chunks(per_leaf);
-        let seed = checksum::inode_seed(overlay.geometry.checksum_seed, inode, raw.i_generation.get());
-        for (chunk, node) in chunks.clone().zip(&nodes) {
+    let nodes = nodes(overlay, inode, &old.map_blocks, levels.iter().sum())?;
+    let seed = checksum::inode_seed(overlay.geometry.checksum_seed, inode, raw.i_generation.get());
+    let has_checksum = overlay.geometry.features.metadata_csum();
+    let mut entries: Vec<[u8; ENTRY]> = extents.iter().map(entry).collect();
+    let mut free = nodes.iter().copied();
+    for depth in 0..levels.len() {
+        let mut above = Vec::new();
+        for (chunk, node) in entries.chunks(per_node).zip(free.by_ref().take(levels[depth])) {
             let mut block = vec![0; overlay.geometry.block_size as usize];
-            fill(&mut block, 0, per_leaf, chunk.iter().map(entry));
-            close(&mut block, per_leaf, seed, overlay.geometry.features.metadata_csum());
-            overlay.put(*node, block);
+            fill(&mut block, depth as u16, per_node, chunk);
+            close(&mut block, per_node, seed, has_checksum);
+            overlay.put(node, block);
+            above.push(index(&chunk[0], node));
         }
-        let first = chunks.map(|chunk| chunk.first().map_or(0, |run| run.logical));
-        fill(&mut root, 1, ROOT_ENTRIES, first.zip(&nodes).map(|(logical, node)| index(logical, *node)));
+        entries = above;
     }
+    let mut root = [0; 60];
+    fill(&mut root, levels.len() as u16, ROOT_ENTRIES, &entries);
     raw.i_block = root;
     raw.i_flags = U32::new(raw.i_flags.get() | flags::EXTENTS);
     count_blocks(overlay, raw, runs, nodes.len() as u64);
     Ok(())
+}
+
+/// How many nodes a tree of so many extents has at each level below the root, the lowest first.
+fn levels(extents: usize, per_node: usize) -> Vec<usize> {
+    let (mut levels, mut entries) = (Vec::new(), extents);
+    while entries > ROOT_ENTRIES {
+        entries = entries.div_ceil(per_node);
+        levels.push(entries);
+    }
+    levels
 }
 
 /// Blocks for `wanted` nodes: those of the old tree first, then new ones; old ones that are left over become free.
@@ -99,13 +113,11 @@ pub(crate) fn skip(run: MapRun, count: u32) -> MapRun {
     }
 }
 
-fn fill(node: &mut [u8], depth: u16, max: usize, entries: impl Iterator<Item = [u8; ENTRY]>) {
-    let mut count = 0u16;
+fn fill(node: &mut [u8], depth: u16, max: usize, entries: &[[u8; ENTRY]]) {
     for (place, entry) in node[ENTRY..].chunks_exact_mut(ENTRY).zip(entries) {
-        place.copy_from_slice(&entry);
-        count += 1;
+        place.copy_from_slice(entry);
     }
-    let header = [MAGIC, count, max as u16, depth];
+    let header = [MAGIC, entries.len() as u16, max as u16, depth];
     for (place, word) in node.chunks_exact_mut(2).zip(header) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -128,9 +140,10 @@ fn entry(run: &MapRun) -> [u8; ENTRY] {
     bytes
 }
 
-fn index(logical: u64, node: u64) -> [u8; ENTRY] {
+/// The entry for a node that begins with the entry `first`.
+fn index(first: &[u8; ENTRY], node: u64) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
-    bytes[..4].copy_from_slice(&(logical as u32).to_le_bytes());
+    bytes[..4].copy_from_slice(&first[..4]);
     bytes[4..8].copy_from_slice(&(node as u32).to_le_bytes());
     bytes[8..10].copy_from_slice(&((node >> 32) as u16).to_le_bytes());
     bytes

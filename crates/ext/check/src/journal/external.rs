@@ -42,13 +42,13 @@ pub(crate) fn open<'d>(
         .ok()
         .filter(|raw| raw.s_magic.get() == EXT_MAGIC && raw.features().has_incompat(incompat::JOURNAL_DEV));
     let Some(raw) = raw else {
-        let why = "it is no journal device: its superblock is missing or says otherwise";
-        return Err(refusal(device, "external-journal-invalid", why, "Name the right device with -j"));
+        let why = "it is not a journal device: its superblock is missing or of another type";
+        return Err(refusal(device, "external-journal-invalid", why, "Select the right device with -j"));
     };
     if raw.s_uuid != fs.superblock.s_journal_uuid {
         let why =
             format!("its UUID is {}, but the file system's journal has {uuid}", written_uuid(&raw.s_uuid));
-        return Err(refusal(device, "external-journal-uuid", &why, "Name the right device with -j"));
+        return Err(refusal(device, "external-journal-uuid", &why, "Select the right device with -j"));
     }
     let checked = checksum::superblock(&raw);
     if raw.features().metadata_csum() && !checked.is_right() {
@@ -68,7 +68,7 @@ fn refusal(device: &dyn Device, code: &'static str, why: &str, hint: &str) -> Re
     }
 }
 
-/// The journal has features that nobody here knows.
+/// The journal has features that are not known here.
 pub(crate) fn unknown_features(incompat: u32, ro_compat: u32) -> Refusal {
     Refusal {
         code: "journal-unknown-feature",
@@ -83,7 +83,7 @@ pub(crate) fn unknown_features(incompat: u32, ro_compat: u32) -> Refusal {
 pub(crate) fn unknown_kind(kind: u32) -> Refusal {
     Refusal {
         code: "journal-unknown-version",
-        message: format!("the journal's superblock is of the unknown kind {kind}"),
+        message: format!("the journal superblock has unknown type {kind}"),
         hint: "Check with --no-replay, or with a newer version of this program".to_owned(),
     }
 }
@@ -92,7 +92,7 @@ pub(crate) fn unknown_kind(kind: u32) -> Refusal {
 pub(crate) fn shared(users: u32) -> Refusal {
     Refusal {
         code: "journal-shared",
-        message: format!("the journal serves {users} file systems, which no system supports"),
+        message: format!("the journal serves {users} file systems, which is not supported"),
         hint: "Check with --no-replay".to_owned(),
     }
 }

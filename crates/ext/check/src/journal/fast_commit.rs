@@ -15,14 +15,14 @@ use super::problems::{FAST_COMMIT_CORRUPT, FAST_COMMIT_UNAPPLIED, UNREADABLE};
 use super::replay_overlay::ReplayOverlay;
 use super::superblock::LogBounds;
 
-/// Replays the fast commits of transaction `sequence` on `overlay`. Tells whether all of them could be applied.
+/// Replays the fast commits of transaction `sequence` on `overlay`, where `orphans` are on the list. Tells whether all of them could be applied.
 /// Memory is bounded by the size of the area.
 pub(crate) fn replay(
     log: &Log<'_>,
     bounds: &LogBounds,
     sequence: u32,
     overlay: &mut ReplayOverlay<'_>,
-    now: u64,
+    (now, orphans): (u64, &[InodeNo]),
     findings: &mut Findings,
 ) -> bool {
     let mut scan = Scan { sequence, ..Scan::default() };
@@ -44,7 +44,7 @@ pub(crate) fn replay(
         findings.raise(Problem::new(&FAST_COMMIT_CORRUPT).detail("why", why));
         return false;
     }
-    let mut changes = Changes::new(overlay, now);
+    let mut changes = Changes::new(overlay, now, orphans);
     scan.valid.into_iter().for_each(|change| changes.apply(change));
     let left_out = changes.finish();
     for (inode, why) in &left_out {
@@ -93,7 +93,7 @@ impl Scan {
             }
             FastCommitTag(1..=9) => {}
             _ => {
-                self.trouble = Some("there is a record of an unknown kind");
+                self.trouble = Some("a record has an unknown type");
                 return false;
             }
         }

@@ -36,6 +36,7 @@ use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U32 as Be32;
 use zerocopy::little_endian::{U16, U32};
 
+use crate::orphan::{self, JournalState};
 use crate::{Fs, Refusal};
 use log::Log;
 use problems::{
@@ -56,10 +57,20 @@ pub struct JournalOutcome {
     pub writes: BTreeMap<u64, Box<[u8]>>,
     /// Whether there was something to replay and it was replayed.
     pub replayed: bool,
+    /// The list of orphans as it was before fast commits were applied: these log records of inodes, and with them the links of a list
+    /// that they know nothing of.
+    pub listed: Vec<InodeNo>,
     /// Whether the journal is unusable and a repair would drop and recreate it.
     pub dropped: bool,
     /// What has to be written to the device of an external journal: byte offsets and bytes.
     pub external_writes: Vec<(u64, Vec<u8>)>,
+}
+
+impl JournalOutcome {
+    /// What the release of orphans has to know of it, `was_open` telling that the file system was not left cleanly.
+    pub(crate) fn state(&self, was_open: bool) -> JournalState<'_> {
+        JournalState { replayed: self.replayed || was_open, dropped: self.dropped, listed: &self.listed }
+    }
 }
 
 /// Examines the journal of `fs` (internal, or external on `external`) and, if `replay` is set and it is dirty,
@@ -188,7 +199,7 @@ impl Examination<'_, '_> {
                     && self.is_at_rest()
                     && self.findings.gathers_edits() =>
             {
-                self.reset(log, "it names features or a version that nobody here knows");
+                self.reset(log, "it has an unknown version or unknown features");
             }
             Loaded::UnknownFeatures(..) | Loaded::UnknownKind(_) | Loaded::Shared(_) if !replay => {
                 self.findings.raise(Problem::new(&NOT_REPLAYED));
@@ -347,12 +358,13 @@ impl Examination<'_, '_> {
             whole &= self.write_sources(log, &recovery);
             if bounds.raw.fast_commit_blocks() > 0 {
                 let unreadable = self.findings.has(&UNREADABLE);
+                self.outcome.listed = orphan::listed(self.fs, &self.overlay);
                 whole &= fast_commit::replay(
                     log,
                     bounds,
                     recovery.end,
                     &mut self.overlay,
-                    self.fs.now,
+                    (self.fs.now, &self.outcome.listed),
                     self.findings,
                 );
                 self.is_unreadable |= !unreadable && self.findings.has(&UNREADABLE);

@@ -22,7 +22,7 @@ const BACKUP_OF_BLOCKS: u8 = 1;
 pub(crate) enum NoJournal {
     /// What is there cannot be one.
     Unusable(&'static str),
-    /// It cannot be read, so nobody knows.
+    /// It cannot be read, so it is unknown.
     Unreadable(ReadError),
 }
 

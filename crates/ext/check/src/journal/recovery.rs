@@ -240,7 +240,7 @@ impl Run<'_, '_> {
             }
         }
         if tag.block >= self.blocks {
-            let why = "lies outside the file system";
+            let why = "is outside the file system";
             return self.found.troubles.push(Trouble::Place { block: tag.block, why });
         }
         if self.log.holds(tag.block) {

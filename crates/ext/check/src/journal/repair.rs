@@ -40,7 +40,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let Some(places) = sizes.find_map(|size| hidden::make(context, inode, size * block_size, 0)) else {
         return;
     };
-    // What lay in these blocks before may look like a log: the new one counts from a number that nobody would guess.
+    // What lay in these blocks before may look like a log: the new one counts from a number that cannot be guessed.
     let seed = context.fs.superblock.s_hash_seed.as_bytes().to_vec();
     let sequence = fsmend_ext_format::checksum::crc32c(context.fs.now as u32, &seed);
     let uuid = context.fs.superblock.s_uuid;

@@ -16,7 +16,7 @@ pub(crate) enum Loaded {
     NotAJournal,
     /// It is damaged, for this reason.
     Damaged(&'static str),
-    /// It has incompatible (first) or read-only compatible features that nobody here knows.
+    /// It has incompatible (first) or read-only compatible features that are not known here.
     UnknownFeatures(u32, u32),
     /// Its kind is not known.
     UnknownKind(u32),
@@ -77,7 +77,7 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
         JournalBlockType::SUPERBLOCK_V1 => has_v2_fields(&raw),
         JournalBlockType::SUPERBLOCK_V2 => log.internal && raw.s_nr_users.get() > 1,
         JournalBlockType::DESCRIPTOR | JournalBlockType::COMMIT | JournalBlockType::REVOKE => {
-            return Loaded::Damaged("it is another kind of journal block");
+            return Loaded::Damaged("it is another type of journal block");
         }
         JournalBlockType(_) if has_wrong_checksum(&raw) => return Loaded::Damaged("its checksum is wrong"),
         JournalBlockType(kind) => return Loaded::UnknownKind(kind),
@@ -100,7 +100,7 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
     }
 }
 
-/// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what nobody knows in it is
+/// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what is unknown in it is
 /// damage, not a newer format.
 fn has_wrong_checksum(raw: &RawJournalSuperblock) -> bool {
     let has_checksum = raw.s_feature_incompat.get() & (feature::CSUM_V2 | feature::CSUM_V3) != 0
@@ -158,13 +158,13 @@ fn judge(raw: RawJournalSuperblock, had_v2_fields: bool, len: u64, block_size: u
         return Loaded::UnknownFeatures(unknown.0, unknown.1);
     }
     if raw.has_incompat(feature::CSUM_V2) && raw.has_incompat(feature::CSUM_V3) {
-        return Loaded::Damaged("it has two kinds of checksums");
+        return Loaded::Damaged("it has two types of checksums");
     }
     if raw.has_csum() && raw.has_compat(feature::COMPAT_CHECKSUM) {
-        return Loaded::Damaged("it has two kinds of checksums");
+        return Loaded::Damaged("it has two types of checksums");
     }
     if raw.has_csum() && raw.s_checksum_type != CHECKSUM_CRC32C {
-        return Loaded::Damaged("its kind of checksum is not known");
+        return Loaded::Damaged("its checksum type is unknown");
     }
     if raw.has_csum() && raw.s_checksum.get() != raw.computed_checksum() {
         return Loaded::Damaged("its checksum is wrong");

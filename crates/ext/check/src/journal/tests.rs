@@ -283,7 +283,7 @@ fn a_bad_commit_block_ends_the_log() {
     let format = world.dirty_journal();
     let next = world.transaction(format, 1, 7, &[(50, 0xAA)]);
     world.transaction(format, next, 8, &[(51, 0xBB)]);
-    world.bytes(JOURNAL + next + 2, 100, &[1]);
+    world.bytes(JOURNAL + next + 2, 56, &[1]);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&TRANSACTION_CORRUPT, &REPLAYED]);
     assert!(outcome.writes.contains_key(&50) && !outcome.writes.contains_key(&51));
@@ -455,4 +455,23 @@ fn fast_commits_that_cannot_be_followed() {
     let outside = record(1, &words(&[12, 0, 2, 60_000]));
     assert_raised(&world_of(&[outside], false), &[&FAST_COMMIT_UNAPPLIED, &REPLAYED]);
     assert_raised(&world_of(&[record(77, &[])], false), &[&FAST_COMMIT_CORRUPT, &REPLAYED]);
+}
+
+/// A commit block of 1 KiB has two sectors, and a power cut may leave the first without the second. The kernel takes the transaction for committed.
+#[test]
+fn a_commit_block_whose_second_sector_was_never_written_counts() {
+    let mut world = dirty();
+    let format = world.dirty_format();
+    world.journal(|raw| {
+        raw.s_start = Be32::new(1);
+        raw.s_feature_incompat = Be32::new(feature::CSUM_V3);
+    });
+    world.transaction(format, 1, 7, &[(50, 0xAA)]);
+    world.bytes(JOURNAL + 3, 512, &[0x5A; 512]);
+    let (outcome, findings) = world.examine();
+    assert_raised(&findings, &[&REPLAYED]);
+    assert!(outcome.writes.contains_key(&50));
+    // A first sector that is wrong is another matter.
+    world.bytes(JOURNAL + 3, 56, &[1]);
+    assert!(world.examine().1.has(&TRANSACTION_CORRUPT));
 }

@@ -75,7 +75,7 @@ fn has_attributes(record: &[u8]) -> bool {
     Area::of_inode(record).is_some_and(|area| area.entries().any(|entry| entry.is_ok()))
 }
 
-/// Whether a map holds no entry. One that holds some, of a file that is empty by its size and its space, is damaged: what it was nobody knows, and it
+/// Whether a map holds no entry. One that holds some, of a file that is empty by its size and its space, is damaged: what it was is unknown, and it
 /// is not for a repair to throw it away.
 fn leads_nowhere(raw: &RawInode) -> bool {
     if raw.has_flag(flags::EXTENTS) {

@@ -6,46 +6,45 @@ problem_rows! {
     /// MMP block out of range.
     PLACE = "ext.mmp.place" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the block for multiple-mount protection is said to be {stored}, where it cannot be",
-        meaning: "The block must lie inside the file system and must not belong to other metadata.",
-        repair: "A new block is set up.",
+        message: "the MMP block is at block {stored}, which is not valid",
+        meaning: "The block must be inside the file system and must not hold other metadata.",
+        repair: "A new MMP block is allocated.",
         loss: "Nothing.",
         peers: [0x000042],
     }
     /// MMP block without magic number.
     MAGIC = "ext.mmp.magic" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the block for multiple-mount protection, {block}, has the magic number {stored} instead of {observed}",
-        meaning: "The block was overwritten or never set up.",
-        repair: "The block is set up anew.",
+        message: "the MMP block, {block}, has magic number {stored}, should be {observed}",
+        meaning: "The block was overwritten, or was never initialized.",
+        repair: "The MMP block is initialized.",
         loss: "Nothing.",
         peers: [0x000043],
     }
     /// Wrong checksum of the MMP block.
     CHECKSUM = "ext.mmp.checksum" {
         severity: Minor, evidence: Local, preen: true,
-        message: "the checksum of the block for multiple-mount protection, {block}, is {stored}, but its contents give {observed}",
-        meaning: "The block was changed by something that did not update its checksum, or rotted.",
-        repair: "The block is set up anew.",
+        message: "the MMP block, {block}, has checksum {stored}, should be {observed}",
+        meaning: "The block was changed without updating the checksum, or was damaged.",
+        repair: "The MMP block is initialized.",
         loss: "Nothing.",
         peers: [0x000047],
     }
     /// MMP block cannot be read.
     UNREADABLE = "ext.mmp.unreadable" {
         severity: Major, evidence: Local, preen: false,
-        message: "the block for multiple-mount protection, {block}, cannot be read",
-        meaning: "The medium is damaged there, or the device ends before.",
-        repair: "The block is written anew.",
+        message: "the MMP block, {block}, cannot be read",
+        meaning: "The device returned a read error, or the device ends before this block.",
+        repair: "The MMP block is rewritten.",
         loss: "Nothing.",
         peers: [],
     }
-    /// Somebody else uses the file system.
+    /// Another host uses the file system.
     IN_USE = "ext.mmp.in-use" {
         severity: Note, evidence: Local, preen: false,
-        message: "the file system is marked as {observed} on node {node} (device {device})",
-        meaning: "Multiple-mount protection says that it is in use elsewhere just now, or that the node stopped without saying so. \
-                  What is found while somebody writes may not be real.",
-        repair: "Nothing while it is in use.",
+        message: "the MMP block says that the file system is {observed} on node {node} (device {device})",
+        meaning: "The file system is in use on another node, or that node stopped without unmounting it. Problems found while another node writes may be false positives.",
+        repair: "None while it is in use.",
         loss: "Nothing.",
         peers: [],
     }

@@ -26,7 +26,7 @@ pub struct MmpBlock {
     pub offset: u64,
     /// As it lies there.
     pub found: Vec<u8>,
-    /// Whether it is at rest: nobody has the file system mounted, nobody checks it.
+    /// Whether it is at rest: the file system is neither mounted nor being checked.
     pub is_clean: bool,
     /// Marked as being checked, to be written first and again every few seconds.
     pub held: Vec<u8>,
@@ -35,7 +35,7 @@ pub struct MmpBlock {
 }
 
 /// The MMP block of the file system on `device`, to be held by `node` at second `now`; `None` without the feature, or where the
-/// block is not one (the repair sets it up anew, so nobody can be using it).
+/// block is not one (the repair sets it up anew, so it cannot be in use).
 pub fn hold(device: &dyn Device, node: &str, now: u64) -> Option<MmpBlock> {
     let settled = settle(device, SuperblockOptions::default(), now, &mut Findings::new()).ok()?;
     let block = place(&settled.geometry, &settled.superblock)?;

@@ -16,6 +16,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::superblock::{RawSuperblock, state};
 use zerocopy::little_endian::U32;
 
@@ -44,27 +45,37 @@ pub struct Orphans {
     pub used: QuotaUsage,
 }
 
-/// Releases the orphans of `fs` on a draft: those of the list, then those of the orphan file. `replayed` says that a
-/// journal was replayed before (then orphans are nothing special) and `journal_dropped` that the journal will be made
-/// anew. Bounded: the list ends at the first inode that is met a second time. Refuses when what changes takes more than
-/// `room` bytes of memory.
+/// What the journal has to say about orphans.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JournalState<'a> {
+    /// Whether a journal was replayed before: then orphans are nothing special.
+    pub replayed: bool,
+    /// Whether the journal will be made anew.
+    pub dropped: bool,
+    /// The list as it was before fast commits.
+    pub listed: &'a [InodeNo],
+}
+
+/// Releases the orphans of `fs` on a draft: those of the list, then those of the orphan file. Bounded: the list ends at the first inode that is met
+/// a second time. Refuses when what changes takes more than `room` bytes of memory.
 pub fn released(
     fs: &Fs<'_>,
-    (replayed, journal_dropped): (bool, bool),
+    journal: JournalState<'_>,
     room: u64,
     findings: &mut Findings,
 ) -> Result<Orphans, Refusal> {
-    let crashed = replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
+    let crashed = journal.replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
     let mut release = Release::new(fs, room, findings);
     let superblock = release.overlay.superblock();
     let trusted = superblock.s_state.get() & state::ERRORS == 0;
     let head = InodeNo(superblock.s_last_orphan.get());
     if head.0 != 0 && trusted {
         follow_list(&mut release, head);
+        release_rest(&mut release, journal.listed);
     } else if head.0 != 0 {
         release.findings.raise(Problem::new(&NOT_TRUSTED).inode(head));
     }
-    let entries = orphan_file(&mut release, trusted, journal_dropped);
+    let entries = orphan_file(&mut release, trusted, journal.dropped);
     if release.is_over_budget() {
         return Err(too_many(room));
     }
@@ -124,6 +135,28 @@ fn follow_list(release: &mut Release<'_, '_>, head: InodeNo) {
             return;
         }
         next = link;
+    }
+}
+
+/// The inodes on the list of orphans as `overlay` has it, up to the first link that leads nowhere.
+pub(crate) fn listed(fs: &Fs<'_>, overlay: &ReplayOverlay<'_>) -> Vec<InodeNo> {
+    let (mut list, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut next = InodeNo(overlay.superblock().s_last_orphan.get());
+    while is_ordinary(fs, next) && seen.insert(next) {
+        let Ok(record) = overlay.inode(next) else { break };
+        list.push(next);
+        next = InodeNo(RawInode::from_record(&record).i_dtime.get());
+    }
+    list
+}
+
+/// Releases what was on the list before fast commits and is an orphan still. A fast commit that logs the inode of a new file in the place of an orphan
+/// cuts the list there, and the kernel never finds the rest.
+fn release_rest(release: &mut Release<'_, '_>, listed: &[InodeNo]) {
+    for inode in listed {
+        if !release.is_released(*inode) && release.is_orphan(*inode) && !release.release(*inode) {
+            return;
+        }
     }
 }
 

@@ -71,6 +71,15 @@ impl<'a, 'd> Release<'a, 'd> {
         Some(InodeNo(RawInode::from_record(&record).i_dtime.get()))
     }
 
+    /// Whether the record of `inode` is that of an orphan: a deleted file that is not free yet, or one that still links to another orphan.
+    pub fn is_orphan(&self, inode: InodeNo) -> bool {
+        let Ok(record) = self.overlay.inode(inode) else { return false };
+        let raw = RawInode::from_record(&record);
+        let link = InodeNo(raw.i_dtime.get());
+        let is_freed = link.0 > self.fs.geometry.inodes_count;
+        raw.i_mode.get() != 0 && !is_freed && (raw.i_links_count.get() == 0 || link.0 != 0)
+    }
+
     /// Releases `inode`. Tells whether the list can be followed further.
     pub fn release(&mut self, inode: InodeNo) -> bool {
         if self.is_over_budget() {

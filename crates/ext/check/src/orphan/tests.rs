@@ -10,12 +10,13 @@ use fsmend_ext_format::orphan_file::ORPHAN_BLOCK_MAGIC;
 use zerocopy::little_endian::{U16, U32};
 
 use super::problems::*;
-use super::{Orphans, refugees, released};
+use super::{JournalState, Orphans, refugees, released};
 use crate::journal::testing::{BLOCK, TABLE, World, assert_raised};
 
 fn release(world: &mut World, replayed: bool) -> (Orphans, Findings) {
     let mut findings = Findings::new();
-    let orphans = released(&world.fs(), (replayed, false), u64::MAX, &mut findings).unwrap();
+    let journal = JournalState { replayed, ..JournalState::default() };
+    let orphans = released(&world.fs(), journal, u64::MAX, &mut findings).unwrap();
     (orphans, findings)
 }
 
@@ -47,6 +48,22 @@ fn the_list_is_released() {
     assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
     assert_eq!(orphans.writes[&1][0xE8..0xEC], [0; 4], "the list is empty");
     assert_raised(&release(&mut with_list(), false).1, &[&UNRELEASED]);
+}
+
+#[test]
+fn what_a_fast_commit_cuts_off_the_list_is_released() {
+    // A fast commit has written a new file over the record of inode 12, where the list began.
+    let mut world = with_list();
+    world.file(14, 1, &[(0, 90, 2)], 2048);
+    world.edit_inode(12, |raw| raw.i_dtime = U32::new(14));
+    let mut findings = Findings::new();
+    let listed = [InodeNo(12), InodeNo(14), InodeNo(13)];
+    world.edit_inode(13, |raw| raw.i_links_count = U16::new(0));
+    let journal = JournalState { replayed: true, listed: &listed, ..JournalState::default() };
+    let orphans = released(&world.fs(), journal, u64::MAX, &mut findings).unwrap();
+    assert_raised(&findings, &[&WAITING]);
+    assert!(orphans.freed.contains(&InodeNo(13)), "{orphans:?}");
+    assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
 }
 
 /// A world with the truncated file 13, whose blocks 70 to 81 and, through the indirect block 82, 83 to 85 are mapped without extents.
@@ -101,7 +118,8 @@ fn a_partial_truncation_keeps_what_the_indirect_block_still_maps() {
 #[test]
 fn a_release_keeps_to_its_memory() {
     let mut findings = Findings::new();
-    let refusal = released(&with_list().fs(), (true, false), 100, &mut findings).unwrap_err();
+    let journal = JournalState { replayed: true, ..JournalState::default() };
+    let refusal = released(&with_list().fs(), journal, 100, &mut findings).unwrap_err();
     assert_eq!(refusal.code, "memory-too-small");
 }
 

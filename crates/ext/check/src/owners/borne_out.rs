@@ -2,7 +2,7 @@
 //!
 //! Length of a run, size and space in use are three witnesses. Where the first says more than both of the others, inspection has shortened the
 //! run. Where all three disagree, inspection cannot tell, and follows the map; here it is known what that costs: what lies behind
-//! the part that size and space in use tell of may be what many other files live in. Those are copied for nobody.
+//! the part that size and space in use tell of may be what many other files live in. Those are not copied.
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;

@@ -74,7 +74,7 @@ impl<'s> Gatherer<'s> {
         let Some(record) = self.records.record(fs, inode) else { return };
         let is_clean = self.fast_path.summarize(inode, record, &mut self.summary) == Verdict::Clean;
         if is_clean && !self.summary.needs_walk {
-            // Nobody is clean where units are more than a block.
+            // No inode is clean where units are more than a block.
             let units = self.summary.runs.iter().map(|run| (run.physical, u64::from(run.count)));
             found.note_runs(inode, units);
         } else if is_clean && fs.crowd.is_empty() {
@@ -86,7 +86,8 @@ impl<'s> Gatherer<'s> {
         }
     }
 
-    /// Walks the maps that wait. Of those that are no proof, what was found is dropped, and an inspection tells.
+    /// Walks the maps that wait. Of those that are no proof, what was found is dropped, and an inspection tells. So it is with all of them where they
+    /// have more in common with others than there is room for.
     fn walk(&mut self, found: &mut Found<'_>) {
         let items = std::mem::take(&mut self.walks);
         if items.is_empty() {
@@ -94,12 +95,15 @@ impl<'s> Gatherer<'s> {
         }
         let Gatherer { fs, claims, cancel, fast_path, reader, .. } = &mut *self;
         let (fs, claims, cancel) = (*fs, *claims, *cancel);
+        // The units of each item, in the order in which they are met.
+        let mut units: Vec<Vec<(u64, u64)>> = vec![Vec::new(); items.len()];
+        let (mut held, room) = (0, found.room());
         let (mut walk, mut stack) =
             Walk::start(&items, WalkMode::Search, &fs.geometry, fast_path, &fs.metadata, claims);
         for item in 0..items.len() as u32 {
-            walk.take_contested(item, |inode, unit| found.note(unit, inode));
+            walk.take_contested(item, |_, unit| held += add(&mut units[item as usize], unit));
         }
-        while !stack.is_empty() && !cancel.load(Relaxed) {
+        while !stack.is_empty() && held <= room && !cancel.load(Relaxed) {
             let mut wave = take_wave(&mut stack, NODES_MAX, fs.geometry.block_size as usize / 4);
             wave.sort_unstable_by_key(|node| node.block);
             let blocks: Vec<u64> = wave.iter().map(|node| node.block).collect();
@@ -109,21 +113,37 @@ impl<'s> Gatherer<'s> {
                     Ok(contents) => walk.visit(node, contents, &mut stack),
                     Err(_) => walk.unreadable(node),
                 }
-                walk.take_contested(node.item, |inode, unit| found.note(unit, inode));
+                walk.take_contested(node.item, |_, unit| held += add(&mut units[node.item as usize], unit));
             });
         }
+        let is_cut_short = held > room;
         let walked = verdicts(&items, walk.finish(), fast_path);
-        let suspects = items.iter().zip(walked).filter(|(_, walked)| !walked.innocent);
+        let suspects = items.iter().zip(walked).filter(|(_, walked)| is_cut_short || !walked.innocent);
         let suspects: BTreeSet<InodeNo> = suspects.map(|(item, _)| item.inode).collect();
-        if suspects.is_empty() {
-            return;
+        for (item, units) in items.iter().zip(units) {
+            if !suspects.contains(&item.inode) {
+                found.note_runs(item.inode, units.into_iter());
+            }
         }
-        found.forget(|inode| suspects.contains(&inode));
         for inode in suspects {
             let Some(Ok(record)) = fs.read_inode(inode) else { continue };
             let inspection = inode::inspect(fs, inode, &record, &mut Findings::new());
             let units = units_of(&inspection, &fs.geometry).into_iter();
             found.note_runs(inode, units);
+        }
+    }
+}
+
+/// Adds a unit to the runs of one item; returns how many runs there are more than before.
+fn add(runs: &mut Vec<(u64, u64)>, unit: u64) -> usize {
+    match runs.last_mut() {
+        Some((start, count)) if *start + *count == unit => {
+            *count += 1;
+            0
+        }
+        _ => {
+            runs.push((unit, 1));
+            1
         }
     }
 }

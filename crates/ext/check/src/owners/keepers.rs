@@ -20,7 +20,7 @@ use fsmend_engine::pool::{self, Stage};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::special;
 
-use super::{Contest, Owner, Pair, borne_out};
+use super::{Contest, Owner, Share, borne_out};
 use crate::inode::Inspection;
 use crate::repair::RepairContext;
 
@@ -30,7 +30,7 @@ const INODES_PER_SLICE: usize = 256;
 /// What stays where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Keeper {
-    /// Nobody: all move.
+    /// None: all move.
     Nobody,
     /// The translator of this inode, on the Hurd.
     Translator(InodeNo),
@@ -50,7 +50,7 @@ struct Strength {
     class: Class,
     /// Whether nothing in the file itself speaks against it.
     borne_out: bool,
-    /// Blocks of the same run that nobody else claims.
+    /// Blocks of the same run that no other owner claims.
     anchored: u64,
     /// Last change of contents.
     modified: u32,
@@ -109,6 +109,20 @@ struct Claim {
     strength: Strength,
     keeper: Keeper,
     is_directory: bool,
+}
+
+/// Makes one of claims of one inode that follow each other and differ in nothing else: a file in pieces may have as many as blocks.
+fn join(claims: &mut Vec<Claim>) {
+    claims.sort_by_key(|claim| claim.units);
+    claims.dedup_by(|next, claim| {
+        let is_next = claim.units.1 + 1 == next.units.0
+            && (claim.strength, claim.keeper) == (next.strength, next.keeper)
+            && claim.is_directory == next.is_directory;
+        if is_next {
+            claim.units.1 = next.units.1;
+        }
+        is_next
+    });
 }
 
 /// What is contested within one window, and who has a part in it.
@@ -203,16 +217,20 @@ impl Places {
             // Clusters have to lie right within the file, too.
             return staying;
         }
-        let mut last = None;
-        for (pair, place) in self.with_pairs(&contest.pairs) {
-            let Owner::Inode(inode) = pair.1 else { continue };
-            let keeps = [Keeper::Data(inode), Keeper::System(inode)].contains(&place.keeper);
-            if keeps && last != Some(pair) {
-                staying.insert(inode);
-            } else {
-                moving.insert(inode);
+        // Where the shares of each inode end so far: one that begins before has units that another has, too.
+        let mut ends: BTreeMap<InodeNo, u64> = BTreeMap::new();
+        for share in &contest.shares {
+            let Owner::Inode(inode) = share.owner else { continue };
+            let end = ends.entry(inode).or_default();
+            let is_double = share.start < *end;
+            *end = share.end().max(*end);
+            let keeps = |place: &Place| [Keeper::Data(inode), Keeper::System(inode)].contains(&place.keeper);
+            let mut within = self.within(share.start, share.end() - 1).peekable();
+            if within.peek().is_none() {
+                continue;
             }
-            last = Some(pair);
+            let stays = !is_double && within.all(keeps);
+            if stays { &mut staying } else { &mut moving }.insert(inode);
         }
         staying.retain(|inode| !moving.contains(inode));
         for place in &mut self.list {
@@ -224,14 +242,10 @@ impl Places {
         staying
     }
 
-    /// Those of `pairs`, which ascend, whose units are contested.
-    pub fn with_pairs<'p>(&'p self, pairs: &'p [Pair]) -> impl Iterator<Item = (&'p Pair, &'p Place)> {
-        let mut places = self.list.iter().peekable();
-        pairs.iter().filter_map(move |pair| {
-            while places.next_if(|place| place.unit < pair.0).is_some() {}
-            let place = places.peek().filter(|place| place.unit == pair.0)?;
-            Some((pair, *place))
-        })
+    /// How many claims on these units `shares` are.
+    pub fn claims_of(&self, shares: &[Share]) -> u64 {
+        let before = |unit| self.list.partition_point(|place| place.unit < unit);
+        shares.iter().map(|share| (before(share.end()) - before(share.start)) as u64).sum()
     }
 
     /// The contested unit.
@@ -272,8 +286,9 @@ impl Places {
         let claim = |units, strength, keeper| Claim { units, strength, keeper, is_directory: false };
         if matches!(inode.0, special::BAD_BLOCKS | special::RESIZE) {
             let fixed = base(Class::Fixed, u32::from(inode.0 == special::BAD_BLOCKS));
-            let pairs = contest.pairs.iter().filter(|(_, owner)| *owner == Owner::Inode(inode));
-            weighed.claims.extend(pairs.map(|(unit, _)| claim((*unit, *unit), fixed, Keeper::Fixed)));
+            let shares = contest.shares.iter().filter(|share| share.owner == Owner::Inode(inode));
+            let claims = shares.map(|share| claim((share.start, share.end() - 1), fixed, Keeper::Fixed));
+            weighed.claims.extend(claims);
             return weighed;
         }
         let Some(found) = context.inspect_inode(inode) else { return weighed };
@@ -295,6 +310,7 @@ impl Places {
             let strength = base(Class::Attributes, 0);
             weighed.claims.push(claim((unit, unit), strength, Keeper::Attributes(block)));
         }
+        join(&mut weighed.claims);
         weighed
     }
 

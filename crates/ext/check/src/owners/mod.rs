@@ -27,14 +27,14 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_engine::claims::Claims;
 use fsmend_engine::crosscheck::owners::{ClaimLookup, OwnerRows};
-pub use fsmend_engine::crosscheck::owners::{Contest, Owner, Pair, Search};
+pub use fsmend_engine::crosscheck::owners::{Contest, Owner, Pair, Search, Share};
 
 use crate::Fs;
 use gather::Gatherer;
 
-/// Owners that one worker gathers at least. Tests look at many windows.
-pub(crate) const PAIRS_MIN: usize =
-    if cfg!(test) { 16 } else { fsmend_engine::crosscheck::owners::PAIRS_MIN };
+/// Shares that one worker gathers at least. Tests look at many windows.
+pub(crate) const SHARES_MIN: usize =
+    if cfg!(test) { 16 } else { fsmend_engine::crosscheck::owners::SHARES_MIN };
 
 impl ClaimLookup for Fs<'_> {
     type Gatherer<'s>

@@ -7,44 +7,44 @@ problem_rows! {
     MULTIPLY_CLAIMED = "ext.block.multiply-claimed" {
         severity: Major, evidence: Cross, preen: false,
         message: "{block} of {inode} also claimed by {others}",
-        meaning: "Two owners say that the same block is theirs: one of the maps is wrong, or a block was given out twice. At most one of the owners has its right contents there.",
-        repair: "Every file gets a copy of the block of its own.",
-        loss: "Which of the files has the right contents cannot be told; the others hold foreign data in these blocks.",
+        meaning: "Two owners claim the same blocks: a block map is damaged, or the blocks were allocated twice. At most one owner has its own data there.",
+        repair: "Each file gets its own copy of the blocks.",
+        loss: "The files may hold data of another file in these blocks. It is not known which file has the right data.",
         peers: [0x011002, 0x011008],
     }
     /// An inode with blocks that others claim, too.
     SHARES_BLOCKS = "ext.inode.shares-blocks" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} shares {count:block:blocks} with {others}",
-        meaning: "The file and other owners claim the same blocks. Whoever wrote last has the right contents there. A block in the midst of a directory that holds what directories hold is no file's: instead of a copy the file gets zeroes.",
-        repair: "The file gets copies of the shared blocks. On request (`--duplicates`) it is moved to lost+found, zeroed or deleted instead.",
-        loss: "The shared blocks may hold another file's data.",
+        meaning: "The file and other owners claim the same blocks. The last writer has its data there. If such a block is inside a directory and holds directory entries, it is not file data: the file gets zeros instead of a copy.",
+        repair: "The file gets copies of the shared blocks. With --duplicates it is moved to lost+found, zeroed or deleted instead.",
+        loss: "The shared blocks may hold data of another file.",
         peers: [0x013006, 0x013007],
     }
     /// No room for copies of shared blocks.
     NO_ROOM = "ext.inode.no-room-for-copies" {
         severity: Major, evidence: Cross, preen: false,
-        message: "no room is left for copies of {count:block:blocks} of {inode}",
-        meaning: "Several files claim the same blocks, and not all of them can have copies, because the file system is full.",
-        repair: "The file keeps everything else; the blocks become a hole in it.",
-        loss: "What the file had in these blocks, if it was the file that they belonged to.",
+        message: "there is no space to copy {count:block:blocks} of {inode}",
+        meaning: "Several files claim the same blocks, and the file system does not have enough free blocks to copy them for every file.",
+        repair: "The file gets a hole in place of these blocks, which reads as zeros. The rest of the file is kept.",
+        loss: "The data in these blocks, if it was the data of this file.",
         peers: [0x013008],
     }
     /// Blocks of others that a file claims against its own size and space in use.
     GIVEN_UP = "ext.inode.claims-given-up" {
         severity: Major, evidence: Cross, preen: false,
-        message: "{inode} claims {count:block:blocks}, many of them owned by others, of which neither its size nor its space in use tells",
-        meaning: "The map of the file is damaged: it goes on where other files live, further than the file itself says that it reaches. There is no room for copies of all that is shared.",
-        repair: "The file gives these blocks up, and gets no copies of them. What size and space in use tell of stays.",
-        loss: "What lay in these blocks and belonged to the file, if anything did.",
+        message: "{inode} claims {count:block:blocks} that neither i_size nor i_blocks accounts for; many of them belong to other files",
+        meaning: "The block map of the file is damaged and continues into blocks of other files. There is no space to copy all shared blocks.",
+        repair: "These blocks are removed from the file without a copy. The part that i_size and i_blocks account for is kept.",
+        loss: "The data in these blocks, if any of it was the data of this file.",
         peers: [],
     }
     /// Shared blocks that cannot be read.
     COPY_UNREADABLE = "ext.inode.copy-unreadable" {
         severity: Major, evidence: Local, preen: false,
-        message: "{count:block:blocks} of {inode} cannot be read, and so not be copied",
-        meaning: "The file had to move out of these blocks, and the device does not give their contents back.",
-        repair: "The file gets blocks of zeroes in their place.",
+        message: "{count:block:blocks} of {inode} cannot be read and cannot be copied",
+        meaning: "The file must move out of these blocks, but the device returned read errors for them.",
+        repair: "The file gets blocks of zeros instead.",
         loss: "The contents of these blocks.",
         peers: [],
     }

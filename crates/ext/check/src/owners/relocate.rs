@@ -107,8 +107,9 @@ impl Relocation<'_, '_> {
         for stretch in self.stretches(&map, &moving) {
             moved.extend(self.move_stretch(&map, &stretch));
         }
-        for logical in &self.lost {
-            map.runs.unmap(logical * self.cluster_blocks(), self.cluster_blocks());
+        let lost: Vec<u64> = self.lost.iter().copied().collect();
+        for part in lost.chunk_by(|a, b| a + 1 == *b) {
+            map.runs.unmap(part[0] * self.cluster_blocks(), part.len() as u64 * self.cluster_blocks());
         }
         map.runs.overlay(moved);
         let nodes = map.nodes.len();
@@ -279,7 +280,7 @@ impl Relocation<'_, '_> {
         self.copy_room.ahead.bytes(self.context, first, len, is_contested).map(<[u8]>::to_vec)
     }
 
-    /// Which contents of a block are meant for this inode. What is contested may have been mended for somebody else; only a directory that
+    /// Which contents of a block are meant for this inode. What is contested may have been mended for another inode; only a directory that
     /// is the only one there is sure to be meant. What proves to be a directory's is no file's: a pointer of the file leads astray, perhaps one that was none.
     fn source(&self, block: BlockNo) -> Source {
         let place = self.places.get(self.context.fs.geometry.cluster_of(block.0));

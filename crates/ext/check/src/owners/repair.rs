@@ -87,7 +87,7 @@ fn search(context: &RepairContext<'_>, start: u64, last: &Contest) -> Contest {
         extra: &last.extra,
         pool: context.pool,
         room: last.room,
-        pairs_min: super::PAIRS_MIN,
+        shares_min: super::SHARES_MIN,
         cancel: &AtomicBool::new(false),
     };
     search.window(start)
@@ -97,11 +97,11 @@ fn search(context: &RepairContext<'_>, start: u64, last: &Contest) -> Contest {
 fn deal(context: &mut RepairContext<'_>, contest: &Contest, copy_room: &mut CopyRoom) -> bool {
     let mut places = Places::decide(context, contest);
     let units = places.iter().count() as u64;
-    let owners = places.with_pairs(&contest.pairs).count() as u64;
+    let owners = places.claims_of(&contest.shares);
     let in_all = context.claims.contested().ones_from(contest.start).count() as u64;
     copy_room.expect(owners.saturating_sub(units), (units, in_all));
     let mut has_room = true;
-    // What is contested behind this window may hold nodes of two maps: whoever moves first may write there what the other one reads.
+    // What is contested behind this window may hold nodes of two maps: the inode that moves first may write there what the other one reads.
     let may_look_ahead = in_all == units;
     for part in std::mem::take(&mut places.inodes).chunks(MOVED_AT_ONCE) {
         let ahead = if may_look_ahead { look_ahead(context, part) } else { Vec::new() };
@@ -119,7 +119,7 @@ fn deal(context: &mut RepairContext<'_>, contest: &Contest, copy_room: &mut Copy
 }
 
 /// Inspects inodes that may have to move, side by side. None of them reads what the others write when they do: each has its own nodes, and
-/// nobody those that are contested. What is large is left to its turn.
+/// none those that are contested. What is large is left to its turn.
 fn look_ahead(context: &RepairContext<'_>, inodes: &[InodeNo]) -> Vec<Option<Inspection>> {
     let inspect = |fs: &Fs<'_>, inode: &InodeNo| {
         let record = fs.read_inode(*inode)?.ok()?;
@@ -212,7 +212,7 @@ fn delete(context: &mut RepairContext<'_>, files: &BTreeSet<InodeNo>, contest: &
         context.write_inode(*inode, &mut vec![0; size]);
         context.inodes.revise(*inode, InodeFact::default(), 0);
     }
-    contest.pairs.retain(|(_, owner)| match owner {
+    contest.shares.retain(|share| match &share.owner {
         Owner::Inode(inode) => !files.contains(inode),
         Owner::Metadata => true,
     });

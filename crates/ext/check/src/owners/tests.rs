@@ -103,7 +103,7 @@ fn mend_nameless(
         extra,
         pool: PoolConfig::of(1),
         room,
-        pairs_min: PAIRS_MIN,
+        shares_min: SHARES_MIN,
         cancel: &cancel,
     };
     let contest = search.report(|| false, &mut findings);

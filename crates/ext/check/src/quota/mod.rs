@@ -39,7 +39,7 @@ pub fn inode_of(fs: &Fs<'_>, kind: QuotaType) -> Option<InodeNo> {
 }
 
 /// The inodes that hold quota, and the orphan file; 0 where there is none. They are used without having names, and
-/// nobody is charged for them.
+/// they are not charged.
 pub fn hidden_inodes(fs: &Fs<'_>) -> [u32; 4] {
     let [user, group, project] = QuotaType::ALL.map(|kind| stored_inode(fs, kind).0);
     [user, group, project, fs.superblock.s_orphan_file_inum.get()]
@@ -183,7 +183,7 @@ impl<'d> QuotaFile<'d> {
         let size = u64::from(self.overlay.geometry.block_size);
         let byte = u64::from(index) * QUOTA_BLOCK_SIZE as u64;
         if u64::from(index) >= self.blocks {
-            return Err(format!("it leads to its block {index}, which it does not have"));
+            return Err(format!("it points to block {index} of the file, which does not exist"));
         }
         let Some(place) = self.map.find(byte / size) else {
             return Err(format!("its block {index} is a hole"));
@@ -196,15 +196,13 @@ impl<'d> QuotaFile<'d> {
     /// All entries. Level by level; no block is visited twice, so that cycles end.
     fn read(&self, kind: QuotaType) -> Result<BTreeMap<u32, Used>, String> {
         let head = self.block(0)?;
-        let version = version(&head, kind).ok_or("it does not begin like one")?;
+        let version = version(&head, kind).ok_or("it has no plan header")?;
         let counted = stored_blocks(&head);
         if u64::from(counted) > self.blocks {
             return Err(format!("it counts {counted} blocks of its own, more than it has"));
         }
         if let Some(behind) = free_lists(&head).into_iter().find(|first| *first != 0 && *first >= counted) {
-            return Err(format!(
-                "a list of what is free in it begins in block {behind}, which it does not have"
-            ));
+            return Err(format!("its free list begins in block {behind}, which does not exist"));
         }
         let mut level = BTreeSet::from([QUOTA_TREE_ROOT]);
         let mut seen = BTreeSet::new();
@@ -217,7 +215,7 @@ impl<'d> QuotaFile<'d> {
                 below.extend(references(&self.block(index)?));
             }
             if let Some(behind) = below.iter().find(|index| **index >= counted) {
-                return Err(format!("it leads to its block {behind}, but counts {counted} blocks"));
+                return Err(format!("it points to its block {behind}, but counts {counted} blocks"));
             }
             level = below;
         }
@@ -230,7 +228,7 @@ impl<'d> QuotaFile<'d> {
             for entry in entries(&self.block(*index)?, version) {
                 let used = Used { bytes: entry.bytes, inodes: entry.inodes };
                 if found.insert(entry.id, used).is_some() {
-                    return Err(format!("{} stands in it twice", entry.id));
+                    return Err(format!("{} is in it twice", entry.id));
                 }
             }
         }

@@ -56,10 +56,10 @@ fn wrong_and_missing_sums() {
     let findings = checked(&mut world(), &usage(8192, 2));
     assert_raised(&findings, &[&USAGE_WRONG]);
     let message = findings.iter().next().unwrap().message();
-    assert!(message.contains("4096 bytes in 2 inodes for user 5"), "{message}");
+    assert!(message.contains("quota for user 5 is 4096 bytes in 2 inodes"), "{message}");
     assert_raised(&checked(&mut world(), &QuotaUsage::new()), &[&USAGE_WRONG]);
     let message = checked(&mut world(), &usage(1, 1)).iter().next().unwrap().message();
-    assert!(message.contains("really uses 1 byte in 1 inode"), "{message}");
+    assert!(message.contains("should be 1 byte in 1 inode"), "{message}");
 }
 
 type Damage = fn(&mut World);
@@ -110,7 +110,7 @@ fn the_number_of_a_file_where_there_is_no_quota() {
 
 #[test]
 fn the_number_of_a_file_that_is_no_quota_file() {
-    // A file with other contents is nobody's quota; an immutable one may be a damaged quota file, and one that begins like quota is one.
+    // A file with other contents is not a quota file; an immutable one may be a damaged quota file, and one that begins like quota is one.
     let file = &[&INODE_NUMBER][..];
     for (flag, begins, rows) in [(0, false, file), (flags::IMMUTABLE, false, &[]), (0, true, &[])] {
         let mut world = world();

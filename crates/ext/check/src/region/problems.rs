@@ -6,9 +6,9 @@ problem_rows! {
     /// Data inside: regions are for indirect blocks and directory blocks.
     DATA_INSIDE = "ext.region.data-inside" {
         severity: Major, evidence: Local, preen: false,
-        message: "block {logical} of {inode} lies at {stored}, inside an indirect region",
-        meaning: "Indirect regions hold indirect blocks and directory blocks, never data. The pointer is damaged, or a driver has broken the rules of the format.",
-        repair: "Where the block at that place says that it is another file's, the pointer is cleared. Otherwise the data get a block outside.",
+        message: "logical block {logical} of {inode} is at {stored}, inside an indirect region",
+        meaning: "Indirect regions hold indirect blocks and directory blocks, never data. The pointer is damaged, or a driver broke the rules of the format.",
+        repair: "If the block at that place belongs to another file, the pointer is cleared. Otherwise the data is moved out of the region.",
         loss: "That block of the file, if the pointer was wrong.",
         peers: [],
     }
@@ -19,26 +19,26 @@ problem_rows! {
         message: "{inode} has its attribute block at {stored}, inside an indirect region",
         meaning: "Indirect regions hold indirect blocks and directory blocks, never attributes. The pointer is damaged.",
         repair: "The pointer is cleared.",
-        loss: "The extended attributes of the file that stood in that block.",
+        loss: "The extended attributes in that block.",
         peers: [],
     }
 
     /// Map outside: indirect blocks lie in regions only.
     MAP_OUTSIDE = "ext.region.map-outside" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block}, an indirect block of {inode}, lies outside of the indirect regions",
-        meaning: "The pointer to it is damaged, or a driver has broken the rules of the format.",
-        repair: "If the block says that it is this file's, it moves into a region. Otherwise the pointer is cleared: the file gets a hole there.",
-        loss: "The blocks of the file that it mapped, if the pointer was wrong.",
+        message: "{block}, an indirect block of {inode}, is outside the indirect regions",
+        meaning: "The pointer to it is damaged, or a driver broke the rules of the format.",
+        repair: "If the block is marked as this file's, it is moved into a region. Otherwise the pointer is cleared and the file has a hole there.",
+        loss: "The blocks of the file that were mapped there, if the pointer was wrong.",
         peers: [],
     }
 
     /// Directory outside: directory blocks lie in regions only.
     DIRECTORY_OUTSIDE = "ext.region.directory-outside" {
         severity: Major, evidence: Local, preen: false,
-        message: "block {logical} of directory {inode} lies at {stored}, outside of the indirect regions",
-        meaning: "The pointer to it is damaged, or a driver has broken the rules of the format.",
-        repair: "If the block says that it is this directory's, it moves into a region. Otherwise the pointer is cleared.",
+        message: "logical block {logical} of directory {inode} is at {stored}, outside the indirect regions",
+        meaning: "The pointer to it is damaged, or a driver broke the rules of the format.",
+        repair: "If the block is marked as this directory's, it is moved into a region. Otherwise the pointer is cleared.",
         loss: "The names in that block, if the pointer was wrong.",
         peers: [],
     }
@@ -46,9 +46,9 @@ problem_rows! {
     /// Backpointer wrong: the indirect block is another file's, or belongs to another place.
     BACKPOINTER_WRONG = "ext.region.backpointer-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block}, an indirect block of {inode}, says that it is one of inode {stored}",
-        meaning: "The pointer to it is damaged or stale, and the block is another file's, or was; or another block was written to its place.",
-        repair: "The pointer is cleared: the file gets a hole there.",
+        message: "{block}, an indirect block of {inode}, is marked as belonging to inode {stored}",
+        meaning: "The pointer to it is damaged or stale and the block belongs to another file, or another block was written over it.",
+        repair: "The pointer is cleared. The file has a hole there, which reads as zeros.",
         loss: "The blocks of the file that were mapped there, if any.",
         peers: [],
     }
@@ -56,9 +56,9 @@ problem_rows! {
     /// Level wrong: the indirect block belongs elsewhere in the tree.
     LEVEL_WRONG = "ext.region.level-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block}, an indirect block of {inode} with {observed:level:levels} below the pointer to it, says that it is of level {stored}",
-        meaning: "The pointer to it is damaged or stale: the block is intact and belongs to another place in the tree.",
-        repair: "The pointer is cleared: the file gets a hole there.",
+        message: "{block}, an indirect block of {inode}, is marked as level {stored}, but has {observed:level:levels} below its pointer",
+        meaning: "The pointer to it is damaged or stale. The block is intact and belongs elsewhere in the tree.",
+        repair: "The pointer is cleared. The file has a hole there, which reads as zeros.",
         loss: "The blocks of the file that were mapped there, if any.",
         peers: [],
     }
@@ -66,9 +66,9 @@ problem_rows! {
     /// Header damaged: inode number, level or check of an indirect block were overwritten.
     HEADER_DAMAGED = "ext.region.header-damaged" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block}, an indirect block of {inode}, does not say whose it is (inode {stored}, but the check is wrong)",
+        message: "{block}, an indirect block of {inode}, has a damaged header (inode {stored}, wrong check value)",
         meaning: "The first bytes of the block were overwritten.",
-        repair: "They are written anew, as the tree of the file has them.",
+        repair: "The header is rewritten.",
         loss: "Nothing, if the rest of the block is intact.",
         peers: [],
     }
@@ -76,29 +76,29 @@ problem_rows! {
     /// Tail missing: a directory block does not end with what tells whose it is.
     TAIL_MISSING = "ext.region.tail-missing" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block} of directory {inode} does not say whose it is: the tail of directory blocks is not there",
-        meaning: "The end of the block was overwritten, or all of it.",
-        repair: "The tail is written anew.",
-        loss: "Names that stood in that block, if more than its end was overwritten.",
+        message: "{block} of directory {inode} has no directory block tail",
+        meaning: "The end of the block was overwritten, or the whole block.",
+        repair: "The tail is rewritten.",
+        loss: "The names in that block, if more than its end was overwritten.",
         peers: [],
     }
 
     /// Tail wrong: a directory block says that it is another one.
     TAIL_WRONG = "ext.region.tail-wrong" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block}, block {logical} of directory {inode}, says that it is {stored}, or is of an older generation",
+        message: "{block}, logical block {logical} of directory {inode}, is marked as {stored}, or as an older generation",
         meaning: "The pointer to it is damaged or stale, or the end of the block was overwritten.",
-        repair: "The tail is written anew; names that lead nowhere are removed.",
-        loss: "Names that stood in the block that belongs here, if the pointer was wrong.",
+        repair: "The tail is rewritten. Names that point to unused inodes are removed.",
+        loss: "The names in the right block, if the pointer was wrong.",
         peers: [],
     }
 
     /// Tail checksum: something in a directory block was changed.
     TAIL_CHECKSUM = "ext.region.tail-checksum" {
         severity: Major, evidence: Local, preen: false,
-        message: "{block} of directory {inode} has a wrong checksum ({stored} instead of {observed})",
-        meaning: "Something in the block was changed that should not have been, or the block belongs elsewhere.",
-        repair: "The checksum is computed anew.",
+        message: "{block} of directory {inode} has checksum {stored}, should be {observed}",
+        meaning: "The block was damaged, or belongs elsewhere.",
+        repair: "The checksum is recomputed.",
         loss: "Nothing.",
         peers: [],
     }

@@ -1,5 +1,5 @@
 //! Free blocks and inodes for what a repair has to make anew: always the first free one from a goal on, so that the same
-//! repair takes the same places whoever runs it.
+//! repair takes the same places at any number of threads.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ impl RepairContext<'_> {
         Some(BlockNo(unit * unit_blocks))
     }
 
-    /// How many units nobody owns, and anybody may take.
+    /// How many units are free to take.
     pub fn free_units(&self) -> u64 {
         let geometry = &self.fs.geometry;
         let first = geometry.cluster_of(u64::from(geometry.first_data_block));
@@ -77,7 +77,7 @@ impl RepairContext<'_> {
         !self.fs.regions.contain(unit) && self.is_unclaimed(unit)
     }
 
-    /// Whether nobody owns a unit, and no bad block lies in it.
+    /// Whether a unit has no owner and no bad block in it.
     pub(crate) fn is_unclaimed(&self, unit: u64) -> bool {
         let unit_blocks = u64::from(self.fs.geometry.cluster_blocks);
         let bad = &self.repair_input.bad_blocks;

@@ -61,7 +61,7 @@ pub(crate) fn make(
     Some(blocks_of(&pieces).collect())
 }
 
-/// Gives back the blocks of `inode`, as far as its map can be followed and nobody else has claimed them.
+/// Gives back the blocks of `inode`, as far as its map can be followed and no other owner claims them.
 pub(crate) fn give_up(context: &RepairContext<'_>, inode: InodeNo) {
     let Some(record) = context.read_inode(inode) else { return };
     let raw = RawInode::from_record(&record);

@@ -83,7 +83,7 @@ pub struct RepairContext<'a> {
 }
 
 impl RepairContext<'_> {
-    /// Whether what is written takes more memory than it may. Whoever writes much has to stop then: nothing will come of it.
+    /// Whether what is written takes more memory than it may. A repair that writes much has to stop then: nothing will come of it.
     pub fn is_full(&self) -> bool {
         self.repair_input.room.is_some_and(|room| self.overlay.bytes_written() > room)
     }

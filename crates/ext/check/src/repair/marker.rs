@@ -1,6 +1,6 @@
 //! The order in which a repair reaches the disk: what marks the file system as being repaired, and what is written last.
 //!
-//! Between the two the superblock says that there are errors, so that whoever meets it half repaired without the log of the repair
+//! Between the two the superblock says that there are errors, so that a program that meets it half repaired without the log of the repair
 //! (a kernel at boot, another checker) is warned. The journal's own superblock comes last, too: as long as it has not said that the
 //! journal is empty, a replay can be done again.
 

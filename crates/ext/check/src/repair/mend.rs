@@ -50,7 +50,7 @@ pub fn mend(
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be
 /// right for another. When each has its own, the next round mends it. A directory is mended where it is the only one, but not where what is there
-/// proves to be somebody's attributes: they would be gone.
+/// turns out to hold attributes of another inode: they would be gone.
 fn leave_contested(fs: &Fs<'_>, claims: &Claims, repair_input: &mut RepairInput) {
     let RepairInput { edits, attribute_units, .. } = repair_input;
     let is_left = |edit: &Edit| {

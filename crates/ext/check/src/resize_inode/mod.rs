@@ -192,7 +192,7 @@ fn check_copies(
     Ok(copies)
 }
 
-/// Whether `block` is a reserved block of group 0 that lists its copies, most of them at least: then it belongs to the resize inode, whoever else
+/// Whether `block` is a reserved block of group 0 that lists its copies, most of them at least: then it belongs to the resize inode, even if another owner
 /// leads to it.
 pub(crate) fn lists_its_copies(fs: &Fs<'_>, block: BlockNo) -> bool {
     let geometry = &fs.geometry;
@@ -211,7 +211,7 @@ pub(crate) fn lists_its_copies(fs: &Fs<'_>, block: BlockNo) -> bool {
     all < 2 * right
 }
 
-/// No pointer, even one that nobody asks for, leads out of the file system.
+/// No pointer, even an unused one, leads out of the file system.
 fn refuse_foreign_blocks(fs: &Fs<'_>, pointers: &[u8]) -> Result<(), String> {
     let (words, _) = pointers.as_chunks::<4>();
     let numbers = || words.iter().map(|word| u32::from_le_bytes(*word));

@@ -24,7 +24,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     context.write_inode(inode, &mut record);
 }
 
-/// The double indirect block: the one that it has, if nobody else claims it; a new one else.
+/// The double indirect block: the one that it has, if no other owner claims it; a new one else.
 fn double_indirect(context: &RepairContext<'_>, stored: u64) -> Option<BlockNo> {
     let unit = context.fs.geometry.cluster_of(stored);
     let is_own = context.fs.is_valid_block(BlockNo(stored))

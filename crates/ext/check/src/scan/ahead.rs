@@ -11,7 +11,7 @@ use crate::reading::announce_all;
 
 /// Inode tables that the kernel is told about ahead of the one that is read, where only some groups are looked at.
 const TABLES_AHEAD: usize = 16;
-/// Groups whose bitmaps the kernel is told about together: those of a flexible group lie in a row, and it has so many groups if nobody wanted another number.
+/// Groups whose bitmaps the kernel is told about together: those of a flexible group lie in a row, and it has so many groups by default.
 const BITMAPS_AT_ONCE: u64 = 16;
 /// Regions that the kernel is told about ahead of the one that is read: their bitmaps, which came with the tables, say what is read of them.
 const REGIONS_AHEAD: u32 = 8;

@@ -18,7 +18,7 @@ const DIRECTORIES_PER_BATCH: usize = 512;
 const SAMPLED_PER_BATCH: usize = 32;
 /// Most blocks of larger directories that a cold device is told about ahead.
 const BLOCKS_AHEAD: usize = 2048;
-/// Tables for the proof of one directory that a worker keeps for the next one.
+/// Tables for the fast path of one directory that a worker keeps for the next one.
 const PROOF_BYTES_KEPT: u64 = 256 * 1024;
 
 /// Lists of fewer directories are sorted as they are.
@@ -149,7 +149,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Memory for the proof of a directory: two words for each name, and a table twice as long. Most names take 24 bytes of
+    /// Memory for the fast path of a directory: two words for each name, and a table twice as long. Most names take 24 bytes of
     /// the disk or more.
     pub(super) fn summary_bytes(&self, job: &DirectoryJob) -> u64 {
         let blocks: u64 = job.runs().iter().map(|run| u64::from(run.count)).sum();

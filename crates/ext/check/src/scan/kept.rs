@@ -10,7 +10,7 @@ use crate::fast::jobs::DirectoryJob;
 
 /// Most blocks that are kept; what is more is read later.
 const BLOCKS_MAX: usize = 256;
-/// Larger directories are not kept: their maps are walked anyway, or they take more room for the proof than a worker has.
+/// Larger directories are not kept: their maps are walked anyway, or they take more room than a worker has.
 const BLOCKS_OF_ONE: u64 = 12;
 
 /// What is kept of one region, as a device of which nothing else can be read.

@@ -21,10 +21,10 @@ use crate::reading::{announce_all, read_blocks};
 
 /// Most nodes of maps that are read in one go; more wait on a stack.
 const NODES_IN_FLIGHT: usize = 4096;
-/// Nodes that are handed on to whoever has time, where twice as many wait.
+/// Nodes that are handed on to any idle worker, where twice as many wait.
 const NODES_PER_PART: usize = 256;
 
-/// Parts that the kernel is told about before somebody begins with them: enough for any queue. With twice as many, a disk with heads works
+/// Parts that the kernel is told about before a worker begins with them: enough for any queue. With twice as many, a disk with heads works
 /// seconds for all of them, and what has waited for so long it reads first, wherever that is.
 const PARTS_AHEAD: usize = 4;
 /// A worker that had to wait for the device so often reads from a cold one.
@@ -35,7 +35,7 @@ pub(super) struct SharedWalk {
     items: Vec<WalkItem>,
     mode: WalkMode,
     tallies: Mutex<Vec<Tally>>,
-    /// Parts that are not done yet. Whoever does the last one judges.
+    /// Parts that are not done yet. The worker that does the last one judges.
     open: AtomicUsize,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct SharedWalk {
 pub(super) struct Ahead {
     /// Of parts that the kernel has not been told about, in the order in which they will be taken.
     waiting: VecDeque<Vec<u64>>,
-    /// Parts that it has been told about, and that nobody has begun with.
+    /// Parts that it has been told about, and that were not begun.
     announced: usize,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Part {
     nodes: Option<Vec<Node>>,
     /// Its share of the work, in the units of the stage.
     weight: u64,
-    /// Whether the kernel is told about its blocks before somebody begins with it.
+    /// Whether the kernel is told about its blocks before a worker begins with it.
     is_announced: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Scan<'a> {
         self.part_of_maps(worker, part)
     }
 
-    /// Claims what these inodes lead to themselves, and leaves the blocks of their maps to whoever has time, in the order of the disk. Returns the weight
+    /// Claims what these inodes lead to themselves, and leaves the blocks of their maps to any idle worker, in the order of the disk. Returns the weight
     /// of what was not handed on.
     ///
     /// The device is told about these blocks.
@@ -113,7 +113,7 @@ impl<'a> Scan<'a> {
         weight
     }
 
-    /// Walks on from a stack; whoever does the last part of the walk judges.
+    /// Walks on from a stack; the worker that does the last part of the walk judges.
     fn walk_part(
         &self,
         worker: &mut Worker<'a>,
@@ -134,7 +134,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Leaves what is to be walked to whoever has time, but for the last `keep` blocks and what does not make a part, and tells the kernel about it if it comes
+    /// Leaves what is to be walked to any idle worker, but for the last `keep` blocks and what does not make a part, and tells the kernel about it if it comes
     /// from a `cold` device.
     fn hand_on(
         &self,

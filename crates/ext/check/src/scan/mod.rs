@@ -88,7 +88,7 @@ pub struct Scan<'a> {
     announced_bitmaps: AtomicUsize,
     /// The first group whose region the kernel has not been told about.
     announced_regions: AtomicU32,
-    /// Inode tables in all, those that somebody has begun with, and those that are done.
+    /// Inode tables in all, those that were begun, and those that are done.
     tables: AtomicU64,
     tables_begun: AtomicU32,
     tables_done: AtomicU64,

@@ -61,7 +61,7 @@ impl ScanOutcome {
         ScanOutcome { findings: Findings::with_room(problems).gathering(mends), ..ScanOutcome::default() }
     }
 
-    /// Memory of the lists whose length nobody knew before; they are held once more while they are merged, but not what edits put in place.
+    /// Memory of the lists whose length was unknown before; they are held once more while they are merged, but not what edits put in place.
     pub(super) fn bytes_held(&self) -> u64 {
         let numbers = self.suspect_directories.len() + self.revised.len() + self.value_holders.len();
         let references = self.xattr_references.len() + self.value_references.len();

@@ -7,9 +7,9 @@ problem_rows! {
     TABLE_UNREADABLE = "ext.group.inode-table-unreadable" {
         severity: Critical, evidence: Local, preen: false,
         message: "part of the inode table of {group} cannot be read ({block})",
-        meaning: "The device reports an error for these blocks, or ends before them. The inodes in them are lost to the check: their files cannot be seen.",
-        repair: "The inodes are treated as free; names that lead to them are removed.",
-        loss: "The files whose inodes stood there, unless the device can be made to read them: copy it with a rescue tool first.",
+        meaning: "The device returned a read error for these blocks, or ends before them. The files of these inodes cannot be checked.",
+        repair: "The inodes are treated as free. Names that point to them are removed.",
+        loss: "The files whose inodes are in these blocks. Copy the device with a rescue tool first: it may still be able to read them.",
         peers: [],
     }
 }

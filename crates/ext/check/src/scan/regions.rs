@@ -236,7 +236,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes back what these indirect blocks claimed: they are nobody's, or their file is walked.
+    /// Takes back what these indirect blocks claimed: they have no owner, or their file is walked.
     fn withdraw(&self, facts: &[IndirectFact]) {
         for fact in facts.iter().take_while(|_| !self.run_context.cancel.load(Relaxed)) {
             if let Ok(contents) = self.fs.read_block(BlockNo(fact.block.into())) {

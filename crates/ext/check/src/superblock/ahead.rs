@@ -37,7 +37,7 @@ pub fn announce_opening(device: &dyn Device) {
     if let Some(group) = candidates::group_of_first_backup(geometry) {
         announce(geometry.group_head_start(group), 1);
     }
-    // The root directory and the journal have their inodes in it. More of the tables would come before somebody can see that the device has to be waited for.
+    // The root directory and the journal have their inodes in it. More of the tables would come before it shows that the device has to be waited for.
     if let Some(table) = group::first_table(device, geometry) {
         announce(table, 1);
     }

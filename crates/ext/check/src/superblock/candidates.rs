@@ -67,7 +67,7 @@ impl Candidate {
             return Some("its checksum is wrong".to_owned());
         }
         if !counts_agree(&self.raw, geometry) {
-            return Some("its inode count does not go with its groups".to_owned());
+            return Some("its inode count does not match its groups".to_owned());
         }
         if first_meta_bg_is_too_big(geometry) {
             return Some("its first meta block group is too large".to_owned());

@@ -9,7 +9,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::candidates::Candidate;
 
-/// Whether the backup has the feature, the primary does not, and most groups need it: not those of a file system that somebody switched it
+/// Whether the backup has the feature, the primary does not, and most groups need it: not those of a file system on which a user switched it
 /// on or off for (backups lag behind), but those of one that was made with it.
 pub(super) fn is_forgotten(device: &dyn Device, primary: &Candidate, backup: &Candidate) -> bool {
     let has = |candidate: &Candidate| candidate.raw.features().has_incompat(incompat::FLEX_BG);

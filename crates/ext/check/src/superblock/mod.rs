@@ -64,7 +64,7 @@ impl Settled {
 }
 
 /// Finds a superblock that can be worked with: the primary, else the backups, best first; raises what is wrong with
-/// it. Refuses what is not ext at all, and what has incompatible features that nobody here knows.
+/// it. Refuses what is not ext at all, and what has incompatible features that are not known here.
 pub fn settle(
     device: &dyn Device,
     options: SuperblockOptions,
@@ -138,7 +138,7 @@ fn first_inode(device: &dyn Device, settled: &mut Settled, findings: &mut Findin
     }
 }
 
-/// Whether the feature that large files need is on; `first` is the first of them without a proof that it is.
+/// Whether the feature that large files need is on; `first` is the first of them that does not show that it is.
 pub fn check_large_files(fs: &Fs<'_>, first: Option<InodeNo>, findings: &mut Findings) {
     let Some(inode) = first else { return };
     if fs.geometry.features.has_ro_compat(ro_compat::LARGE_FILE) {

@@ -48,8 +48,8 @@ pub(crate) fn unknown_to_repairs(features: Features) -> Option<Refusal> {
     let bits = feature_bits(features.unknown_but_readable());
     (!bits.is_empty()).then(|| Refusal {
         code: "unknown-feature",
-        message: format!("The file system is damaged, and has features that this program does not know: {bits}. What is right with them may look wrong without, so nothing is written"),
-        hint: "Use a newer version, or, if these bits are damage, name a superblock without them (-b)".to_owned(),
+        message: format!("The file system is damaged, and has features that this program does not know: {bits}. A check without them may give false positives, so nothing is written"),
+        hint: "Use a newer version. If these bits are damage, select a superblock without them (-b)".to_owned(),
     })
 }
 
@@ -57,7 +57,7 @@ pub(super) fn journal_device(device: &dyn Device) -> Refusal {
     Refusal {
         code: "journal-device",
         message: format!("{} is an external journal, not a file system", device.name()),
-        hint: "Check the file system that it belongs to, and name this device with -j".to_owned(),
+        hint: "Check the file system that it belongs to, with -j and this device".to_owned(),
     }
 }
 
@@ -65,11 +65,11 @@ pub(super) fn too_short(device: &dyn Device) -> Refusal {
     Refusal {
         code: "not-ext",
         message: format!(
-            "{} has only {} bytes, too few for an ext2, ext3 or ext4 file system",
+            "{} has only {} bytes, too small for an ext2, ext3 or ext4 file system",
             device.name(),
             device.len()
         ),
-        hint: "Check that it is the right file and was copied whole".to_owned(),
+        hint: "Check that it is the right file and a complete copy".to_owned(),
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn unreadable(device: &dyn Device) -> Refusal {
     Refusal {
         code: "superblock-unreadable",
         message: format!("{}: the superblock cannot be read, and no backup of it was found", device.name()),
-        hint: "Save the device to an image with a tool for failing disks and check that".to_owned(),
+        hint: "Copy the device to an image with a rescue tool and check the image".to_owned(),
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn foreign(device: &dyn Device, mark: &Mark) -> Refusal {
             }
             Remedy::NoFileSystem => "Check that it is the right file".to_owned(),
             Remedy::Tools => {
-                "Use the tools for that; if there was an ext file system before, name a backup superblock with -b"
+                "Use the tools for that; if it was an ext file system before, give a backup superblock with -b"
                     .to_owned()
             }
         },
@@ -117,7 +117,7 @@ pub(super) fn no_magic(device: &dyn Device) -> Refusal {
             "{} does not hold an ext2, ext3 or ext4 file system: no superblock was found, nor a backup of one{hint}",
             device.name()
         ),
-        hint: "Check that it is the right device or partition; a backup in an unusual place can be named with -b".to_owned(),
+        hint: "Check that it is the right device or partition; a backup in an unusual location can be given with -b".to_owned(),
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn bad_superblock(device: &dyn Device, why: &str) -> Refusal {
             "{}: the superblock cannot be used ({why}), and no usable backup of it was found",
             device.name()
         ),
-        hint: "If you know where a backup lies, name it with -b BLOCK (mke2fs -n tells the usual places)"
+        hint: "If you know the location of a backup, pass it with -b BLOCK (mke2fs -n shows the usual locations)"
             .to_owned(),
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn bad_superblock(device: &dyn Device, why: &str) -> Refusal {
 pub(super) fn bad_choice(device: &dyn Device, block: u64, why: &str) -> Refusal {
     Refusal {
         code: "superblock-unusable",
-        message: format!("{}: there is no usable superblock in block {block} ({why})", device.name()),
-        hint: "Name another block, or leave -b away to have all usual places searched".to_owned(),
+        message: format!("{}: no usable superblock in block {block} ({why})", device.name()),
+        hint: "Give another block, or omit -b to search all usual locations".to_owned(),
     }
 }

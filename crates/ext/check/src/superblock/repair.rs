@@ -48,7 +48,7 @@ pub(crate) fn as_primary(settled: &Settled) -> Vec<u8> {
 }
 
 /// Gives a file system without UUID one, before anything gets a checksum. It follows from what the superblock says and from the
-/// time, so that the same repair gives the same UUID whoever works it out.
+/// time, so that the same repair gives the same UUID at any number of threads.
 pub(crate) fn identify(context: &mut RepairContext<'_>) {
     let superblock = &mut context.fs.superblock;
     if superblock.s_uuid != [0; 16] {

@@ -1,4 +1,4 @@
-//! Access lists whose tags were overwritten: the kernel refuses whoever is not the file's owner, even the superuser, as soon as it cannot read
+//! Access lists whose tags were overwritten: the kernel refuses everyone but the file's owner, even the superuser, as soon as it cannot read
 //! the list.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The tags ascend, and those of the owner, the owning group and all others stand there once. So one wrong tag is nearly always known from
-//! the others and the length of the list. Where it is not, the list is left alone: without it, others than its maker wanted might have the file.
+//! the others and the length of the list. Where it is not, the list goes, and the permission bits of the file hold: no list is the same as the shortest one.
 
 use fsmend_ext_format::xattr::{Entry, name_index};
 
@@ -60,7 +60,7 @@ pub(super) fn restored(list: &[u8]) -> Option<(usize, u16)> {
     let mut found = None;
     let mut copy = list.to_vec();
     let mut at = VERSION.len();
-    // Behind a tag that is none nobody knows where the next one stands: that one, or one before it.
+    // After an invalid tag the place of the next one is unknown: that one, or one before it.
     while let Some(stored) = tag_at(list, at) {
         for tag in TAGS.into_iter().filter(|tag| *tag != stored) {
             copy.get_mut(at..at + 2)?.copy_from_slice(&tag.to_le_bytes());

@@ -196,6 +196,9 @@ fn inspect_entry(
             Reference::Bad(found) => problem = Some(*found),
         }
     }
+    if problem.is_none() && is_unreadable_list(owner, area, entry) {
+        problem = Some(owner.problem_with(&problems::ACL_UNREADABLE, entry));
+    }
     match problem {
         None => {
             verdict.kept += 1;
@@ -207,6 +210,14 @@ fn inspect_entry(
         }
     }
     None
+}
+
+/// Whether an access list cannot be read, nor be restored.
+fn is_unreadable_list(owner: Owner, area: Area<'_>, entry: &Entry<'_>) -> bool {
+    let is_suspect = owner.block.is_none() && acl::is_suspect_list(entry);
+    let range = area.value_range(entry).filter(|_| is_suspect);
+    let list = range.and_then(|range| area.bytes.get(range));
+    list.is_some_and(|list| !acl::is_readable(list) && acl::restored(list).is_none())
 }
 
 /// The tag that an access list has to have, and where in the area, if there is one that cannot be read and can be restored.
@@ -254,7 +265,7 @@ fn inspect_value(owner: Owner, area: Area<'_>, entry: &Entry<'_>, region: &mut R
     if !range.is_empty() && !region.take(range.start, padded(range.len())) {
         return ValueFault::Layout;
     }
-    // The hash covers the padding, which is zero but where somebody else wrote it.
+    // The hash covers the padding, which is zero unless another writer filled it.
     let with_padding = area.bytes.get(range.start..range.start + padded(range.len()));
     check_hash(owner, entry, with_padding.unwrap_or(&area.bytes[range]))
 }

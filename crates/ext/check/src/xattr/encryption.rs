@@ -19,7 +19,7 @@ pub enum EncryptionState {
     Plain,
     /// Encrypted under this policy.
     Encrypted(Policy),
-    /// Encrypted, but the context is malformed: nobody can read the inode; it has to be cleared.
+    /// Encrypted, but the context is malformed: the inode cannot be read; it has to be cleared.
     Lost,
 }
 

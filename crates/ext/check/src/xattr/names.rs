@@ -12,7 +12,7 @@ use fsmend_ext_format::xattr::{Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry,
 use super::area::Owner;
 use super::problems::{NAME_OVERWRITTEN, NAME_WITH_ZERO};
 
-/// Stands for a letter that nobody knows any more.
+/// Stands for a lost letter.
 const UNKNOWN: u8 = b'_';
 /// Entries stand at multiples of this.
 const UNIT: usize = 4;

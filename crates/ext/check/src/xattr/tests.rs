@@ -122,6 +122,18 @@ fn an_access_list_gets_back_the_tag_that_its_others_tell() {
     assert!(record.windows(4).any(|entry| entry == [0x10, 0, 4, 0]));
 }
 
+/// The kernel refuses to open such a file, whoever asks, until the list is gone.
+#[test]
+fn an_access_list_with_several_wrong_tags_gives_way_to_the_permission_bits() {
+    let words = [1, 0x6_0777, 0x4_0002, 1000, 0x4_0004, 0x4_0810, 0x20_u32];
+    let list: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let acl = Attribute { index: name_index::POSIX_ACL_ACCESS, name: b"", value: Stored::Here(&list) };
+    let mut record = record_with(&[acl]);
+    record[HASH..HASH + 4].fill(0);
+    assert_eq!(expect_plain(&mut record, &[&problems::ACL_UNREADABLE]).entries, 0);
+    expect_plain(&mut record, &[]);
+}
+
 #[test]
 fn a_wrong_hash_costs_one_attribute() {
     let mut record = record_with(&two());
@@ -476,7 +488,7 @@ fn a_value_beside_its_entry_is_believed_more_than_the_inode_that_the_entry_names
     record[entry + 12] ^= 1;
     let found = expect_in_inode(&device, all_features(), &mut record, &[&problems::VALUE_INODE]);
     assert_eq!(found.entries, 1);
-    // Attributes in inodes may have no hash: then the place tells, if it is nobody else's.
+    // Attributes in inodes may have no hash: then the place tells, if it belongs to no other attribute.
     let mut without = sound.clone();
     for name in [&b"one"[..], b"two"] {
         let entry = at(&without, name);

@@ -148,7 +148,7 @@ fn in_clusters(fs: &Fs<'_>, size: u32) -> u64 {
 }
 
 /// Judges all inodes flagged `EA_INODE` after every inode has been inspected. `flagged` yields each of them as it
-/// will be after repair, `references` the number of entries that refer to it. Returns what has to change. Those that nobody
+/// will be after repair, `references` the number of entries that refer to it. Returns what has to change. Those that no attribute
 /// refers to are ordinary files whose flag is spurious, and need a name like any other file. All others need no name, and
 /// their link count is 1.
 pub fn check_value_inodes(

@@ -12,7 +12,7 @@ use crate::volume::Volume;
 
 /// Word of `i_block` that leads to the double indirect block.
 const DOUBLE_INDIRECT: usize = 13;
-/// Owner and mode of what nobody but the file system uses.
+/// Owner and mode of what only the file system uses.
 const PRIVATE: Permissions = Permissions { mode: 0o600, uid: 0, gid: 0 };
 
 impl Maker<'_> {

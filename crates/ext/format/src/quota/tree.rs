@@ -92,7 +92,7 @@ pub fn free_place(leaf: &[u8], version: QuotaVersion) -> Option<usize> {
 /// The entry at a byte of a leaf.
 pub fn entry_at(leaf: &[u8], version: QuotaVersion, at: usize) -> Option<QuotaEntry> {
     let mut found = entry(leaf.get(at..at + entry_size(version))?, version)?;
-    // What would be a free place otherwise has a time of grace that nobody means.
+    // What would be a free place otherwise has a meaningless grace time.
     let mut marked = QuotaEntry::default();
     marked.limits.inodes_grace_end = 1;
     if found == marked {

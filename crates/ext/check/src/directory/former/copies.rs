@@ -90,7 +90,7 @@ pub(super) fn journaled(fs: &Fs<'_>, found: &mut BTreeSet<Copy>) {
 }
 
 /// Blocks of `directories` that will be none after the repair, as far as their records alone still tell them. (Deeper maps would take
-/// reads without end where many records are nonsense; what they lead to is owned by nobody, and found as that.)
+/// reads without end where many records are garbage; what they lead to has no owner, and found as that.)
 pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut BTreeSet<Copy>) {
     let (mut left, overlay) = (READS_MAX, ReplayOverlay::new(fs));
     for inode in directories {

@@ -76,7 +76,7 @@ fn read<'b>(
 ) -> Option<Mention<'b>> {
     let header = EntryHeader::at(bytes, at, layout)?;
     let inode = InodeNo(header.inode);
-    // Nearly all are somebody else.
+    // Nearly all are other inodes.
     if inode.0 == 0 || !fits(inode, header.file_type) {
         return None;
     }

@@ -22,7 +22,7 @@ pub(super) struct Trace {
     pub is_elsewhere: bool,
     /// How well the entry stands.
     pub witness: Witness,
-    /// Whether nobody knows which directory held it.
+    /// Whether it is unknown which directory held it.
     pub is_placeless: bool,
     /// The directory that held it, if that is known.
     pub holder: Option<InodeNo>,

@@ -177,7 +177,7 @@ fn put_entries(block: &mut [u8], count_offset: usize, limit: usize, entries: &[I
 }
 
 fn seal(params: &DirectoryParams, block: &mut [u8], count_offset: usize) {
-    // Of an index block, the last bytes are nobody's: there is always room.
+    // Of an index block, the last bytes are unused: there is always room.
     let end = block.len() - leaf::tail_len(params);
     leaf::put_tail(block, params, end, 0);
     if let Some(seed) = params.checksum_seed {

@@ -1,5 +1,5 @@
 //! What of directories and the tree takes the facts of the whole file system to be mended: names that go because another one stays,
-//! the root, directories written anew, `..`, and what no name leads to.
+//! the root, directories rewritten, `..`, and what no name leads to.
 
 mod chains;
 mod contents;
@@ -27,7 +27,7 @@ use crate::repair::{Laid, RepairContext};
 
 /// The work, as traces call it.
 const NAMES: [Stage; 1] = [Stage { name: "names that go", pass: 1 }];
-const REWRITES: [Stage; 1] = [Stage { name: "directories written anew", pass: 1 }];
+const REWRITES: [Stage; 1] = [Stage { name: "directories rewritten", pass: 1 }];
 /// Directories whose new contents are worked out before the first of them is written.
 const REWRITES_AT_ONCE: usize = 64;
 

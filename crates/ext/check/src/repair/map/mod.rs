@@ -206,7 +206,7 @@ impl RepairContext<'_> {
         self.store_map(map)
     }
 
-    /// Takes `count` blocks from `logical` out of a map, and gives those back that nobody else claims. The map has to be stored
+    /// Takes `count` blocks from `logical` out of a map, and gives those back that no other owner claims. The map has to be stored
     /// afterwards.
     pub fn remove_blocks(&self, map: &mut FileMap, logical: u64, count: u64) {
         let removed = map.runs.unmap(logical, count);

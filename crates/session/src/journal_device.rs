@@ -1,32 +1,24 @@
-//! Where the journal of a file system is that keeps it on another device, when nobody says so with `-j`.
+//! Where the journal of a file system is that keeps it on another device, without `-j`.
 //!
 //! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then every block device
 //! there is: numbers change from boot to boot. Whatever is found has to be a journal device with that UUID. A copy or a snapshot of the journal
-//! has the same UUID, and an old log would undo what was written since: between several of them nobody but the user can choose.
+//! has the same UUID, and an old log would undo what was written since: between several of them only the user can choose.
 
 use std::path::{Path, PathBuf};
 
-use fsmend_device::{Device, FileDevice};
-use fsmend_engine::Findings;
-use fsmend_ext_check::superblock::{SuperblockOptions, settle};
-use fsmend_ext_format::superblock::{EXT_MAGIC, JournalElsewhere};
-
-use crate::{identity, machine};
+use crate::family::JournalPlace;
 
 /// The folder in which the kernel has an entry for each block device number.
 const BY_NUMBER: &str = "/sys/dev/block";
 /// The folder in which the kernel has an entry for each block device.
 const BY_NAME: &str = "/sys/class/block";
 
-/// The device of the external journal of what `device` holds, if it has one and this is found. `tell` hears a sentence where several could be it;
-/// then none is taken.
-pub fn find(device: &dyn Device, options: SuperblockOptions, tell: impl FnOnce(String)) -> Option<PathBuf> {
-    let wanted = wanted(device, options)?;
-    let is_it = |path: &PathBuf| {
-        FileDevice::open(path)
-            .is_ok_and(|device| identity::superblock(&device).is_some_and(|raw| wanted.is(&raw)))
-    };
-    by_number(wanted.number).filter(is_it).or_else(|| the_only(every_device().filter(is_it).collect(), tell))
+/// The device of the journal `wanted`, if it is found. `tell` hears a sentence where several could be it; then none is taken.
+pub fn find(wanted: &dyn JournalPlace, tell: impl FnOnce(String)) -> Option<PathBuf> {
+    let is_it = |path: &PathBuf| wanted.is(path);
+    by_number(wanted.number())
+        .filter(is_it)
+        .or_else(|| the_only(every_device().filter(is_it).collect(), tell))
 }
 
 fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBuf> {
@@ -34,23 +26,8 @@ fn the_only(mut found: Vec<PathBuf>, tell: impl FnOnce(String)) -> Option<PathBu
         return found.pop();
     }
     let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
-    tell(format!(
-        "Several devices hold a journal with the UUID of this one's: {}. Name the right one with -j.",
-        names.join(", ")
-    ));
+    tell(format!("Several devices hold a journal with this UUID: {}. Select one with -j.", names.join(", ")));
     None
-}
-
-/// The journal of what `device` holds, if it is said to lie elsewhere.
-pub fn wanted(device: &dyn Device, options: SuperblockOptions) -> Option<JournalElsewhere> {
-    let primary = identity::superblock(device).filter(|raw| raw.s_magic.get() == EXT_MAGIC);
-    match primary.filter(|_| options.block.is_none()) {
-        Some(primary) => primary.journal_elsewhere(),
-        None => {
-            let now = machine::seconds_since_epoch();
-            settle(device, options, now, &mut Findings::new()).ok()?.superblock.journal_elsewhere()
-        }
-    }
 }
 
 fn by_number(number: u32) -> Option<PathBuf> {

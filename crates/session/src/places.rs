@@ -36,7 +36,7 @@ pub fn kind(path: &Path) -> Kind {
 pub fn for_plan(place: &Path) -> Result<(), String> {
     match occupied(place)? {
         None | Some(Kind::Plan | Kind::Empty) => Ok(()),
-        Some(Kind::Log | Kind::Other) => Err("there is a file already, which is no plan".to_owned()),
+        Some(Kind::Log | Kind::Other) => Err("the file exists and is not a plan".to_owned()),
     }
 }
 
@@ -44,7 +44,7 @@ pub fn for_plan(place: &Path) -> Result<(), String> {
 pub fn for_undo(place: &Path) -> Result<(), String> {
     match occupied(place)? {
         None | Some(Kind::Log | Kind::Empty) => Ok(()),
-        Some(Kind::Plan | Kind::Other) => Err("there is a file already, which is no undo file".to_owned()),
+        Some(Kind::Plan | Kind::Other) => Err("the file exists and is not an undo file".to_owned()),
     }
 }
 
@@ -58,11 +58,11 @@ pub fn is_open_log(place: &Path) -> bool {
 fn occupied(place: &Path) -> Result<Option<Kind>, String> {
     match fs::metadata(place) {
         Ok(found) if found.is_dir() => Err("it is a folder".to_owned()),
-        Ok(found) if !found.is_file() => Err("it is no regular file".to_owned()),
+        Ok(found) if !found.is_file() => Err("it is not a regular file".to_owned()),
         Ok(_) => Ok(Some(kind(place))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match place.parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-                Err(format!("there is no folder {}", folder.display()))
+                Err(format!("no such directory: {}", folder.display()))
             }
             _ => Ok(None),
         },

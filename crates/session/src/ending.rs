@@ -1,9 +1,9 @@
 //! Mounts that are ending: after umount(8) returns, the process that served the folder still writes what it has in memory. Every command waits for it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fsmend_device::{is_served_for, read_small, writer_of};
+use fsmend_device::{Pace, is_served_for, read_small, writer_of};
 
 /// The longest wait; a process that takes longer still serves open files (`umount -l`), or its device hangs.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -12,20 +12,22 @@ const SILENT: Duration = Duration::from_secs(2);
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits while the target at `path` is held by a `fsmend mount` that has no mount point any more, or not yet.
-pub fn wait(path: &Path) {
-    let begun = Instant::now();
+/// Waits while the target at `path` is held by a `fsmend mount` that has no mount point any more, or not yet. `announce` is given the
+/// number of the process when it takes long.
+pub fn wait(path: &Path, pace: &dyn Pace, announce: &mut dyn FnMut(u32)) {
+    let begun = pace.now_ns();
+    let elapsed = || Duration::from_nanos(pace.now_ns().saturating_sub(begun));
     let mut told = false;
     while let Some(process) = writer_of(path)
         && is_mount(process)
         && !is_served_for(process, path)
-        && begun.elapsed() < LONGEST
+        && elapsed() < LONGEST
     {
-        if !told && begun.elapsed() > SILENT {
+        if !told && elapsed() > SILENT {
             told = true;
-            eprintln!("fsmend: {}: waiting for process {process}, which unmounts it.", path.display());
+            announce(process);
         }
-        std::thread::sleep(PAUSE);
+        pace.wait(PAUSE);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What stands in `lost+found` after a repair under its number: what it was called before, as far as anything told it. It is said, and
 //! kept in a text file where the undo files are, for those who look there later. It goes with the plan, in its text, and so with the log:
-//! whoever ends a repair, be it the run that finds the log of an interrupted one, writes that file before the log is closed.
+//! the run that finishes a repair, perhaps the one that finds the log of an interrupted one, writes that file before the log is closed.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,18 +9,13 @@ use fsmend_base::InodeNo;
 use fsmend_device::Plan;
 use fsmend_engine::report::Report;
 use fsmend_engine::{FormerName, Problem, Row};
-use fsmend_ext_check::{directory, links};
 use serde_json::Value as Json;
 
-use crate::dates::utc;
-use crate::json::member;
-use crate::style::printable;
+use crate::member;
+use crate::text::{printable, utc};
 
 /// What the name of the text file has behind that of its target.
 const SUFFIX: &str = ".fsmend-names.txt";
-/// Problems whose repair gives a name in `lost+found`.
-const REGAINING: [&Row; 2] = [&links::problems::UNATTACHED, &directory::problems::UNCONNECTED];
-
 /// The member of a plan's text that has them.
 pub const MEMBER: &str = "regained";
 
@@ -30,11 +25,11 @@ pub const MEMBER: &str = "regained";
 pub struct RecoveredNames(Vec<String>);
 
 impl RecoveredNames {
-    /// Gathers them from `reports`, without the problems `declined`.
-    pub fn of(reports: &[&Report], declined: &[Problem]) -> Self {
+    /// Gathers them from `reports`, without the problems `declined`: `recovering` are the problems whose repair gives a name there.
+    pub fn of(recovering: &[&Row], reports: &[&Report], declined: &[Problem]) -> Self {
         let problems = reports.iter().flat_map(|report| report.damage());
         let problems =
-            problems.filter(|group| REGAINING.contains(&group.row)).flat_map(|group| &group.problems);
+            problems.filter(|group| recovering.contains(&group.row)).flat_map(|group| &group.problems);
         let mut all: Vec<_> = problems
             .filter(|problem| !declined.contains(problem))
             .filter_map(|problem| Some((problem.object.inode?, problem.former_names())))
@@ -109,6 +104,26 @@ mod tests {
 
     use super::*;
 
+    fsmend_engine::problem_rows! {
+        /// A file.
+        A_FILE = "demo.file" {
+            severity: Minor, evidence: Cross, preen: true, message: "{inode} has no name",
+            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        }
+        /// A directory.
+        A_DIRECTORY = "demo.directory" {
+            severity: Minor, evidence: Cross, preen: true, message: "{inode} has no name",
+            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        }
+        /// A file that is not kept.
+        AN_EMPTY_FILE = "demo.empty" {
+            severity: Minor, evidence: Cross, preen: true, message: "{inode} has no name",
+            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        }
+    }
+
+    const REGAINING: [&Row; 2] = [&A_FILE, &A_DIRECTORY];
+
     fn problem(row: &'static Row, inode: u32, path: Option<&str>) -> Problem {
         let problem = Problem::new(row).inode(InodeNo(inode)).stored(2u32);
         let Some(path) = path else { return problem };
@@ -124,9 +139,9 @@ mod tests {
         findings.raise(problem(REGAINING[0], 15, None));
         findings.raise(declined.clone());
         findings.raise(problem(REGAINING[1], 13, Some("/b\u{7}")));
-        findings.raise(problem(&links::problems::UNATTACHED_EMPTY, 16, Some("/gone")));
+        findings.raise(problem(&AN_EMPTY_FILE, 16, Some("/gone")));
         let report = Report::new(findings);
-        let recovered_names = RecoveredNames::of(&[&report], &[declined]);
+        let recovered_names = RecoveredNames::of(&REGAINING, &[&report], &[declined]);
         let lines: Vec<&str> = recovered_names.lines().collect();
         assert_eq!(lines[0], "#12 was probably /a (block 7 still names it)");
         assert_eq!(lines.len(), 2);

@@ -1,41 +1,29 @@
-//! Targets that are written: opened so that nobody else uses them, finished where an earlier run was cut short, written through a
+//! Targets that are written: opened so that no other process uses them, finished where an earlier run was cut short, written through a
 //! log that survives anything.
 
 use std::cell::RefCell;
 use std::fmt;
-use std::fs::OpenOptions as OpenFile;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{
-    ApplyError, ApplyOptions, Control, Device, FoundLog, LogFile, LogOnDisk, LogState, OpenError,
-    OpenOptions, Plan, PlanBuilder, PlanError, Recovered, Tested, Unrestored, Way, WritableDevice,
-    WritableTarget, WriteError, WriteErrorKind, WriteOptions, WriteTest, apply, close_write_test, create_log,
-    create_log_in, end_write_test, find_open_log, inspect_log, is_write_test, log_len, open_writable,
-    overtaken_write_test, recover,
+    ApplyError, ApplyOptions, Control, Device, FoundLog, LogFile, LogOnDisk, OpenError, OpenOptions, Plan,
+    PlanBuilder, PlanError, Tested, Unrestored, Way, WritableDevice, WritableTarget, WriteError,
+    WriteErrorKind, WriteOptions, WriteTest, apply, create_log, create_log_in, end_write_test, inspect_log,
+    is_write_test, log_len, open_writable, overtaken_write_test, recover,
 };
-use fsmend_ext_check::{Refusal, repair};
 
-use crate::external::Journal;
-use crate::mount::ending;
-use crate::outcome::INTERRUPTED_CODE;
+use crate::external::{Journal, JournalError};
+use crate::family::{Change, Family};
+use crate::interrupted::{self, Event};
 use crate::recovered_names::RecoveredNames;
-use crate::style::printable;
 use crate::undo_place::Reserved;
-use crate::{machine, mmp, places};
+use crate::{Environment, ending, places};
 
-/// What stands behind the name of a target in that of a file with what a write test had saved.
-const SAVED_SUFFIX: &str = "fsmend-saved";
-/// So many of those are tried.
-const SAVED_MAX: u32 = 1000;
-/// Places that are told.
-const PLACES_TOLD: usize = 5;
-
-/// A target that nobody else uses as long as this lives.
+/// A target that no other process uses as long as this lives.
 pub struct Hold {
     /// The path as the user named it.
     pub path: PathBuf,
@@ -43,6 +31,7 @@ pub struct Hold {
     pub target: WritableTarget,
     /// Where the user says that its external journal is.
     pub journal: Option<PathBuf>,
+    environment: Environment,
 }
 
 /// What becomes of the log when all is written.
@@ -76,7 +65,7 @@ impl Written {
 }
 
 /// Where former names were kept, or why they could not be.
-type Kept = Result<Option<PathBuf>, String>;
+type Kept = io::Result<Option<PathBuf>>;
 
 /// Why something was not written.
 #[derive(Debug)]
@@ -92,7 +81,7 @@ pub enum Failure {
     /// A block could not be written.
     Write(WriteError),
     /// The external journal cannot be written: why. Nothing was written to the file system either.
-    Journal(String),
+    Journal(JournalError),
     /// There is no superblock that could say that the target is being tested.
     NoMark,
     /// What an interrupted write test had saved cannot be kept in a file.
@@ -104,11 +93,11 @@ pub enum Failure {
 /// What was found of interrupted runs.
 #[derive(Default)]
 pub struct Finished {
-    /// What became of it, in sentences.
-    pub told: Vec<String>,
+    /// What became of it.
+    pub told: Vec<Event>,
     /// What a write test could not give back to bad blocks.
     pub unrestored: Vec<Unrestored>,
-    /// Whether a write test was not ended, because somebody has used the file system since: blocks may have lost what they held.
+    /// Whether a write test was not ended, because the file system was used since: blocks may have lost what they held.
     pub is_overtaken: bool,
 }
 
@@ -139,10 +128,7 @@ impl fmt::Display for Failure {
             Failure::Apply(error, Some(log)) => write!(f, "{error}. The log is {}", log.display()),
             Failure::Write(error) => error.fmt(f),
             Failure::Journal(why) => {
-                write!(
-                    f,
-                    "the external journal cannot be written: {why}; nothing was written (-j names another place for it)"
-                )
+                write!(f, "the external journal cannot be written: {why}; nothing was written")
             }
             Failure::NoMark => write!(
                 f,
@@ -156,23 +142,33 @@ impl fmt::Display for Failure {
             }
             Failure::Unrestored(blocks, log) => write!(
                 f,
-                "{blocks} blocks do not take back what they held before an interrupted write test; it is kept in {log}. \
-                 \"fsmend e2fsck -fy\" finds other places for it"
+                "{blocks} blocks do not take back what they held before an interrupted write test; it is kept in {log}"
             ),
         }
     }
 }
 
+impl std::error::Error for Failure {}
+
 impl Hold {
-    /// Opens all file systems behind `path`.
-    pub fn open(path: &Path, options: &OpenOptions, rights: WriteOptions) -> Result<Vec<Hold>, OpenError> {
-        ending::wait(path);
+    /// Opens all file systems behind `path`, when a mount of it that is ending has ended (`announce`: [`ending::wait`]).
+    pub fn open(
+        path: &Path,
+        options: &OpenOptions,
+        rights: WriteOptions,
+        environment: &Environment,
+        announce: &mut dyn FnMut(u32),
+    ) -> Result<Vec<Hold>, OpenError> {
+        ending::wait(path, environment.pace, announce);
         let opened = open_writable(path, options, rights)?;
-        Ok(opened
-            .targets
-            .into_iter()
-            .map(|target| Hold { path: path.to_owned(), target, journal: None })
-            .collect())
+        let hold =
+            |target| Hold { path: path.to_owned(), target, journal: None, environment: environment.clone() };
+        Ok(opened.targets.into_iter().map(hold).collect())
+    }
+
+    /// The family of its file system.
+    pub fn family(&self) -> &'static dyn Family {
+        self.environment.families.of(&*self.target.device)
     }
 
     /// Its bytes, to be read.
@@ -181,7 +177,7 @@ impl Hold {
     }
 
     /// Ends what interrupted runs have left, and tells what became of it; in full, or not at all.
-    pub fn finish_interrupted(&self, stop: &AtomicBool) -> Result<Vec<String>, Failure> {
+    pub fn finish_interrupted(&self, stop: &AtomicBool) -> Result<Vec<Event>, Failure> {
         let finished = self.finish_as_far_as_possible(stop)?;
         match finished.unrestored.first() {
             None => Ok(finished.told),
@@ -206,34 +202,25 @@ impl Hold {
                 let control = Control { close: &close, ..Control::new(stop, &|_| {}) };
                 let recovered = recover(&log, &*self.target.device, Way::AsBegun, false, control)
                     .map_err(|error| failed(error, &log))?;
-                finished.told.extend(told(&recovered));
+                finished.told.extend(Event::of(&recovered));
                 finished.told.extend(match kept.into_inner() {
                     Ok(None) => None,
-                    Ok(Some(place)) => Some(format!(
-                        "the former names of what it put into lost+found are kept in {}",
-                        printable(&place.display().to_string())
-                    )),
-                    Err(why) => Some(why),
+                    Ok(Some(place)) => Some(Event::NamesKept(place)),
+                    Err(error) => Some(Event::NamesNotKept(error)),
                 });
                 break;
             }
             let overtaken = overtaken_write_test(&log, &*self.target.device);
             if let Some(lost) = overtaken.map_err(|error| failed(error, &log))? {
-                finished.told.push(keep_overtaken(&log, &lost)?);
+                finished.told.push(interrupted::keep_overtaken(&log, &lost)?);
                 finished.is_overtaken = true;
                 continue;
             }
             let path = log.path().to_owned();
             let left = end_write_test(Box::new(log), &*self.target.device)
                 .map_err(|error| Failure::Apply(error, Some(path)))?;
-            finished.told.push(match &left {
-                None => "a write test was interrupted; what it had overwritten was written back first".to_owned(),
-                Some(left) => format!(
-                    "a write test was interrupted; what it had overwritten was written back first, but for {} blocks that do \
-                     not take it",
-                    left.blocks.len()
-                ),
-            });
+            let left_behind = left.as_ref().map_or(0, |left| left.blocks.len());
+            finished.told.push(Event::TestEnded { left_behind });
             finished.unrestored.extend(left);
         }
         Ok(finished)
@@ -242,14 +229,14 @@ impl Hold {
     /// Tests by writing whether the medium keeps what it is given in bytes `range`, of which `piece` are good or bad together. Everything
     /// is given back.
     pub fn test_writing(&self, range: Range<u64>, piece: u64, stop: &AtomicBool) -> Result<Tested, Failure> {
-        let (device, now) = (self.device(), machine::seconds_since_epoch());
-        let mut marker = repair::marker(&device, &[]);
+        let (device, family) = (self.device(), self.family());
+        let mut marker = family.marker(&device, &[]);
         if marker.is_empty() {
             return Err(Failure::NoMark);
         }
-        marker.extend(mmp::mark_and_rest(&device, now).0);
+        marker.extend(family.keep_out(&device, &self.environment).0);
         marker.sort_unstable();
-        let new_log = || match new_log(&self.path) {
+        let new_log = || match self.new_log() {
             Ok(log) => Ok(Box::new(log) as Box<dyn LogFile>),
             Err(error) => Err(WriteError::io(0, 1, error)),
         };
@@ -259,7 +246,7 @@ impl Hold {
             piece,
             start: self.target.start,
             marker: &marker,
-            seed: now,
+            seed: (self.environment.now)(),
             new_log: &new_log,
             control,
         };
@@ -276,17 +263,17 @@ impl Hold {
 
     /// The log that an interrupted run has left.
     fn open_log(&self) -> Option<FoundLog> {
-        open_log(&self.path, self.target.start, &*self.device())
+        interrupted::open_log(&self.environment, &self.path, self.target.start, &*self.device())
     }
 
     /// The plan that makes `changes` to it. `identity` says who it is, `text` what is done.
     pub fn plan(&self, identity: &str, text: &str, changes: &[(u64, Vec<u8>)]) -> Result<Plan, Failure> {
-        plan(&*self.device(), identity, text, changes)
+        plan(&self.environment, &*self.device(), identity, text, changes)
     }
 
     /// The external journal that is written with a plan, if one is.
     pub fn journal_of(&self, plan: &Plan, force: bool) -> Result<Option<Journal>, Failure> {
-        Journal::of(plan, self.journal.as_deref(), force).map_err(Failure::Journal)
+        Journal::of(self.family(), plan, self.journal.as_deref(), force).map_err(Failure::Journal)
     }
 
     /// Carries out a plan.
@@ -298,12 +285,12 @@ impl Hold {
         if let Undo::At(place) = undo {
             reserved = Some(reserve_undo(place)?);
             if places::is_open_log(place) {
-                let why = "there is the log of a repair that is not finished";
+                let why = "an unfinished repair has a log there";
                 return Err(Failure::Place(place.clone(), why.to_owned()));
             }
         }
         let journal = self.journal_of(plan, false)?;
-        let mut log = new_log(&self.path).map_err(Failure::NoLog)?;
+        let mut log = self.new_log().map_err(Failure::NoLog)?;
         if let (Undo::At(place), Some(free)) = (undo, reserved.take()) {
             match free.with_room(log.path(), log_len(plan)) {
                 Ok(kept) => reserved = Some(kept),
@@ -324,7 +311,7 @@ impl Hold {
         let mut applied = carry_out(&log);
         if let Err(ApplyError::LogNotWritten(WriteError { kind: WriteErrorKind::NoSpace, .. })) = &applied {
             // Nothing is written yet, and another file system may have room.
-            if let Some(other) = log_elsewhere(&self.path, log.path()) {
+            if let Some(other) = self.log_elsewhere(log.path()) {
                 log = other;
                 applied = carry_out(&log);
             }
@@ -336,7 +323,7 @@ impl Hold {
         let mut written = Written { blocks: applied.blocks, undo: None, warning: None, names: None };
         match kept.into_inner() {
             Ok(place) => written.names = place,
-            Err(why) => written.warn(why),
+            Err(error) => written.warn(Event::NamesNotKept(error).to_string()),
         }
         if applied.undo_kept {
             written.undo = Some(log.path().to_owned());
@@ -344,8 +331,7 @@ impl Hold {
                 match reserved.fill(log.path()) {
                     Ok(()) => written.undo = Some(place.clone()),
                     Err(error) => {
-                        written
-                            .warn(format!("the undo file cannot be moved to {} ({error})", place.display()));
+                        written.warn(format!("cannot move the undo file to {} ({error})", place.display()));
                     }
                 }
             }
@@ -368,11 +354,27 @@ impl Hold {
             && let Some(folder) = log.parent()
         {
             let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-            let place = names.keep(folder, &path, machine::seconds_since_epoch());
-            let why = |error| format!("the names of what is in lost+found cannot be kept ({error})");
-            *kept.borrow_mut() = place.map_err(why);
+            *kept.borrow_mut() = names.keep(folder, &path, (self.environment.now)());
         }
         Ok(())
+    }
+
+    fn new_log(&self) -> io::Result<LogOnDisk> {
+        let mut last = io::Error::other("there is no folder for it (FSMEND_STATE_DIR can name one)");
+        for folder in &self.environment.state_folders {
+            match create_log(&self.path, folder) {
+                Ok(log) => return Ok(log),
+                Err(error) => last = io::Error::other(format!("{}: {error}", folder.display())),
+            }
+        }
+        Err(last)
+    }
+
+    /// A new log in another folder than that of `full`, where there is no room for it.
+    fn log_elsewhere(&self, full: &Path) -> Option<LogOnDisk> {
+        let mut folders =
+            self.environment.state_folders.iter().filter(|folder| full.parent() != Some(folder));
+        folders.find_map(|folder| create_log_in(folder, &self.path).ok())
     }
 
     /// Tells the device that bytes are not needed any more; whether it could be told.
@@ -387,96 +389,16 @@ impl Hold {
     }
 }
 
-/// Keeps what an interrupted write test had saved, and what the target does not hold any more, in a file, and closes its log. Tells about
-/// it.
-fn keep_overtaken(log: &LogOnDisk, lost: &[(u64, Vec<u8>)]) -> Result<String, Failure> {
-    let why = "a write test was interrupted, and the file system was used before it could be ended";
-    let kept =
-        if lost.is_empty() { None } else { Some(save_beside(log.path(), lost).map_err(Failure::NotKept)?) };
-    close_write_test(log).map_err(|error| Failure::Apply(error, Some(log.path().to_owned())))?;
-    Ok(match kept {
-        None => format!("{why}; every block that it had tested holds what it held"),
-        Some(file) => format!(
-            "{why}: {} blocks of 4 KiB do not hold what they held then ({}). They were left as they are. What they held is kept in {}, \
-             at the same places",
-            lost.len(),
-            places(lost),
-            file.display()
-        ),
-    })
-}
-
-/// A few of the places, in bytes.
-fn places(blocks: &[(u64, Vec<u8>)]) -> String {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for (at, bytes) in blocks {
-        let end = at.saturating_add(bytes.len() as u64);
-        match runs.last_mut() {
-            Some((_, last)) if *last == *at => *last = end,
-            _ => runs.push((*at, end)),
-        }
-    }
-    let told: Vec<String> =
-        runs.iter().take(PLACES_TOLD).map(|(at, end)| format!("{at} to {}", end.saturating_sub(1))).collect();
-    let more = if runs.len() > PLACES_TOLD { " and others" } else { "" };
-    format!("bytes {}{more}", told.join(", "))
-}
-
-/// Writes `blocks` to a new file beside `log`, each where it stood in the target, with holes between them. It is for the owner's eyes only.
-fn save_beside(log: &Path, blocks: &[(u64, Vec<u8>)]) -> io::Result<PathBuf> {
-    let name = log.with_extension(SAVED_SUFFIX);
-    let numbered = (1..SAVED_MAX).map(|number| name.with_extension(format!("{SAVED_SUFFIX}.{number}")));
-    for place in std::iter::once(name.clone()).chain(numbered) {
-        let file = match OpenFile::new().write(true).create_new(true).mode(0o600).open(&place) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            opened => opened?,
-        };
-        for (at, bytes) in blocks {
-            file.write_all_at(bytes, *at)?;
-        }
-        file.sync_all()?;
-        // The log goes only once the file's name will survive a power cut, too.
-        place.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())?;
-        return Ok(place);
-    }
-    Err(io::Error::from(io::ErrorKind::AlreadyExists))
-}
-
-fn open_log(path: &Path, start: u64, device: &dyn Device) -> Option<FoundLog> {
-    state_folders().iter().find_map(|folder| find_open_log(path, start, device, folder))
-}
-
-/// Why a target is neither checked nor planned for: an interrupted run has left it half-written, and what is wrong with it now says nothing
-/// about the file system.
-pub fn refuse_interrupted(path: &Path, start: u64, device: &dyn Device) -> Result<(), Refusal> {
-    let Some(told) = interrupted(path, start, device) else { return Ok(()) };
-    Err(Refusal {
-        code: INTERRUPTED_CODE,
-        message: format!("{}: {told}", path.display()),
-        hint: "Finish it first (fsmend repair)".to_owned(),
-    })
-}
-
-/// What those should know who only look at a target: whether an interrupted run has left it half-written.
-pub fn interrupted(path: &Path, start: u64, device: &dyn Device) -> Option<String> {
-    let found = open_log(path, start, device).filter(|found| found.state.is_open())?;
-    let what = if found.state == LogState::Undoing {
-        "an undo was interrupted earlier"
-    } else {
-        "an earlier repair was interrupted"
-    };
-    Some(format!("{what}; a run that may write will finish it first (log {})", found.log.path().display()))
-}
-
 /// The plan that makes `changes` to the file system on `device`.
 pub fn plan(
+    environment: &Environment,
     device: &dyn Device,
     identity: &str,
     text: &str,
     changes: &[(u64, Vec<u8>)],
 ) -> Result<Plan, Failure> {
-    let now = machine::seconds_since_epoch();
-    let (mark, rest) = mmp::mark_and_rest(device, now);
+    let family = environment.families.of(device);
+    let (mark, rest) = family.keep_out(device, environment);
     let rest = rest.filter(|rest| changes.iter().all(|change| is_apart(change, rest)));
     let joined;
     let changes = match rest {
@@ -486,65 +408,26 @@ pub fn plan(
         }
         _ => changes,
     };
-    let mut marker = repair::marker(device, changes);
-    // What is marked is compared before anything is written: whoever has mounted the file system meanwhile has changed the
-    // MMP block.
+    let mut marker = family.marker(device, changes);
+    // What is marked is compared before anything is written: another machine that has mounted the file system meanwhile has changed it.
     marker.extend(mark);
     marker.sort_unstable();
-    let last = repair::last(changes);
+    let last = family.last(changes);
     let builder = PlanBuilder { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
     Plan::make(device, &builder).map_err(Failure::Plan)
 }
 
-fn is_apart(one: &(u64, Vec<u8>), other: &(u64, Vec<u8>)) -> bool {
-    let end = |change: &(u64, Vec<u8>)| change.0.saturating_add(change.1.len() as u64);
+fn is_apart(one: &Change, other: &Change) -> bool {
+    let end = |change: &Change| change.0.saturating_add(change.1.len() as u64);
     end(one) <= other.0 || end(other) <= one.0
 }
 
 /// The changes with one more, in its place.
-fn with(changes: &[(u64, Vec<u8>)], more: (u64, Vec<u8>)) -> Vec<(u64, Vec<u8>)> {
+fn with(changes: &[Change], more: Change) -> Vec<Change> {
     let mut all = changes.to_vec();
     let place = all.partition_point(|change| change.0 < more.0);
     all.insert(place, more);
     all
-}
-
-/// What became of an interrupted run, in a sentence; `None` if there is nothing to tell.
-fn told(recovered: &Recovered) -> Option<String> {
-    match recovered {
-        Recovered::Nothing(LogState::Incomplete) | Recovered::Dropped => Some(
-            "an earlier repair was interrupted before it had written anything; its log was removed"
-                .to_owned(),
-        ),
-        Recovered::Nothing(_) => None,
-        Recovered::Finished { blocks, .. } => Some(format!(
-            "an earlier repair was interrupted; it was finished first ({blocks} blocks written)"
-        )),
-        Recovered::TakenBack { blocks } => {
-            Some(format!("an undo was interrupted earlier; it was finished first ({blocks} blocks written)"))
-        }
-    }
-}
-
-/// Folders for logs that cannot lie beside their target, the best first.
-pub fn state_folders() -> Vec<PathBuf> {
-    state_folders_of(rustix::process::geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
-}
-
-fn state_folders_of(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
-    // An empty one would be the folder that somebody happens to stand in, /tmp perhaps.
-    let variable = |name: &str| variable(name).filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = variable("FSMEND_STATE_DIR") {
-        return vec![folder];
-    }
-    if is_root {
-        // Early at boot only /run can be written. What lies there does not survive a power cut; the marked superblock does.
-        return vec![PathBuf::from("/var/lib/fsmend"), PathBuf::from("/run/fsmend")];
-    }
-    // Not in /tmp: there, anybody could lay a log for us to finish.
-    let home = || variable("HOME").map(|home| home.join(".local/state"));
-    let state = variable("XDG_STATE_HOME").or_else(home);
-    state.map(|state| state.join("fsmend")).into_iter().collect()
 }
 
 /// Whether an undo file may be put into `place`, and can be.
@@ -556,42 +439,4 @@ fn reserve_undo(place: &Path) -> Result<Reserved, Failure> {
     let failed = |why| Failure::Place(place.to_owned(), why);
     places::for_undo(place).map_err(failed)?;
     Reserved::new(place).map_err(|error| failed(error.to_string()))
-}
-
-fn new_log(path: &Path) -> io::Result<LogOnDisk> {
-    let mut last = io::Error::other("there is no folder for it (FSMEND_STATE_DIR can name one)");
-    for folder in state_folders() {
-        match create_log(path, &folder) {
-            Ok(log) => return Ok(log),
-            Err(error) => last = io::Error::other(format!("{}: {error}", folder.display())),
-        }
-    }
-    Err(last)
-}
-
-/// A new log in another folder than that of `full`, where there is no room for it.
-fn log_elsewhere(path: &Path, full: &Path) -> Option<LogOnDisk> {
-    let folders = state_folders().into_iter().filter(|folder| full.parent() != Some(folder));
-    folders.into_iter().find_map(|folder| create_log_in(&folder, path).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_lie_where_nobody_else_can_put_one() {
-        let of = |is_root, known: &[(&str, &str)]| {
-            state_folders_of(is_root, |name| {
-                known.iter().find(|(known, _)| *known == name).map(|(_, folder)| PathBuf::from(folder))
-            })
-        };
-        assert_eq!(of(false, &[("HOME", "/h")]), [Path::new("/h/.local/state/fsmend")]);
-        assert_eq!(of(false, &[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]), [Path::new("/s/fsmend")]);
-        assert_eq!(of(true, &[("HOME", "/h"), ("FSMEND_STATE_DIR", "/d")]), [Path::new("/d")]);
-        assert_eq!(of(true, &[])[0], Path::new("/var/lib/fsmend"));
-        assert_eq!(of(true, &[("FSMEND_STATE_DIR", "")])[0], Path::new("/var/lib/fsmend"));
-        assert!(of(false, &[("HOME", ""), ("XDG_STATE_HOME", "")]).is_empty(), "nor where somebody stands");
-        assert!(of(false, &[]).is_empty(), "and not in a folder of everybody");
-    }
 }

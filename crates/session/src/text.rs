@@ -1,6 +1,11 @@
-//! Moments, for people.
+//! Text that may hold what stands on a disk, and moments, for people.
 
 use jiff::Timestamp;
+
+/// `text` with control characters made visible, so that nothing that stands on a disk can steer the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}
 
 /// A moment, given in seconds since the epoch, for people.
 pub fn utc(now: u64) -> String {
@@ -22,5 +27,10 @@ mod tests {
         assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(utc(1_795_183_513), "2026-11-20 14:05:13 UTC");
         assert!(utc(u64::MAX).starts_with("9999-12-"));
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(printable("a\x1b[31mb"), "a\u{FFFD}[31mb");
     }
 }

@@ -1,15 +1,14 @@
 //! Multiple-mount protection, as far as it takes time: whether another machine is using a file system is told by whether it goes on
 //! counting in the MMP block.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fsmend_device::Device;
-use fsmend_ext_check::Refusal;
+use fsmend_engine::Refusal;
 use fsmend_ext_check::mmp::{MmpBlock, hold};
 
-use crate::outcome::CANCELLED_CODE;
+use fsmend_session::{CANCELLED_CODE, Change, Environment};
 
 /// `mmp_seq` while a checker is at work.
 const SEQUENCE_FSCK: u32 = 0xE24D_4D50;
@@ -17,48 +16,42 @@ const SEQUENCE_FSCK: u32 = 0xE24D_4D50;
 const WAIT_MAX: u64 = 120;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns when nobody else is using the file system on `device`: at once if its MMP block is at rest or there is none, else after
+/// Returns when no other host is using the file system on `device`: at once if its MMP block is at rest or there is none, else after
 /// the block has not changed for twice the time within which it should have. `tell` is given a sentence before the wait.
 pub fn wait_for_rest(
     device: &dyn Device,
-    now: u64,
-    tell: impl FnOnce(String),
+    environment: &Environment,
+    tell: &mut dyn FnMut(String),
     cancel: &AtomicBool,
 ) -> Result<(), Refusal> {
-    let Some(block) = hold(device, &node(), now).filter(|block| !block.is_clean) else { return Ok(()) };
+    let now = (environment.now)();
+    let node = &environment.node;
+    let Some(block) = hold(device, node, now).filter(|block| !block.is_clean) else { return Ok(()) };
     if sequence(&block) == SEQUENCE_FSCK {
         // On this machine the lock on the device says that no checker is at work any more.
-        return if owner(&block) == node() { Ok(()) } else { Err(in_use(&block, "being checked")) };
+        return if owner(&block) == *node { Ok(()) } else { Err(in_use(&block, "being checked")) };
     }
     let seconds = (interval(&block) * 2 + 1).min(WAIT_MAX);
-    tell(format!("it may be mounted on {}; waiting {seconds} seconds to see", owner(&block)));
-    pause(Duration::from_secs(seconds), cancel)?;
-    match hold(device, &node(), now) {
+    tell(format!("it may be mounted on {}; waiting {seconds} seconds for MMP", owner(&block)));
+    pause(Duration::from_secs(seconds), environment, cancel)?;
+    match hold(device, node, now) {
         Some(later) if later.found != block.found => Err(in_use(&later, "mounted")),
         _ => Ok(()),
     }
 }
 
-/// A change: where, and the bytes.
-type Change = (u64, Vec<u8>);
-
 /// The change that says in the MMP block that a checker is at work, and the one that puts it to rest afterwards, if it is not at rest.
-pub fn mark_and_rest(device: &dyn Device, now: u64) -> (Option<Change>, Option<Change>) {
-    let block = hold(device, &node(), now);
+pub fn mark_and_rest(device: &dyn Device, environment: &Environment) -> (Option<Change>, Option<Change>) {
+    let block = hold(device, &environment.node, (environment.now)());
     let rest =
         block.as_ref().filter(|block| !block.is_clean).map(|block| (block.offset, block.clean.clone()));
     (block.map(|block| (block.offset, block.held)), rest)
 }
 
-/// The name of this machine.
-pub fn node() -> String {
-    let name = fsmend_device::read_small(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default();
-    name.trim().chars().take(63).collect()
-}
-
-fn pause(span: Duration, cancel: &AtomicBool) -> Result<(), Refusal> {
-    let started = Instant::now();
-    while started.elapsed() < span {
+fn pause(span: Duration, environment: &Environment, cancel: &AtomicBool) -> Result<(), Refusal> {
+    let pace = environment.pace;
+    let started = pace.now_ns();
+    while Duration::from_nanos(pace.now_ns().saturating_sub(started)) < span {
         if cancel.load(Relaxed) {
             return Err(Refusal {
                 code: CANCELLED_CODE,
@@ -66,7 +59,7 @@ fn pause(span: Duration, cancel: &AtomicBool) -> Result<(), Refusal> {
                 hint: "Run it again".to_owned(),
             });
         }
-        std::thread::sleep(PAUSE);
+        pace.wait(PAUSE);
     }
     Ok(())
 }
@@ -75,7 +68,7 @@ fn in_use(block: &MmpBlock, how: &str) -> Refusal {
     Refusal {
         code: "mmp-in-use",
         message: format!("its MMP block says that it is {how} on {}", owner(block)),
-        hint: "Unmount it there. If that machine is gone for good: tune2fs -f -E clear_mmp".to_owned(),
+        hint: "Unmount it there. If that machine is down permanently: tune2fs -f -E clear_mmp".to_owned(),
     }
 }
 
@@ -84,7 +77,7 @@ fn sequence(block: &MmpBlock) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Seconds within which whoever uses the file system changes the block.
+/// Seconds within which a host that uses the file system changes the block.
 fn interval(block: &MmpBlock) -> u64 {
     let bytes = block.found.get(0x70..0x72).unwrap_or(&[0; 2]);
     u64::from(u16::from_le_bytes([bytes[0], bytes[1]])).max(5)

@@ -1,0 +1,33 @@
+//! What a program needs to work on a file system: open a target, recognise the family of its file system, refuse what is in use, lock,
+//! finish an interrupted repair, check, plan, write through a log, take back.
+//!
+//! This crate names no family. An [`Environment`] holds the [`Registry`] of those that the program knows, and the clocks. Nothing here
+//! prints, reads a clock or decides on an exit code.
+
+mod check_options;
+pub mod ending;
+pub mod environment;
+pub mod external;
+pub mod family;
+pub mod hold;
+pub mod interrupted;
+pub mod journal_device;
+mod member;
+pub mod open;
+pub mod places;
+pub mod recovered_names;
+pub mod text;
+mod undo_place;
+
+pub use check_options::check_options;
+pub use environment::{Environment, state_folders};
+pub use external::JournalError;
+pub use family::{Change, Family, JournalPlace, Registry};
+pub use hold::{Failure, Finished, Hold, Undo, Written};
+pub use interrupted::{Event, INTERRUPTED_CODE};
+pub use member::member;
+pub use open::{NotedDevice, Volume};
+pub use recovered_names::RecoveredNames;
+
+/// The code that a run refuses with when it was told to stop.
+pub const CANCELLED_CODE: &str = "cancelled";
