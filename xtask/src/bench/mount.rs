@@ -120,7 +120,7 @@ fn make_archive(folder: &Path) -> io::Result<PathBuf> {
         let bytes = vec![b'x'; 500 + random.below(20_000) as usize];
         fs::write(place.join(format!("source-file-{number}.c")), bytes)?;
     }
-    run_program("tar", [&*"-C", &*tree.to_string_lossy(), "-cf", &*archive.to_string_lossy(), "."])?;
+    run_program("tar", ["-C", &*tree.to_string_lossy(), "-cf", &*archive.to_string_lossy(), "."])?;
     fs::remove_dir_all(&tree)?;
     Ok(archive)
 }
@@ -200,7 +200,7 @@ fn small_files(place: &Path) -> io::Result<()> {
 fn untar(archive: &Path, place: &Path) -> io::Result<()> {
     let tree = place.join("tree");
     fs::create_dir(&tree)?;
-    run_program("tar", [&*"-C", &*tree.to_string_lossy(), "-xf", &*archive.to_string_lossy()]).map(|_| ())
+    run_program("tar", ["-C", &*tree.to_string_lossy(), "-xf", &*archive.to_string_lossy()]).map(|_| ())
 }
 
 fn remove(place: &Path) -> io::Result<()> {
