@@ -118,10 +118,11 @@ pub fn volumes(
 }
 
 fn warnings(opened: &Opened) -> Vec<String> {
-    let in_use =
-        opened.usage.iter().filter(|usage| matters(usage)).map(|usage| {
-            format!("{usage}: problems found while it changes may be false positives.")
-        });
+    let in_use = opened
+        .usage
+        .iter()
+        .filter(|usage| matters(usage))
+        .map(|usage| format!("{usage}: problems found while it changes may be false positives."));
     let skipped = opened
         .skipped
         .iter()
@@ -165,7 +166,7 @@ mod tests {
         let error = plain(Path::new("/no/such/file")).err().map(|refusal| refusal.to_string());
         let error = error.unwrap_or_default();
         assert!(
-            error.starts_with("there is no such file (expected an image file or a block device). Check"),
+            error.starts_with("no such file (expected an image file or a block device). Check"),
             "{error}"
         );
     }

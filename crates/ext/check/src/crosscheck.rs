@@ -295,7 +295,7 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
-        let mut file_types = MapWalkLimiter::new(&self.fs.geometry);
+        let mut limiter = MapWalkLimiter::new(&self.fs.geometry);
         loop {
             let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
             let groups = self.tails_named_in(&fresh);
@@ -304,7 +304,7 @@ impl CrossCheck<'_> {
                 return;
             }
             for group in groups {
-                self.open_tail(group, suspects, &mut file_types);
+                self.open_tail(group, suspects, &mut limiter);
             }
         }
     }
@@ -334,7 +334,7 @@ impl CrossCheck<'_> {
         found.into_iter().flatten().collect()
     }
 
-    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, file_types: &mut MapWalkLimiter) {
+    fn open_tail(&mut self, group: u32, suspects: &mut BTreeSet<InodeNo>, limiter: &mut MapWalkLimiter) {
         let per_group = self.fs.geometry.inodes_per_group;
         let first = group * per_group + 1;
         let scanned =
@@ -345,7 +345,7 @@ impl CrossCheck<'_> {
             if record.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            inode::limit_walk(file_types, self.fs, inode, &record);
+            inode::limit_walk(limiter, self.fs, inode, &record);
             let mut found = self.outcome.findings.fresh();
             let inspection = inode::inspect(self.fs, inode, &record, &mut found);
             let fact = self.outcome.take_inspection(inode, &inspection, &self.claims, self.fs);

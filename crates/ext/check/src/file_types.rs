@@ -6,6 +6,8 @@ use std::sync::Arc;
 use fsmend_base::{GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
+use fsmend_ext_format::extent::EXTENT_MAGIC;
+use fsmend_ext_format::inode::FAST_SYMLINK_MAX;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 
 use crate::run;
@@ -18,10 +20,6 @@ const CHUNK: u32 = 1024;
 const LARGE: u64 = 0x7FFF_FFFF;
 /// Trees of extents are not deeper than this.
 const DEPTH_MAX: usize = 8;
-/// Magic number of a tree of extents.
-const EXTENT_MAGIC: u16 = 0xF30A;
-/// Longest target of a symbolic link that stands in the inode.
-const FAST_SYMLINK_MAX: u64 = 59;
 /// Words of `i_block` that lead to single, double and triple indirect blocks.
 const INDIRECT_WORDS: [usize; 3] = [12, 13, 14];
 

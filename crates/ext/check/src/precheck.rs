@@ -75,11 +75,14 @@ pub fn precheck(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Prec
 }
 
 /// The change that notes in the superblock that the file system was checked just now and found sound; nothing if it cannot
-/// be read.
+/// be read, or if it has features that are not known: such a file system is not written.
 pub fn marked_checked(device: &dyn Device, now: u64) -> Option<(u64, Vec<u8>)> {
     let mut bytes = vec![0; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
     let raw = RawSuperblock::mut_from_bytes(&mut bytes).ok().filter(|raw| raw.s_magic.get() == EXT_MAGIC)?;
+    if superblock::unknown_to_repairs(raw.features()).is_some() {
+        return None;
+    }
     superblock::repair::mark_checked(raw, now);
     superblock::repair::seal(raw);
     Some((SUPERBLOCK_OFFSET, bytes))

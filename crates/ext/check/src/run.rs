@@ -35,7 +35,7 @@ use crate::quota::QuotaUsage;
 use crate::region::Regions;
 use crate::repair::RepairInput;
 use crate::resize_inode::ResizeInode;
-use crate::scan::{STAGES, Scan, ScanOutcome, count_file_types};
+use crate::scan::{STAGES, Scan, ScanOutcome, limit_maps};
 use crate::superblock::{self, Settled, SuperblockOptions};
 use crate::{Fs, Refusal, bad_blocks, group, journal, orphan, paths, quota, resize_inode, summary};
 use fsmend_engine::names::report::name_objects;
@@ -409,7 +409,7 @@ fn scan(
         if let Some(outcome) = outcome {
             return (inodes, claims, outcome);
         }
-        count_file_types(fs, run_context.cancel);
+        limit_maps(fs, run_context.cancel);
     }
     let inodes = InodeTable::new(inodes_count, inodes_per_group);
     (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())

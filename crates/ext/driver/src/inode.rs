@@ -4,6 +4,7 @@ use fsmend_base::GroupNo;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::build_node;
 use fsmend_ext_format::features::{incompat, ro_compat};
+pub(crate) use fsmend_ext_format::inode::LINKS_MAX;
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_vfs::{Attributes, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
 use zerocopy::{FromZeros, IntoBytes};
@@ -15,8 +16,6 @@ const CRTIME_END: usize = std::mem::offset_of!(RawInode, i_crtime_extra) + 4;
 const CTIME_EXTRA_END: usize = std::mem::offset_of!(RawInode, i_ctime_extra) + 4;
 const MTIME_EXTRA_END: usize = std::mem::offset_of!(RawInode, i_mtime_extra) + 4;
 const ATIME_EXTRA_END: usize = std::mem::offset_of!(RawInode, i_atime_extra) + 4;
-/// Most names of a file; more subdirectories are not counted where `dir_nlink` allows that.
-pub(crate) const LINKS_MAX: u16 = 65000;
 
 /// An inode in memory.
 #[derive(Clone)]

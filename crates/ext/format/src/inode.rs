@@ -5,6 +5,11 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+/// The largest link count that an inode may store.
+pub const LINKS_MAX: u16 = 65_000;
+/// The longest target of a symbolic link that stands in the inode.
+pub const FAST_SYMLINK_MAX: u64 = 59;
+
 /// Files of this size (bytes) and more need the feature `large_file`.
 pub const LARGE_FILE: u64 = 1 << 31;
 

@@ -6,6 +6,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
+pub(super) use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode};
@@ -21,7 +22,6 @@ use crate::region::Regions;
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
 pub(super) const BENIGN_FLAGS: u32 =
     0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
-pub(super) const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 pub(super) const EXTENT_WRITTEN_MAX: u16 = 32768;
 

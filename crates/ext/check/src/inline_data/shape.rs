@@ -2,11 +2,11 @@
 //!
 //! Ask in this order: extent tree, inline data, block map; an inode that is none of them is junk.
 
+use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, RawInode};
 
 use crate::Fs;
 
-const EXTENT_MAGIC: u16 = 0xF30A;
 /// Entries that fit into `i_block` behind a header of 12 bytes. Some writers left room for up to two.
 const ROOT_ENTRIES: u16 = 4;
 

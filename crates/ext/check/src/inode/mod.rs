@@ -64,7 +64,7 @@ pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findin
 /// Walks the map of `inode`, and gives it up if `limiter` does not let it be walked or claim what it leads to.
 pub(crate) fn limit_walk(limiter: &mut MapWalkLimiter, fs: &Fs<'_>, inode: InodeNo, record: &[u8]) {
     let mut subject = Subject::new(fs, inode, record, Findings::new());
-    subject.file_types = Some(limiter);
+    subject.limiter = Some(limiter);
     let inspection = examine(&mut subject);
     let is_given_up = subject.is_given_up;
     if is_given_up || !limiter.claims(&fs.geometry, &fs.metadata, &units_of(&inspection, &fs.geometry)) {

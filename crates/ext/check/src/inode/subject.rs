@@ -20,7 +20,7 @@ pub(crate) struct Subject<'a, 'd> {
     /// Blocks of its map that were read.
     pub map_reads: u64,
     /// Counts blocks of maps, and decides which are not walked again.
-    pub file_types: Option<&'a mut MapWalkLimiter>,
+    pub limiter: Option<&'a mut MapWalkLimiter>,
     /// Whether the counts of file types did not let its map be walked.
     pub is_given_up: bool,
 }
@@ -35,7 +35,7 @@ impl<'a, 'd> Subject<'a, 'd> {
             record: record.to_vec(),
             findings,
             map_reads: 0,
-            file_types: None,
+            limiter: None,
             is_given_up: false,
         }
     }
@@ -100,7 +100,7 @@ impl<'a, 'd> Subject<'a, 'd> {
 
     /// Notes that a block of the map is going to be read; `false` when the counts of file types does not let it.
     pub fn may_read_map_block(&mut self, block: u64) -> bool {
-        let admitted = self.file_types.as_mut().is_none_or(|file_types| file_types.admits(block));
+        let admitted = self.limiter.as_mut().is_none_or(|limiter| limiter.admits(block));
         self.map_reads += u64::from(admitted);
         self.is_given_up |= !admitted;
         admitted

@@ -5,6 +5,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::inode::{RawInode, flags};
 use zerocopy::little_endian::{U16, U32};
 
@@ -12,7 +13,6 @@ use super::map::FileMap;
 use super::replay_overlay::{EditError, ReplayOverlay};
 use crate::inode::MapRun;
 
-const MAGIC: u16 = 0xF30A;
 const ENTRY: usize = 12;
 const ROOT_ENTRIES: usize = 4;
 /// Levels below the root.
@@ -117,7 +117,7 @@ fn fill(node: &mut [u8], depth: u16, max: usize, entries: &[[u8; ENTRY]]) {
     for (place, entry) in node[ENTRY..].chunks_exact_mut(ENTRY).zip(entries) {
         place.copy_from_slice(entry);
     }
-    let header = [MAGIC, entries.len() as u16, max as u16, depth];
+    let header = [EXTENT_MAGIC, entries.len() as u16, max as u16, depth];
     for (place, word) in node.chunks_exact_mut(2).zip(header) {
         place.copy_from_slice(&word.to_le_bytes());
     }

@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 
 use fsmend_base::BlockNo;
 use fsmend_device::ReadError;
+use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::inode::{RawInode, flags};
 use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::replay_overlay::ReplayOverlay;
 use crate::inode::MapRun;
 
-/// `eh_magic`.
-const EXTENT_MAGIC: u16 = 0xF30A;
 const EXTENT_DEPTH_MAX: u16 = 5;
 /// Lengths above this mark unwritten extents.
 const EXTENT_LEN_MAX: u16 = 0x8000;

@@ -9,13 +9,11 @@ use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::extent::ExtentHeader;
 use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::LINKS_MAX;
 use fsmend_ext_format::inode::{RawInode, flags, mode, special};
 use fsmend_ext_format::xattr::Area;
 
 use crate::Fs;
-
-/// The largest link count that an inode may store.
-const LINKS_MAX: u32 = 65_000;
 
 impl LinkRules for Fs<'_> {
     fn link_rows(&self) -> LinkRows {

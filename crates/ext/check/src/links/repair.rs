@@ -6,11 +6,12 @@ use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::RawInode;
 
-use super::{LINKS_MAX, is_empty};
+use super::is_empty;
 use crate::Fs;
 use crate::inode::seal::seal_inode;
 use crate::quota::{self, Owner};
 use crate::repair::RepairContext;
+use fsmend_ext_format::inode::LINKS_MAX;
 
 /// The work, as traces call it.
 pub const STAGE: [Stage; 1] = [Stage { name: "link counts", pass: 1 }];

@@ -4,6 +4,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::inode::FAST_SYMLINK_MAX;
 use fsmend_ext_format::inode::{RawInode, flags, mode};
 use zerocopy::little_endian::U32;
 
@@ -17,8 +18,6 @@ use crate::journal::map::{self, FileMap};
 use crate::journal::replay_overlay::{EditError, ReplayOverlay};
 use crate::quota::{self, bytes_of};
 
-/// Longest target of a symbolic link that stands in `i_block`.
-const FAST_SYMLINK_MAX: u64 = 59;
 /// Where an attribute block counts who refers to it.
 const XATTR_REFCOUNT: usize = 4;
 

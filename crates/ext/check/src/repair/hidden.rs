@@ -3,6 +3,7 @@
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_ext_format::rext3::IndirectHeader;
@@ -17,7 +18,6 @@ const DIRECT: usize = 12;
 const EXTENT_MAX: u64 = 0x8000;
 /// Extents in an inode.
 const ROOT_EXTENTS: usize = 4;
-const EXTENT_MAGIC: u16 = 0xF30A;
 /// Extra bytes of an inode that hold times and project.
 const EXTRA_SIZE: u16 = 32;
 

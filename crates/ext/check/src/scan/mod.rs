@@ -179,7 +179,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Runs all stages. `None` when files turned out to share more than there is: claims and facts are then
-    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`count_file_types`].
+    /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`limit_maps`].
     pub fn run(&self) -> Option<ScanOutcome> {
         let RunContext { plan, budget, .. } = self.run_context;
         let all: Vec<u32> = (0..self.fs.groups.len() as u32).collect();
@@ -333,8 +333,8 @@ impl<'a> Scan<'a> {
 }
 
 /// Decides which maps are given up because too many share their blocks, in the order of inodes.
-pub fn count_file_types(fs: &Fs<'_>, cancel: &AtomicBool) {
-    let mut file_types = MapWalkLimiter::new(&fs.geometry);
+pub fn limit_maps(fs: &Fs<'_>, cancel: &AtomicBool) {
+    let mut limiter = MapWalkLimiter::new(&fs.geometry);
     for (group, state) in fs.groups.iter().enumerate() {
         for index in 0..state.scan_inodes {
             if cancel.load(Relaxed) {
@@ -342,7 +342,7 @@ pub fn count_file_types(fs: &Fs<'_>, cancel: &AtomicBool) {
             }
             let inode = fs.geometry.inode_at(GroupNo(group as u32), index);
             if let Some(Ok(record)) = fs.read_inode(inode) {
-                inode::limit_walk(&mut file_types, fs, inode, &record);
+                inode::limit_walk(&mut limiter, fs, inode, &record);
             }
         }
     }

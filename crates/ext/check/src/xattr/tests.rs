@@ -693,8 +693,7 @@ fn arbitrary_bytes_never_panic() {
 #[test]
 fn every_row_of_this_module_is_raised_by_a_test() {
     let source = concat!(include_str!("tests.rs"), include_str!("tests/unseen.rs"));
-    let rows = include_str!("problems.rs");
-    for line in rows.lines().filter(|line| line.contains("= \"ext.xattr.")) {
+    for line in include_str!("problems.rs").lines().filter(|line| line.contains("= \"ext.xattr.")) {
         let name = line.split_whitespace().next().unwrap();
         assert!(source.contains(&format!("problems::{name}]")), "{name}");
     }
