@@ -175,7 +175,7 @@ fn random_damage_is_mended_the_same_at_any_thread_count() {
 fn a_repair_survives_every_power_cut_and_is_undone() {
     let mut image = image();
     for (_, damage) in
-        DAMAGES.iter().filter(|(row, _)| [&rows::DOTS, &rows::MISMATCH, &rows::MARKED].contains(&row))
+        DAMAGES.iter().filter(|(row, _)| [&rows::DOTS, &rows::MISMATCH, &rows::MARKED].contains(row))
     {
         damage(&mut image);
     }

@@ -198,6 +198,9 @@ pub struct Facts<L> {
     input: Input,
 }
 
+/// A report, and what a repair needs if one is wanted and something is wrong.
+type Checked<F> = (CheckReport, Option<Facts<<F as Family>::Layout>>);
+
 impl<F: Family> Checker<F> {
     /// Checks the file system on `device`.
     pub fn check(
@@ -227,7 +230,7 @@ impl<F: Family> Checker<F> {
         (options, naming): (&CheckOptions, Naming),
         (progress, cancel): (&Progress, &AtomicBool),
         mut findings: Findings,
-    ) -> Result<(CheckReport, Option<Facts<F::Layout>>), Refused> {
+    ) -> Result<Checked<F>, Refused> {
         let counted = Arc::new(Counted::new(Arc::clone(device)));
         let mut laps = Laps::new(options, Arc::clone(&counted));
         let refused = |refusal, findings| Refused { refusal, findings: Box::new(findings) };

@@ -40,9 +40,9 @@ pub(crate) fn rewrite(
     let has_checksum = overlay.geometry.features.metadata_csum();
     let mut entries: Vec<[u8; ENTRY]> = extents.iter().map(entry).collect();
     let mut free = nodes.iter().copied();
-    for depth in 0..levels.len() {
+    for (depth, count) in levels.iter().enumerate() {
         let mut above = Vec::new();
-        for (chunk, node) in entries.chunks(per_node).zip(free.by_ref().take(levels[depth])) {
+        for (chunk, node) in entries.chunks(per_node).zip(free.by_ref().take(*count)) {
             let mut block = vec![0; overlay.geometry.block_size as usize];
             fill(&mut block, depth as u16, per_node, chunk);
             close(&mut block, per_node, seed, has_checksum);
