@@ -3,7 +3,7 @@
 //! (maps and directories read while inode tables are still on their way) calls the cross-checks by itself.
 //!
 //! The order: static structures are claimed; chunks of inodes are read side by side, a fast path clears healthy records and suspects get the full check at once;
-//! directories are read side by side; suspect ones are inspected in the order of their numbers; then the passes of the [table](passes::passes).
+//! directories are read side by side; suspect ones are inspected in the order of their numbers; then the passes of the table in `passes.rs`.
 //! [`Checker`] gives all this to the rounds of a repair.
 
 mod context;

@@ -1,5 +1,5 @@
-//! A toy format: the smallest that the engine checks and repairs, and the tutorial for new ones (docs/new-format.md). Its bytes are drawn in [`format`], its problems stand in
-//! [`rows`], what the engine asks of every format is answered here, and what repairs need in [`repair`].
+//! A toy format: the smallest that the engine checks and repairs, and the tutorial for new ones (docs/new-format.md). Its bytes are drawn in `format.rs`, its problems stand in
+//! [`rows`], what the engine asks of every format is answered here, and what repairs need in `repair.rs`.
 
 pub mod format;
 mod repair;

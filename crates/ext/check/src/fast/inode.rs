@@ -103,7 +103,7 @@ pub struct InodeFastPath<'f> {
     /// Inodes that the file system keeps for itself beside the reserved ones: quota files, the orphan file.
     hidden: [u32; 4],
     pub(super) sectors_per_block: u64,
-    /// Whether plain records can be proved at a glance.
+    /// Whether plain records can take the shortest way.
     prechecks: bool,
     extents: bool,
     huge_file: bool,
@@ -146,7 +146,7 @@ impl<'f> InodeFastPath<'f> {
         self.summarize_with(inode, record, self.checksum_is_right(inode, record), summary)
     }
 
-    /// For each of `records` whether its checksum is right (or not asked for), for [`summarize_with`](Self::prove_with).
+    /// For each of `records` whether its checksum is right (or not asked for), for [`summarize_with`](Self::summarize_with).
     pub fn checksums(&self, first: InodeNo, records: &[u8], right: &mut Vec<bool>) {
         let inode_size = self.geometry.inode_size as usize;
         if self.checksums {
@@ -158,14 +158,14 @@ impl<'f> InodeFastPath<'f> {
     }
 
     /// Whether none of `inodes` is special, and plain records among them can be cleared by the precheck, where their checksums
-    /// are right ([`summarize_plain`](Self::prove_plain)).
+    /// are right ([`summarize_plain`](Self::summarize_plain)).
     pub fn may_be_plain(&self, inodes: RangeInclusive<u32>) -> bool {
         self.prechecks
             && *inodes.start() >= self.geometry.first_inode
             && !self.hidden.iter().any(|hidden| inodes.contains(hidden))
     }
 
-    /// [`summarize`](Self::prove), with the checksum judged beforehand.
+    /// [`summarize`](Self::summarize), with the checksum judged beforehand.
     pub fn summarize_with(
         &self,
         inode: InodeNo,
