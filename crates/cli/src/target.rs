@@ -12,7 +12,7 @@ use crate::common_args::Common;
 use crate::machine;
 use crate::numbers::counted;
 
-/// Places that are told.
+/// Places named in a message, at most.
 const PLACES_TOLD: usize = 20;
 
 /// The families that are known.
@@ -36,7 +36,7 @@ pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Vol
     volumes.map(|volume| with_journal(volume, &arguments.common)).map(limited).map(Volume::noted).collect()
 }
 
-/// Looks for the external journal of a volume, if nobody named one and it may be needed.
+/// Looks for the external journal of a volume, unless the options name one or exclude replay.
 pub fn with_journal(volume: Volume, common: &Common) -> Volume {
     if common.journal.is_some() || common.no_replay {
         return volume;

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn done(disk: &Flash, ticket: Ticket) -> f64 {
-        disk.queue.done_at(ticket).expect("nobody has waited for it")
+        disk.queue.done_at(ticket).expect("each ticket is waited for once")
     }
 
     /// Reads of 4 KiB a second, with so many in flight.

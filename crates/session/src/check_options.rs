@@ -5,7 +5,7 @@ use fsmend_engine::options::{CheckOptions, Meter, SuperblockOptions};
 use fsmend_engine::pool::Schedule;
 
 /// A check with so many workers and at most `memory` bytes, at second `now` since the epoch: the journal is replayed in memory, every
-/// path is told, nothing is measured.
+/// problem gets its path, and nothing is measured.
 pub fn check_options(threads: usize, memory: u64, now: u64) -> CheckOptions {
     CheckOptions {
         threads: threads.max(1),

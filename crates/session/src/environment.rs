@@ -38,7 +38,7 @@ fn node() -> String {
 
 /// Folders for logs that cannot lie beside their target, the best first, as `variable` of the process says.
 pub fn state_folders(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
-    // An empty one would be the folder that somebody happens to stand in, /tmp perhaps.
+    // An empty one would be the current directory, /tmp perhaps.
     let variable = |name: &str| variable(name).filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = variable("FSMEND_STATE_DIR") {
         return vec![folder];
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(of(true, &[("HOME", "/h"), ("FSMEND_STATE_DIR", "/d")]), [Path::new("/d")]);
         assert_eq!(of(true, &[])[0], Path::new("/var/lib/fsmend"));
         assert_eq!(of(true, &[("FSMEND_STATE_DIR", "")])[0], Path::new("/var/lib/fsmend"));
-        assert!(of(false, &[("HOME", ""), ("XDG_STATE_HOME", "")]).is_empty(), "nor where somebody stands");
-        assert!(of(false, &[]).is_empty(), "and not in a folder of everybody");
+        assert!(of(false, &[("HOME", ""), ("XDG_STATE_HOME", "")]).is_empty(), "not the current directory");
+        assert!(of(false, &[]).is_empty(), "not a folder that all users can write");
     }
 }

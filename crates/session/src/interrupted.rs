@@ -22,7 +22,7 @@ pub const INTERRUPTED_CODE: &str = "interrupted-repair";
 const SAVED_SUFFIX: &str = "fsmend-saved";
 /// So many of those are tried.
 const SAVED_MAX: u32 = 1000;
-/// Places that are told.
+/// Places named in a message, at most.
 const PLACES_TOLD: usize = 5;
 
 /// What became of something that an interrupted run had left. As text, it is a sentence without its full stop.

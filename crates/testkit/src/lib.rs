@@ -5,6 +5,7 @@ pub mod contents;
 pub mod crash;
 pub mod damage;
 pub mod driver;
+pub mod flawed;
 pub mod fsmend;
 pub mod fuzzing;
 pub mod host;

@@ -60,7 +60,7 @@ impl Base {
                 Some(Base { name, survey, device })
             }
             Built::Skipped(reason) => {
-                skip(&format!("innocence of {name}"), &reason);
+                skip(&format!("fast path of {name}"), &reason);
                 None
             }
         }
@@ -185,7 +185,7 @@ fn compare_inode(fs: &Fs<'_>, inode: InodeNo) -> Result<bool, String> {
         let mut tallies = Vec::new();
         walks.into_iter().for_each(|walk| join(&mut tallies, walk.finish()));
         let walked = verdicts(&item, tallies, &fast_path).pop().unwrap();
-        if !walked.innocent {
+        if !walked.clean {
             return Ok(false);
         }
         runs = walked.runs;
@@ -231,7 +231,7 @@ fn same_facts(
 }
 
 fn hold(wanted: &[&str], word: &str, compare: impl Fn(&Base, &Fs<'_>, InodeNo) -> Result<bool, String>) {
-    let (mut failures, mut innocent) = (Vec::new(), 0);
+    let (mut failures, mut cleared) = (Vec::new(), 0);
     for base in BASES.iter().filter_map(|name| Base::new(name)) {
         let structures = base.structures(wanted);
         if structures.is_empty() {
@@ -243,13 +243,13 @@ fn hold(wanted: &[&str], word: &str, compare: impl Fn(&Base, &Fs<'_>, InodeNo) -
             let Some(inode) = number_after(structure, word) else { continue };
             let patches = mutate(&base, structure, &mut random);
             match base.with(&patches, |fs| compare(&base, fs, inode)) {
-                Ok(clean) => innocent += u64::from(clean),
+                Ok(clean) => cleared += u64::from(clean),
                 Err(why) => failures.push(format!("{} seed {seed}, {}: {why}", base.name, structure.name)),
             }
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-    assert!(innocent > 0 || BASES.iter().all(|name| Base::new(name).is_none()), "nothing was innocent");
+    assert!(cleared > 0 || BASES.iter().all(|name| Base::new(name).is_none()), "nothing was cleared");
 }
 
 #[test]

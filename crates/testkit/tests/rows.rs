@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, MemoryDevice, ReadBackend, ReadError, ReadErrorKind};
+use fsmend_device::{Device, MemoryDevice, ReadBackend};
 use fsmend_engine::{Findings, Progress};
 use fsmend_ext_check::run::{CheckOptions, Meter, check};
 use fsmend_ext_check::superblock::SuperblockOptions;
 use fsmend_testkit::contents::Content;
 use fsmend_testkit::damage::{Patch, Structure, Survey};
+use fsmend_testkit::flawed::Flawed;
 use fsmend_testkit::host::skip;
 use fsmend_testkit::image::{After, Built, Recipe, build};
 
@@ -28,30 +29,6 @@ fn base() -> Option<Survey> {
             skip("rows of the cross-checks", &reason);
             None
         }
-    }
-}
-
-/// Memory of which a part cannot be read.
-struct Flawed {
-    memory: MemoryDevice,
-    flaw: Range<u64>,
-}
-
-impl Device for Flawed {
-    fn name(&self) -> &str {
-        self.memory.name()
-    }
-
-    fn len(&self) -> u64 {
-        self.memory.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        let len = buf.len() as u64;
-        if offset < self.flaw.end && offset + len > self.flaw.start {
-            return Err(ReadError { offset, len, kind: ReadErrorKind::Io("flaw".to_owned()) });
-        }
-        self.memory.read_at(offset, buf)
     }
 }
 

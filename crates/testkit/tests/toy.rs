@@ -12,6 +12,7 @@ use fsmend_engine::options::{RepairOptions, RepairPolicy};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::{Progress, Row};
 use fsmend_testkit::crash::Case;
+use fsmend_testkit::flawed::Flawed;
 use fsmend_testkit::toy::format::{
     BLOCK, DIRECTORY, ENTRY, Entry, FILE, RECORD, Record, Superblock, TABLE, make,
 };
@@ -149,7 +150,48 @@ fn every_damage_is_found_and_mended_in_one_run() {
         assert_eq!(codes(&check(&with(&image, &repair.changes), 1)), [""; 0], "{}", row.code);
     }
     let untried = rows::ROWS.iter().filter(|row| !DAMAGES.iter().any(|(tried, _)| tried == *row));
-    assert_eq!(untried.map(|row| row.code).collect::<Vec<_>>(), [rows::UNREADABLE.code]);
+    // These take a device of another kind: tests of their own.
+    let others = [rows::UNREADABLE.code, rows::NO_ROOM.code, rows::COPY_UNREADABLE.code];
+    assert_eq!(untried.map(|row| row.code).collect::<Vec<_>>(), others);
+}
+
+/// Two files that claim the same block.
+fn share_a_block(image: &mut [u8]) -> u32 {
+    let shared = Record::parse(&image[record_at(4)..][..RECORD]).0.blocks[0];
+    amend(image, 3, |record| record.blocks[0] = shared);
+    shared
+}
+
+#[test]
+fn a_copy_for_which_there_is_no_room_is_a_loss_that_is_told() {
+    let mut image = image();
+    let superblock = Superblock::parse(&image[..BLOCK]).unwrap().0;
+    let mut full = make(superblock.blocks - superblock.free_blocks, 200, 6, 20);
+    share_a_block(&mut full);
+    // The block that file 3 had is free now, and is given to another file.
+    let given = Record::parse(&image[record_at(3)..][..RECORD]).0.blocks[0];
+    amend(&mut full, 5, |record| (record.blocks[1], record.size) = (given, 2 * BLOCK as u32));
+    image = full;
+    let repair = plan(&image, 2);
+    assert!(repair.is_clean(), "{:?}", codes(&repair.left));
+    assert!(codes(&repair.found).contains(&rows::NO_ROOM.code), "{:?}", codes(&repair.found));
+}
+
+#[test]
+fn what_cannot_be_read_is_found_and_what_it_costs_is_told() {
+    let mut image = image();
+    let shared = u64::from(share_a_block(&mut image));
+    // The table of inodes, and a block that has to be copied.
+    for (bad, row) in [(TABLE + 1, &rows::UNREADABLE), (shared, &rows::COPY_UNREADABLE)] {
+        let device: Arc<dyn Device> = Arc::new(Flawed {
+            memory: MemoryDevice::new("toy", image.clone()),
+            flaw: bad * BLOCK as u64..(bad + 1) * BLOCK as u64,
+        });
+        let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
+        let watch = (&Progress::new(), &AtomicBool::new(false));
+        let repair = Checker(Toy).plan(&device, &options, watch.0, watch.1).unwrap();
+        assert!(codes(&repair.found).contains(&row.code), "{:?}", codes(&repair.found));
+    }
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use fsmend_base::InodeNo;
 
 use super::{Repairable, read_record};
+use crate::Findings;
 use crate::claims::Claims;
 use crate::crosscheck::owners::Contest;
 use crate::crosscheck::tree::TreeFinding;
-use crate::inodes::InodeTable;
+use crate::inodes::{InodeFact, InodeTable};
 use crate::origins::Origin;
 use crate::repair::WritableOverlay;
 
@@ -32,6 +33,8 @@ pub struct RepairContext<'a, V> {
     pub overlay: &'a dyn WritableOverlay,
     /// What the check has left.
     pub input: Input,
+    /// What the repair itself loses.
+    pub lost: Findings,
     /// No unit before this one is free.
     free_from: u64,
 }
@@ -39,7 +42,7 @@ pub struct RepairContext<'a, V> {
 impl<'a, V: Repairable> RepairContext<'a, V> {
     /// Nothing is mended yet.
     pub fn new(volume: V, overlay: &'a dyn WritableOverlay, input: Input) -> Self {
-        RepairContext { volume, overlay, input, free_from: 0 }
+        RepairContext { volume, overlay, input, lost: Findings::new(), free_from: 0 }
     }
 
     /// Takes a free unit; `None` when none is left.
@@ -51,11 +54,10 @@ impl<'a, V: Repairable> RepairContext<'a, V> {
         Some(unit)
     }
 
-    /// A free inode, not of the first ten or so that formats keep for themselves; `None` when all are in use.
+    /// A free inode behind the root; `None` when all are in use.
     pub fn free_inode(&self) -> Option<InodeNo> {
-        use crate::inodes::Kind;
         let inodes = &self.input.inodes;
-        let is_free = |inode: &InodeNo| inodes.is_scanned(*inode) && inodes.kind(*inode) == Kind::Unused;
+        let is_free = |inode: &InodeNo| inodes.fact(*inode) == Some(InodeFact::default());
         (self.volume.root().0 + 1..=self.volume.inodes_count()).map(InodeNo).find(is_free)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 
 use super::context::{Input, RepairContext};
@@ -12,34 +12,43 @@ use super::{Family, Repairable};
 use crate::crosscheck::allocation::{InUse, Sum};
 use crate::crosscheck::links::{nameless, wrong_of_chunk};
 use crate::crosscheck::owners::Owner;
-use crate::crosscheck::tree::TreeFinding;
+use crate::crosscheck::tree::{TreeRepairs, repairs};
 use crate::edits::Edit;
 use crate::inodes::{InodeFact, Kind};
 use crate::passes::Flow;
 use crate::pool::PoolConfig;
 use crate::repair::{Changes, RepairOverlay};
+use crate::scan::memory_plan::too_small;
+use crate::{Budget, Findings, Problem, Refusal, Row};
 
 /// The name of the directory for what has lost its name.
 const LOST_FOUND: &[u8] = b"lost+found";
 
 /// Lays down what inspections mended, and calls the repairs in their order. Nothing is written where something could not be done that had to be done in full.
+/// Returns what is lost by it, too; refuses when what is written takes more memory than there is.
 pub fn mend<F: Family>(
     family: &F,
     device: &dyn Device,
     layout: F::Layout,
-    edits: Vec<Edit>,
-    input: Input,
-    pool: PoolConfig<'_>,
-) -> Changes {
+    (edits, input): (Vec<Edit>, Input),
+    (pool, budget): (PoolConfig<'_>, &Budget),
+) -> Result<(Changes, Findings), Refusal> {
     let overlay = RepairOverlay::new(device);
     overlay.lay(edits);
     let mut context = RepairContext::new(family.volume(layout, &overlay), &overlay, input);
-    let is_done = passes::<F::Volume<'_>>()
-        .iter()
-        .filter_map(|pass| pass.repair)
-        .all(|repair| repair(&mut context) == Flow::GoesOn);
+    for repair in passes::<F::Volume<'_>>().iter().filter_map(|pass| pass.repair) {
+        if repair(&mut context) == Flow::Stops {
+            return Ok((Changes::new(), Findings::new()));
+        }
+        let written = context.overlay.bytes_written();
+        // What is written is held once more when it is handed on.
+        if written > budget.free() / 2 {
+            return Err(too_small(budget, budget.limit().saturating_add(2 * written)));
+        }
+    }
+    let lost = std::mem::take(&mut context.lost);
     drop(context);
-    if is_done { overlay.into_changes(pool) } else { Changes::new() }
+    Ok((overlay.into_changes(pool), lost))
 }
 
 /// Every owner but one gets a copy of a unit that several claim: structures that no inode owns stay, then the inode with the lowest number.
@@ -55,12 +64,14 @@ pub fn owners<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     });
     for (unit, inode) in moves {
         let to = context.take_unit();
-        if let Some(to) = to {
-            let (from, len) = context.volume.unit_place(unit);
-            let mut bytes = vec![0; len];
-            // What cannot be read becomes zeroes.
-            let _ = context.volume.device().read_at(from, &mut bytes);
-            context.overlay.put(context.volume.unit_place(to).0, bytes);
+        match to {
+            Some(to) => copy_unit(context, inode, unit, to),
+            None => context.lost.raise(problem_of(
+                context.volume.copy_rows().no_room,
+                &context.volume,
+                inode,
+                unit,
+            )),
         }
         context.amend(inode, |volume, record| volume.move_unit(record, unit, to));
         context.input.claims.resolve(unit);
@@ -68,26 +79,33 @@ pub fn owners<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     Flow::GoesOn
 }
 
+/// Copies what lies in `unit` to `to`; zeroes, where it cannot be read.
+fn copy_unit<V: Repairable>(context: &mut RepairContext<'_, V>, inode: InodeNo, unit: u64, to: u64) {
+    let (from, len) = context.volume.unit_place(unit);
+    let mut bytes = vec![0; len];
+    if context.volume.device().read_at(from, &mut bytes).is_err() {
+        bytes.fill(0);
+        context.lost.raise(problem_of(context.volume.copy_rows().unreadable, &context.volume, inode, unit));
+    }
+    context.overlay.put(context.volume.unit_place(to).0, bytes);
+}
+
+/// A problem of `inode` with one unit.
+fn problem_of<V: Repairable>(row: &'static Row, volume: &V, inode: InodeNo, unit: u64) -> Problem {
+    let blocks = volume.unit_blocks();
+    Problem::new(row).inode(inode).blocks(BlockNo(unit * blocks), blocks).detail("count", blocks)
+}
+
 /// Gives the root, and a name in lost+found to everything that has none; makes parent entries lead to where names stand.
 pub fn tree<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     if !has_root(context) {
         return Flow::Stops;
     }
-    let mut parents: BTreeSet<InodeNo> = context.input.parent_entries.iter().copied().collect();
-    let mut homeless = BTreeSet::new();
-    for finding in std::mem::take(&mut context.input.tree) {
-        match finding {
-            TreeFinding::Unconnected(inode) => {
-                homeless.insert(inode);
-            }
-            TreeFinding::Looped(inode) => {
-                cut_loop(context, inode);
-                homeless.insert(inode);
-            }
-            TreeFinding::ParentEntryWrong { inode, .. } => {
-                parents.insert(inode);
-            }
-        }
+    let TreeRepairs { mut homeless, looped, mut parents } =
+        repairs(&context.input.tree, &context.input.parent_entries);
+    for inode in looped {
+        cut_loop(context, inode);
+        homeless.insert(inode);
     }
     let is_kept = |inode: &InodeNo| !context.volume.is_worthless(*inode);
     homeless.extend(nameless(&context.volume, &context.input.inodes).into_iter().filter(is_kept));
@@ -211,7 +229,9 @@ pub fn links<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
             context.input.inodes.revise(count.inode, InodeFact::default(), 0);
             continue;
         }
-        let links = u16::try_from(count.observed).unwrap_or(u16::MAX);
+        // What the format cannot count was raised by the check.
+        let links = context.volume.count_for(&count, &mut Findings::new());
+        let links = u16::try_from(links).unwrap_or(u16::MAX);
         context.amend(count.inode, |volume, record| volume.set_links(record, links));
         context.input.inodes.revise(count.inode, count.fact, links);
     }

@@ -30,7 +30,7 @@ use crate::repair::{Changes, Format, Partial, Round, WritableOverlay};
 use crate::report::{CheckReport, Naming, Summary};
 use crate::scan::certification::DirectorySummary;
 use crate::scan::memory_plan::Expected;
-use crate::{Budget, Findings, Problem, Progress, Refusal, Refused};
+use crate::{Budget, Findings, Problem, Progress, Refusal, Refused, Row};
 
 pub use context::{Input, RepairContext};
 pub use scan::RecordGatherer;
@@ -114,8 +114,20 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// The rows of units that several inodes claim.
     fn contest_rows(&self) -> OwnerRows;
 
+    /// The rows of what copies of such units lose.
+    fn copy_rows(&self) -> CopyRows;
+
     /// Compares the totals that the superblock keeps with the sums over all maps.
     fn check_totals(&self, sums: &[Sum], findings: &mut Findings);
+}
+
+/// The catalogue rows of units that could not be copied. Both are raised by the repair.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyRows {
+    /// No unit is free: the file gets a hole.
+    pub no_room: &'static Row,
+    /// The unit cannot be read: the file gets zeroes.
+    pub unreadable: &'static Row,
 }
 
 /// A file system that can be repaired. All of these write to the overlay that the volume is read from.
@@ -196,6 +208,7 @@ pub struct Facts<L> {
     layout: L,
     edits: Vec<Edit>,
     input: Input,
+    budget: Arc<Budget>,
 }
 
 /// A report, and what a repair needs if one is wanted and something is wrong.
@@ -253,6 +266,7 @@ impl<F: Family> Checker<F> {
             layout,
             edits,
             input,
+            budget: Arc::clone(&budget),
         });
         Ok((report, facts))
     }
@@ -277,10 +291,13 @@ impl<F: Family> Format for Checker<F> {
         &self,
         facts: Self::Facts,
         options: &CheckOptions,
-        _report: &mut CheckReport,
+        report: &mut CheckReport,
     ) -> Result<Round, Refused> {
-        let Some(Facts { device, layout, edits, input }) = facts else { return Ok(Round::default()) };
-        let changes = mend::mend(&self.0, &*device, layout, edits, input, options.repair_pool());
+        let Some(Facts { device, layout, edits, input, budget }) = facts else { return Ok(Round::default()) };
+        let (changes, lost) =
+            mend::mend(&self.0, &*device, layout, (edits, input), (options.repair_pool(), &budget))
+                .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
+        report.findings.merge(lost);
         Ok(Round { changes, ..Round::default() })
     }
 

@@ -54,15 +54,7 @@ pub fn check<V: Repairable>(
     let Run { options, naming, cancel, budget, .. } = run;
     let plan = MemoryPlan::new(&volume.expected(), options, budget)?;
     let shortages = Shortages::default();
-    let context = RunContext {
-        plan: &plan,
-        allowance: options.allowance.as_deref(),
-        clock: options.stage_clock,
-        trace: options.trace.as_deref(),
-        budget,
-        shortages: &shortages,
-        cancel,
-    };
+    let context = RunContext::new(options, (&plan, &shortages), budget, cancel);
     let mut findings = Findings::with_room(plan.problems).gathering(early.gathers_edits());
     findings.merge(early);
     let scanned = scan(volume, (run, context), &mut findings);

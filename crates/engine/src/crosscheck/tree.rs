@@ -1,6 +1,6 @@
 //! Connectivity: does every directory hang on the root, once, and does its parent entry agree?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
@@ -289,6 +289,35 @@ pub fn adjustments(inodes: &InodeTable, findings: &[TreeFinding]) -> Adjustments
         }
     }
     changes
+}
+
+/// What a repair of the tree has to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeRepairs {
+    /// Directories without a name: they need one in lost+found.
+    pub homeless: BTreeSet<InodeNo>,
+    /// Directories below themselves: their names have to go, and they need one in lost+found. One of each loop.
+    pub looped: Vec<InodeNo>,
+    /// Directories whose parent entry has to be written.
+    pub parents: BTreeSet<InodeNo>,
+}
+
+/// Sorts what the tree check found, and the directories in `parent_entries`, by what has to be done.
+pub fn repairs(findings: &[TreeFinding], parent_entries: &[InodeNo]) -> TreeRepairs {
+    let mut repairs =
+        TreeRepairs { parents: parent_entries.iter().copied().collect(), ..TreeRepairs::default() };
+    for finding in findings {
+        match *finding {
+            TreeFinding::Unconnected(inode) => {
+                repairs.homeless.insert(inode);
+            }
+            TreeFinding::Looped(inode) => repairs.looped.push(inode),
+            TreeFinding::ParentEntryWrong { inode, .. } => {
+                repairs.parents.insert(inode);
+            }
+        }
+    }
+    repairs
 }
 
 /// Directories and files that will be given names in lost+found: those of `findings` that lost theirs.

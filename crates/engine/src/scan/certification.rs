@@ -1,6 +1,6 @@
 //! What clean directories count, and how it is taken back.
 //!
-//! Directories are proved while other inode tables are still being read, so when an entry is seen, what it leads to may or
+//! Directories are cleared by the fast path while other inode tables are still being read, so when an entry is seen, what it leads to may or
 //! may not be known: that depends on timing, and the outcome must not. It does not, for these reasons:
 //!
 //! 1. A directory counts all or nothing. It counts nothing when its bytes do not pass the fast path, or when an entry contradicts
@@ -156,7 +156,7 @@ pub struct Pending {
     pub is_name: bool,
 }
 
-/// Counts for directories that are proved.
+/// Counts for directories that the fast path clears.
 #[derive(Clone, Copy)]
 pub struct DeferredCertification<'a> {
     certifier: &'a Certifier<'a>,

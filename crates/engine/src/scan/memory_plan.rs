@@ -124,6 +124,17 @@ pub struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
+    /// For the stages of a run with these options, within `plan`.
+    pub fn new(
+        options: &'a CheckOptions,
+        (plan, shortages): (&'a MemoryPlan, &'a Shortages),
+        budget: &'a Arc<Budget>,
+        cancel: &'a AtomicBool,
+    ) -> Self {
+        let (allowance, trace) = (options.allowance.as_deref(), options.trace.as_deref());
+        RunContext { plan, allowance, clock: options.stage_clock, trace, budget, shortages, cancel }
+    }
+
     /// Who does the work.
     pub fn pool(self) -> PoolConfig<'a> {
         let RunContext { allowance, clock, trace, .. } = self;

@@ -192,10 +192,10 @@ impl CrossCheck<'_> {
         let holders = self.holders_of_doubtful_names(&contested);
         guilty.extend(&holders.of_revised);
         guilty.retain(|inode| !suspects.contains(inode));
-        let innocent = |holder: &InodeNo| !guilty.contains(holder) && !suspects.contains(holder);
+        let clean = |holder: &InodeNo| !guilty.contains(holder) && !suspects.contains(holder);
         // What contested directories are called in clean ones.
         let mut names: BTreeMap<InodeNo, Vec<InodeNo>> = BTreeMap::new();
-        for (child, holder) in holders.of_contested.iter().filter(|(_, holder)| innocent(holder)) {
+        for (child, holder) in holders.of_contested.iter().filter(|(_, holder)| clean(holder)) {
             names.entry(*child).or_default().push(*holder);
         }
         guilty.extend(names.values().filter(|holders| holders.len() > 1).flatten());

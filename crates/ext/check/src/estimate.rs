@@ -130,15 +130,8 @@ pub fn estimate(
     let budget = Arc::new(Budget::new(options.memory));
     let plan = MemoryPlan::new(&expected::expected(&fs), options, &budget)?;
     let shortages = Shortages::default();
-    let run_context = RunContext {
-        plan: &plan,
-        allowance: options.allowance.as_deref(),
-        clock: options.stage_clock,
-        trace: None,
-        budget: &budget,
-        shortages: &shortages,
-        cancel,
-    };
+    let run_context =
+        RunContext { trace: None, ..RunContext::new(options, (&plan, &shortages), &budget, cancel) };
     let workers = plan.workers as f64;
     let (sample, trial) = trials(&fs, options, run_context, &in_use);
     let all = Amounts::of(&fs, &in_use);

@@ -259,15 +259,7 @@ fn check_settled(
     let plan = MemoryPlan::new(&expected::expected(fs), options, budget)?;
     let behind = Behind::new(fs, progress, plan.workers);
     let shortages = Shortages::default();
-    let run_context = RunContext {
-        plan: &plan,
-        allowance: options.allowance.as_deref(),
-        clock: options.stage_clock,
-        trace: options.trace.as_deref(),
-        budget,
-        shortages: &shortages,
-        cancel,
-    };
+    let run_context = RunContext::new(options, (&plan, &shortages), budget, cancel);
     let gathers = options.repair.is_some();
     let mut findings = Findings::with_room(plan.problems).gathering(gathers);
     findings.merge(early);

@@ -16,7 +16,7 @@ use fsmend_testkit::driver::complaint;
 use fsmend_testkit::host::{is_root, run, skip};
 use fsmend_vfs::Time;
 
-/// A clock that goes as others do, but lies some years back: whoever looks at the images believes to live in 2023.
+/// A clock that runs as usual, but begins in 2022: programs that look at the images are given times of those years.
 pub fn now() -> Time {
     static STARTED: OnceLock<Instant> = OnceLock::new();
     let since = STARTED.get_or_init(Instant::now).elapsed();
@@ -77,7 +77,7 @@ impl Guarded {
         self.waiting.take().unwrap().join().unwrap()
     }
 
-    /// As somebody would who has finished.
+    /// Unmounts as `umount` does.
     pub fn unmount(mut self) {
         // A child that another test has just forked holds our open files until it runs its program.
         let mut unmounted = run("umount", [&self.place]);

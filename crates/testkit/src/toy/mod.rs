@@ -7,7 +7,7 @@ pub mod rows;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
-use fsmend_engine::checker::{Checkable, EntryVerdict, Family, InodeSummary, judge_entry};
+use fsmend_engine::checker::{Checkable, CopyRows, EntryVerdict, Family, InodeSummary, judge_entry};
 use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
 use fsmend_engine::crosscheck::owners::OwnerRows;
@@ -306,6 +306,10 @@ impl Checkable for ToyFs<'_> {
 
     fn contest_rows(&self) -> OwnerRows {
         OwnerRows { multiply_claimed: &rows::MULTIPLY_CLAIMED, shares: &rows::SHARES }
+    }
+
+    fn copy_rows(&self) -> CopyRows {
+        CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
     }
 
     fn check_totals(&self, _sums: &[Sum], _findings: &mut Findings) {

@@ -26,6 +26,8 @@ rows! {
     ENTRY_KIND "toy.entry.kind" Minor Cross "{inode} has an entry of a wrong kind: {name}" "The kind is set." "Nothing."
     DOTS "toy.directory.dots" Minor Local "{inode} does not begin with .." "The entry is written." "Nothing."
     MULTIPLY_CLAIMED "toy.block.multiply-claimed" Major Cross "{block} of {inode} also claimed by {others}" "Each gets a copy." "Foreign data may stay."
+    NO_ROOM "toy.inode.no-room" Major Cross "no room is left for a copy of {block} of {inode}" "The file gets a hole." "The contents of the block."
+    COPY_UNREADABLE "toy.inode.copy-unreadable" Major Local "{block} of {inode} cannot be read" "The file gets zeroes." "The contents of the block."
     SHARES "toy.inode.shares-blocks" Major Cross "{inode} shares {count} blocks with {others}" "It gets copies." "Foreign data may stay."
     MISMATCH "toy.inode.links" Minor Cross "{inode} stores a link count of {stored}, but has {observed} names" "The count is set." "Nothing."
     UNATTACHED "toy.inode.unattached" Major Cross "{inode} has no name" "It gets a name in lost+found." "Its name."

@@ -123,7 +123,7 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub struct Walked {
     /// Whether inspection would find nothing.
-    pub innocent: bool,
+    pub clean: bool,
     /// Whether its blocks do not lie in one piece, indirect blocks in line with the data.
     pub scattered: bool,
     /// The map, for directories only.
@@ -199,7 +199,7 @@ pub fn join(tallies: &mut Vec<Tally>, part: Vec<Tally>) {
 pub fn verdicts(items: &[WalkItem], tallies: Vec<Tally>, fast_path: &InodeFastPath<'_>) -> Vec<Walked> {
     let verdict = |(item, mut tally): (&WalkItem, Tally)| {
         tally.runs.sort_unstable_by_key(|run| run.logical);
-        let innocent = !tally.suspect
+        let clean = !tally.suspect
             && tally.blocks + u64::from(item.xattr_block != 0) == item.charged_blocks
             && fast_path.size_fits(
                 item.kind,
@@ -209,7 +209,7 @@ pub fn verdicts(items: &[WalkItem], tallies: Vec<Tally>, fast_path: &InodeFastPa
                 item.by_extents(),
             );
         let scattered = tally.is_scattered(item.by_extents() || fast_path.regions.exist());
-        Walked { innocent, scattered, runs: tally.runs }
+        Walked { clean, scattered, runs: tally.runs }
     };
     items.iter().zip(tallies).map(verdict).collect()
 }

@@ -194,7 +194,7 @@ impl<'a> Finder<'a> {
 
     /// Whether the contents of `place` prove that the table of `group` is there.
     pub(super) fn is_proven(&mut self, group: GroupNo, place: u64) -> bool {
-        self.summary(group, place).is_convincing(self.witnesses_needed())
+        self.evidence(group, place).is_convincing(self.witnesses_needed())
     }
 
     /// How many inodes have to say that a table is where it is looked for: small ones have 16 bits of checksum, of which one may be right by
@@ -205,28 +205,28 @@ impl<'a> Finder<'a> {
     }
 
     /// What the contents of `place` say about the table of `group` being there. Where the first blocks speak against it, no more are read.
-    pub(super) fn summary(&mut self, group: GroupNo, place: u64) -> TableEvidence {
-        let mut summary = TableEvidence::default();
+    pub(super) fn evidence(&mut self, group: GroupNo, place: u64) -> TableEvidence {
+        let mut evidence = TableEvidence::default();
         for block in 0..PROOF_BLOCKS.min(self.geometry.inode_table_blocks()) {
             let Some(bytes) = self.read(place.saturating_add(u64::from(block))) else { break };
-            summary.was_read = true;
+            evidence.was_read = true;
             let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
             let per_block = bytes.len() / size;
             for (record, within) in bytes.chunks_exact(size).zip(0..) {
                 let index = block * per_block as u32 + within;
                 if index < self.geometry.inodes_per_group && !is_zeroes(record) {
-                    self.weigh(self.geometry.inode_at(group, index), record, &mut summary);
+                    self.weigh(self.geometry.inode_at(group, index), record, &mut evidence);
                 }
             }
             // Nearly every block but the right one is through with its first records.
-            if summary.right == 0 && (summary.wrong > 0 || block > 1) {
+            if evidence.right == 0 && (evidence.wrong > 0 || block > 1) {
                 break;
             }
         }
-        summary
+        evidence
     }
 
-    fn weigh(&mut self, inode: InodeNo, record: &[u8], summary: &mut TableEvidence) {
+    fn weigh(&mut self, inode: InodeNo, record: &[u8], evidence: &mut TableEvidence) {
         let is_right = if self.geometry.features.metadata_csum() {
             checksum::inode(self.geometry.checksum_seed, inode, record).is_some_and(|sum| sum.is_right())
         } else {
@@ -235,8 +235,8 @@ impl<'a> Finder<'a> {
                 None => return,
             }
         };
-        summary.right += u32::from(is_right);
-        summary.wrong += u32::from(!is_right);
+        evidence.right += u32::from(is_right);
+        evidence.wrong += u32::from(!is_right);
     }
 
     /// Whether the record is that of a directory whose first block says that it belongs to `inode`; `None` if it is something else.

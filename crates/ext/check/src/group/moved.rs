@@ -97,7 +97,7 @@ fn better_place(
     if stored == 0 || is_confirmed || is_unused {
         return None;
     }
-    let here = finder.summary(group, stored);
+    let here = finder.evidence(group, stored);
     if here.is_convincing(finder.witnesses_needed()) {
         return None;
     }
@@ -113,7 +113,7 @@ fn better_place(
         if !is_free {
             return None;
         }
-        let there = finder.summary(group, place);
+        let there = finder.evidence(group, place);
         // A group that has no inodes in use shows nothing, but what is here may be file data.
         let is_empty = is_contradicted && there.says_nothing() && lies_in_row(finder, slots, group, place);
         let is_better = there.is_convincing(finder.witnesses_needed()) || is_empty;

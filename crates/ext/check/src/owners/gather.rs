@@ -118,7 +118,7 @@ impl<'s> Gatherer<'s> {
         }
         let is_cut_short = held > room;
         let walked = verdicts(&items, walk.finish(), fast_path);
-        let suspects = items.iter().zip(walked).filter(|(_, walked)| is_cut_short || !walked.innocent);
+        let suspects = items.iter().zip(walked).filter(|(_, walked)| is_cut_short || !walked.clean);
         let suspects: BTreeSet<InodeNo> = suspects.map(|(item, _)| item.inode).collect();
         for (item, units) in items.iter().zip(units) {
             if !suspects.contains(&item.inode) {

@@ -1,4 +1,4 @@
-//! What the kernel is told about before it is read: inode tables, and the bitmaps that are compared at the end.
+//! What is announced to the kernel before it is read: inode tables, and the bitmaps that are compared at the end.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,15 +9,15 @@ use crate::Group;
 use crate::group::{Window, bitmaps_stand_before, table_stretch};
 use crate::reading::announce_all;
 
-/// Inode tables that the kernel is told about ahead of the one that is read, where only some groups are looked at.
+/// Inode tables announced to the kernel ahead of the one that is read, where only some groups are looked at.
 const TABLES_AHEAD: usize = 16;
-/// Groups whose bitmaps the kernel is told about together: those of a flexible group lie in a row, and it has so many groups by default.
+/// Groups whose bitmaps are announced together: those of a flexible group lie in a row, and it has so many groups by default.
 const BITMAPS_AT_ONCE: u64 = 16;
-/// Regions that the kernel is told about ahead of the one that is read: their bitmaps, which came with the tables, say what is read of them.
+/// Regions announced ahead of the one that is read: their bitmaps, which came with the tables, say what is read of them.
 const REGIONS_AHEAD: u32 = 8;
 
 impl Scan<'_> {
-    /// Tells the kernel about the inode tables that come after that of `group`, so that the device never idles between
+    /// Announces the inode tables that come after that of `group`, so that the device never idles between
     /// two of them.
     pub(super) fn announce_tables(&self, group: GroupNo) {
         if self.sample.is_some() {

@@ -24,7 +24,7 @@ const NODES_IN_FLIGHT: usize = 4096;
 /// Nodes that are handed on to any idle worker, where twice as many wait.
 const NODES_PER_PART: usize = 256;
 
-/// Parts that the kernel is told about before a worker begins with them: enough for any queue. With twice as many, a disk with heads works
+/// Parts announced to the kernel before a worker begins with them: enough for any queue. With twice as many, a disk with heads works
 /// seconds for all of them, and what has waited for so long it reads first, wherever that is.
 const PARTS_AHEAD: usize = 4;
 /// A worker that had to wait for the device so often reads from a cold one.
@@ -55,7 +55,7 @@ pub(super) struct Part {
     nodes: Option<Vec<Node>>,
     /// Its share of the work, in the units of the stage.
     weight: u64,
-    /// Whether the kernel is told about its blocks before a worker begins with it.
+    /// Whether its blocks are announced to the kernel before a worker begins with it.
     is_announced: bool,
 }
 
@@ -180,21 +180,21 @@ impl<'a> Scan<'a> {
         let suspects: Vec<WalkItem> = items
             .iter()
             .zip(&verdicts)
-            .filter(|(_, walked)| !walked.innocent)
+            .filter(|(_, walked)| !walked.clean)
             .map(|(item, _)| item.clone())
             .collect();
         let mut directories = Vec::new();
-        for (item, Walked { innocent, scattered, runs }) in items.iter().zip(verdicts) {
-            let counts = innocent && scattered && is_short(self.fs, item.charged_blocks);
+        for (item, Walked { clean, scattered, runs }) in items.iter().zip(verdicts) {
+            let counts = clean && scattered && is_short(self.fs, item.charged_blocks);
             worker.outcome.non_contiguous += u64::from(counts);
-            if innocent && item.xattr_block != 0 {
+            if clean && item.xattr_block != 0 {
                 worker.outcome.xattr_references.push((item.xattr_block, item.inode));
             }
-            if innocent && self.fs.counts_quota() && quota::counts(self.fs, item.inode, item.flags) {
+            if clean && self.fs.counts_quota() && quota::counts(self.fs, item.inode, item.flags) {
                 let bytes = item.charged_blocks * u64::from(self.fs.geometry.block_size);
                 worker.outcome.quota.charge(item.owner, bytes);
             }
-            if innocent && item.kind == Kind::Directory {
+            if clean && item.kind == Kind::Directory {
                 directories.push(DirectoryJob::new(item.inode, item.generation, item.flags, &runs));
             }
         }

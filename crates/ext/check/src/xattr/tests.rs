@@ -122,7 +122,7 @@ fn an_access_list_gets_back_the_tag_that_its_others_tell() {
     assert!(record.windows(4).any(|entry| entry == [0x10, 0, 4, 0]));
 }
 
-/// The kernel refuses to open such a file, whoever asks, until the list is gone.
+/// The kernel refuses to open such a file, even for root, until the list is gone.
 #[test]
 fn an_access_list_with_several_wrong_tags_gives_way_to_the_permission_bits() {
     let words = [1, 0x6_0777, 0x4_0002, 1000, 0x4_0004, 0x4_0810, 0x20_u32];

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::crosscheck::links::nameless;
-use fsmend_engine::crosscheck::tree::TreeFinding;
+use fsmend_engine::crosscheck::tree::{TreeFinding, TreeRepairs, repairs};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::inode::special;
@@ -31,21 +31,10 @@ pub(super) fn connect(
     parent_entries: Vec<InodeNo>,
     found: LostFound,
 ) {
-    let mut parents: BTreeSet<InodeNo> = parent_entries.into_iter().collect();
-    let mut homeless = BTreeSet::new();
-    for finding in findings {
-        match finding {
-            TreeFinding::Unconnected(inode) => {
-                homeless.insert(inode);
-            }
-            TreeFinding::Looped(inode) => {
-                cut_loop(context, inode);
-                homeless.insert(inode);
-            }
-            TreeFinding::ParentEntryWrong { inode, .. } => {
-                parents.insert(inode);
-            }
-        }
+    let TreeRepairs { mut homeless, looped, mut parents } = repairs(&findings, &parent_entries);
+    for inode in looped {
+        cut_loop(context, inode);
+        homeless.insert(inode);
     }
     if let LostFound::Unfit(inode) = found {
         // The check has taken its link back.
