@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![no_main]
 //! Fuzz target: see `fsmend_testkit::fuzzing::directory_blocks`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask fuzz`: coverage-guided fuzzing of one target after the other, from seeds, on nightly.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask picture`: the README's picture of a real run, as an SVG of what the terminal shows.
 
 use std::io;

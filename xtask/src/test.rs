@@ -1,14 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask test`: everything that has to hold before a change lands, with a summary at the end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fsmend_engine::problem::witness;
 use fsmend_testkit::host::{SKIP_LOG, unmount_below};
 
-use crate::{packages, tidy, workspace};
+use crate::{minimum, package, packages, tidy, workspace};
 
 /// One step and how it went.
 struct Step {
@@ -21,13 +24,17 @@ struct Step {
 pub fn run() -> io::Result<()> {
     let root = workspace()?;
     let skip_log = root.join("target/skipped-tests.txt");
-    let _ = fs::remove_file(&skip_log);
+    let raised_log = root.join("target/raised-rows.txt");
+    for log in [&skip_log, &raised_log] {
+        let _ = fs::remove_file(log);
+    }
     let start = Instant::now();
     let missing = packages::provide();
     clean_up();
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO"));
-        command.args(arguments).current_dir(&root).env(SKIP_LOG, &skip_log);
+        command.args(arguments).current_dir(&root);
+        command.env(SKIP_LOG, &skip_log).env(witness::LOG, &raised_log);
         command
     };
     let passes = |mut command: Command| command.status().is_ok_and(|status| status.success());
@@ -46,12 +53,21 @@ pub fn run() -> io::Result<()> {
             let followed = totals.follow(cargo(&["test", "--workspace", "--no-fail-fast"]));
             followed.inspect_err(|error| eprintln!("cargo test: {error}")).unwrap_or(false)
         }),
+        step("catalogue", || every_row_was_raised(&raised_log)),
         step("model checker", || {
             let model =
                 ["test", "--package", "fsmend-engine", "--features", "model", "--lib", "--", "pool", "model"];
             let followed = totals.follow(cargo(&model));
             followed.inspect_err(|error| eprintln!("cargo test: {error}")).unwrap_or(false)
         }),
+        step("ready to publish", || {
+            let crates = ["package", "--workspace", "--exclude", "fsmend-testkit", "--exclude", "xtask"];
+            passes(cargo(&[&crates[..], &["--no-verify", "--allow-dirty", "--quiet"]].concat()))
+        }),
+        step("oldest Rust", || {
+            minimum::check(&root, &skip_log).inspect_err(|error| eprintln!("{error}")).is_ok()
+        }),
+        step("package", || package::try_it(&skip_log).inspect_err(|error| eprintln!("{error}")).is_ok()),
     ];
     clean_up();
     summarise(&steps, &missing, &skip_log);
@@ -61,6 +77,16 @@ pub fn run() -> io::Result<()> {
         0 => Ok(()),
         failed => Err(io::Error::other(format!("{failed} of {} steps failed", steps.len()))),
     }
+}
+
+/// Whether the tests raised every row of the catalogue; names those that they did not.
+fn every_row_was_raised(log: &Path) -> bool {
+    let raised = fs::read_to_string(log).unwrap_or_default();
+    let raised: BTreeSet<&str> = raised.lines().collect();
+    let rows = fsmend::FAMILIES.catalogue();
+    let missing: Vec<&str> = rows.iter().map(|row| row.code).filter(|code| !raised.contains(code)).collect();
+    missing.iter().for_each(|code| eprintln!("no test raises {code}"));
+    missing.is_empty()
 }
 
 /// Unmounts images that a killed run left mounted; their loop devices go with them.

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plain bitmap of fixed length, for one thread.
 
 /// `len` bits, all clear at first. Bit `i` is bit `i % 64` of word `i / 64`, which is also the order in which
-/// ext and UFS store their bitmaps in little-endian bytes.
+/// File systems store their bitmaps in little-endian bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bitmap {
     words: Vec<u64>,

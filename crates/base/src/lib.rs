@@ -1,12 +1,15 @@
-//! Words that every room of the house shares: numbers that cannot be mixed up, ranges, bitmaps and a
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Words that every room of the house shares: numbers that cannot be mixed up, ranges, bitmaps, a checksum and a
 //! seeded random source.
 //!
-//! This crate depends on nothing and does no I/O.
+//! This crate does no I/O.
 
 mod bitmap;
+mod checksum;
 mod rng;
 mod units;
 
 pub use bitmap::Bitmap;
+pub use checksum::crc32c;
 pub use rng::SeededRandom;
 pub use units::{BlockNo, BlockRange, ByteLen, GroupNo, InodeNo};

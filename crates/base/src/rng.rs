@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A seeded random source (SplitMix64) for tests, damage and workloads: same seed, same sequence, on every
 //! machine and in every version.
 

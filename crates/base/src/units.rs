@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Newtypes for the numbers that a file system is made of, so that a block number is never taken for an
 //! inode number.
 
@@ -11,7 +12,7 @@ pub struct BlockNo(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct InodeNo(pub u32);
 
-/// A block group (ext) or cylinder group (UFS) number, counted from 0.
+/// A block group or cylinder group number, counted from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct GroupNo(pub u32);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! POSIX access control lists: their meaning, and the form in which programs see them. How a format stores them is its own business.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks of metadata in memory: what was read, what has been changed since the last commit (the running transaction), what is in the log but not at
 //! home yet.
 //!

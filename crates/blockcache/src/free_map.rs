@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The units of one group that may be taken, and the search among them. Which of several free places is a good one, a
 //! [policy](crate::policy) says; here only free ones are found.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What drivers of all families share: blocks of metadata in memory ([`BlockCache`]), where new blocks are wished for ([`policy`]), which are free
 //! ([`FreeMap`], [`PendingFrees`]), and access control lists ([`acl`]).
 //!

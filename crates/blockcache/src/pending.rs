@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Units that were freed, but not durably yet. Until they are, an older state of the disk may still point to them, so they are not taken again.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where blocks ought to lie. A policy only proposes: it names an ideal place. The driver's allocation owns the bitmaps and takes what is
 //! free near that place (with a [`FreeMap`](crate::FreeMap)), never the same block twice, whatever was wished for. So a policy cannot damage anything.
 //!
@@ -41,6 +42,17 @@ pub struct Ask {
     pub logical: u64,
     /// The block that was written to the file just before it, in the order of the file: of the same kind or not.
     pub previous: Option<u64>,
+}
+
+/// A request for the group of a new directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectoryAsk {
+    /// The group that the parent lies in.
+    pub parent_group: GroupNo,
+    /// How deep the parent lies: 0 for the root, `None` where that is not known.
+    pub parent_depth: Option<u32>,
+    /// Directories that the parent has already.
+    pub siblings: u32,
 }
 
 /// What a policy may know of the file system.
@@ -102,8 +114,13 @@ pub trait Policy: Send {
     }
 
     /// The group for a new directory. The default spreads what stands in the root directory, and keeps the rest near its parent.
-    fn directory_group(&mut self, parent_group: GroupNo, in_root: bool, groups: &mut dyn Groups) -> GroupNo {
-        spread_or_near(parent_group, in_root, groups)
+    fn directory_group(&mut self, ask: &DirectoryAsk, groups: &mut dyn Groups) -> GroupNo {
+        spread_or_near(ask, groups)
+    }
+
+    /// An inode was made in a group. Some policies remember that.
+    fn made(&mut self, group: GroupNo, is_directory: bool) {
+        let _ = (group, is_directory);
     }
 }
 
@@ -121,7 +138,8 @@ pub trait Groups {
 
 /// Directories in the root are spread: the group with the fewest directories among those with no fewer free inodes and blocks than the average.
 /// Others go to the parent's group, or the next one that is neither short of room nor crowded with directories.
-fn spread_or_near(parent_group: GroupNo, in_root: bool, groups: &mut dyn Groups) -> GroupNo {
+fn spread_or_near(ask: &DirectoryAsk, groups: &mut dyn Groups) -> GroupNo {
+    let (parent_group, in_root) = (ask.parent_group, ask.parent_depth == Some(0));
     let count = groups.count().max(1);
     let (blocks, inodes) = groups.totals();
     let (blocks, inodes) = (blocks / u64::from(count), inodes / u64::from(count));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device that refuses writes, for file systems that are mounted read-only.
 
 use fsmend_device::{Device, ReadError, WritableDevice, WriteError};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line. Help texts are the doc comments here.
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -7,7 +8,7 @@ use crate::common_args::{EXIT_CODES, When};
 
 /// Checks and repairs ext2, ext3 and ext4 file systems.
 #[derive(Parser, Debug)]
-#[command(name = "fsmend", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "fsmend", version = crate::version::short(), long_version = crate::version::long(), max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -23,6 +24,8 @@ pub enum Command {
     Repair(crate::repair::RepairArgs),
     /// Apply a plan saved by fsmend repair --plan
     Apply(crate::repair::ApplyArgs),
+    /// Show a saved plan, or compare its target with it
+    Plan(crate::plan::PlanArgs),
     /// Undo a repair, byte for byte
     Undo(crate::repair::UndoArgs),
     /// Mount a file system on a directory through FUSE and serve it until it is unmounted
@@ -33,8 +36,12 @@ pub enum Command {
     Inspect(crate::inspect::InspectArgs),
     /// Fill and age file systems from a seed and run workloads on real and simulated disks
     Lab(crate::lab::args::LabArgs),
+    /// Check many volumes with Slurm, Kubernetes or a shell on each node, and merge the reports
+    Fleet(crate::fleet::args::FleetArgs),
     /// Explain a problem code: meaning, repair, and what may be lost
     Explain(ExplainArgs),
+    /// Write man pages or shell completions
+    Generate(crate::generate::GenerateArgs),
     /// Internal: thaws a file system if check --online dies while it is frozen
     #[command(hide = true)]
     ThawWatchdog(crate::online::args::WatchdogArgs),

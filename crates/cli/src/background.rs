@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--background`: a run that gives way to everything else on the machine (pFSCK §5.4.1).
 //!
 //! The work is done by threads that stand back behind all others (SCHED_IDLE, and the idle class of the disk's scheduler), and

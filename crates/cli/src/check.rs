@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend check`: targets side by side within one budget of threads and memory.
 
 use std::path::{Path, PathBuf};
@@ -6,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use fsmend_device::{Device, ReadBackend, ReadLimit};
+use fsmend_engine::Estimate;
 use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Progress, Trace};
 use fsmend_ext_check::Refusal;
-use fsmend_ext_check::run::{self, CheckOptions, Estimate};
+use fsmend_ext_check::run::CheckOptions;
 use fsmend_ext_check::superblock::SuperblockOptions;
 
 use fsmend_session::check_options;
@@ -18,7 +20,7 @@ use fsmend_session::interrupted::refuse as refuse_interrupted;
 
 use crate::check_args::CheckArgs;
 use crate::common_args::{Backend, Common, Format};
-use crate::outcome::{self, Answer, Outcome};
+use crate::outcome::{self, Answer, Checked, Outcome};
 use crate::target::{self, Volume};
 use crate::ticker::{self, Ticker};
 use crate::{background, exit, machine, numbers, online, output, stopping, trace};
@@ -198,10 +200,15 @@ fn take<'v>(next: &AtomicUsize, volumes: &'v [Volume]) -> (usize, Option<&'v Vol
 /// How `check` is to check, as its command line says.
 fn wanted(arguments: &CheckArgs, external_journal: Option<Arc<dyn Device>>) -> CheckOptions {
     let common = &arguments.common;
+    let is_page = common.format == Format::Html;
     CheckOptions {
         schedule: machine::schedule(arguments.schedule, common.background),
-        meter: if arguments.stats || arguments.estimate { machine::meter } else { machine::clocks },
-        want_all_paths: common.all || common.format == Format::Json,
+        meter: if arguments.stats || arguments.estimate || is_page {
+            machine::meter
+        } else {
+            machine::clocks
+        },
+        want_all_paths: common.all || common.format != Format::Text,
         ..options(common, external_journal)
     }
 }
@@ -260,7 +267,10 @@ pub fn check_one(
         return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {
-        let estimate = run::estimate(device, options, cancel)
+        let estimate = environment
+            .families
+            .of(device)
+            .estimate(device, options, cancel)
             .map(|estimate| within(estimate, arguments.common.read_limit));
         return outcome(volume, started, estimate.map(Answer::Estimated));
     }
@@ -269,8 +279,15 @@ pub fn check_one(
         .as_ref()
         .map(|journal| CheckOptions { external_journal: Some(Arc::clone(journal)), ..options.clone() });
     let family = environment.families.of(device);
-    match family.check(device, found.as_ref().unwrap_or(options), progress, cancel) {
-        Ok(report) => outcome(volume, started, Ok(Answer::Checked(Box::new(report.into())))),
+    let options = found.as_ref().unwrap_or(options);
+    match family.check(device, options, progress, cancel) {
+        Ok(report) => {
+            let mut checked = Checked::from(report);
+            if arguments.common.format == Format::Html {
+                checked.set_map(family.layout(device, options, true), family.shapes(device, options));
+            }
+            outcome(volume, started, Ok(Answer::Checked(Box::new(checked))))
+        }
         Err(refused) => Outcome {
             found_before: Report::new(*refused.findings),
             ..outcome(volume, started, Err(refused.refusal))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The arguments of `fsmend check`.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arguments that several commands have.
 
 use std::path::PathBuf;
@@ -85,6 +86,17 @@ pub enum Format {
     /// Text
     Text,
     /// One JSON document (docs/json-schema.md)
+    Json,
+    /// One page that needs no network, for a browser
+    Html,
+}
+
+/// Forms of what is no report.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlainFormat {
+    /// Text
+    Text,
+    /// One JSON document
     Json,
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exit codes: the bits that every fsck uses. Several targets give the bits of all of them.
 
 /// Nothing is wrong.
@@ -14,3 +15,5 @@ pub const OPERATIONAL: u8 = 8;
 pub const USAGE: u8 = 16;
 /// Stopped by SIGINT or SIGTERM.
 pub const CANCELLED: u8 = 32;
+/// A worker of a fleet could not go on, and may be able to later: the number of sysexits' EX_TEMPFAIL.
+pub const TRY_AGAIN: u8 = 75;

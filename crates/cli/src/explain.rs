@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend explain`: the catalogue, for people.
 
 use std::io::Write;
 
 use fsmend_engine::{Evidence, Row, Severity};
-use fsmend_ext_check::catalogue;
 use strsim::levenshtein;
 
 use crate::args::ExplainArgs;
 use crate::exit;
 use crate::style::{Paint, Style, printable};
+use crate::target;
 
 /// How many similar codes are offered for an unknown one.
 const OFFERED: usize = 5;
@@ -16,7 +17,7 @@ const OFFERED: usize = 5;
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &ExplainArgs) -> u8 {
     let style = Style::for_stdout(arguments.color);
-    let mut text = if arguments.list { list(&catalogue::all(), style) } else { String::new() };
+    let mut text = if arguments.list { list(&catalogue(), style) } else { String::new() };
     let mut code = exit::CLEAN;
     for wanted in &arguments.codes {
         match explain(wanted, style) {
@@ -36,10 +37,10 @@ pub fn run(arguments: &ExplainArgs) -> u8 {
     code
 }
 
-/// Explains one code, or lists the codes that begin like it or stand for that number of e2fsck.
+/// Explains one code, or lists the codes that begin like it or stand for that number of e2fsck or that line of fsck_ffs.
 fn explain(wanted: &str, style: Style) -> Result<String, String> {
     if let Some(number) = peer_number(wanted) {
-        let rows = catalogue::find_peer(number);
+        let rows: Vec<&Row> = catalogue().into_iter().filter(|row| row.peers.contains(&number)).collect();
         return match rows[..] {
             [] => Err(format!(
                 "no problem corresponds to e2fsck code 0x{number:06x}; `fsmend explain --list` lists all codes"
@@ -48,12 +49,25 @@ fn explain(wanted: &str, style: Style) -> Result<String, String> {
             _ => Ok(list(&rows, style)),
         };
     }
-    if let Some(row) = catalogue::find(wanted) {
+    if let Some(row) = catalogue().into_iter().find(|row| row.code == wanted) {
         return Ok(page(row, style));
     }
+    // A line that fsck_ffs has printed.
+    let is_said = |row: &&Row| row.messages.iter().any(|said| said.len() > 3 && wanted.contains(said));
+    let rows: Vec<&Row> = catalogue().into_iter().filter(is_said).collect();
+    match rows[..] {
+        [] => {}
+        [row] => return Ok(page(row, style)),
+        _ => return Ok(list(&rows, style)),
+    }
     let prefix = format!("{}.", wanted.trim_end_matches(['.', '*']));
-    let rows: Vec<&Row> = catalogue::all().into_iter().filter(|row| row.code.starts_with(&prefix)).collect();
+    let rows: Vec<&Row> = catalogue().into_iter().filter(|row| row.code.starts_with(&prefix)).collect();
     if rows.is_empty() { Err(unknown(wanted)) } else { Ok(list(&rows, style)) }
+}
+
+/// Every kind of problem of all families, sorted by code.
+fn catalogue() -> Vec<&'static Row> {
+    target::FAMILIES.catalogue()
 }
 
 /// `0x010007`, as e2fsck's sources number its problems.
@@ -64,7 +78,7 @@ fn peer_number(text: &str) -> Option<u32> {
 
 fn unknown(wanted: &str) -> String {
     let mut text = format!("there is no code {:?}. The nearest ones:\n", printable(wanted));
-    for row in nearest(wanted, catalogue::all()) {
+    for row in nearest(wanted, catalogue()) {
         text.push_str(&format!("  {}\n", row.code));
     }
     text.push_str("`fsmend explain --list` lists all.");
@@ -91,7 +105,15 @@ fn list(rows: &[&Row], style: Style) -> String {
     rows.iter().map(line).collect()
 }
 
-fn page(row: &Row, style: Style) -> String {
+/// What there is to say of a problem in answer to a question about it, without colours.
+pub fn plainly(row: &Row) -> String {
+    let style = Style { color: false, width: 80 };
+    let text = [("Meaning", row.meaning), ("Repair", row.repair), ("Lost", row.loss)];
+    text.iter().map(|(name, what)| style.wrap(&format!("  {name:9}"), what)).collect()
+}
+
+/// The page on a problem.
+pub fn page(row: &Row, style: Style) -> String {
     let mut text = format!("{}\n\n", style.paint(Paint::Bold, row.code));
     for (name, what) in [("Meaning", row.meaning), ("Repair", row.repair), ("Lost", row.loss)] {
         text.push_str(&style.wrap(&format!("  {name:9}"), what));
@@ -104,6 +126,10 @@ fn page(row: &Row, style: Style) -> String {
     text.push_str(&style.wrap("  Preen    ", preen));
     if !row.peers.is_empty() {
         text.push_str(&style.wrap("  e2fsck   ", &peers(row)));
+    }
+    if !row.messages.is_empty() {
+        let said: Vec<String> = row.messages.iter().map(|said| format!("\u{201c}{said}\u{201d}")).collect();
+        text.push_str(&style.wrap("  fsck_ffs ", &said.join(", ")));
     }
     text
 }
@@ -135,12 +161,16 @@ mod tests {
     #[test]
     fn every_row_can_be_explained() {
         let style = Style { color: false, width: 80 };
-        for row in catalogue::all() {
+        for row in catalogue() {
             let page = explain(row.code, style).unwrap_or_default();
             assert!(page.contains("Meaning") && page.contains("Lost"), "{}: {page}", row.code);
             for peer in row.peers {
                 let found = explain(&format!("0x{peer:06x}"), style).unwrap_or_default();
                 assert!(found.contains(row.code), "{}: not found as {peer:#08x}", row.code);
+            }
+            for said in row.messages.iter().filter(|said| said.len() > 3) {
+                let found = explain(&format!("{said} I=12"), style).unwrap_or_default();
+                assert!(found.contains(row.code), "{}: not found as {said}", row.code);
             }
         }
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why something was not written, and what the user can do about it on the command line.
 
 use fsmend_session::Failure;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the superblock says of a file system, whatever that is worth.
 
 pub use fsmend::ext::superblock;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend inspect`: what a file system is and how full it is, without a check.
 //!
 //! What the superblock says is told as it stands there; room is counted by the driver, which reads bitmaps and replays a waiting journal in memory. Where the
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use fsmend_device::{Device, OpenOptions};
+use fsmend_engine::Value;
 use fsmend_engine::problem::escape_name;
 use fsmend_ext_driver::{Ext, MountOptions, RegionRoom, Unwritable};
 use fsmend_ext_format::features::{compat, incompat};
@@ -17,7 +19,7 @@ use fsmend_ext_format::superblock::{RawSuperblock, written_uuid};
 use fsmend_vfs::{Errno, FileSystem};
 use serde_json::{Value as Json, json};
 
-use crate::common_args::Format;
+use crate::common_args::PlainFormat as Format;
 use crate::numbers::{bytes, counted, percent, thousands};
 use crate::style::printable;
 use crate::target::Volume;
@@ -63,8 +65,11 @@ pub fn run(arguments: &InspectArgs) -> u8 {
     output::warn(&volumes);
     let (mut all, mut code) = (Vec::new(), exit::CLEAN);
     for volume in &volumes {
-        match facts(volume) {
-            Ok(facts) => all.push(facts),
+        match described(volume).map_or_else(
+            || facts(volume).map(|facts| Told::Ext(Box::new(facts))),
+            |told| told.map(Told::Other),
+        ) {
+            Ok(told) => all.push(told),
             Err(why) => {
                 eprintln!("fsmend: {}: {why}.", printable(&volume.target));
                 code = exit::OPERATIONAL;
@@ -72,12 +77,82 @@ pub fn run(arguments: &InspectArgs) -> u8 {
         }
     }
     let told = match arguments.format {
-        Format::Text => all.iter().map(|facts| text(facts) + "\n").collect::<Vec<_>>().join("\n"),
+        Format::Text => all.iter().map(|told| told.text() + "\n").collect::<Vec<_>>().join("\n"),
         Format::Json => format!("{:#}\n", document(&all)),
     };
     // A reader that has seen enough closes the pipe; that is no error.
     let _ = std::io::stdout().lock().write_all(told.as_bytes());
     code
+}
+
+/// What is known of one file system, by its family.
+enum Told {
+    Ext(Box<Facts>),
+    Other(Described),
+}
+
+/// A file system whose family says what is shown.
+struct Described {
+    target: String,
+    partition: Option<u32>,
+    values: Vec<(&'static str, Value)>,
+}
+
+impl Told {
+    fn text(&self) -> String {
+        match self {
+            Told::Ext(facts) => text(facts),
+            Told::Other(described) => described.text(),
+        }
+    }
+
+    fn member(&self) -> Json {
+        match self {
+            Told::Ext(facts) => member(facts),
+            Told::Other(described) => described.member(),
+        }
+    }
+}
+
+impl Described {
+    fn text(&self) -> String {
+        let partition = self.partition.map(|number| format!(", partition {number}")).unwrap_or_default();
+        let mut lines = vec![format!("{}{partition}", printable(&self.target))];
+        for (name, value) in &self.values {
+            let value = match value {
+                Value::Number(number) => thousands(*number),
+                other => printable(&other.to_string()),
+            };
+            if !value.is_empty() {
+                lines.push(format!("{}: {value}", name.replace('-', " ")));
+            }
+        }
+        lines.join("\n")
+    }
+
+    fn member(&self) -> Json {
+        let mut fields = serde_json::Map::new();
+        fields.insert("target".to_owned(), json!(self.target));
+        for (name, value) in &self.values {
+            let value = match value {
+                Value::Number(number) => json!(number),
+                other => json!(other.to_string()),
+            };
+            fields.insert(name.replace('-', "_"), value);
+        }
+        if let Some(number) = self.partition {
+            fields.insert("partition".to_owned(), json!(number));
+        }
+        Json::Object(fields)
+    }
+}
+
+/// What the family of a file system says of it; `None` where it is shown in a way of its own.
+fn described(volume: &Volume) -> Option<Result<Described, String>> {
+    let device = volume.device.as_ref().ok()?;
+    let values = target::FAMILIES.of(device).describe(&**device)?;
+    let (target, partition) = (volume.target.clone(), volume.partition);
+    Some(values.map(|values| Described { target, partition, values }).map_err(|refusal| refusal.to_string()))
 }
 
 fn facts(volume: &Volume) -> Result<Facts, String> {
@@ -188,8 +263,8 @@ fn regions(facts: &Facts) -> String {
     )
 }
 
-fn document(all: &[Facts]) -> Json {
-    let file_systems: Vec<Json> = all.iter().map(member).collect();
+fn document(all: &[Told]) -> Json {
+    let file_systems: Vec<Json> = all.iter().map(Told::member).collect();
     json!({
         "version": report::VERSION,
         "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},

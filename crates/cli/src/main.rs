@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The binary `fsmend`: reads the command line, opens targets, runs the checks, tells what they found.
 //!
 //! This is the only crate that prints, that looks at clocks, and that knows about terminals and signals.
@@ -15,6 +16,11 @@ mod e2fsck_compat;
 mod exit;
 mod explain;
 mod failure;
+mod fleet;
+mod fsck_ffs_compat;
+mod generate;
+mod getopt;
+mod html;
 mod identity;
 mod inspect;
 mod json;
@@ -26,6 +32,8 @@ mod numbers;
 mod online;
 mod outcome;
 mod output;
+mod place;
+mod plan;
 mod remedies;
 mod repair;
 mod stopping;
@@ -34,6 +42,7 @@ mod target;
 mod text;
 mod ticker;
 mod trace;
+mod version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,6 +57,9 @@ fn main() -> ExitCode {
     if let Some((program, arguments)) = e2fsck_compat::called_as(&arguments) {
         return ExitCode::from(e2fsck_compat::run(&program, arguments));
     }
+    if let Some((program, arguments)) = fsck_ffs_compat::called_as(&arguments) {
+        return ExitCode::from(fsck_ffs_compat::run(&program, arguments));
+    }
     if let Some(arguments) = mount::helper::called_as(&arguments) {
         return ExitCode::from(mount::helper::run(arguments));
     }
@@ -59,12 +71,15 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Apply(arguments) => repair::apply(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
         Command::Undo(arguments) => repair::undo(arguments),
         Command::Mount(arguments) => mount::run(arguments),
         Command::Mkfs(arguments) => mkfs::run(arguments),
         Command::Inspect(arguments) => inspect::run(arguments),
         Command::Lab(arguments) => lab::run(arguments),
+        Command::Fleet(arguments) => fleet::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
         Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };
     ExitCode::from(code)
@@ -79,13 +94,20 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::from(exit::CLEAN),
         _ => {
             if asks_for_json(arguments) {
-                let text = error.to_string();
-                let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                let _ = json::write_usage_error(&mut std::io::stdout().lock(), message);
+                let message = first_paragraph(&error.to_string());
+                let _ = json::write_usage_error(&mut std::io::stdout().lock(), &message);
             }
             ExitCode::from(exit::USAGE)
         }
     }
+}
+
+/// What is wrong, in one line: the parser lists the options that are missing or exclude one another below its first line.
+fn first_paragraph(text: &str) -> String {
+    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().to_owned();
+    let listed: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    if listed.is_empty() { first } else { format!("{first} {}", listed.join(", ")) }
 }
 
 /// Whether the options, which could not be understood, have `--format json` or `--format=json` among them.

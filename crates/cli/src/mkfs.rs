@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend mkfs`: a new file system where there was none, or where its owner says that what was there may go.
 
 use std::fs::File;
@@ -6,13 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use fsmend_device::{Content, OpenOptions, WritableDevice, WriteOptions, open_writable, recognise};
+use fsmend_device::{Content, OpenOptions, Whatever, WritableDevice, WriteOptions, open_writable, recognise};
 use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
 use fsmend_ext_format::features::compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::written_uuid;
+use fsmend_vfs::Time;
 
 use crate::{exit, identity, machine, numbers, target};
+
+mod hybridfs;
+mod ufs;
 
 /// Within so many bytes lie the marks by which formats and partition tables are known.
 const MARKS_LEN: u64 = 132 << 10;
@@ -32,11 +37,17 @@ pub struct MkfsArgs {
     pub kind: Type,
 
     /// Extended options, separated by commas: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
-    /// reserved-percent=5, resize-inode=1, orphan-file=1, checksum-seed=1 (or 0), and for rext3 indirect-region=BLOCKS
+    /// reserved-percent=5, resize-inode=1, orphan-file=1, checksum-seed=1 (or 0), and for rext3 indirect-region=BLOCKS; for UFS block-size=32768, fragment-size=4096,
+    /// inode-ratio=BYTES, byte-order=little (or big), check-hashes=1 (or 0); for hybridfs block-size=16384, fragment-size=4096, log-size=BYTES, log-device=PATH, segment-size=BYTES,
+    /// group-size=BYTES, inodes=N, preset=paper
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,
 
-    /// Volume label, up to 16 bytes
+    /// UFS: fragments of the metadata area of each cylinder group, 0 for none [default: half of the reserved space]
+    #[arg(short = 'k', long, value_name = "FRAGMENTS")]
+    pub metadata_area: Option<u64>,
+
+    /// Volume label, up to 16 bytes (UFS: 31, hybridfs: 32)
     #[arg(short = 'L', long, value_name = "NAME", default_value = "")]
     pub label: String,
 
@@ -56,15 +67,23 @@ pub enum Type {
     Rext3,
     /// With a journal, extents and checksums
     Ext4,
+    /// FreeBSD's older format, with 32-bit addresses
+    Ufs1,
+    /// FreeBSD's format, with check hashes
+    Ufs2,
+    /// Small files and metadata in a log, larger files in place. Only fsmend can mount it, no kernel can
+    Hybridfs,
 }
 
 impl Type {
-    fn kind(self) -> Kind {
+    /// What the driver of ext makes; `None` for other families.
+    fn kind(self) -> Option<Kind> {
         match self {
-            Type::Ext2 => Kind::Ext2,
-            Type::Ext3 => Kind::Ext3,
-            Type::Rext3 => Kind::Rext3,
-            Type::Ext4 => Kind::Ext4,
+            Type::Ext2 => Some(Kind::Ext2),
+            Type::Ext3 => Some(Kind::Ext3),
+            Type::Rext3 => Some(Kind::Rext3),
+            Type::Ext4 => Some(Kind::Ext4),
+            Type::Ufs1 | Type::Ufs2 | Type::Hybridfs => None,
         }
     }
 
@@ -75,6 +94,9 @@ impl Type {
             Type::Ext3 => "ext3",
             Type::Rext3 => "rext3",
             Type::Ext4 => "ext4",
+            Type::Ufs1 => "ufs1",
+            Type::Ufs2 => "ufs2",
+            Type::Hybridfs => "hybridfs",
         }
     }
 }
@@ -111,16 +133,9 @@ pub fn run(arguments: &MkfsArgs) -> u8 {
 
 fn make(arguments: &MkfsArgs) -> Result<String, Refusal> {
     let random = random().map_err(|error| format!("cannot read random numbers for a UUID ({error})"))?;
-    let mut options = Options::new(arguments.kind.kind(), uuid(&random), machine::time());
-    options.hash_seed =
-        [16, 20, 24, 28].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| random[at + byte])));
-    options.label = arguments.label.clone().into_bytes();
-    for list in &arguments.extended {
-        take(&mut options, list).map_err(Refusal::Usage)?;
-    }
+    let writer = writer(arguments, &Luck { random, now: machine::time() }).map_err(Refusal::Usage)?;
     let is_new = make_file(arguments)?;
-    options.blank = is_new;
-    let made = make_on(arguments, &mut options);
+    let made = make_on(arguments, is_new, &*writer);
     if made.is_err() && is_new {
         // It was not there before. What remains of it if this fails is an empty image.
         let _ = std::fs::remove_file(&arguments.target);
@@ -128,9 +143,59 @@ fn make(arguments: &MkfsArgs) -> Result<String, Refusal> {
     made
 }
 
-fn make_on(arguments: &MkfsArgs, options: &mut Options) -> Result<String, Refusal> {
+/// What the identity of a new file system comes from, and its times.
+pub struct Luck {
+    random: [u8; 32],
+    now: Time,
+}
+
+impl Luck {
+    /// What follows from a seed: always the same.
+    pub fn seeded(seed: u64) -> Luck {
+        let mut drawn = fsmend_base::SeededRandom::new(seed);
+        let mut random = [0; 32];
+        random.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&drawn.next_u64().to_le_bytes()));
+        Luck { random, now: Time::at(1_000_000_000) }
+    }
+}
+
+/// Writes a file system on a device that may be blank, and says what was made.
+pub type Writer<'a> = dyn Fn(Arc<dyn WritableDevice>, bool) -> Result<String, String> + 'a;
+
+/// What makes the file system that is asked for.
+pub fn writer<'a>(arguments: &'a MkfsArgs, luck: &Luck) -> Result<Box<Writer<'a>>, String> {
+    match arguments.kind.kind() {
+        Some(kind) => ext_writer(arguments, kind, luck),
+        None if arguments.kind == Type::Hybridfs => hybridfs::writer(arguments, luck),
+        None => ufs::writer(arguments, luck),
+    }
+}
+
+fn ext_writer<'a>(
+    arguments: &'a MkfsArgs,
+    kind: Kind,
+    Luck { random, now }: &Luck,
+) -> Result<Box<Writer<'a>>, String> {
+    if arguments.metadata_area.is_some() {
+        return Err("-k is for UFS; a rext3 takes -E indirect-region=BLOCKS".into());
+    }
+    let mut options = Options::new(kind, uuid(random), *now);
+    options.hash_seed =
+        [16, 20, 24, 28].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| random[at + byte])));
+    options.label = arguments.label.clone().into_bytes();
+    for list in &arguments.extended {
+        take(&mut options, list)?;
+    }
+    Ok(Box::new(move |device: Arc<dyn WritableDevice>, blank| {
+        let options = Options { blank, ..options.clone() };
+        mkfs(Arc::clone(&device), &options).map_err(|error| error.to_string())?;
+        summary(arguments, &*device)
+    }))
+}
+
+fn make_on(arguments: &MkfsArgs, is_new: bool, writer: &Writer<'_>) -> Result<String, Refusal> {
     let whole = OpenOptions { offset: Some(0), partition: None };
-    let opened = open_writable(&arguments.target, &whole, WriteOptions::default())
+    let opened = open_writable(&arguments.target, &whole, WriteOptions::without_image_formats(), &Whatever)
         .map_err(|error| target::refusal(&error).to_string())?;
     let only = opened.targets.into_iter().next().ok_or_else(|| "nothing was found in it".to_owned())?;
     let device = only.device;
@@ -144,12 +209,11 @@ fn make_on(arguments: &MkfsArgs, options: &mut Options) -> Result<String, Refusa
     if size > len {
         return Err(Refusal::Other(format!("it has only {}", numbers::bytes(len))));
     }
-    if !options.blank {
+    if !is_new {
         forget_marks(&*device, len).map_err(|error| error.to_string())?;
     }
     let window = fsmend_device::Slice::new(only.label, Arc::clone(&device), 0, size);
-    mkfs(Arc::new(window), options).map_err(|error| error.to_string())?;
-    summary(arguments, &*device).map_err(Refusal::Other)
+    writer(Arc::new(window), is_new).map_err(Refusal::Other)
 }
 
 /// Makes the file if it is not there; whether it was made.
@@ -164,23 +228,12 @@ fn make_file(arguments: &MkfsArgs) -> Result<bool, Refusal> {
     made.map(|()| true).map_err(|error| Refusal::Other(format!("it cannot be made: {error}")))
 }
 
-/// Options of which everything that is otherwise drawn or looked up comes from a seed.
-pub fn seeded_options(kind: Type, extended: &[String], seed: u64) -> Result<Options, String> {
-    let mut drawn = fsmend_base::SeededRandom::new(seed);
-    let mut random = [0; 32];
-    random.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&drawn.next_u64().to_le_bytes()));
-    let mut options = Options::new(kind.kind(), uuid(&random), fsmend_vfs::Time::at(1_000_000_000));
-    extended.iter().try_for_each(|list| take(&mut options, list))?;
-    Ok(options)
-}
-
 /// Makes a file that is not there yet, and a file system in it.
-pub fn make_blank(path: &Path, size: u64, options: &Options) -> Result<(), String> {
+pub fn make_blank(path: &Path, size: u64, writer: &Writer<'_>) -> Result<(), String> {
     let made = File::create_new(path).and_then(|file| file.set_len(size));
     made.map_err(|error| format!("it cannot be made: {error}"))?;
     let device = fsmend_device::WritableFile::open(path, false).map_err(|error| error.to_string());
-    let options = Options { blank: true, ..options.clone() };
-    let done = device.and_then(|device| mkfs(Arc::new(device), &options).map_err(|error| error.to_string()));
+    let done = device.and_then(|device| writer(Arc::new(device), true)).map(drop);
     if done.is_err() {
         // It was not there before.
         let _ = std::fs::remove_file(path);
@@ -190,18 +243,21 @@ pub fn make_blank(path: &Path, size: u64, options: &Options) -> Result<(), Strin
 
 /// What is on the device that its owner may want to keep, in words.
 fn there(device: &Arc<dyn WritableDevice>) -> Option<String> {
-    match recognise(&**device) {
-        Content::Ext => {
+    match recognise(&**device, &target::FAMILIES) {
+        Content::Known(title) => {
             let label = identity::superblock(&**device)
                 .map(|raw| identity::label(&raw))
                 .filter(|label| !label.is_empty());
             let label = label.map(|label| format!(" with the label \"{label}\"")).unwrap_or_default();
-            return Some(format!("an ext2, ext3 or ext4 file system{label}"));
+            return Some(format!("{title}{label}"));
         }
         Content::Other(what) => return Some(what.to_owned()),
         Content::Unknown => {}
     }
-    let partitions = fsmend_device::partitions(&**device);
+    if let Some(family) = target::FAMILIES.recognise(&**device) {
+        return Some(format!("a file system of the {} family", family.name()));
+    }
+    let partitions = fsmend_device::partitions(&**device, &target::FAMILIES);
     let count = partitions.len() as u64;
     (count > 0)
         .then(|| format!("a partition table with {}", numbers::counted(count, "partition", "partitions")))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for people: sizes with suffixes in, thousands separators and units out.
 
 use std::time::Duration;
@@ -38,6 +39,23 @@ pub fn parse_block_size(text: &str) -> Result<u32, String> {
         Ok(size) if size.is_power_of_two() && (1024..=65536).contains(&size) => Ok(size),
         _ => Err("a block size is a power of two from 1024 to 65536".to_owned()),
     }
+}
+
+/// Parses a span of time: a number with the unit s, m, h, d or w.
+pub fn parse_span(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time such as 90m, 12h or 7d".to_owned();
+    let unit = text.char_indices().last().map(|(at, _)| at).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(unit);
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
 /// A number with its thousands set apart: `1,000,026`.
@@ -110,6 +128,18 @@ mod tests {
         assert!(parse_rate("0").is_err() && parse_rate("/s").is_err() && parse_rate("5/h").is_err());
         assert_eq!(parse_block_size("4K"), Ok(4096));
         assert!(parse_block_size("3K").is_err() && parse_block_size("128K").is_err());
+    }
+
+    #[test]
+    fn spans_of_time_are_understood() {
+        for (text, seconds) in
+            [("45s", 45), ("90m", 5400), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)]
+        {
+            assert_eq!(parse_span(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "7", "d", "7 d", "-1d", "99999999999999999999d", "7µ", "é"] {
+            assert!(parse_span(text).is_err(), "{text}");
+        }
     }
 
     #[test]

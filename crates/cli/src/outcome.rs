@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of one target, before anything is said about it.
 
 use std::time::Duration;
 
+use fsmend_engine::layout::Layout;
 use fsmend_engine::report::{Division, Report, StageStats, Summary};
+use fsmend_engine::shapes::FileShapes;
 use fsmend_ext_check::Refusal;
 use fsmend_ext_check::run::{CheckReport, Estimate};
 
@@ -61,12 +64,33 @@ pub struct Checked {
     pub division: Division,
     /// What was left out for want of memory, in sentences.
     pub degraded: Vec<String>,
+    /// What lies where, if a map of it is wanted.
+    pub layout: Option<Layout>,
+    /// How large the files are and in how many pieces they lie, if histograms are wanted.
+    pub shapes: Option<FileShapes>,
+}
+
+impl Checked {
+    /// Takes what a page shows besides: a map, with directories where they are known, and histograms.
+    pub fn set_map(&mut self, layout: Option<Layout>, shapes: Option<FileShapes>) {
+        let directories = shapes.as_ref().map_or(Vec::new(), FileShapes::directories);
+        self.layout = layout.map(|layout| layout.with_directories(&directories));
+        self.shapes = shapes;
+    }
 }
 
 impl From<CheckReport> for Checked {
     fn from(check: CheckReport) -> Self {
         let CheckReport { findings, summary, stats, division, degraded, .. } = check;
-        Checked { report: Report::new(findings), summary, stats, division, degraded }
+        Checked {
+            report: Report::new(findings),
+            summary,
+            stats,
+            division,
+            degraded,
+            layout: None,
+            shapes: None,
+        }
     }
 }
 

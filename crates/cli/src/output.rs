@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where reports go: text or JSON to standard output, warnings and refusals to standard error.
 
 use std::io::{self, BufWriter, Write};
@@ -9,7 +10,7 @@ use crate::outcome::{CANCELLED_CODE, Outcome};
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
 use crate::target::{self, Volume};
-use crate::{json, text};
+use crate::{html, json, text};
 
 /// Prints what the user should know before the check begins.
 pub fn warn(volumes: &[Volume]) {
@@ -34,6 +35,7 @@ pub fn print(arguments: &CheckArgs, outcomes: &[Outcome], wall: Duration) -> io:
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match arguments.common.format {
         Format::Json => json::write(&mut out, outcomes, arguments.stats.then_some(wall)),
+        Format::Html => html_page(outcomes, wall).and_then(|page| out.write_all(page.as_bytes())),
         Format::Text => {
             refusals(outcomes);
             let style = Style::for_stdout(arguments.common.color);
@@ -48,6 +50,25 @@ pub fn print(arguments: &CheckArgs, outcomes: &[Outcome], wall: Duration) -> io:
         }
     };
     match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The report as a page. What a browser shows beside the report has the costs of the stages in it.
+fn html_page(outcomes: &[Outcome], wall: Duration) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    json::write(&mut bytes, outcomes, Some(wall))?;
+    let mut document = serde_json::from_slice(&bytes)?;
+    html::describe(&mut document, outcomes);
+    let names: Vec<String> = outcomes.iter().map(Outcome::name).collect();
+    Ok(html::page(&format!("Check of {}", names.join(", ")), &document))
+}
+
+/// Prints a text. A reader that has seen enough (a closed pipe) is no error.
+pub fn print_text(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ends a run that only reads soon after a signal, even if a slow device keeps its reads waiting.
 //!
 //! A run that is told to stop does so after the batches in progress, which takes long where each read does. Nothing was written and nothing is left to
@@ -49,12 +50,17 @@ pub struct Watch {
 impl Watch {
     /// Watches from now on. Where signals cannot be caught it does nothing.
     pub fn new(last_words: impl FnOnce() + Send + 'static) -> Self {
+        Watch::ending_with(exit::CANCELLED, last_words)
+    }
+
+    /// The same; a signal ends the process with this exit code.
+    pub fn ending_with(code: u8, last_words: impl FnOnce() + Send + 'static) -> Self {
         let mut watch = Watch { is_over: Arc::default(), registered: Vec::new() };
-        let _ = watch.begin(last_words);
+        let _ = watch.begin(code, last_words);
         watch
     }
 
-    fn begin(&mut self, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    fn begin(&mut self, code: u8, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut reader, writer) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
             self.registered.push(signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?);
@@ -68,7 +74,7 @@ impl Watch {
             let is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
             if !*is_over {
                 last_words();
-                std::process::exit(i32::from(exit::CANCELLED));
+                std::process::exit(i32::from(code));
             }
         })?;
         Ok(())

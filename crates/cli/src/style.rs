@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for a terminal: colours that can be switched off, lines that fit.
 
 use std::io::IsTerminal;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for, lines of JSON for programs.
 
 use std::io::IsTerminal;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--trace`: what a run did when, in the trace event format of Chrome, which Perfetto and chrome://tracing open.
 //!
 //! Targets are processes, workers are threads. Batches, waits, merges and phases are complete events; phases hold parallel parts,

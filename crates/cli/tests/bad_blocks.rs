@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bad blocks, as the face of e2fsck finds and lists them: `-c`, `-cc`, `-l`, `-L`, `-k`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

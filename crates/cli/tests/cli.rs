@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The built binary, as a user meets it: exit codes, streams, documents.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

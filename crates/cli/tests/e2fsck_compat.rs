@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The face of e2fsck beside the installed one, through fsck(8), and as systemd calls it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -230,6 +231,32 @@ fn what_has_features_that_nobody_knows_is_not_repaired() {
         }
         assert_eq!(code(&images::fsmend(&["repair", "-y", image.to_str().unwrap()])), 8, "{feature}");
         assert_ne!(code(&e2fsck("-fy", &image)) & 8, 0, "{feature}: e2fsck does not either");
+    }
+}
+
+/// Like e2fsck, which makes one and does not call that a correction.
+#[test]
+fn a_file_system_without_a_uuid_gets_one_and_is_clean() {
+    if !have("face: no UUID", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("face-uuid");
+    // Where checksums depend on it, a lost UUID is another story.
+    for features in ["^metadata_csum,^uninit_bg", "^metadata_csum,^uninit_bg,^has_journal"] {
+        let image = folder.image("x.img", &["-O", features]);
+        debugfs(&image, "ssv uuid clear");
+        let has_none = || {
+            let told = host::run("dumpe2fs", ["-h", image.to_str().unwrap()]).unwrap();
+            let told = String::from_utf8_lossy(&told.stdout).into_owned();
+            told.lines().any(|line| line.starts_with("Filesystem UUID:") && line.ends_with("<none>"))
+        };
+        assert!(has_none(), "{features}");
+        assert_eq!(code(&face("-fn", &image)), 0, "{features}");
+        let output = face("-fy", &image);
+        assert_eq!(code(&output), 0, "{features}: {}", stdout(&output));
+        assert!(!stdout(&output).contains("MODIFIED"), "{}", stdout(&output));
+        assert!(!has_none(), "{features}");
+        assert_eq!(code(&e2fsck("-fn", &image)), 0, "{features}");
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bundled image and what is found in it, to the letter. When the report changes for good reason:
 //! `FSMEND_GOLDEN=write cargo test -p fsmend-cli --test example`, and look at the difference.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! External journals: replayed and emptied, in this order, under the protocol of every repair.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend lab`, as users call it: the same seed does the same, what it leaves is sound, simulated time is the same everywhere.
 
 #![allow(clippy::unwrap_used)]
@@ -48,8 +49,26 @@ impl Drop for Image {
 }
 
 #[test]
+fn what_a_command_itself_refuses_is_json_for_programs_that_asked_for_json() {
+    let image = Image::made("refused", "ext2", "8M");
+    for (arguments, exit, code) in [
+        (["fill", image.path(), "--disk=zork"], 16, "usage"),
+        (["make", image.path(), "--extended=zork"], 16, "usage"),
+        (["fill", "/nowhere/x", "--age=1"], 8, "lab-failed"),
+    ] {
+        let size: &[&str] = if arguments[0] == "make" { &["8M"] } else { &[] };
+        let output =
+            fsmend(&[&["lab"], &arguments[..2], size, &arguments[2..], &["--format", "json"]].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {said}");
+        let document: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((&document["verdict"], &document["error"]["code"]), (&"refused".into(), &code.into()));
+    }
+}
+
+#[test]
 fn an_aged_image_of_any_type_is_sound_and_the_same_each_time() {
-    for kind in ["ext2", "ext3", "ext4", "rext3"] {
+    for kind in ["ext2", "ext3", "ext4", "rext3", "ufs1", "ufs2"] {
         let aged = |name: &str, seed: &str| {
             let image = Image::made(&format!("{kind}-{name}"), kind, "150M");
             let said =
@@ -99,17 +118,22 @@ fn a_simulated_disk_takes_the_same_time_everywhere_and_an_nvme_less() {
 
 #[test]
 fn every_workload_runs_and_leaves_a_sound_file_system() {
-    let image = Image::made("workloads", "rext3", "300M");
-    for (workload, more) in [
-        ("sequential", &["--size", "20M"][..]),
-        ("strided", &["--size", "20M"]),
-        ("postmark", &["--files", "20", "--count", "40"]),
-        ("file-server", &["--files", "50", "--count", "20"]),
-    ] {
-        let words = ["lab", "run", image.path(), workload, "--disk", "ssd"];
-        let said = done(&words.iter().chain(more).copied().collect::<Vec<_>>());
-        assert!(said.contains("simulated disk ssd") && said.contains("MB/s"), "{said}");
-        done(&["check", image.path()]);
+    for kind in ["rext3", "ufs1", "ufs2", "hybridfs"] {
+        for (workload, more) in [
+            ("sequential", &["--size", "20M"][..]),
+            ("random", &["--size", "20M", "--count", "20"]),
+            ("strided", &["--size", "20M"]),
+            ("postmark", &["--files", "20", "--count", "40"]),
+            ("file-server", &["--files", "50", "--count", "20"]),
+            ("web-proxy", &["--files", "50", "--count", "20"]),
+            ("mail-server", &["--files", "50", "--count", "20"]),
+        ] {
+            let image = Image::made(&format!("workload-{kind}-{workload}"), kind, "200M");
+            let words = ["lab", "run", image.path(), workload, "--disk", "ssd"];
+            let said = done(&words.iter().chain(more).copied().collect::<Vec<_>>());
+            assert!(said.contains("simulated disk ssd") && said.contains("MB/s"), "{kind}: {said}");
+            done(&["check", image.path()]);
+        }
     }
 }
 

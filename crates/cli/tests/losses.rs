@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair says that is lost: every file by name, with what happens to it, and no more than is true.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -124,7 +125,7 @@ fn a_file_that_is_no_file_system_is_named() {
         (0, b"%PDF-", "a PDF document", "the right file".to_owned()),
         (0, b"\x7fELF", "an ELF program", "the right file".to_owned()),
         // Nothing that is known, and no file system either.
-        (5, b"hello", "does not hold an ext2", String::new()),
+        (5, b"hello", "no file system that was recognised", String::new()),
     ] {
         let said = said(at, magic);
         let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -143,7 +144,8 @@ fn a_truncation_of_a_file_in_thousands_of_pieces_stays_done() {
     std::fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
     host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "1024", image.to_str().unwrap()]).unwrap();
     let (big, script) = (folder.path("big"), folder.path("script"));
-    std::fs::write(&big, vec![7; 8000 << 10]).unwrap();
+    let contents = numbered_blocks(8000);
+    std::fs::write(&big, &contents).unwrap();
     let holes: String = (0..4000).map(|tooth| format!("punch big {0} {0}\n", tooth * 2)).collect();
     let cut = "sif big size 6500000\nsif big dtime 0\nssv last_orphan 12\n";
     std::fs::write(&script, format!("write {} big\n{holes}{cut}", big.display())).unwrap();
@@ -155,4 +157,113 @@ fn a_truncation_of_a_file_in_thousands_of_pieces_stays_done() {
     let stat = host::run("debugfs", ["-R", "stat big", image]).unwrap();
     let stat = String::from_utf8_lossy(&stat.stdout).into_owned();
     assert!(stat.contains("Size: 6500000"), "{stat}");
+    // What is kept is what was there: every other block, the rest are the holes.
+    let mut expected = contents;
+    expected.truncate(6_500_000);
+    expected.chunks_mut(1024).step_by(2).take(4000).for_each(|block| block.fill(0));
+    assert!(dumped(&folder, image, "big") == expected, "the kept part of the file has changed");
+}
+
+/// So many blocks of 1 KiB, no two of them alike, and none of zeroes.
+fn numbered_blocks(count: u32) -> Vec<u8> {
+    (0..count)
+        .flat_map(|block| (0..256_u32).flat_map(move |word| (block << 8 | word | 1 << 31).to_le_bytes()))
+        .collect()
+}
+
+/// What a file holds, as debugfs reads it.
+fn dumped(folder: &Folder, image: &str, name: &str) -> Vec<u8> {
+    let out = folder.path("dumped");
+    host::run("debugfs", ["-R", &format!("dump {name} {}", out.display()), image]).unwrap();
+    std::fs::read(&out).unwrap()
+}
+
+/// What a user threw away does not come back because something else is wrong, too: a pointer of the map, or an error that the kernel has noted.
+#[test]
+fn a_truncation_stays_done_where_the_map_is_damaged_or_errors_are_noted() {
+    if !have("losses: a truncation and damage", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("losses-truncation-damaged");
+    // Kind, damage, and the bytes that it takes from the file.
+    let damages = [
+        ("ext3", "sif big block[1] 4000000000\n", 1024..2048),
+        ("ext3", "sif big block[IND] 4000000000\n", 12 << 10..268 << 10),
+        ("ext3", "ssv state 2\n", 0..0),
+        ("ext4", "ssv state 2\n", 0..0),
+        ("ext4", "sif big block[5] 4000000000\n", 0..300_000),
+    ];
+    let contents = numbered_blocks(4000);
+    for (at, (kind, damage, lost)) in damages.into_iter().enumerate() {
+        let image = folder.path(&format!("{at}.img"));
+        std::fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        let image = image.to_str().unwrap();
+        host::run("mke2fs", ["-q", "-F", "-t", kind, "-b", "1024", image]).unwrap();
+        let (big, script) = (folder.path("big"), folder.path("script"));
+        std::fs::write(&big, &contents).unwrap();
+        let cut = "sif big size 300000\nsif big dtime 0\nssv last_orphan 12\n";
+        std::fs::write(&script, format!("write {} big\n{cut}{damage}", big.display())).unwrap();
+        host::run("debugfs", ["-w", "-f", script.to_str().unwrap(), image]).unwrap();
+        let repaired = fsmend(&["repair", "-y", image]);
+        assert!(stdout(&repaired).contains("repaired"), "{kind} {damage}: {}", stdout(&repaired));
+        host::run("e2fsck", ["-fn", image]).unwrap();
+        let stat = host::run("debugfs", ["-R", "stat big", image]).unwrap();
+        let stat = String::from_utf8_lossy(&stat.stdout).into_owned();
+        let size =
+            stat.split("Size: ").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        let size = size.unwrap();
+        assert!(size == 300_000 || size <= lost.start as u64, "{kind} {damage}: {size} bytes are left");
+        // What is kept is what was there, at its place; what is lost is a hole, and nothing else.
+        let mut left = dumped(&folder, image, "big");
+        left.resize(300_000, 0);
+        let mut expected = contents[..300_000].to_vec();
+        expected[lost].fill(0);
+        let other = left.iter().zip(&expected).position(|(left, expected)| left != expected);
+        assert_eq!(other, None, "{kind} {damage}: the kept part has changed");
+    }
+}
+
+/// All checksums hang on the UUID, and so do those of attribute values in inodes of their own, which could not be read any more. The inodes tell the seed.
+#[test]
+fn values_in_inodes_of_their_own_stay_readable_when_the_uuid_is_lost() {
+    if !have("losses: the UUID", &["mke2fs", "debugfs", "e2fsck"]) {
+        return;
+    }
+    let folder = Folder::new("losses-uuid");
+    let (image, value, script) = (folder.path("x.img"), folder.path("value"), folder.path("script"));
+    std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    let name = image.to_str().unwrap();
+    host::run("mke2fs", ["-q", "-F", "-t", "ext4", "-b", "4096", "-O", "ea_inode,metadata_csum", name])
+        .unwrap();
+    let contents: Vec<u8> = (0..20_000_u32).map(|at| (at * 7 % 251) as u8).collect();
+    std::fs::write(&value, &contents).unwrap();
+    let value = value.display();
+    std::fs::write(&script, format!("write {value} file\nea_set -f {value} file user.large\n")).unwrap();
+    host::run("debugfs", ["-w", "-f", script.to_str().unwrap(), name]).unwrap();
+    // debugfs counts the blocks of the value wrong.
+    let _ = host::run("e2fsck", ["-fy", name]);
+    host::run("e2fsck", ["-fn", name]).unwrap();
+    let read = |image: &str| {
+        let out = folder.path("out");
+        host::run("debugfs", ["-R", &format!("ea_get -f {} file user.large", out.display()), image]).unwrap();
+        std::fs::read(&out).unwrap()
+    };
+    let before = read(name);
+    // debugfs keeps no more than a block of it.
+    assert!(!before.is_empty() && contents.starts_with(&before), "{} bytes", before.len());
+    for uuid in [[0_u8; 16], *b"another identity"] {
+        let damaged = folder.path("damaged.img");
+        let mut bytes = std::fs::read(&image).unwrap();
+        bytes[1024 + 0x68..1024 + 0x78].copy_from_slice(&uuid);
+        std::fs::write(&damaged, bytes).unwrap();
+        let damaged = damaged.to_str().unwrap();
+        let found = stdout(&fsmend(&["check", "--format", "json", damaged]));
+        assert!(found.contains("ext.superblock.seed-lost"), "{uuid:?}: {found}");
+        let others = found.replace("ext.superblock.checksum\"", "");
+        assert!(!others.contains("checksum\""), "no checksum but the superblock's own is wrong: {found}");
+        let repaired = fsmend(&["repair", "-y", damaged]);
+        assert!(stdout(&repaired).contains("repaired"), "{uuid:?}: {}", stdout(&repaired));
+        host::run("e2fsck", ["-fn", damaged]).unwrap();
+        assert!(read(damaged) == before, "{uuid:?}");
+    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend mkfs` and `fsmend mount`, as users call them; and a day's work on a file system of ours.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
@@ -294,6 +295,53 @@ fn an_image_that_is_mounted_for_writing_is_not_mounted_twice_and_check_says_so()
     run("umount", [&folder.at("other")]).unwrap();
     run("umount", [&mnt]).unwrap();
     assert_eq!((running.code(), beside.code()), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_hybridfs_in_use_is_checked_while_it_goes_on() {
+    if !may_mount("a_hybridfs_in_use_is_checked_while_it_goes_on") {
+        return;
+    }
+    let folder = Folder::new("kept-state");
+    let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+    let made = fsmend(&["mkfs", "-t", "hybridfs", "-E", "log-size=48M", &image, "128M"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made.stderr));
+    let running = Running::start(&["-o", "commit=1", &image, &mnt]);
+    let end = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0_u32;
+            while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                number += 1;
+                let path = Path::new(&mnt).join(format!("file-{}", number % 300));
+                fs::write(&path, vec![number as u8; 100 + number as usize % 60 * 500]).unwrap();
+                if number.is_multiple_of(7) {
+                    fs::remove_file(&path).unwrap();
+                    fs::File::open(&mnt).unwrap().sync_all().unwrap();
+                }
+            }
+        });
+        for target in [&mnt, &image, &mnt, &mnt] {
+            let checked = fsmend(&["check", "--online", target]);
+            let told = said(&checked.stdout);
+            assert_eq!(checked.status.code(), Some(0), "{told}{}", said(&checked.stderr));
+            assert!(told.contains("a state that the mount kept whole"), "{told}");
+            let document = fsmend(&["check", "--online", "--format", "json", target]);
+            let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+            assert!(document.to_string().contains("\"kept-state\""), "{document}");
+        }
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(
+        rustix::fs::getxattr(mnt.as_str(), "user.fsmend.pinned", &mut [0; 64]).is_err(),
+        "nothing is kept any more"
+    );
+    run("umount", [&mnt]).unwrap();
+    assert_eq!(running.code(), Some(0));
+    let checked = fsmend(&["check", &image]);
+    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stdout));
+    let told = said(&fsmend(&["inspect", &image]).stdout);
+    assert!(told.contains("write amplification: ") && told.contains("log free extents: "), "{told}");
 }
 
 #[test]

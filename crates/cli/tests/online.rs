@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checking file systems that are in use: no false alarm under load, planted damage found each time, and nothing left frozen.
 //!
 //! Needs the superuser and loop devices. Only file systems that these tests have mounted themselves, on loop devices, are ever frozen.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel works on a sound file system, and the power fails during any of its requests: that is no damage, whatever the features are.
 //!
 //! A loop device on a file that records what is written to it takes the mount; what was recorded is played to a simulated disk up to some request, of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Slow devices: what is known ahead is asked for at once, an interrupt ends the run however long reads take, and estimates take no longer than they may.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks of 4 KiB, the unit of plans and logs: how they are read around bad sectors, compared and summed up.
 
 use crc_fast::{CrcAlgorithm, Digest};

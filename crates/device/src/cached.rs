@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether the page cache holds something already: asking is much cheaper than asking for it once more.
 //!
 //! Unsafe here: cachestat(2) (Linux 6.5), which no safe crate offers. It writes five numbers into a buffer of ours.

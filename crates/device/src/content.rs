@@ -1,32 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lies on a device or in a file, as far as one can tell from a few bytes at fixed places.
 
 use crate::Device;
 
+/// How much of a file system of a known family is on a device: the more the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trace {
+    /// A copy of the superblock, at one of its usual places.
+    Copy,
+    /// The magic number of the superblock; it may be chance.
+    Magic,
+    /// A superblock that can be one.
+    Superblock,
+}
+
+/// What knows families of file systems.
+pub trait Recognise {
+    /// What `device` holds of a family: how much, and what it would be, with its article. A read error counts as nothing.
+    fn trace(&self, device: &dyn Device) -> Option<(Trace, &'static str)>;
+}
+
+/// Knows no family: for devices that are opened whatever is on them.
+pub struct Whatever;
+
+impl Recognise for Whatever {
+    fn trace(&self, _device: &dyn Device) -> Option<(Trace, &'static str)> {
+        None
+    }
+}
+
 /// What the bytes of a device look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// ext2, ext3, ext4 or an external journal of theirs: the superblock or one of its backups is there.
-    Ext,
+    /// A file system of a known family, or what is left of one: what it is, with its article.
+    Known(&'static str),
     /// Something else that we know by its mark.
     Other(&'static str),
     /// Nothing that we know.
     Unknown,
 }
 
-/// Byte of the primary ext superblock, and within any: its magic number, its block size, its group.
-const SUPERBLOCK: u64 = 1024;
-const S_LOG_BLOCK_SIZE: u64 = 24;
-const S_MAGIC: u64 = 56;
-const S_BLOCK_GROUP_NR: u64 = 90;
-const EXT_MAGIC: [u8; 2] = [0x53, 0xEF];
-
 /// Longest mark.
 const MAGIC_BYTES_MAX: usize = 24;
 
-/// Logarithm (over 1 KiB) of the largest ext block: 64 KiB.
-const LOG_BLOCK_SIZE_MAX: u32 = 6;
-
-/// What to do with something that is not ext.
+/// What to do with something that is of no known family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// A file system or volume of another kind, with tools of its own.
@@ -86,8 +103,6 @@ const MARKS: &[Mark] = &[
     Mark::new(0x8001, b"CD001", "an ISO 9660 file system", Remedy::Tools),
     Mark::new(0x8000, b"JFS1", "a JFS file system", Remedy::Tools),
     Mark::new(0x1_0034, b"ReIsEr", "a ReiserFS file system", Remedy::Tools),
-    Mark::new(8192 + 1372, b"\x54\x19\x01\x00", "a UFS1 file system", Remedy::Tools),
-    Mark::new(0x1_0000 + 1372, b"\x19\x01\x54\x19", "a UFS2 file system", Remedy::Tools),
     Mark::new(
         0,
         b"QFI\xfb",
@@ -133,39 +148,17 @@ pub fn foreign_mark(device: &dyn Device) -> Option<&'static Mark> {
 }
 
 /// Tells by marks what `device` holds. A read error counts as no mark.
-pub fn recognise(device: &dyn Device) -> Content {
-    if has_ext_superblock(device) {
-        return Content::Ext;
+pub fn recognise(device: &dyn Device, families: &dyn Recognise) -> Content {
+    let known = families.trace(device);
+    match known {
+        Some((trace, title)) if trace > Trace::Copy => Content::Known(title),
+        // A copy may be left from an earlier life of the device.
+        _ => match (foreign_mark(device), known) {
+            (Some(mark), _) => Content::Other(mark.name),
+            (None, Some((_, title))) => Content::Known(title),
+            (None, None) => Content::Unknown,
+        },
     }
-    if let Some(mark) = foreign_mark(device) {
-        return Content::Other(mark.name);
-    }
-    if has_ext_backup(device) { Content::Ext } else { Content::Unknown }
-}
-
-/// Whether the magic number of ext stands where the primary superblock has it.
-pub(crate) fn has_ext_superblock(device: &dyn Device) -> bool {
-    has_bytes(device, SUPERBLOCK + S_MAGIC, &EXT_MAGIC)
-}
-
-/// Whether there is a primary superblock with a possible block size, so that the magic number is hardly chance.
-pub(crate) fn has_plausible_ext_superblock(device: &dyn Device) -> bool {
-    let log_block_size = read(device, SUPERBLOCK + S_LOG_BLOCK_SIZE).map(u32::from_le_bytes);
-    has_ext_superblock(device) && log_block_size.is_some_and(|log| log <= LOG_BLOCK_SIZE_MAX)
-}
-
-/// Whether the backup in group 1 is there, for each block size with the usual number of blocks per group (8 bits in
-/// each byte of a bitmap block). It names its own group, and its own block size, so that it is not taken for the
-/// superblock of something inside the file system.
-fn has_ext_backup(device: &dyn Device) -> bool {
-    (0..=LOG_BLOCK_SIZE_MAX).any(|log| {
-        let block_bytes = 1024u64 << log;
-        let first_block = u64::from(log == 0);
-        let backup = (first_block + (8 * block_bytes).min(65_528)) * block_bytes;
-        has_bytes(device, backup + S_MAGIC, &EXT_MAGIC)
-            && read(device, backup + S_LOG_BLOCK_SIZE) == Some(log.to_le_bytes())
-            && read(device, backup + S_BLOCK_GROUP_NR) == Some([1, 0])
-    })
 }
 
 fn has_bytes(device: &dyn Device, at: u64, expected: &[u8]) -> bool {
@@ -175,15 +168,11 @@ fn has_bytes(device: &dyn Device, at: u64, expected: &[u8]) -> bool {
         .is_some_and(|bytes| device.read_at(at, bytes).is_ok() && bytes == expected)
 }
 
-fn read<const N: usize>(device: &dyn Device, at: u64) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    device.read_at(at, &mut bytes).is_ok().then_some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::MemoryDevice;
+    use crate::testing::{KNOWN_AT, KNOWN_COPY_AT, KNOWN_MAGIC, KNOWN_TITLE, OneFamily};
 
     fn with_mark(at: u64, mark: &[u8]) -> MemoryDevice {
         let mut bytes = vec![0; 128 << 10];
@@ -194,25 +183,22 @@ mod tests {
     #[test]
     fn each_mark_is_recognised() {
         for mark in MARKS {
-            assert_eq!(recognise(&with_mark(mark.at, mark.magic)), Content::Other(mark.name));
+            assert_eq!(recognise(&with_mark(mark.at, mark.magic), &OneFamily), Content::Other(mark.name));
         }
-        assert_eq!(recognise(&with_mark(1080, &EXT_MAGIC)), Content::Ext);
-        assert_eq!(recognise(&with_mark(0, &[])), Content::Unknown);
-        assert_eq!(recognise(&MemoryDevice::new("m", vec![])), Content::Unknown);
+        assert_eq!(recognise(&with_mark(KNOWN_AT, &KNOWN_MAGIC), &OneFamily), Content::Known(KNOWN_TITLE));
+        assert_eq!(recognise(&with_mark(KNOWN_AT, &KNOWN_MAGIC), &Whatever), Content::Unknown);
+        assert_eq!(recognise(&with_mark(0, &[]), &OneFamily), Content::Unknown);
+        assert_eq!(recognise(&MemoryDevice::new("m", vec![]), &OneFamily), Content::Unknown);
     }
 
     #[test]
-    fn a_backup_is_enough() {
-        let mut bytes = vec![0; 9 << 20];
-        let backup = 8193 * 1024;
-        bytes[backup + 56..backup + 58].copy_from_slice(&EXT_MAGIC);
-        bytes[backup + 90] = 1;
-        assert_eq!(recognise(&MemoryDevice::new("m", bytes.clone())), Content::Ext);
-        bytes[backup + 24] = 1;
-        assert_eq!(
-            recognise(&MemoryDevice::new("m", bytes)),
-            Content::Unknown,
-            "the wrong block size for its place"
-        );
+    fn a_copy_is_enough_unless_something_else_took_the_place() {
+        let copy = with_mark(KNOWN_COPY_AT, &KNOWN_MAGIC);
+        assert_eq!(recognise(&copy, &OneFamily), Content::Known(KNOWN_TITLE));
+        let mut bytes = vec![0; 128 << 10];
+        bytes[..4].copy_from_slice(b"XFSB");
+        bytes[KNOWN_COPY_AT as usize..][..2].copy_from_slice(&KNOWN_MAGIC);
+        let taken = MemoryDevice::new("m", bytes);
+        assert_eq!(recognise(&taken, &OneFamily), Content::Other("an XFS file system"));
     }
 }

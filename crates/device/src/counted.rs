@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device that counts what is read from it, for statistics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

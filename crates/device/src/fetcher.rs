@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads ahead without the page cache.
 //!
 //! Some files bypass the page cache: FUSE files opened with direct I/O, 9p without a cache, some cluster file systems. There fadvise(2) does nothing,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Raw image files and block devices: opened for reading only, never locked, never written.
 
 use std::fs::File;
@@ -5,7 +6,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{
@@ -42,7 +43,8 @@ const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58F6];
 pub struct FileDevice {
     name: String,
     file: File,
-    len: u64,
+    /// It only grows, and only by what is written here.
+    len: AtomicU64,
     sector_size: Option<u32>,
     /// Whether it lies in memory, where nothing can be read ahead.
     is_in_memory: bool,
@@ -71,6 +73,7 @@ impl FileDevice {
         let bypasses = kind == FileType::RegularFile && !is_in_memory && bypasses_page_cache(&file);
         let fetcher = if bypasses { Some(Fetcher::new(&file)?) } else { None };
         let patience = AtomicU32::new(PAUSES_MAX);
+        let len = AtomicU64::new(len);
         Ok(FileDevice { name, file, len, sector_size, is_in_memory, fetcher, patience })
     }
 
@@ -79,6 +82,11 @@ impl FileDevice {
         if let Some(fetcher) = &self.fetcher {
             fetcher.forget(offset, len);
         }
+    }
+
+    /// Notes that the file has `len` bytes at least.
+    pub(crate) fn has_grown(&self, len: u64) {
+        self.len.fetch_max(len, Ordering::Relaxed);
     }
 
     /// The open file.
@@ -124,12 +132,12 @@ impl Device for FileDevice {
     }
 
     fn len(&self) -> u64 {
-        self.len
+        self.len.load(Ordering::Relaxed)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         let len = buf.len() as u64;
-        check_bounds(offset, len, self.len)?;
+        check_bounds(offset, len, self.len())?;
         let patience = if buf.len() <= PATIENT_BYTES_MAX { &self.patience } else { &AtomicU32::new(0) };
         let plainly = |at: u64, rest: &mut [u8]| read_fully(at, rest, |at, rest| pread(&self.file, rest, at));
         let read = || match &self.fetcher {
@@ -143,7 +151,7 @@ impl Device for FileDevice {
         if self.is_in_memory {
             return;
         }
-        let len = len.min(self.len.saturating_sub(offset));
+        let len = len.min(self.len().saturating_sub(offset));
         if let Some(fetcher) = &self.fetcher {
             fetcher.announce(offset, len);
         } else if let Some(len) = NonZeroU64::new(len)

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holding a mounted file system still for a moment.
 //!
-//! While it is frozen, writers wait; everything that was written lies on the disk, and an ext4 journal is empty. The
+//! While it is frozen, writers wait; everything that was written lies on the disk, and the journal is empty. The
 //! kernel keeps it frozen until it is thawed, even if the process that froze it is gone: so [`Frozen`] thaws when it is dropped,
 //! and a program that freezes for real has a second process ready that thaws should the first one die (`cli` does).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block device read past the page cache (O_DIRECT): what stands on the medium, not what was read before.
 //!
 //! The page cache of a block device is not told of everything that a mounted file system writes: contents of files, and with older drivers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block devices as a checker sees them: bytes at offsets, read in large disk-order batches.
 //!
 //! Everything above this crate takes a [`Device`], which cannot be written; what lies below (a file, a block device, a
@@ -15,6 +16,7 @@ mod file;
 mod freeze;
 mod fresh;
 mod inherited;
+mod joined;
 mod limit;
 mod memory;
 mod mounted;
@@ -44,28 +46,29 @@ pub use apply::{
     overtaken_write_test, recover, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
-pub use content::{Content, Mark, Remedy, foreign_mark, recognise};
+pub use content::{Content, Mark, Recognise, Remedy, Trace, Whatever, foreign_mark, recognise};
 pub use counted::Counted;
 pub use file::FileDevice;
 pub use freeze::{Frozen, MountPoint};
 pub use fresh::FreshDevice;
 pub use inherited::inherited;
+pub use joined::Joined;
 pub use limit::{Limited, Pace, ReadLimit};
 pub use memory::MemoryDevice;
-pub use mounted::{Backing, FileClone, Mounted, configure, mounted, mounted_at};
+pub use mounted::{Backing, FileClone, Mounted, Served, configure, mounted, mounted_at, served_at};
 pub use mounts::{Usage, is_served_for, read_small, usage_of, writer_of};
 pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::Overlay;
 pub use partition::{Partition, partitions};
 pub use plan::{Condition, Differences, Plan, PlanBuilder, PlanError, PlannedBlock};
-pub use qcow2::Qcow2Device;
+pub use qcow2::{Qcow2Device, WritableQcow2};
 pub use remembered::Remembered;
 pub use salvage::salvage;
 pub use slice::Slice;
 pub use write::{
-    OpenedForWriting, ReadHold, WritableDevice, WritableFile, WritableMemory, WritableTarget, WriteError,
-    WriteErrorKind, WriteOptions, open_writable,
+    GrowingFile, OpenedForWriting, ReadHold, WritableDevice, WritableFile, WritableMemory, WritableTarget,
+    WriteError, WriteErrorKind, WriteOptions, open_writable,
 };
 
 /// Something with a length from which bytes can be read at any offset, by many threads at once.

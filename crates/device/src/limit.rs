@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A limit on how fast is read, over all devices that share it: a bucket of tokens, one for each byte.
 //!
 //! The bucket holds what may be read in [`BURST_NS`]; it is full at first and fills at the limit's rate. A read is paid for before

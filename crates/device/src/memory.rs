@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device in memory, for tests and fuzzing.
 
 use crate::{Device, ReadError, check_bounds};

@@ -1,4 +1,5 @@
-//! Mounted ext file systems: where they are, on which device, and which file lies behind a loop device.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounted file systems: where they are, on which device, and which file lies behind a loop device.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +12,7 @@ use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspi
 use crate::FileDevice;
 use crate::mounts::{Mount, device_name, parse_mounts, read_small};
 
-/// A file system of the family ext that is mounted.
+/// A file system that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounted {
     /// Its block device.
@@ -35,11 +36,11 @@ pub struct Backing {
     pub len: u64,
 }
 
-/// The ext file systems that are mounted, each once, in the order in which they were mounted.
-pub fn mounted() -> io::Result<Vec<Mounted>> {
+/// The file systems of these `kinds` (as the kernel calls them) that are mounted, each once, in the order in which they were mounted.
+pub fn mounted(kinds: &[&str]) -> io::Result<Vec<Mounted>> {
     let mut all: Vec<Mounted> = Vec::new();
     for mount in parse_mounts(&read_small(Path::new("/proc/self/mountinfo"))?) {
-        if let Some(found) = mount.kind.starts_with("ext").then(|| of_mount(&mount)).flatten()
+        if let Some(found) = kinds.contains(&mount.kind.as_str()).then(|| of_mount(&mount)).flatten()
             && all.iter().all(|other| other.number != found.number)
         {
             all.push(found);
@@ -48,9 +49,9 @@ pub fn mounted() -> io::Result<Vec<Mounted>> {
     Ok(all)
 }
 
-/// The ext file system whose mount point, or whose block device, `path` is; none if it is neither. A folder somewhere below a mount
+/// The file system of one of these `kinds` whose mount point, or whose block device, `path` is; none if it is neither. A folder somewhere below a mount
 /// point is not one: what lies there was not asked for.
-pub fn mounted_at(path: &Path) -> io::Result<Option<Mounted>> {
+pub fn mounted_at(path: &Path, kinds: &[&str]) -> io::Result<Option<Mounted>> {
     let path = fs::canonicalize(path)?;
     let metadata = fs::metadata(&path)?;
     let mounts = parse_mounts(&read_small(Path::new("/proc/self/mountinfo"))?);
@@ -62,7 +63,35 @@ pub fn mounted_at(path: &Path) -> io::Result<Option<Mounted>> {
             mounts.iter().find(|mount| metadata.rdev() != 0 && mount.number() == Some(number))
         }
     };
-    Ok(found.filter(|mount| mount.kind.starts_with("ext")).and_then(of_mount))
+    Ok(found.filter(|mount| kinds.contains(&mount.kind.as_str())).and_then(of_mount))
+}
+
+/// A file system that a process shows through FUSE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The file or block device that it is on.
+    pub source: PathBuf,
+    /// Where it is mounted.
+    pub at: PathBuf,
+    /// Whether no process can write to it.
+    pub read_only: bool,
+}
+
+/// The file system in user space whose mount point, or whose file or block device, `path` is.
+pub fn served_at(path: &Path) -> io::Result<Option<Served>> {
+    let path = fs::canonicalize(path)?;
+    let metadata = fs::metadata(&path)?;
+    let mounts = parse_mounts(&read_small(Path::new("/proc/self/mountinfo"))?);
+    // Of several mounts on top of one another the last one is seen.
+    let found = match metadata.is_dir() {
+        true => mounts.iter().rev().find(|mount| mount.at == path).filter(|mount| mount.is_served()),
+        false => mounts.iter().rev().find(|mount| mount.serves(&metadata)),
+    };
+    Ok(found.map(|mount| Served {
+        source: mount.source.clone().into(),
+        at: mount.at.clone(),
+        read_only: mount.read_only,
+    }))
 }
 
 fn of_mount(mount: &Mount) -> Option<Mounted> {
@@ -148,11 +177,11 @@ mod tests {
         let folder = std::env::temp_dir();
         let inside = folder.join(format!("fsmend-no-mount-{}", std::process::id()));
         fs::create_dir_all(&inside).unwrap();
-        assert_eq!(mounted_at(&inside).unwrap(), None);
-        assert_eq!(mounted_at(Path::new("/proc")).unwrap(), None);
-        assert_eq!(mounted_at(Path::new("/dev/null")).unwrap(), None);
+        assert_eq!(mounted_at(&inside, &["proc"]).unwrap(), None);
+        assert_eq!(mounted_at(Path::new("/proc"), &["xfs"]).unwrap(), None);
+        assert_eq!(mounted_at(Path::new("/dev/null"), &["proc"]).unwrap(), None);
         fs::remove_dir(&inside).unwrap();
-        assert!(mounted_at(&inside).is_err());
+        assert!(mounted_at(&inside, &["proc"]).is_err());
     }
 
     #[test]

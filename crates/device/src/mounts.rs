@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether another process is using a target just now, for a plain warning.
 //!
 //! A block device is in use when it, one of its partitions, or something built on them (a device-mapper volume, a RAID) is
@@ -129,11 +130,16 @@ impl Mount {
         Some((major.parse().ok()?, minor.parse().ok()?))
     }
 
-    /// Whether it is a FUSE file system (fsmend mount, fuse2fs) that shows the file or block device with that metadata.
-    fn serves(&self, target: &fs::Metadata) -> bool {
+    /// Whether it is a FUSE file system that names a file or block device.
+    pub(crate) fn is_served(&self) -> bool {
         // Other kinds of file systems name no files, and those on networks name hosts.
         let is_fuse = self.kind.starts_with("fuse.") || self.kind == "fuse";
-        let source = is_fuse.then_some(Path::new(&self.source)).filter(|source| source.is_absolute());
+        is_fuse && Path::new(&self.source).is_absolute()
+    }
+
+    /// Whether it is a FUSE file system (fsmend mount, fuse2fs) that shows the file or block device with that metadata.
+    pub(crate) fn serves(&self, target: &fs::Metadata) -> bool {
+        let source = self.is_served().then_some(Path::new(&self.source));
         source.and_then(|source| fs::metadata(source).ok()).is_some_and(|source| is_same(&source, target))
     }
 }
@@ -219,7 +225,7 @@ pub(crate) fn device_name(folder: &Path) -> String {
     format!("/dev/{name}")
 }
 
-/// Lines like `36 35 98:0 / /mnt rw,noatime shared:1 - ext3 /dev/root rw,errors=continue`; those not understood are skipped.
+/// Lines like `36 35 98:0 / /mnt rw,noatime shared:1 - xfs /dev/root rw,errors=continue`; those not understood are skipped.
 pub(crate) fn parse_mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn mountinfo_is_understood() {
         let text = "22 27 0:21 / /proc rw,nosuid shared:14 - proc proc rw\n\
-                    36 35 7:3 / /mnt/a\\040b rw,noatime master:1 - ext4 /dev/loop3 ro,errors=continue\n\
+                    36 35 7:3 / /mnt/a\\040b rw,noatime master:1 - xfs /dev/loop3 ro,errors=continue\n\
                     broken\n";
         let mounts = parse_mounts(text);
         assert_eq!(mounts.len(), 2);
@@ -279,7 +285,7 @@ mod tests {
                 device: "7:3".into(),
                 at: "/mnt/a b".into(),
                 source: "/dev/loop3".into(),
-                kind: "ext4".into(),
+                kind: "xfs".into(),
                 read_only: true
             }
         );
@@ -324,7 +330,7 @@ mod tests {
         write("block/loop1/loop1p1/holders/dm-0/dev", "254:0\n");
         write("block/loop1/holders/dm-1/dev", "254:1\n");
         write("block/loop2/loop/backing_file", "/nowhere (deleted)\n");
-        let mounts = parse_mounts("36 35 254:0 / /mnt rw - ext4 /dev/mapper/a rw\n");
+        let mounts = parse_mounts("36 35 254:0 / /mnt rw - xfs /dev/mapper/a rw\n");
         let usage = System { sys: &root, mounts }.usage_of(&image);
         let expected = [
             Usage::Attached { device: "/dev/loop1".into() },

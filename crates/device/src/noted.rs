@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device that remembers where it could not be read, so that the sectors can be reported.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a path to the devices that are to be checked: the one place where a target is chosen.
 
 use std::fmt;
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::mounts::{Usage, usage_of, writer_of};
 use crate::qcow2::is_qcow2;
-use crate::{Content, Device, FileDevice, Partition, Qcow2Device, Slice, partitions, recognise};
+use crate::{Content, Device, FileDevice, Partition, Qcow2Device, Recognise, Slice, partitions, recognise};
 
 /// What of a target is meant, if not all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub struct Target {
     pub device: Arc<dyn Device>,
 }
 
-/// A partition that holds no ext file system.
+/// A partition that holds no file system of a known family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The partition.
@@ -73,8 +74,10 @@ pub enum OpenErrorKind {
     ReadOnly,
     /// Another process uses it: these, or one that has locked it.
     Busy(Vec<Usage>),
-    /// It can be read, but not written safely: what it is.
-    NotWritable(&'static str),
+    /// It can be checked and repaired, but not written otherwise: what it is.
+    ImageFormat(&'static str),
+    /// It can be read, but not written safely: why.
+    NotWritable(String),
     /// It is a directory.
     Directory,
     /// It is something that has no bytes at offsets.
@@ -106,19 +109,19 @@ pub enum OpenErrorKind {
         /// Length of what it should lie in.
         len: u64,
     },
-    /// There are partitions, but none with an ext file system.
-    NoExtPartition(Vec<Skipped>),
+    /// There are partitions, but none with a file system of a known family.
+    NoKnownPartition(Vec<Skipped>),
 }
 
-/// Opens `path` for reading and finds out what is to be checked: the whole of it, or every ext partition if it is a disk
-/// with a partition table, or what `options` name.
-pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
+/// Opens `path` for reading and finds out what is to be checked: the whole of it, or every partition with a file
+/// system of one of the `families` if it is a disk with a partition table, or what `options` name.
+pub fn open(path: &Path, options: &OpenOptions, families: &dyn Recognise) -> Result<Opened, OpenError> {
     let mut usage = usage_of(path);
     if !usage.iter().any(|usage| matches!(usage, Usage::Mounted { .. })) {
         usage.extend(writer_of(path).map(|by| Usage::Locked { by }));
     }
     let (targets, skipped) = open_device(path)
-        .and_then(|device| choose(&path.display().to_string(), device, options))
+        .and_then(|device| choose(&path.display().to_string(), device, options, families))
         .map_err(|kind| OpenError { path: path.to_owned(), kind })?;
     Ok(Opened { targets, skipped, usage })
 }
@@ -157,13 +160,14 @@ pub(crate) fn choose(
     label: &str,
     device: Arc<dyn Device>,
     options: &OpenOptions,
+    families: &dyn Recognise,
 ) -> Result<Choice, OpenErrorKind> {
     if options.partition.is_none() && options.offset.is_none() {
-        return choose_all(label, device);
+        return choose_all(label, device, families);
     }
     let mut target = Target { label: label.to_owned(), partition: None, start: 0, device };
     if let Some(wanted) = options.partition {
-        target = choose_partition(target, wanted)?;
+        target = choose_partition(target, wanted, families)?;
     }
     if let Some(offset) = options.offset {
         target = choose_offset(target, offset)?;
@@ -171,36 +175,40 @@ pub(crate) fn choose(
     Ok((vec![target], Vec::new()))
 }
 
-/// The whole device, or all its ext partitions.
-fn choose_all(label: &str, device: Arc<dyn Device>) -> Result<Choice, OpenErrorKind> {
-    let table = partitions(&device);
+/// The whole device, or all its partitions with a known file system.
+fn choose_all(
+    label: &str,
+    device: Arc<dyn Device>,
+    families: &dyn Recognise,
+) -> Result<Choice, OpenErrorKind> {
+    let table = partitions(&device, families);
     if table.is_empty() {
         return Ok((vec![Target { label: label.to_owned(), partition: None, start: 0, device }], Vec::new()));
     }
     let (mut targets, mut skipped) = (Vec::new(), Vec::new());
     for partition in table {
         let target = window(label, &device, &partition);
-        match why_skipped(&target.device) {
+        match why_skipped(&target.device, families) {
             None => targets.push(target),
             Some(why) => skipped.push(Skipped { partition, why }),
         }
     }
-    if targets.is_empty() { Err(OpenErrorKind::NoExtPartition(skipped)) } else { Ok((targets, skipped)) }
+    if targets.is_empty() { Err(OpenErrorKind::NoKnownPartition(skipped)) } else { Ok((targets, skipped)) }
 }
 
-fn why_skipped(device: &dyn Device) -> Option<String> {
+fn why_skipped(device: &dyn Device, families: &dyn Recognise) -> Option<String> {
     if device.is_empty() {
         return Some("it starts beyond the end of the disk".to_owned());
     }
-    match recognise(device) {
-        Content::Ext => None,
+    match recognise(device, families) {
+        Content::Known(_) => None,
         Content::Other(what) => Some(format!("it holds {what}")),
-        Content::Unknown => Some("no ext superblock was found in it".to_owned()),
+        Content::Unknown => Some("no superblock was found in it".to_owned()),
     }
 }
 
-fn choose_partition(disk: Target, wanted: u32) -> Result<Target, OpenErrorKind> {
-    let mut there = partitions(&disk.device);
+fn choose_partition(disk: Target, wanted: u32, families: &dyn Recognise) -> Result<Target, OpenErrorKind> {
+    let mut there = partitions(&disk.device, families);
     let Some(index) = there.iter().position(|partition| partition.number == wanted) else {
         return Err(OpenErrorKind::NoSuchPartition { wanted, there });
     };
@@ -284,12 +292,16 @@ impl OpenErrorKind {
                 "make it writable (blockdev --setrw, mount -o remount,rw), or repair a copy",
             ),
             OpenErrorKind::Busy(usage) => return busy(usage),
-            OpenErrorKind::NotWritable(what) => {
-                let hint = "convert it first (qemu-img convert -O raw) and repair the result";
+            OpenErrorKind::ImageFormat(what) => {
+                let hint = "convert it first (qemu-img convert -O raw)";
                 return (
-                    format!("it is {what}, which can be checked but not repaired in place"),
+                    format!("it is {what}, which can be checked and repaired, but not used otherwise"),
                     hint.into(),
                 );
+            }
+            OpenErrorKind::NotWritable(why) => {
+                let hint = "put the image right first (qemu-img check -r all), or convert it (qemu-img convert -O raw)";
+                return (why.clone(), hint.into());
             }
             OpenErrorKind::Directory => (
                 "it is a directory (expected an image file or a block device)",
@@ -325,10 +337,10 @@ impl OpenErrorKind {
                 let message = format!("offset {offset} is beyond the end at byte {len}");
                 return (message, "give the byte offset of the file system".into());
             }
-            OpenErrorKind::NoExtPartition(skipped) => {
+            OpenErrorKind::NoKnownPartition(skipped) => {
                 let rows = skipped.iter().map(|Skipped { partition, why }| format!("{partition}: {why}"));
                 let hint = format!("select one with --partition to check it anyway: {}", list(rows));
-                return ("none of its partitions holds an ext file system".into(), hint);
+                return ("none of its partitions holds a file system of a known type".into(), hint);
             }
         };
         (message.into(), hint.into())

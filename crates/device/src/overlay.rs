@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The image as it will be: bytes in memory over a device that stays as it is.
 //!
 //! What was written is kept as runs of bytes that neither overlap nor are empty, in a map sorted by address, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lowest priority: processor time that no other process wants, and the disk when it has nothing else to do.
 //!
 //! Unsafe here: two system calls for which there is no safe wrapper among our libraries. Both take numbers only, and one address of

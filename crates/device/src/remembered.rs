@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What small reads have brought, remembered: repeated looks at the same records do not ask the operating system each time.
 //!
 //! A repair looks at every damaged record a dozen times: to inspect it, to find its names, to mend it, to look at it once more. What is read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading around bad sectors.
 
 use crate::{Device, ReadError};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A window of another device: a partition, or the file system that starts at a given byte.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! For tests: devices with planned faults, and files that vanish.
 
 use std::ops::Range;
@@ -123,5 +124,32 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Where file systems of [`OneFamily`] have their magic number, and where a copy of it.
+pub(crate) const KNOWN_AT: u64 = 1080;
+/// See [`KNOWN_AT`].
+pub(crate) const KNOWN_COPY_AT: u64 = 100_000;
+/// Their magic number.
+pub(crate) const KNOWN_MAGIC: [u8; 2] = [0x53, 0xEF];
+/// What one is.
+pub(crate) const KNOWN_TITLE: &str = "a known file system";
+
+/// Knows one family, by two bytes; with a zero behind them it is a superblock that can be one.
+pub(crate) struct OneFamily;
+
+impl crate::Recognise for OneFamily {
+    fn trace(&self, device: &dyn crate::Device) -> Option<(crate::Trace, &'static str)> {
+        let mut bytes = [0; 3];
+        let mut has = |at: u64| device.read_at(at, &mut bytes).is_ok() && bytes[..2] == KNOWN_MAGIC;
+        let is_copied = has(KNOWN_COPY_AT);
+        let trace = match has(KNOWN_AT) {
+            true if bytes[2] == 0 => crate::Trace::Superblock,
+            true => crate::Trace::Magic,
+            false if is_copied => crate::Trace::Copy,
+            false => return None,
+        };
+        Some((trace, KNOWN_TITLE))
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures the ways to read, warm and cold: `cargo test --release -p fsmend-device --test throughput -- --ignored
 //! --nocapture --test-threads 1`. Dropping caches needs root; without it only warm numbers are told.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]

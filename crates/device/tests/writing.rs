@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long it takes to plan, carry out and take back a large repair: `cargo test --release -p fsmend-device --test writing -- --ignored
 //! --nocapture`. A measurement, not a check.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -19,7 +20,9 @@ fn writing() {
     std::fs::create_dir_all(&folder).unwrap();
     let image = folder.join("image");
     std::fs::File::create(&image).unwrap().set_len(BLOCKS * 40_960).unwrap();
-    let mut opened = open_writable(&image, &OpenOptions::default(), WriteOptions::default()).unwrap();
+    let mut opened =
+        open_writable(&image, &OpenOptions::default(), WriteOptions::default(), &fsmend_device::Whatever)
+            .unwrap();
     let device = opened.targets.remove(0).device;
     let changes: Vec<(u64, Vec<u8>)> =
         (0..BLOCKS).map(|number| (number * 40_960 + 100, vec![number as u8 | 1; 200])).collect();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk of a machine.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

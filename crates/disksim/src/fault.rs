@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planned failures of single sectors, and of syncs.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file on another disk of the machine: it grows, it may vanish, and its length, too, is only durable when it has been synced.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,6 +64,11 @@ impl SimFile {
     /// Plans a failure.
     pub fn plan_fault(&self, fault: Fault) {
         self.state().faults.add(fault);
+    }
+
+    /// Takes all failures back, planned ones and those that a cut has left: sectors are as they were before or after what was written last.
+    pub fn forget_faults(&self) {
+        self.state().faults = Faults::default();
     }
 
     /// Whether there is such a file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time of disks without platters: pages on dies that work side by side, a link, a queue, and memory for writes.
 //!
 //! A command takes a fixed time of its own; each page that it touches keeps the die that holds it busy, and then its bytes go over the link. Nothing is random: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine: what its disks have in common. That is the power, and the order of requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sectors: those on the medium, and those that wait in a cache for a sync.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What disks of any kind have in common: the computer's clock, tickets for what was asked, and a count of what was done.
 
 use std::collections::BTreeMap;

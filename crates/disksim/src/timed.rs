@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device whose requests cost the time of a disk.
 
 use std::collections::VecDeque;

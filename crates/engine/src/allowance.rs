@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many workers may be at work just now, which the code that watches the machine decides while they work.
 //!
 //! A worker whose number is not below the allowance parks between two batches, when it holds neither a batch nor a lock

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory budget of a run: what its structures hold is reserved here before it is allocated, or as soon as it is known.
 //!
 //! A budget counts; it does not ask the system what the process really holds. What is foreseen (tables, buffers, shares of lists) is
@@ -5,21 +6,40 @@
 //! batch by batch, and when it no longer fits the budget is [exhausted](Budget::is_exhausted): the run then ends with a
 //! refusal instead of going on until something kills it. All of it is a few atomic additions, never one per record.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What holds memory that it can do without.
+pub trait Reclaim: Send + Sync {
+    /// Gives back about `wanted` bytes, if it has them, and releases them. Returns how many.
+    fn give_back(&self, wanted: u64) -> u64;
+}
 
 /// A limit on memory, and what has been reserved of it. Shared by all workers.
-#[derive(Debug)]
 pub struct Budget {
     limit: u64,
     reserved: AtomicU64,
     /// The most that was ever asked for at once.
     peak: AtomicU64,
+    /// Asked before memory is found to be short.
+    reclaim: Mutex<Option<Weak<dyn Reclaim>>>,
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Budget")
+            .field("limit", &self.limit)
+            .field("reserved", &self.reserved)
+            .field("peak", &self.peak)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Budget { limit, reserved: AtomicU64::new(0), peak: AtomicU64::new(0) }
+        Budget { limit, reserved: AtomicU64::new(0), peak: AtomicU64::new(0), reclaim: Mutex::new(None) }
     }
 
     /// A budget that is never exhausted.
@@ -42,8 +62,18 @@ impl Budget {
         self.peak.load(Relaxed)
     }
 
-    /// Reserves `bytes` if they fit.
+    /// Asks `what` to give memory back when it is short, in place of what was asked before.
+    pub fn reclaim_from(&self, what: &Arc<dyn Reclaim>) {
+        *self.reclaim.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(what));
+    }
+
+    /// Reserves `bytes` if they fit, or can be made to.
     pub fn try_reserve(&self, bytes: u64) -> bool {
+        self.try_reserve_free(bytes) || self.make_room(bytes) && self.try_reserve_free(bytes)
+    }
+
+    /// Reserves `bytes` if they fit as things are.
+    pub fn try_reserve_free(&self, bytes: u64) -> bool {
         let fits = |reserved: u64| reserved.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let before = self.reserved.fetch_update(Relaxed, Relaxed, fits);
         before.is_ok_and(|before| {
@@ -52,10 +82,20 @@ impl Budget {
         })
     }
 
+    /// Has memory given back until `bytes` are free. Returns whether anything was.
+    pub fn make_room(&self, bytes: u64) -> bool {
+        let missing = bytes.saturating_sub(self.free());
+        let what =
+            self.reclaim.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Weak::upgrade);
+        missing > 0 && what.is_some_and(|what| what.give_back(missing) > 0)
+    }
+
     /// Reserves `bytes` that are held already, or cannot be done without; the budget may be exhausted after that.
     pub fn charge(&self, bytes: u64) {
-        let before = self.reserved.fetch_add(bytes, Relaxed);
-        self.peak.fetch_max(before.saturating_add(bytes), Relaxed);
+        if !self.try_reserve(bytes) {
+            let before = self.reserved.fetch_add(bytes, Relaxed);
+            self.peak.fetch_max(before.saturating_add(bytes), Relaxed);
+        }
     }
 
     /// Gives `bytes` back.

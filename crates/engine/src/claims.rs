@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who owns which block: a bitmap of claims that all workers share, and a second one of blocks claimed twice.
 //!
 //! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clocks, which are passed in: nothing here reads one by itself.
 
 /// The clocks of a run. They are read once before and once after a batch.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many cores a run may use in the background: the core budget (pFSCK §5.4.1).
 //!
 //! The decision is made here, from samples that the caller takes about every [`INTERVAL_NS`]; this module reads nothing and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair puts in place: bytes at offsets, gathered by the same walk that finds the problems.
 
 use crate::budget::growing;

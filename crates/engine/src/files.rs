@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair does to each file: one structure, from which text, JSON and saved plans are made.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a format tells the engine about one file system under check. Cross-checks add traits of their own to this one, each beside the check that
 //! needs it ([`crosscheck`](crate::crosscheck)); rounds of repair have theirs in [`repair`](crate::repair).
 //!
@@ -14,6 +15,11 @@ pub trait Volume: Sync {
 
     /// The root directory.
     fn root(&self) -> InodeNo;
+
+    /// The first number of an inode: 1, or 0 where inode 0 exists but is never used.
+    fn first_inode(&self) -> u32 {
+        1
+    }
 
     /// The inodes of one chunk of the table of inodes, the last chunk may have fewer.
     fn inodes_per_chunk(&self) -> u32;

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is known of every inode: a few bytes each, published chunk by chunk.
 //!
-//! A chunk is the format's unit of inode scanning (an ext group's inode table). A worker scans a chunk, then
+//! A chunk is the format's unit of inode scanning (the inode table of a group). A worker scans a chunk, then
 //! publishes its [`ChunkFacts`] at once; until then every question about its inodes is answered by `None`, and the
 //! asker has to certify later (pFSCK §5.2.2). Published kinds and link counts may still be changed, atomically, by
 //! the inspection of suspects; what the chunk covers may not.
@@ -237,11 +238,12 @@ fn zeroed<T: Default>(len: usize) -> Vec<T> {
     std::iter::repeat_with(T::default).take(len).collect()
 }
 
-/// The facts of all inodes. Inode numbers start at 1; chunk `c` covers `c * per_chunk + 1 ..= (c + 1) * per_chunk`.
+/// The facts of all inodes. Inode numbers start at 1, or at 0; with `first` the first one, chunk `c` covers `per_chunk` numbers from `c * per_chunk + first` on.
 #[derive(Debug)]
 pub struct InodeTable {
     per_chunk: u32,
     inodes_count: u32,
+    first: u32,
     chunks: Vec<OnceLock<ChunkFacts>>,
     contested: Mutex<Vec<InodeNo>>,
     carries: Carries,
@@ -257,6 +259,7 @@ impl InodeTable {
         InodeTable {
             per_chunk,
             inodes_count,
+            first: 1,
             chunks,
             contested: Mutex::default(),
             carries: Carries::default(),
@@ -269,6 +272,12 @@ impl InodeTable {
         let mut table = InodeTable::new(inodes_count, per_chunk);
         table.budget = Some(Arc::clone(budget));
         table
+    }
+
+    /// The same table for inodes that are numbered from `first`, 0 or 1, on. Inode 0 is never in use: it stands for none.
+    pub fn numbered_from(mut self, first: u32) -> Self {
+        self.first = first.min(1);
+        self
     }
 
     /// Number of inodes.
@@ -284,7 +293,7 @@ impl InodeTable {
     /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
     pub fn publish(&self, chunk: u32, mut facts: ChunkFacts) {
         facts.directories.shrink_to_fit();
-        facts.rank(chunk.saturating_mul(self.per_chunk).saturating_add(1));
+        facts.rank(chunk.saturating_mul(self.per_chunk).saturating_add(self.first));
         if let Some(budget) = &self.budget {
             budget.charge(facts.bytes_held());
         }
@@ -320,8 +329,14 @@ impl InodeTable {
         self.chunks.iter().filter_map(OnceLock::get).map(ChunkFacts::bytes_held).sum()
     }
 
+    /// Whether there is an inode of this number.
+    #[inline]
+    fn has(&self, inode: InodeNo) -> bool {
+        inode.0 != 0 && inode.0 - self.first < self.inodes_count
+    }
+
     fn place(&self, inode: InodeNo) -> Option<(&ChunkFacts, usize)> {
-        let index = inode.0.checked_sub(1)?;
+        let index = inode.0.checked_sub(self.first)?;
         let chunk = self.chunks.get((index / self.per_chunk) as usize)?.get()?;
         Some((chunk, (index % self.per_chunk) as usize))
     }
@@ -329,15 +344,15 @@ impl InodeTable {
     /// The chunk of `inode`, once it has been published: for callers that ask for several inodes that are likely to lie near each other.
     #[inline]
     pub fn published(&self, inode: InodeNo) -> Option<Published<'_>> {
-        let chunk = inode.0.checked_sub(1)? / self.per_chunk;
+        let chunk = inode.0.checked_sub(self.first)? / self.per_chunk;
         let facts = self.chunks.get(chunk as usize)?.get()?;
-        Some(Published { table: self, facts, first: chunk * self.per_chunk + 1, chunk })
+        Some(Published { table: self, facts, first: chunk * self.per_chunk + self.first, chunk })
     }
 
     /// What `inode` is: `None` while its chunk has not been scanned; unused for numbers that no inode has.
     #[inline]
     pub fn fact(&self, inode: InodeNo) -> Option<InodeFact> {
-        if inode.0 == 0 || inode.0 > self.inodes_count {
+        if !self.has(inode) {
             return Some(InodeFact::default());
         }
         let (chunk, index) = self.place(inode)?;
@@ -348,7 +363,7 @@ impl InodeTable {
     /// scanned inode has.
     #[inline]
     pub fn look(&self, inode: InodeNo) -> (Option<InodeFact>, Option<Place>) {
-        let Some(number) = inode.0.checked_sub(1).filter(|_| inode.0 <= self.inodes_count) else {
+        let Some(number) = inode.0.checked_sub(self.first).filter(|_| self.has(inode)) else {
             return (Some(InodeFact::default()), None);
         };
         let place = Place { chunk: number / self.per_chunk, index: number % self.per_chunk };
@@ -371,7 +386,7 @@ impl InodeTable {
             self.chunk_at(place).and_then(|chunk| chunk.observed_links.get(place.index as usize))
             && links.fetch_add(1, Relaxed) == u16::MAX
         {
-            self.carries.carry(place.chunk * self.per_chunk + place.index + 1, 1);
+            self.carries.carry(place.chunk * self.per_chunk + place.index + self.first, 1);
         }
     }
 
@@ -397,7 +412,7 @@ impl InodeTable {
     /// Makes room for what is known of a directory that was not one when its chunk was published; in a phase when
     /// no other worker looks.
     pub fn add_directory(&mut self, inode: InodeNo) {
-        let Some(index) = inode.0.checked_sub(1) else { return };
+        let Some(index) = inode.0.checked_sub(self.first) else { return };
         let number = index / self.per_chunk;
         let before = self.bytes_held_by(number);
         if let Some(chunk) = self.chunks.get_mut(number as usize).and_then(OnceLock::get_mut)
@@ -450,7 +465,7 @@ impl InodeTable {
 
     /// Records that directory `child` has a name in `parent`. A second name puts it on the list of contested ones.
     pub fn set_parent(&self, child: InodeNo, parent: InodeNo) {
-        let Some(index) = child.0.checked_sub(1) else { return };
+        let Some(index) = child.0.checked_sub(self.first) else { return };
         self.set_parent_at(
             Place { chunk: index / self.per_chunk, index: index % self.per_chunk },
             child,
@@ -507,7 +522,7 @@ impl InodeTable {
     /// has names, in ascending order.
     pub fn visit_chunk(&self, chunk: u32, mut visit: impl FnMut(InodeNo, InodeFact, u16, u32)) {
         let Some(facts) = self.chunks.get(chunk as usize).and_then(OnceLock::get) else { return };
-        let first = chunk * self.per_chunk + 1;
+        let first = chunk * self.per_chunk + self.first;
         let columns = facts.facts.iter().zip(&facts.stored_links).zip(&facts.observed_links);
         for (index, ((fact, stored), observed)) in columns.enumerate() {
             let inode = first + index as u32;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the parts of a run cost: those that come one after the other, and stages that run side by side.
 
 use std::sync::Arc;

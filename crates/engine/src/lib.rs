@@ -1,18 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Format-independent checking. Formats turn bytes into facts; this crate keeps the facts (inodes, claims,
 //! directories), compares them, schedules the work and collects the problems. It names no file system.
 
-pub mod allowance;
+pub(crate) mod allowance;
 pub mod budget;
 pub mod checker;
 pub mod claims;
 pub mod clock;
 pub mod cores;
 pub mod crosscheck;
-pub mod edits;
-pub mod files;
+pub(crate) mod edits;
+pub(crate) mod estimate;
+pub(crate) mod files;
 pub mod format;
 pub mod inodes;
+pub mod kept;
 pub mod laps;
+pub mod layout;
 #[cfg(all(test, feature = "model"))]
 mod model;
 pub mod names;
@@ -26,6 +30,7 @@ pub mod refusal;
 pub mod repair;
 pub mod report;
 pub mod scan;
+pub mod shapes;
 mod sync;
 pub mod trace;
 
@@ -33,6 +38,7 @@ pub use allowance::Allowance;
 pub use budget::Budget;
 pub use clock::Clock;
 pub use edits::{Edit, Edits, Layer};
+pub use estimate::Estimate;
 pub use files::{Action, FileChange, InodeState};
 pub use names::former::{FormerName, Witness};
 pub use problem::{Evidence, Findings, Object, Problem, Row, Severity, Value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The structures that all workers share, under the model checker: whatever the interleaving, what is counted and claimed in
 //! the end is the same. (The pool is explored by its own tests.) Run with `cargo test -p fsmend-engine --features model`.
 

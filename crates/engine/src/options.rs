@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a caller may ask of a check and of a repair, for every format. A format refuses, or passes over, what it does not have.
 
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub struct RepairPolicy {
     pub bad_blocks: Option<BadBlockOption>,
     /// What is to be made better, once nothing is wrong.
     pub improvements: Improvements,
+    /// Whether names in `lost+found` have the former name behind the number, where something still tells it.
+    pub former_names: bool,
 }
 
 /// What becomes of blocks that several files claim.

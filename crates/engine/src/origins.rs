@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where claims came from, coarsely: for each area of neighbouring units, which bands of inodes have claimed something there. So
 //! the owners of a few contested units are found by looking at a few bands of inodes again, not at all of them.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The passes of a check and of its repair, as a table: a format lists them in one order, once.
 //!
 //! A check goes through the table from its first row to its last and calls what checks; a repair goes through the same table and

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Problems and the catalogue they come from.
 //!
 //! A [`Row`] is one kind of problem: stable code, severity, texts. A [`Problem`] is one row found at one place.
 //! Rows are written next to the check that raises them with [`problem_rows!`](crate::problem_rows); messages,
 //! JSON, `explain` and the documentation are all generated from them.
+
+pub mod witness;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -60,7 +63,7 @@ impl Evidence {
 /// One kind of problem: a row of the catalogue. All texts are plain sentences for the person at the console.
 #[derive(Debug)]
 pub struct Row {
-    /// Stable code, `family.object.what`, e.g. `ext.inode.links-mismatch`. Never reused, never renamed.
+    /// Stable code, `family.object.what`, e.g. `NAME.inode.links-mismatch`. Never reused, never renamed.
     pub code: &'static str,
     /// How bad it is.
     pub severity: Severity,
@@ -77,8 +80,10 @@ pub struct Row {
     pub repair: &'static str,
     /// What may be lost by that repair ("Nothing." where nothing is).
     pub loss: &'static str,
-    /// Code numbers of the equivalents in the established checker of the family (for ext: e2fsck), if any.
+    /// Code numbers of the equivalents in the established checker of the family, if any.
     pub peers: &'static [u32],
+    /// What that checker prints for it, where it has messages and no numbers; a part that does not change.
+    pub messages: &'static [&'static str],
 }
 
 impl Row {
@@ -108,7 +113,7 @@ impl Ord for Row {
     }
 }
 
-/// Declares catalogue rows as statics, and a slice `ROWS` of all of them. Every field is required.
+/// Declares catalogue rows as statics, and a slice `ROWS` of all of them. Every field is required, but for `messages` behind `peers`.
 ///
 /// ```
 /// fsmend_engine::problem_rows! {
@@ -132,7 +137,7 @@ macro_rules! problem_rows {
         meaning: $meaning:literal,
         repair: $repair:literal,
         loss: $loss:literal,
-        peers: [$($peer:literal),* $(,)?] $(,)?
+        peers: [$($peer:literal),* $(,)?] $(, messages: [$($said:literal),* $(,)?])? $(,)?
     } )*) => {
         $( $(#[$doc])* pub static $name: $crate::problem::Row = $crate::problem::Row {
             code: $code,
@@ -144,6 +149,7 @@ macro_rules! problem_rows {
             repair: $repair,
             loss: $loss,
             peers: &[$($peer),*],
+            messages: &[$($($said),*)?],
         }; )*
         /// All rows of this module, in the order in which they stand here.
         #[allow(dead_code, reason = "rows of tests are in no catalogue")]
@@ -516,6 +522,9 @@ impl Findings {
             problem.row.code,
             problem.missing_operands()
         );
+        if cfg!(debug_assertions) {
+            witness::note(problem.row.code);
+        }
         let row = self.rows.entry(problem.row.code).or_default();
         row.count += 1;
         if row.is_beyond(&problem.object) {

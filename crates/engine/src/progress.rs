@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far a run is: counters that workers add to and a ticker thread reads, without a lock anywhere.
 //!
 //! A stage announces work as it becomes known and takes it off as it is done, in units of its own (inodes, blocks). Work that will come

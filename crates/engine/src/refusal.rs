@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a run came to no end.
 
 use std::fmt;
@@ -7,7 +8,7 @@ use crate::Findings;
 /// Why a target cannot be checked at all (exit code 8). Every text says what was expected and names a way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// A stable word for programs, e.g. `not-ext`, `unknown-feature`, `external-journal-missing`.
+    /// A stable word for programs, e.g. `unknown-feature`, `external-journal-missing`.
     pub code: &'static str,
     /// What is the matter, in a sentence.
     pub message: String,

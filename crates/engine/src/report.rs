@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run found, in the order in which it is told: groups of problems of one kind, worst first, notes apart,
 //! with the totals beside them. Format-independent and without a word of layout: `cli` turns it into text and JSON.
 
@@ -105,7 +106,7 @@ impl JournalUse {
 /// What a file system is and how full it is, as counted by the run (not as its superblock claims).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
-    /// The type, e.g. `ext4`.
+    /// The type, as its users call it.
     pub kind: &'static str,
     /// The label; empty when there is none.
     pub label: String,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks, atomic words and threads: the standard library's; in tests with the feature `model` those of the model checker
 //! (shuttle), which runs the same code in thousands of interleavings.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run did when: each batch, each wait, each phase. Written down only on request; costs nothing else.
 //!
 //! `cli` turns it into a file that trace viewers open; the bench replays it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks an image, and prints what is wrong: `cargo run --example check -- IMAGE`.
 
 #![allow(clippy::print_stdout)]
@@ -16,7 +17,7 @@ pub fn problems(image: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let options = check_options(2, 256 << 20, now);
     let mut problems = Vec::new();
-    for target in fsmend::device::open(image, &OpenOptions::default())?.targets {
+    for target in fsmend::device::open(image, &OpenOptions::default(), &fsmend::FAMILIES)?.targets {
         let family = fsmend::FAMILIES.of(&*target.device);
         let found = family.check(&target.device, &options, &Progress::new(), &AtomicBool::new(false))?;
         problems.extend(found.findings.iter().map(|problem| problem.message()));

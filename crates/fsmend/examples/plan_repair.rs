@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans the repair of an image, and prints what would be written and what happens to which file. Nothing is written:
 //! `cargo run --example plan_repair -- IMAGE`.
 
@@ -18,7 +19,7 @@ pub fn plan(image: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let options = RepairOptions { check: check_options(2, 256 << 20, now), policy: RepairPolicy::default() };
     let mut lines = Vec::new();
-    for target in fsmend::device::open(image, &OpenOptions::default())?.targets {
+    for target in fsmend::device::open(image, &OpenOptions::default(), &fsmend::FAMILIES)?.targets {
         let family = fsmend::FAMILIES.of(&*target.device);
         let mut repair = family.plan(&target.device, &options, &Progress::new(), &AtomicBool::new(false))?;
         for file in family.files(&target.device, &mut repair, &options.check) {

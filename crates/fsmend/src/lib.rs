@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks and repairs file systems.
 //!
 //! [`FAMILIES`] are the families that are known, one row each. What works on targets is that of [`session`]: open one
@@ -5,6 +6,8 @@
 //! Nothing here prints, and clocks are passed in. See `examples/` for a check in ten lines and a plan that is shown.
 
 pub mod ext;
+pub mod hybridfs;
+pub mod ufs;
 
 pub use fsmend_device as device;
 pub use fsmend_engine as engine;
@@ -12,4 +15,4 @@ pub use fsmend_session as session;
 pub use fsmend_session::{Environment, Failure, Family, Hold, Registry, Undo, Volume, Written, hold, open};
 
 /// The families that are known.
-pub const FAMILIES: Registry = Registry::new(&ext::Ext, &[]);
+pub const FAMILIES: Registry = Registry::new(&ext::Ext, &[&ufs::Ufs, &hybridfs::Hybrid]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The examples do what they say, with the image that comes with the project.
 
 #![allow(clippy::unwrap_used, dead_code)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filling a file system and aging it, as in §3.2 of the paper on ffsck.
 //!
 //! One folder per block group; each is filled with files of 1 to 512 blocks up to a fifth of the group. Then files are made, or lengthened by 1 to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a workload works on: a file system, a clock, and where the luck comes from.
 
 use std::time::Duration;
@@ -11,6 +12,15 @@ pub type Clock<'c> = dyn Fn() -> Duration + 'c;
 /// Hears which part of a workload is being done, and how much of that part is done, 0 to 1.
 pub type Observer<'o> = dyn FnMut(&str, f64) + 'o;
 
+/// What goes on beside a workload.
+pub trait Pace {
+    /// Between two operations: time passes, and what has waited for long is made durable.
+    fn rest(&mut self, fs: &mut dyn FileSystem, now: Time) -> Result<()>;
+
+    /// The workload computes for so long.
+    fn compute(&mut self, time: Duration);
+}
+
 /// A file system to work on. All times that files are given come from `time`, which moves by a second with each operation.
 pub struct Bench<'f> {
     /// The file system.
@@ -21,6 +31,7 @@ pub struct Bench<'f> {
     buffer: Vec<u8>,
     refused: u64,
     observer: Option<&'f mut Observer<'f>>,
+    pace: Option<&'f mut dyn Pace>,
 }
 
 /// Bytes written at a time.
@@ -32,12 +43,38 @@ impl<'f> Bench<'f> {
         let mut content = SeededRandom::new(seed ^ 0x5EED);
         let buffer = (0..PIECE / 8).flat_map(|_| content.next_u64().to_le_bytes()).collect();
         let (random, time) = (SeededRandom::new(seed), Time::at(1_000_000_000));
-        Bench { fs, random, time, buffer, refused: 0, observer: None }
+        Bench { fs, random, time, buffer, refused: 0, observer: None, pace: None }
     }
 
     /// The same, with progress.
     pub fn observed(self, observer: &'f mut Observer<'f>) -> Self {
         Bench { observer: Some(observer), ..self }
+    }
+
+    /// The same, with something that goes on beside it.
+    pub fn paced(self, pace: &'f mut dyn Pace) -> Self {
+        Bench { pace: Some(pace), ..self }
+    }
+
+    /// The same, with files that hold nothing but zeroes: they take no room in a memory that leaves them out.
+    pub fn with_zeroes(mut self) -> Self {
+        self.buffer.fill(0);
+        self
+    }
+
+    /// An operation is done.
+    pub fn rest(&mut self) -> Result<()> {
+        match &mut self.pace {
+            Some(pace) => pace.rest(self.fs, self.time),
+            None => Ok(()),
+        }
+    }
+
+    /// Computes for so many microseconds.
+    pub(crate) fn compute(&mut self, microseconds: u64) {
+        if let Some(pace) = &mut self.pace {
+            pace.compute(Duration::from_micros(microseconds));
+        }
     }
 
     /// Says how much of a part is done.

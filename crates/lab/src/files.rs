@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that a workload has made and not deleted yet.
 
 use fsmend_base::{InodeNo, SeededRandom};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What servers do all day, after the file server, web proxy and mail server of Filebench: loops of a few operations on files drawn at random,
 //! one after the other.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Transactions on many files, as PostMark makes them (Katcher, "PostMark: a new file system benchmark").
 //!
 //! Files are spread over folders; then each transaction reads a whole file or appends to one, and makes a file or deletes one.
@@ -129,7 +130,7 @@ impl Run<'_, '_> {
         self.files.push(File { name, folder, inode, len });
         self.report.made += 1;
         self.report.bytes_written += len;
-        Ok(())
+        self.bench.rest()
     }
 
     fn delete(&mut self) -> Result<()> {
@@ -139,7 +140,7 @@ impl Run<'_, '_> {
             self.bench.fs.unlink(file.folder, file.name.as_bytes(), now)?;
             self.report.deleted += 1;
         }
-        Ok(())
+        self.bench.rest()
     }
 
     fn read(&mut self) -> Result<()> {
@@ -149,7 +150,7 @@ impl Run<'_, '_> {
             self.report.bytes_read += self.bench.read(inode, 0, len, self.options.piece)?;
             self.report.read += 1;
         }
-        Ok(())
+        self.bench.rest()
     }
 
     fn append(&mut self) -> Result<()> {
@@ -162,7 +163,7 @@ impl Run<'_, '_> {
             self.report.bytes_written += written;
             self.report.appended += 1;
         }
-        Ok(())
+        self.bench.rest()
     }
 }
 

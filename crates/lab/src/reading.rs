@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads and writes of single large files, as in §5.3 of the paper on ffsck.
 
 use std::time::Duration;
@@ -31,7 +32,7 @@ fn timed(clock: &Clock<'_>, work: impl FnOnce() -> Result<u64>) -> Result<Moved>
     Ok(Moved { bytes, time: clock().saturating_sub(before) })
 }
 
-/// How often a file system that is written to commits by itself, as ext3 does if nothing else is said.
+/// How often a file system that is written to commits by itself if nothing else is said.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
 /// Bytes that are written before the clock is read.
 const WRITTEN_BETWEEN: u64 = 16 << 20;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system that only counts, for the tests of workloads.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! fallocate(2): its modes by the calls of [`FileSystem`], and by writing zeroes where a format has no other way.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounting by mount(2), for those who may: so that the type in the mount table is `fuse.fsmend`, as it is when fusermount3 mounts. (By the plain type `fuse`
 //! mount(8) finds another helper, which takes the source for a command.)
 

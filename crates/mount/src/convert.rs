@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Between the words of FUSE and those of [`fsmend_vfs`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flags of inodes, which chattr and lsattr reach by ioctl(2).
 
 use fsmend_base::InodeNo;

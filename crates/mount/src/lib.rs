@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system in user space: whatever implements [`fsmend_vfs::FileSystem`] is shown to the kernel, through FUSE, as a folder of this machine.
 //! The only crate that knows FUSE.
 //!

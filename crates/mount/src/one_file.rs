@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A folder that shows one file, `image`: what simulated devices for tests and benchmarks have in common.
 
 use std::ffi::OsStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be said with `-o`.
 
 use std::fmt;
@@ -77,7 +78,7 @@ impl Default for Options {
             devices: false,
             set_user_id: false,
             execute: true,
-            // As ext3 does it.
+            // As the kernel does it.
             commit: Duration::from_secs(5),
             source: "fsmend".to_owned(),
             kind: "fsmend".to_owned(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file in memory that records what is written to it, and each flush: the kernel mounts a file system on it through a loop device, and a test plays
 //! the record back up to any request.
 

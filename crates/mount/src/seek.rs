@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What takes several calls of the file system: entries with their types, the next data or hole.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel asks for, request by request.
 
 use std::ffi::OsStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file whose reads take their time: a slow device for tests and benchmarks, which counts the requests that are in flight.
 //!
 //! The file `image` in the folder holds the bytes of another file. Each request is answered a fixed time after it came, however many others wait,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the thread that serves requests and the one that commits share.
 
 use fsmend_vfs::Time;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Taking a mount away: by ourselves, or by fusermount3 for those who may not.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls that not every program makes: holes, flags, access control lists, whiteouts. Each through the kernel, and where it can do
 //! the same, beside its own ext4.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! File systems shown by FUSE, used through the kernel: do they behave as the kernel's own do, and are they left clean whatever ends them?
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How to check when nothing else is said.
 
 use fsmend_device::ReadBackend;

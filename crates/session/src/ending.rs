@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounts that are ending: after umount(8) returns, the process that served the folder still writes what it has in memory. Every command waits for it.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program brings along: the families that it knows, clocks, the name of the machine, folders for logs.
 
 use std::path::{Path, PathBuf};

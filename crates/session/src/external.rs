@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair writes to the device of an external journal: the file system first, then the journal is emptied.
 //!
 //! It goes with the plan of the file system, in its text, and so with the log and the undo file. It is written when all of the file
@@ -7,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fsmend_device::{
-    OpenError, OpenOptions, Plan, Way, WritableTarget, WriteError, WriteOptions, open_writable,
+    OpenError, OpenOptions, Plan, Way, Whatever, WritableTarget, WriteError, WriteOptions, open_writable,
 };
 use serde_json::{Value as Json, json};
 
@@ -125,7 +126,7 @@ impl Journal {
             told["writes"].as_array().and_then(|writes| writes.iter().map(JournalWrite::parse).collect());
         let writes: Vec<JournalWrite> = writes.ok_or_else(damaged)?;
         let whole = OpenOptions { offset: Some(0), partition: None };
-        let opened = open_writable(&path, &whole, WriteOptions::default())
+        let opened = open_writable(&path, &whole, WriteOptions::default(), &Whatever)
             .map_err(|error| JournalError::NotOpened(path.clone(), Box::new(error)))?;
         let target = opened.targets.into_iter().next().ok_or_else(|| JournalError::Empty(path.clone()))?;
         let journal = Journal { target, writes };

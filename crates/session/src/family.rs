@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Families of file systems: what a program that works on a target asks of each. One row of the registry per family.
 
 use std::ops::Range;
@@ -5,11 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::Device;
+use fsmend_device::{Device, Recognise, Trace};
+use fsmend_engine::layout::Layout;
 use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
 use fsmend_engine::repair::Rest;
 use fsmend_engine::report::{CheckReport, Repair};
-use fsmend_engine::{FileChange, Problem, Progress, Refusal, Refused, Row};
+use fsmend_engine::shapes::FileShapes;
+use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row, Value};
 
 use crate::Environment;
 
@@ -21,11 +24,24 @@ pub trait Family: Sync {
     /// What it is called.
     fn name(&self) -> &'static str;
 
-    /// Whether `device` holds one, by its magic.
-    fn recognises(&self, device: &dyn Device) -> bool;
+    /// What a file system of it is, with an article: for what a user has to know of a device.
+    fn title(&self) -> &'static str;
+
+    /// How the kernel calls what it mounts of it.
+    fn kernel_types(&self) -> &'static [&'static str];
+
+    /// How much of one is on `device`, by its superblock and the usual places of copies.
+    fn trace(&self, device: &dyn Device) -> Option<Trace>;
 
     /// Every kind of problem that its checks can name, sorted by code.
     fn catalogue(&self) -> Vec<&'static Row>;
+
+    /// What the file system on `device` is and how full it is, without a check: names and values in the order in which they are shown. `None` where the
+    /// family shows it in a way of its own.
+    fn describe(&self, device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
+        let _ = device;
+        None
+    }
 
     /// Checks the file system on `device`. When `cancel` becomes true the run ends soon with a refusal.
     fn check(
@@ -35,6 +51,14 @@ pub trait Family: Sync {
         progress: &Progress,
         cancel: &AtomicBool,
     ) -> Result<CheckReport, Refused>;
+
+    /// How long a check of the file system on `device` would take.
+    fn estimate(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &CheckOptions,
+        cancel: &AtomicBool,
+    ) -> Result<Estimate, Refusal>;
 
     /// Works out what makes the file system on `device` sound. Nothing is written.
     fn plan(
@@ -58,6 +82,19 @@ pub trait Family: Sync {
 
     /// The files that problems are about, and what a repair does to them.
     fn files(&self, device: &Arc<dyn Device>, repair: &mut Repair, check: &CheckOptions) -> Vec<FileChange>;
+
+    /// What lies where in the file system on `device`, for maps and for what a repair writes; with its free space if that is wanted, which takes
+    /// reading all maps. `None` where it cannot be known.
+    fn layout(&self, device: &Arc<dyn Device>, check: &CheckOptions, with_free: bool) -> Option<Layout> {
+        let _ = (device, check, with_free);
+        None
+    }
+
+    /// How large the files on `device` are and in how many pieces they lie, for histograms. `None` where that cannot be known.
+    fn shapes(&self, device: &Arc<dyn Device>, check: &CheckOptions) -> Option<FileShapes> {
+        let _ = (device, check);
+        None
+    }
 
     /// What marks the file system as being repaired while `changes` are written; nothing if there is no place for a mark.
     fn marker(&self, device: &dyn Device, changes: &[Change]) -> Vec<Change>;
@@ -122,13 +159,34 @@ impl Registry {
 
     /// The family that recognises what `device` holds.
     pub fn recognise(&self, device: &dyn Device) -> Option<&'static dyn Family> {
-        self.all().find(|family| family.recognises(device))
+        self.strongest(device).map(|(_, family)| family)
     }
 
-    /// The family that has to judge what `device` holds.
+    /// The family that has left the strongest trace on `device`; the first of several.
+    fn strongest(&self, device: &dyn Device) -> Option<(Trace, &'static dyn Family)> {
+        let mut strongest = None;
+        for family in self.all() {
+            let found = family.trace(device).map(|trace| (trace, family));
+            if found.as_ref().map(|found| found.0) > strongest.as_ref().map(|found: &(Trace, _)| found.0) {
+                strongest = found;
+            }
+            if strongest.as_ref().is_some_and(|found| found.0 == Trace::Superblock) {
+                break;
+            }
+        }
+        strongest
+    }
+
+    /// The family that has to judge what `device` holds. What bears no trace of any goes to the first one, which searches the device for copies in
+    /// unusual places, and says what it is if there are none.
     pub fn of(&self, device: &dyn Device) -> &'static dyn Family {
         // There is nothing to choose from, and nothing to be read, with one family.
         if self.others.is_empty() { self.first } else { self.recognise(device).unwrap_or(self.first) }
+    }
+
+    /// How the kernel calls what it mounts of all of them.
+    pub fn kernel_types(&self) -> Vec<&'static str> {
+        self.all().flat_map(|family| family.kernel_types()).copied().collect()
     }
 
     /// The problems of all of them whose repair gives a name in `lost+found`.
@@ -141,5 +199,11 @@ impl Registry {
         let mut rows: Vec<_> = self.all().flat_map(|family| family.catalogue()).collect();
         rows.sort_by_key(|row| row.code);
         rows
+    }
+}
+
+impl Recognise for Registry {
+    fn trace(&self, device: &dyn Device) -> Option<(Trace, &'static str)> {
+        self.strongest(device).map(|(trace, family)| (trace, family.title()))
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets that are written: opened so that no other process uses them, finished where an earlier run was cut short, written through a
 //! log that survives anything.
 
@@ -160,7 +161,7 @@ impl Hold {
         announce: &mut dyn FnMut(u32),
     ) -> Result<Vec<Hold>, OpenError> {
         ending::wait(path, environment.pace, announce);
-        let opened = open_writable(path, options, rights)?;
+        let opened = open_writable(path, options, rights, &environment.families)?;
         let hold =
             |target| Hold { path: path.to_owned(), target, journal: None, environment: environment.clone() };
         Ok(opened.targets.into_iter().map(hold).collect())

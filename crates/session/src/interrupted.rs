@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What interrupted runs have left: logs that are open, write tests that were not ended; who must not go on before they are, and what
 //! became of them.
 

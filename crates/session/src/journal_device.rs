@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the journal of a file system is that keeps it on another device, without `-j`.
 //!
 //! The superblock holds the UUID of the journal and a number that its device once had. The number is tried first, then every block device

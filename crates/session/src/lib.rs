@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program needs to work on a file system: open a target, recognise the family of its file system, refuse what is in use, lock,
 //! finish an interrupted repair, check, plan, write through a log, take back.
 //!
@@ -6,12 +7,12 @@
 
 mod check_options;
 pub mod ending;
-pub mod environment;
+pub(crate) mod environment;
 pub mod external;
-pub mod family;
+pub(crate) mod family;
 pub mod hold;
 pub mod interrupted;
-pub mod journal_device;
+pub(crate) mod journal_device;
 mod member;
 pub mod open;
 pub mod places;

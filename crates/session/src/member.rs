@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One member of a JSON object, without the rest of it in memory: the text of a plan tells of thousands of files, and who carries the
 //! plan out wants to know of the journal alone.
 

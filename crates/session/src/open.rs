@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a name to file systems that can be read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage};
+use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, ReadLimit, Usage, Whatever};
 use fsmend_engine::Refusal;
 use fsmend_engine::options::SuperblockOptions;
 
@@ -88,7 +89,7 @@ pub fn volumes(
 ) -> Vec<Volume> {
     let target = path.display().to_string();
     ending::wait(path, environment.pace, announce);
-    let opened = match fsmend_device::open(path, options) {
+    let opened = match fsmend_device::open(path, options, &environment.families) {
         Ok(opened) => opened,
         Err(error) => {
             let (partition, device) = (options.partition, Err(refusal(&error)));
@@ -138,7 +139,7 @@ fn matters(usage: &Usage) -> bool {
 /// Opens a device that holds no file system to look for (an external journal).
 pub fn plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
     let whole = OpenOptions { offset: Some(0), partition: None };
-    let opened = fsmend_device::open(path, &whole).map_err(|error| refusal(&error))?;
+    let opened = fsmend_device::open(path, &whole, &Whatever).map_err(|error| refusal(&error))?;
     opened.targets.into_iter().next().map(|found| found.device).ok_or_else(|| Refusal {
         code: "cannot-open",
         message: "nothing was found in it".to_owned(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that the user names for what is kept: a plan, an undo file. They may take the place of an older one of their kind and of nothing
 //! else, for a slip of the fingers must not cost an image.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The place of an undo file that the user names, made sure of before anything is written: a file beside it that can be created, with
 //! room for the log where it lies in another file system. Nothing of it stays unless the undo file is complete.
 

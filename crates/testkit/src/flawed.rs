@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device in memory with a part that cannot be read.
 
 use std::ops::Range;

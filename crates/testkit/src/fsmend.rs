@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program under test, driven as users drive it.
 
 use std::io;

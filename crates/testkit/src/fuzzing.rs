@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bodies of the fuzz targets, shared by `fuzz/` (coverage-guided, nightly) and by an ordinary test (seeded, stable).
 //!
 //! A body takes any bytes and must come back: no panic, no hang, no absurd allocation. Most put the bytes over one structure of a small
@@ -6,8 +7,10 @@
 
 mod cut;
 mod driver;
+mod hybridfs;
 mod plans;
 mod seeds;
+mod ufs;
 
 use std::io;
 use std::path::Path;
@@ -28,8 +31,10 @@ use crate::within::{Manner, checked, options};
 
 pub use cut::{Cut, cut_image};
 pub use driver::driver_image;
+pub use hybridfs::hybridfs;
 pub use plans::{log, plan};
 pub use seeds::seeds;
+pub use ufs::{ufs_image, ufs_parsers};
 
 /// A fuzz target: its name, and its body.
 pub struct Target {
@@ -59,6 +64,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cut_image", body: cut_image },
     Target { name: "rext3", body: rext3 },
     Target { name: "driver_image", body: driver_image },
+    Target { name: "hybridfs", body: hybridfs },
+    Target { name: "ufs_parsers", body: ufs_parsers },
+    Target { name: "ufs_image", body: ufs_image },
 ];
 
 /// The kinds of structures that a target puts its bytes over.
@@ -193,7 +201,7 @@ pub fn container(data: &[u8]) {
 }
 
 fn open_and_read(path: &Path) {
-    let Ok(opened) = fsmend_device::open(path, &OpenOptions::default()) else { return };
+    let Ok(opened) = fsmend_device::open(path, &OpenOptions::default(), &fsmend::FAMILIES) else { return };
     for target in opened.targets {
         let mut bytes = [0; 4096];
         for offset in [0, 1024, target.device.len().saturating_sub(4096), u64::MAX - 100] {

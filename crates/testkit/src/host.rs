@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine that the tests run on: which programs it has, how they are run, what we may do on it.
 
 use std::ffi::OsStr;

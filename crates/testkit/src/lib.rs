@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests need and no user does: image builders, seeded damage, crash sweeps, oracles, hostile images, bodies of fuzz targets.
 
 pub mod conformance;
@@ -6,19 +7,23 @@ pub mod crash;
 pub mod damage;
 pub mod driver;
 pub mod flawed;
+pub mod fleet;
 pub mod fsmend;
 pub mod fuzzing;
 pub mod host;
 pub mod hostile;
+pub mod hybridfs;
 pub mod image;
 pub mod memfs;
 pub mod oracle;
 pub mod process;
+pub mod qcow2;
 pub mod repair;
 pub mod rext3;
 pub mod sharing;
 pub mod structured_damage;
 pub mod toy;
+pub mod ufs;
 pub mod within;
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! e2fsck as the differential oracle.
 
 use std::io;

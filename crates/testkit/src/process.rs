@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Running a program with a time limit and a memory limit.
 
 use std::io::{self, Read};

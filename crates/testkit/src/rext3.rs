@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small rext3 images, byte by byte after `docs/formats/rext3.md`, with no code of what is tested: no other tool makes such images yet.
 //!
 //! The same [`Shape`] gives the same bytes. An [`Image`] says where its indirect blocks and directory blocks lie, for tests that

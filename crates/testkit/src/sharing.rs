@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks that two files claim: planted from a seed, one pointer or extent at a time, in images of ext2, ext3, ext4 and rext3.
 //!
 //! As in §5.2 of the paper on ffsck: a pointer of one file is made to lead to a block of another one. Nothing else changes, and checksums

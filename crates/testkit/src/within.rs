@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checker, called within the test's own process: for tests that need thousands of runs, or what no user can ask for.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Repairs of file systems on disks with bad sectors: what stood there is lost, nothing else is, and the sectors are written.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do file systems do what POSIX and the trait ask of them? The model in memory, and the driver for every type.
 
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use fsmend_device::{Device, WritableDevice, WritableMemory};
 use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_testkit::conformance::files::{Driven, work};
-use fsmend_testkit::conformance::{Abilities, Bench, Room, run};
+use fsmend_testkit::conformance::{Abilities, Bench, Oddities, Room, run};
 use fsmend_testkit::driver::{NOW, complaint, keep, made_by_mke2fs};
 use fsmend_testkit::memfs::{Limits, MemFs};
 use fsmend_vfs::{FileSystem, Permissions, Time};
@@ -36,6 +37,7 @@ fn memory(limits: Limits) -> impl FnMut(Room) -> Option<Bench> {
             unit_blocks: 1,
             dir_blocks: 1,
             value_min: limits.value_max - 20,
+            odd: Oddities::default(),
         };
         Some(Bench::new(Box::new(MemFs::new(limits, Time::at(NOW))), can))
     }
@@ -118,6 +120,7 @@ impl Images {
             dir_blocks: if mke2fs.contains("inline_data") { 0 } else { unit_blocks },
             // A block, but for heads and names.
             value_min: self.block_size as usize - 64,
+            odd: Oddities::default(),
         }
     }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Crash sweeps over random plans and over real repairs.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many files that share one large map: what is read does not grow with the number of files, and the verdict does not
 //! depend on threads, nor on memory.
 #![allow(clippy::unwrap_used, clippy::panic)]

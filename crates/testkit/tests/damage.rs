@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Seeded damage, with e2fsck as the oracle: what it calls damaged we call damaged, what it calls sound we call sound. And the report is
 //! the same at any number of threads and with every way of reading.
 #![allow(clippy::unwrap_used, clippy::panic)]

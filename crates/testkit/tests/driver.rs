@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver against a model, e2fsck, our own check and the kernel: whatever it does, what it leaves behind is sound, and everybody
 //! sees the same in it.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -7,7 +8,9 @@ use std::sync::Arc;
 use fsmend_base::{BlockRange, GroupNo, SeededRandom};
 use fsmend_device::{WritableDevice, WritableMemory};
 use fsmend_ext_driver::mkfs::{self, Kind};
-use fsmend_ext_driver::policy::{Ask, Ext3Policy, GroupUse, Groups, Layout, MetaclusterPolicy, Policy};
+use fsmend_ext_driver::policy::{
+    Ask, DirectoryAsk, Ext3Policy, GroupUse, Groups, Layout, MetaclusterPolicy, Policy,
+};
 use fsmend_ext_driver::{Ext, MountError, MountOptions};
 use fsmend_testkit::driver::crash::Sweep;
 use fsmend_testkit::driver::snapshot::{Snapshot, difference, names, of_driver, of_kernel};
@@ -260,7 +263,7 @@ impl Policy for Hostile {
         }
     }
 
-    fn directory_group(&mut self, _: GroupNo, _: bool, _: &mut dyn Groups) -> GroupNo {
+    fn directory_group(&mut self, _: &DirectoryAsk, _: &mut dyn Groups) -> GroupNo {
         GroupNo(self.0.next_u64() as u32)
     }
 }

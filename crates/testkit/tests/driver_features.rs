@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver where files can be made by others only: quotas, contents that live in inodes, clusters. What random work leaves there is in `tests/driver.rs`;
 //! here are limits, projects, and the kernel and the driver on one image in turns.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kill or a power cut while a file system is mounted or unmounted leaves a sound file system.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

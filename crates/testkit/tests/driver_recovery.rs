@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Journals that the kernel has left behind: the driver's recovery against the kernel's own.
 //!
 //! The kernel works on a mounted image, and the image is copied while what it did last is in the log alone, as after a power cut. What our driver shows

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The estimate before a check: does it foresee the work, and does progress end where all is done? Times are the benchmark's matter.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

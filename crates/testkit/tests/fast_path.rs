@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The property that ARCHITECTURE.md asks for: whatever the fast path calls clean, inspection finds nothing wrong with, and both
 //! yield the same facts. Held against records and blocks of real images, mutated by seed.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What loses its name is told with the name that it had: real images, damaged in the ways in which names are lost.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

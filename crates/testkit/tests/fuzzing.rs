@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the body of every fuzz target over seeded inputs, so that they are compiled and tried on every machine.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mends that stay inside one inode group are worked out side by side, and the plan is the same at any number of threads: where several groups
 //! have something to be mended, where directories of two groups name the same third one, where thousands of mends lie in one group
 //! and none beside it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hostile images: whatever they claim, a check ends within seconds, in bounded memory, with a verdict or a refusal.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inode tables whose place no descriptor tells any more, or a wrong one with a right checksum: e2fsck makes empty ones, or follows; ours are found
 //! where they are.
 #![allow(clippy::unwrap_used, clippy::panic)]

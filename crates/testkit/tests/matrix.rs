@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sound images with every feature: e2fsck calls each sound, and so must we, with nothing to report at all.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

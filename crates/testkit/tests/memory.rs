@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--memory` is kept to: with little of it the same problems are found, and the process holds no more than it may.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rare things that e2fsck knows about, made with debugfs: are they judged alike?
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suspicions that a single file proves are confirmed one by one, and nothing else is (`ext::check::online`).
 
 #![allow(clippy::unwrap_used, clippy::panic)]

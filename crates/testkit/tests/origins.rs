@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks that two files claim: all owners are named, whatever the number of workers, and to find them costs few requests of the disk.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

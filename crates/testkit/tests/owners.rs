@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks with several owners, made by hand: one repair, and e2fsck has nothing to say.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

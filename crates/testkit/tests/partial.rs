@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Repairs of which the user declines a part, while a transaction waits in the journal: what it brings is not to be lost.
 #![allow(clippy::unwrap_used)]
 

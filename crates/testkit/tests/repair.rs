@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Repair, proved: thousands of damaged images, one repair each, and an oracle that has been seen to catch wrong repairs.
 //!
 //! A failure names a number; `FSMEND_REPAIR_CASE=NUMBER` runs that case alone, `FSMEND_REPAIR_KEEP=FOLDER` keeps its images.
@@ -118,6 +119,14 @@ const MENDED: &[u64] = &[
     74310493363240968,
     73187891991281675,
     72344566572777480,
+    // Broken bytes: two wrong lengths in the root directory, the last record's among them; the length of an extent with bigalloc; the type of a link
+    // in its inode; an attribute under the prefix of access lists; the number of blocks of attributes.
+    72622743014604837,
+    73467167944736806,
+    73747543409819681,
+    72342367549521957,
+    74594167363207201,
+    72342367549521954,
 ];
 
 fn sample() -> Vec<u64> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! rext3: sound images are called sound, whatever breaks the rules of the format is found, and a repair leaves nothing wrong.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

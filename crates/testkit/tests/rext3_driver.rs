@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! rext3 as our driver makes and fills it: does it keep to the format's rules where room is short, does it notice what breaks them, and
 //! is damage to what it made found and mended?
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -177,6 +178,22 @@ fn the_size_of_regions_is_as_asked_or_a_64th() {
     }
     // No room is left in the first group, which has the superblock.
     assert_eq!(shape(4096, 64 << 20, Some(16_000)).err(), Some(MkfsError::TooSmall));
+    // What does not fit into tiny regions is named, with what would help; the numbers are right.
+    let (mut refused, mut made) = (0, 0);
+    for region in 1..=40 {
+        match shape(1024, 64 << 20, Some(region)) {
+            Ok(_) => made += 1,
+            Err(MkfsError::Regions(needs)) => {
+                assert_eq!(made, 0, "{region}: {needs:?}, and smaller ones sufficed");
+                assert!(needs.directories == 13 && needs.all == u64::from(region) * 8, "{region}: {needs:?}");
+                let text = needs.to_string();
+                assert!(text.contains("lost+found need 13") && text.contains("-E indirect-region"), "{text}");
+                refused += 1;
+            }
+            Err(other) => panic!("{region}: {other}"),
+        }
+    }
+    assert!(refused > 0 && made > 0, "{refused} {made}");
     let ext3 = Options { indirect_region: Some(9), ..Options::new(Kind::Ext3, [1; 16], now()) };
     let device: Arc<dyn WritableDevice> = Arc::new(WritableMemory::new("ext3", vec![0; 8 << 20]));
     assert_eq!(mkfs(device, &ext3), Err(MkfsError::Option("only rext3 has indirect regions")));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every field of what makes a rext3, damaged: one repair leaves nothing wrong, and loses nothing that did not hang on that field.
 //!
 //! The usual run takes a sample; `cargo test -p fsmend-testkit --test rext3_fields -- --ignored` takes all, `FSMEND_REXT3_CASE=NUMBER` one of them;

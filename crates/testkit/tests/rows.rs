@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows of the cross-checks: small damage to one sound image raises exactly what it should, and nothing else.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -189,6 +190,23 @@ fn counts_of_groups_and_of_all() {
         let found = findings(image, 0..0);
         let codes: Vec<&str> = found.counts().into_keys().collect();
         assert_eq!((codes, found.is_damaged()), (vec!["ext.allocation.totals-stale"], false));
+    }
+}
+
+/// An overhead that no file system can have makes df wrong; it is no damage.
+#[test]
+fn an_overhead_larger_than_what_is_in_use() {
+    let Some(base) = base() else { return };
+    let superblock = find(&base, "superblock", "");
+    for (clusters, expected) in [(0, &[] as &[&str]), (12_000, &["ext.superblock.overhead-wrong"])] {
+        let mut image = base.image.clone();
+        superblock
+            .with(&base, &[("s_overhead_clusters", clusters)])
+            .iter()
+            .for_each(|patch| put(&mut image, patch));
+        let found = findings(image, 0..0);
+        let codes: Vec<&str> = found.counts().into_keys().collect();
+        assert_eq!((&codes[..], found.is_damaged()), (expected, false));
     }
 }
 

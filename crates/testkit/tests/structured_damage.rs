@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damage with a structure: judged, repaired, and nothing lost that e2fsck keeps.
 //!
-//! A case is an image and a number. `FSMEND_STRANGER_CASES` asks for more than the usual ones per image, `FSMEND_STRANGER_SEED` for others,
-//! `FSMEND_STRANGER_IMAGES` for images of one's own, `FSMEND_STRANGER_KEEP` names a folder for the damaged images.
+//! A case is an image and a number. `FSMEND_STRUCTURED_CASES` asks for more than the usual ones per image, `FSMEND_STRUCTURED_SEED` for others,
+//! `FSMEND_STRUCTURED_IMAGES` for images of one's own, `FSMEND_STRUCTURED_KEEP` names a folder for the damaged images.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -73,7 +74,7 @@ fn number(name: &str, usual: u64) -> u64 {
 
 /// The images: those of the caller, or the written ones, which are the same everywhere.
 fn images() -> Vec<PathBuf> {
-    if let Ok(images) = std::env::var("FSMEND_STRANGER_IMAGES") {
+    if let Ok(images) = std::env::var("FSMEND_STRUCTURED_IMAGES") {
         return images.split_whitespace().map(PathBuf::from).collect();
     }
     let mut images = Vec::new();
@@ -97,7 +98,7 @@ fn seed(image: usize, case: u64) -> u64 {
 }
 
 fn keep(image: &Path, seed: u64, mischief: &Mischief) {
-    if let Some(folder) = std::env::var_os("FSMEND_STRANGER_KEEP") {
+    if let Some(folder) = std::env::var_os("FSMEND_STRUCTURED_KEEP") {
         let path = PathBuf::from(folder).join(format!("{}-{seed}.img", name_of(image)));
         write_sparse(&path, &mischief.image.bytes()).unwrap();
     }
@@ -110,7 +111,7 @@ fn is_on_purpose(failure: &Failure, class: &str) -> bool {
 
 #[test]
 fn structured_damage_is_found_and_mended_and_nothing_is_lost() {
-    let (first, cases) = (number("FSMEND_STRANGER_SEED", 1), number("FSMEND_STRANGER_CASES", 16));
+    let (first, cases) = (number("FSMEND_STRUCTURED_SEED", 1), number("FSMEND_STRUCTURED_CASES", 16));
     let failures = Mutex::new(Vec::new());
     let judged = AtomicU64::new(0);
     for (place, image) in images().iter().enumerate() {
@@ -159,7 +160,7 @@ fn copy_of(recipe: &str, purpose: &str) -> Option<PathBuf> {
     let recipe = bases::recipes().into_iter().find(|known| known.name == recipe).unwrap();
     match build(&recipe).unwrap() {
         Built::Image(image) => {
-            let copy = target_folder().join(format!("stranger-{purpose}-{}.img", std::process::id()));
+            let copy = target_folder().join(format!("structured-{purpose}-{}.img", std::process::id()));
             std::fs::copy(image, &copy).unwrap();
             Some(copy)
         }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Repair of the file system's own structures: superblock, descriptors, journal, quota, orphan file, MMP. One damage, one plan; then
 //! our check and e2fsck find nothing any more.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets that are written, on a real kernel: mounted and attached ones are refused, block devices are written exclusively.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -62,7 +63,7 @@ impl Drop for Loop {
 }
 
 fn opened(path: &Path, rights: WriteOptions) -> Result<WritableTarget, OpenErrorKind> {
-    match open_writable(path, &OpenOptions::default(), rights) {
+    match open_writable(path, &OpenOptions::default(), rights, &fsmend::FAMILIES) {
         Ok(mut opened) => Ok(opened.targets.remove(0)),
         Err(error) => Err(error.kind),
     }
@@ -83,7 +84,9 @@ fn what_is_mounted_is_not_opened() {
         fs::create_dir_all(&point).unwrap();
         run("mount", ["-o".as_ref(), options.as_ref(), device.0.as_os_str(), point.as_os_str()]).unwrap();
         let refused = [&device.0, &workshop.image()].map(|path| opened(path, WriteOptions::default()).err());
-        let tolerated = opened(&device.0, WriteOptions { mounted_read_only: true }).map(|_| ());
+        let tolerated =
+            opened(&device.0, WriteOptions { mounted_read_only: true, ..WriteOptions::default() })
+                .map(|_| ());
         run("umount", [&point]).unwrap();
         assert!(refused.into_iter().all(|error| is_mounted(error.unwrap())), "{options}");
         assert_eq!(tolerated.is_ok(), options == "ro", "{tolerated:?}");

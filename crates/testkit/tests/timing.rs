@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is found does not depend on timing: on the number of workers, on who takes what and when, on batch sizes, on the way
 //! of reading. Batches are taken in orders drawn from seeds, so that a failure can be had again.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -127,7 +128,7 @@ fn what_is_found_does_not_depend_on_the_way_of_reading() {
             // What is cut off cannot be read: in each backend, exactly that.
             let cut = if seed % 3 == 0 { survey.image.len() / 10 } else { 0 };
             fs::write(&path, &survey.image[..survey.image.len() - cut]).unwrap();
-            let opened = fsmend_device::open(&path, &OpenOptions::default()).unwrap();
+            let opened = fsmend_device::open(&path, &OpenOptions::default(), &fsmend::FAMILIES).unwrap();
             let device: Arc<dyn Device> = Arc::clone(&opened.targets[0].device);
             let expected = found_on(&device, Manner::default());
             for backend in [ReadBackend::Auto, ReadBackend::Uring, ReadBackend::Pread] {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system is changed by the tools of e2fsprogs, one after the other, in every way that they know. Some leave old backups,
 //! counts or checksums behind on purpose: what e2fsck calls sound after that, we call sound.
 #![allow(clippy::unwrap_used, clippy::panic)]

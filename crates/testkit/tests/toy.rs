@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The toy format has nothing but the engine's traits, and gets everything that goes with them: a check that finds each damage, a repair in one run that
 //! is the same at any thread count, plans that survive every power cut, partial repair.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The write test (`e2fsck -cc`) on simulated disks: sectors that fail in every way are found, and nothing is lost, wherever the power is
 //! cut.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Images that are made without the kernel have the same bytes every time.
 #![allow(clippy::unwrap_used, clippy::panic)]
 

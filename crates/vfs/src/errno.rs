@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why an operation failed: the few reasons of POSIX that a file system has.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a mounted file system can do, for those who use one without asking which it is: a FUSE server, a workload laboratory, tests.
 //!
 //! Drivers implement [`FileSystem`]. It is a small trait on purpose:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes in and out of the operations.
 
 use fsmend_base::InodeNo;
@@ -318,7 +319,7 @@ pub struct FileSystemSpace {
     pub inodes_free: u64,
     /// Longest name in bytes.
     pub name_len_max: u32,
-    /// Blocks that are set apart for maps and directories, where the format sets some apart (rext3); else 0. They are not among
+    /// Blocks that are set apart for maps and directories, where the format sets some apart; else 0. They are not among
     /// `blocks`, nor are free ones among them among `blocks_free`. Where they are used up, there is no space for what needs one of them.
     pub metadata_blocks: u64,
     /// Of these, free ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ages a mounted ext4: old files with holes all over, and new files in those holes. Nothing is written but metadata.
 
 use std::fs::{self, File};

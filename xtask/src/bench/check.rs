@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench check`: `fsmend check` against `e2fsck -fn` and the floor, alternately, warm and cold.
 
 use std::io;
@@ -67,16 +68,18 @@ pub struct Figures {
     pub xfs: Option<super::measure::Spread>,
 }
 
-struct Programs {
+/// What is compared.
+pub struct Programs {
     e2fsck: PathBuf,
-    fsmend: PathBuf,
+    /// Ours.
+    pub fsmend: PathBuf,
     floor: PathBuf,
     threads: usize,
 }
 
 impl Programs {
     /// Builds ours in the release profile; the floor is this very tool, compiled the same way.
-    fn find(wanted: bool) -> io::Result<Self> {
+    pub fn find(wanted: bool) -> io::Result<Self> {
         if wanted {
             build()?;
         }
@@ -132,7 +135,8 @@ impl Programs {
         })
     }
 
-    fn floor(&self, image: &Path, cold: bool) -> io::Result<Sample> {
+    /// Runs the floor program once.
+    pub fn floor(&self, image: &Path, cold: bool) -> io::Result<Sample> {
         let mut floor = command(&self.floor.to_string_lossy());
         floor.args(["bench", "floor"]).arg(image).arg(self.threads.to_string());
         if cold {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two programs in turns at the same task: how long each takes by the clock, and how much of it the processors work for it.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plot of some curves over the number of workers, as an SVG.
 
 use std::fmt::Write;

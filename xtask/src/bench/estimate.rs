@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench estimate`: how far off is `fsmend check --estimate`, and how far off the end that progress foretells at half-time?
 
 use std::fmt::Write;

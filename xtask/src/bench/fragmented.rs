@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives the empty files of an unmounted ext3 image large, fragmented block maps, without writing a byte of data.
 //!
 //! Through the kernel this would take hundreds of gigabytes of writes. So the maps are written straight into the image: blocks are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmark images: what they are, and how they are made once and kept outside the repository.
 
 use std::fs::{self, File};

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the metadata of a benchmark image lies: found once, before anything is measured.
 //!
-//! Only for the images that the bench itself makes: sound, 4 KiB blocks, below block 2^32.
+//! Only for the images that the bench itself makes: sound, 4 KiB blocks (UFS: fragments), below block 2^32.
+
+mod ufs;
 
 use std::fs::File;
 use std::io;
@@ -10,7 +13,7 @@ use std::path::Path;
 use fsmend_ext_format::features::{incompat, ro_compat};
 use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
 use fsmend_ext_format::inode::{RawInode, flags, mode};
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Bytes in a block of every benchmark image.
@@ -18,6 +21,8 @@ pub const BLOCK: usize = 4096;
 
 /// Metadata by kind, as byte ranges in address order.
 pub struct Layout {
+    /// Whether directory blocks have checksums.
+    pub are_directories_sealed: bool,
     /// Bytes in an inode record.
     pub inode_size: usize,
     /// Used parts of inode tables: start and length.
@@ -34,8 +39,12 @@ pub fn find(image: &Path) -> io::Result<Layout> {
     let mut bytes = [0; SUPERBLOCK_SIZE];
     file.read_exact_at(&mut bytes, SUPERBLOCK_OFFSET)?;
     let superblock: RawSuperblock = zerocopy::transmute!(bytes);
+    if superblock.s_magic.get() != EXT_MAGIC {
+        return ufs::find(image);
+    }
     let inode_size = usize::from(superblock.s_inode_size.get());
     let mut layout = Layout {
+        are_directories_sealed: true,
         inode_size,
         tables: tables(&file, &superblock)?,
         directories: Vec::new(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many errors (pFSCK's Figure 11): checks and repairs of the file-intensive image with more and more bytes of its metadata broken.
 //!
 //! The image is too large to be copied for each run, and neither checker reads what files hold: so e2image takes its metadata out, and what is

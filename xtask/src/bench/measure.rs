@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One measurement: a program, once, with its wall-clock time and its peak memory.
 
 use std::ffi::OsStr;

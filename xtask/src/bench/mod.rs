@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask bench`: how fast is it, beside the established checker and beside the floor?
 
 mod aged;
@@ -5,6 +6,7 @@ mod check;
 mod contest;
 mod curve;
 mod estimate;
+mod fleet;
 mod floor;
 mod fragmented;
 mod images;
@@ -23,6 +25,7 @@ mod replay;
 mod report;
 mod scaling;
 mod slow;
+mod ufs;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,16 +39,18 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
+        ["fleet", options @ ..] => fleet::run(&Options::parse(options)?),
         ["mount", options @ ..] => mount::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
         ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
         ["slow", options @ ..] => slow::run(&Options::parse(options)?),
+        ["ufs", options @ ..] => ufs::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, mount, neighbour, paper, repair, repair-fields, scaling, slow",
+            "expected `bench` and what: images, check, estimate, fleet, mount, neighbour, paper, repair, repair-fields, scaling, slow, ufs",
         )),
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench mount`: an ext4 in use, mounted by `fsmend mount`, by the kernel from a loop device, and by fuse2fs, with the same workloads one after the other. Each
 //! round makes the three images anew; figures are medians of rounds, and ratios of them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a benchmark needs of the machine, looked for before it begins: programs, the superuser, room on the disk.
 
 use std::io;

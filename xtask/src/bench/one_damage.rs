@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A repair of a large image with one thing wrong, against a plain check of it.
 //!
 //! The images are too large to be copied. They are damaged in place, and what the damage and the repair change is put back after each run; what was

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fills a mounted file system with a tree of directories and small files, several threads at once.
 
 use std::fs;

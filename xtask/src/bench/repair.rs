@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench repair`: how long checks and repairs of damaged images take. Against `e2fsck -fn` and `-fy` with more and more bytes of
 //! metadata broken, and against a plain check of the large images with one thing wrong.
 

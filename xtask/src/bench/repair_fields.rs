@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench repair-fields`: every field of every structure, in eight ways, on every feature set: repaired and judged.
 //!
 //! There are many cases, so they are taken in an order drawn from a seed (any part of the run is a fair sample), the place reached is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recorded run once more, in virtual time: the engine's own scheduler, with as many workers as we like and a device that we
 //! make up. What is not in the model by itself: that cores share caches and memory, and are seldom as fast together as alone. By how much
 //! that slows a run is measured, and put in with [`Run::slowed`].

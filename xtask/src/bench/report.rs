@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures as a table for people, and as JSON.
 
 use std::fmt::Write;

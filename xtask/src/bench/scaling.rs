@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench scaling`: what more cores than this machine has would bring. Records what batches cost, replays them through the
 //! scheduler in virtual time, checks the prediction where it can be checked, and draws the curve beside the paper's figures.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench slow`: devices on which each request takes 20 ms. What is known ahead has to go out at once: counted are the requests, the most of them
 //! that were in flight, and those that were alone, on every way to the bytes. The counts depend on no machine.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is wrong with the example image. Each damage is one that disks, cables, kernels and power cuts really do.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of an ext4 file system that is to be damaged: finds records, and makes checksums right again.
 //!
 //! Written apart from the checker, so that a mistake in its checksums would show. Knows only what the example image

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask example`: makes examples/damaged.qcow2, the image of the README's first command.
 //!
 //! mke2fs and debugfs build a small sound file system with everything fixed that is otherwise random (UUID, hash

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes a disk as a qcow2 image (version 3): only clusters that hold something take space.
 //!
 //! ```text

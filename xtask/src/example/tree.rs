@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is on the example image: a small home directory and a bit of a server, as a debugfs script.
 
 use std::fmt::Write as _;

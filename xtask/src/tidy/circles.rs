@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that import each other in a circle can only be read together: how many may, at most.
 //!
 //! A file imports what its `use` lines and the paths in its code that begin with `crate::`, `super::` or `self::` lead to. A re-export leads on to
@@ -8,8 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Remarks, Source};
 
 /// Folders, and how many files may make up a circle in them.
-const LIMITS: [(&str, usize); 4] =
-    [("crates/ext/check/src", 6), ("crates/cli/src", 6), ("crates/engine/src", 6), ("crates/session/src", 6)];
+const LIMITS: [(&str, usize); 5] = [
+    ("crates/ext/check/src", 6),
+    ("crates/cli/src", 6),
+    ("crates/engine/src", 6),
+    ("crates/session/src", 6),
+    ("crates/fleet/src", 1),
+];
 
 /// A module, by its path from the root of its crate.
 type Module = Vec<String>;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Crates depend on each other as the table in ARCHITECTURE.md says, and in no other way.
 
 use std::collections::BTreeMap;
@@ -63,7 +64,8 @@ fn dependencies(manifest: &str) -> Vec<String> {
             rooms.push("fsmend".to_owned());
         } else if section == "[dependencies]" && line.starts_with("fsmend-") {
             let name = line.trim_start_matches("fsmend-").split(['.', ' ', '=']).next().unwrap_or_default();
-            rooms.push(name.replacen("ext-", "ext/", 1));
+            let is_of_family = ["ext-", "ufs-", "hybridfs-"].iter().any(|family| name.starts_with(family));
+            rooms.push(if is_of_family { name.replacen('-', "/", 1) } else { name.to_owned() });
         }
     }
     rooms

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Links of the documentation lead somewhere.
 
 use std::path::Path;

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask tidy`: house rules that neither the compiler nor clippy knows.
 
-mod catalogue;
 mod circles;
 mod edges;
 mod families;
 mod links;
+mod manifests;
 mod sources;
 
 use std::fs;
@@ -48,8 +49,8 @@ pub fn run() -> io::Result<()> {
     edges::check(&sources, &mut remarks);
     families::check(&sources, &mut remarks);
     sources::check(&sources, &mut remarks);
-    catalogue::check(&sources, &mut remarks);
     circles::check(&sources, &mut remarks);
+    manifests::check(&sources, &mut remarks);
     links::check(&root, &sources, &mut remarks);
     for warning in &remarks.warnings {
         println!("tidy: warning: {warning}");

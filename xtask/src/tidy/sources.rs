@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for single files: header, length, printing, `unwrap`, words that must not land.
 
 use super::{Remarks, Source};
 
 const LINES_MAX: usize = 700;
 const LINES_WARN: usize = 450;
+/// How every source file begins, so that it can be told apart what it may be used for wherever it is copied.
+const LICENCE: &str = "// SPDX-License-Identifier: MIT OR Apache-2.0\n";
 
 /// Checks every file by itself.
 pub fn check(sources: &[Source], remarks: &mut Remarks) {
@@ -18,11 +21,16 @@ pub fn check(sources: &[Source], remarks: &mut Remarks) {
 
 fn check_shape(source: &Source, remarks: &mut Remarks) {
     // `tests.rs` is explained by the module that it tests; libfuzzer wants its attribute first.
-    let needs_header = !source.path.ends_with("/tests.rs") && !source.text.starts_with("#![no_main]");
-    if needs_header && !source.text.starts_with("//!") {
+    let Some(text) = source.text.strip_prefix(LICENCE) else {
+        remarks.error(&source.path, format!("does not begin with {}", LICENCE.trim_end()));
+        return;
+    };
+    let text = text.trim_start();
+    let needs_header = !source.path.ends_with("/tests.rs") && !text.starts_with("#![no_main]");
+    if needs_header && !text.starts_with("//!") {
         remarks.error(&source.path, "does not open with `//!`: say what the file is for");
     }
-    let lines = source.text.lines().count();
+    let lines = text.lines().count();
     if lines > LINES_MAX {
         remarks.error(&source.path, format!("has {lines} lines, {LINES_MAX} are the most: cut it"));
     } else if lines > LINES_WARN {
@@ -96,6 +104,11 @@ mod tests {
     use super::*;
 
     fn errors(path: &str, text: &str) -> usize {
+        let licence = if path.ends_with(".rs") { LICENCE } else { "" };
+        errors_of(path, &format!("{licence}{text}"))
+    }
+
+    fn errors_of(path: &str, text: &str) -> usize {
         let mut remarks = Remarks::default();
         check(&[Source { path: path.to_owned(), text: text.to_owned() }], &mut remarks);
         remarks.errors.len()
@@ -105,6 +118,7 @@ mod tests {
     fn each_rule_is_enforced() {
         assert_eq!(errors("crates/a/src/x.rs", "//! Fine.\nfn f() {}\n"), 0);
         assert_eq!(errors("crates/a/src/x.rs", "fn f() {}\n"), 1);
+        assert_eq!(errors_of("crates/a/src/x.rs", "//! Fine, and without a licence.\n"), 1);
         assert_eq!(errors("crates/a/src/x.rs", "//! X.\nfn f() { println!(\"\") }\n"), 1);
         assert_eq!(errors("crates/cli/src/x.rs", "//! X.\nfn f() { println!(\"\") }\n"), 0);
         assert_eq!(errors("crates/a/src/x.rs", concat!("//! X.\nfn f() { g().unw", "rap() }\n")), 1);
@@ -118,6 +132,6 @@ mod tests {
 
     #[test]
     fn long_files_are_refused() {
-        assert_eq!(errors("crates/a/src/x.rs", &"//! X.\n".repeat(701)), 1);
+        assert_eq!(errors("crates/a/src/x.rs", &"//! X.\n".repeat(LINES_MAX + 1)), 1);
     }
 }

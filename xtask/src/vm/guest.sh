@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # The first and only process of the guest: checks file systems on logical volumes while they are in use.
 # Prints VM-PASSED at the end, or VM-FAILED and why.
 

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask test --vm`: what needs a kernel of its own is tested in a small guest: logical volumes and their snapshots.
 //!
 //! The guest is Debian's kernel for clouds and an initial memory disk with busybox, LVM, e2fsprogs and `fsmend`, put together here. It runs
 //! in qemu's software emulation, which every machine can do, and prints what came of it on its serial line.
+
+pub mod boot;
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -60,7 +63,9 @@ pub fn test() -> io::Result<()> {
     let disk = folder.join("disk");
     fs::File::create(&disk)?.set_len(512 << 20)?;
     let started = Instant::now();
-    let passed = boot(&kernel.join("vmlinuz"), &memory_disk(&folder, &kernel, &fsmend)?, &disk);
+    let memory_disk = memory_disk(&folder, &kernel, &fsmend)?;
+    let passed =
+        boot((&kernel.join("vmlinuz"), &memory_disk), &disk, "console=ttyS0 quiet panic=-1", PATIENCE);
     fs::remove_file(&disk)?;
     println!("the guest ran for {:.0} s", started.elapsed().as_secs_f64());
     if passed? { Ok(()) } else { Err(io::Error::other("the guest did not pass")) }
@@ -175,12 +180,17 @@ fn add_libraries(tree: &Path, program: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the guest; whether it passed.
-fn boot(kernel: &Path, memory_disk: &Path, disk: &Path) -> io::Result<bool> {
+/// Runs a guest with the options for its kernel; whether it passed.
+fn boot(
+    (kernel, memory_disk): (&Path, &Path),
+    disk: &Path,
+    options: &str,
+    patience: Duration,
+) -> io::Result<bool> {
     let mut qemu = Command::new(needed("qemu-system-x86_64")?);
-    qemu.args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"]);
+    qemu.args(["-accel", "tcg", "-m", "1024", "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"]);
     qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(memory_disk);
-    qemu.args(["-append", "console=ttyS0 quiet panic=-1"]);
+    qemu.args(["-append", options]);
     qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,cache=unsafe", disk.display()));
     let mut child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let lines = child.stdout.take().map(BufReader::new);
@@ -193,7 +203,7 @@ fn boot(kernel: &Path, memory_disk: &Path, disk: &Path) -> io::Result<bool> {
         }
         passed
     });
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     while child.try_wait()?.is_none() {
         if Instant::now() >= until {
             child.kill()?;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-c`, `-cc`, `-l`, `-L`, `-k`: what is to stand on the list of bad blocks.
 
 use std::collections::BTreeSet;
@@ -11,9 +12,9 @@ use fsmend_ext_check::precheck::Precheck;
 use fsmend_ext_check::repair::BadBlockOption;
 
 use super::options::BadBlocks;
-use super::place::Access;
 use super::session::Session;
 use crate::exit;
+use crate::place::Access;
 
 impl Session {
     /// What the command line wants on the list, if anything; the exit code if that cannot be known.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a file system that seems clean may be passed over, and the one line that says so.
 
 use fsmend_ext_check::precheck::Precheck;

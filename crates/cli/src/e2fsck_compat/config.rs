@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What e2fsck.conf says, of the relations that mean something here (docs/e2fsck-compat.md lists them all).
 
 use std::collections::BTreeMap;

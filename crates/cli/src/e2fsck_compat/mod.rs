@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The face of e2fsck: called as `e2fsck` or as `fsck.` and `ext2`, `ext3`, `ext4` or `rext3` the program takes e2fsck's options, prints the lines
 //! that scripts look for, and ends with the exit codes that fsck(8), systemd and others act on.
 //!
@@ -7,10 +8,8 @@ mod bad_blocks;
 mod clean;
 mod config;
 mod extended;
-mod getopt;
 mod options;
 mod out;
-mod place;
 mod power;
 mod problems;
 mod profile;
@@ -21,13 +20,13 @@ mod summary;
 mod telling;
 mod timing;
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 
 use self::config::Config;
 use self::options::{Mode, Options};
 use self::session::Session;
-use crate::{ask, exit};
+use crate::getopt::called_by;
+use crate::{ask, exit, stopping};
 
 /// The names that mean this face.
 const NAMES: [&str; 5] = ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4", "fsck.rext3"];
@@ -37,18 +36,7 @@ const FOLLOWED: &str = "1.47.4";
 /// If a command line means this face: the name it is called by, and the arguments. It does when the program's own name is one of
 /// [`NAMES`], or when the first argument is (so that it can be tried without a link).
 pub fn called_as(arguments: &[OsString]) -> Option<(String, &[OsString])> {
-    let (program, rest) = arguments.split_first()?;
-    if let Some(name) = face_name(program) {
-        return Some((name, rest));
-    }
-    let (first, rest) = rest.split_first()?;
-    let is_word = !first.to_string_lossy().contains('/');
-    face_name(first).filter(|_| is_word).map(|name| (name, rest))
-}
-
-fn face_name(word: &OsStr) -> Option<String> {
-    let name = Path::new(word).file_name()?.to_str()?;
-    NAMES.contains(&name).then(|| name.to_owned())
+    called_by(&NAMES, arguments)
 }
 
 /// Runs the face and returns the exit code.
@@ -67,11 +55,13 @@ pub fn run(program: &str, arguments: &[OsString]) -> u8 {
     if options.mode != Mode::Preen {
         eprintln!("{}", version_line());
     }
-    if options.mode == Mode::Ask && !ask::is_possible() {
+    if options.mode == Mode::Ask && !ask::is_possible_or_forced() {
         eprintln!("{program}: need terminal for interactive repairs (or one of -p, -n, -y)");
         return exit::OPERATIONAL;
     }
-    Session::new(program, options, Config::load()).map_or_else(|code| code, Session::run)
+    stopping::in_thread(|| {
+        Session::new(program, options, Config::load()).map_or_else(|code| code, Session::run)
+    })
 }
 
 /// The first line, in which scripts look for a version of e2fsck behind the first blank.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of e2fsck.
 
 use std::ffi::{OsStr, OsString};
@@ -5,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use fsmend_ext_check::superblock::SuperblockOptions;
 
 use super::extended::{self, Extended};
-use super::getopt::{self, Trouble};
 use crate::exit;
+use crate::getopt::{self, Trouble};
 
 /// The letters as getopt lists them. `-I`, `-P` and `-N` are known to e2fsck and documented nowhere; the first two do nothing.
 const LETTERS: &str = "panyrcC:B:dE:fvtFVb:I:j:P:l:L:N:Dkz:";

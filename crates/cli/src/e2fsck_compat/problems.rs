@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Problems, one line each, in the shape that scripts look for: the problem, then the question with its answer, or what was
 //! done.
 

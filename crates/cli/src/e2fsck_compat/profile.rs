@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The syntax of e2fsck.conf: sections in brackets, `tag = value`, `tag = { ... }`, comments behind `;` or `#`.
 //!
 //! Whatever the file holds, reading it ends with the relations that could be understood and the lines that could not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Progress as callers of e2fsck read it: lines `PASS CURRENT MAX NAME` on a descriptor, or a bar on the terminal.
 //!
 //! Stages overlap; callers know five passes and give them fixed shares of the whole. So the share of the work that is done is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-E fragcheck`: which files lie in several pieces.
 
 use fsmend_ext_check::scatter::{Scattered, visit_scattered};

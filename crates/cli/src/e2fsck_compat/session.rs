@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One file system, from its name to the exit code.
 
 use std::ffi::OsStr;
@@ -12,18 +13,19 @@ use fsmend_ext_check::Refusal;
 use fsmend_ext_check::precheck::{Precheck, precheck};
 use fsmend_ext_check::repair::{self, BadBlockOption, Improvements, Repair, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+use fsmend_ext_check::superblock::problems::NO_UUID;
 use fsmend_ext_format::superblock::state;
 
 use super::clean::{self, Circumstances, Verdict};
 use super::config::Config;
 use super::options::{Mode, Options};
 use super::out::{Expansion, Out};
-use super::place::{self, Access};
 use super::problems;
 use super::progress::Meter;
 use super::summary::clean_line;
 use super::telling::Outcome;
 use super::timing::Stopwatch;
+use crate::place::{self, Access};
 use fsmend_session::hold::may_hold_undo;
 use fsmend_session::interrupted::left_half_written;
 use fsmend_session::{Hold, RecoveredNames, Undo};
@@ -71,7 +73,8 @@ fn open(
         return Ok((target::plain(path).map_err(|refusal| refusal.to_string())?, None));
     }
     let whole = OpenOptions { offset: Some(0), partition: None };
-    let rights = WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot };
+    let rights =
+        WriteOptions { mounted_read_only: *access == Access::ReadOnlyRoot, ..WriteOptions::default() };
     let holds = target::hold(path, &whole, rights)
         .map_err(|error| format!("{}; {}", error.message(), error.hint()))?;
     let mut hold = holds.into_iter().next().ok_or("nothing is in it")?;
@@ -208,7 +211,10 @@ impl Session {
             Ok(options) => options,
             Err(refusal) => return self.refuse(&Refused { refusal, findings: Default::default() }),
         };
-        let seen = match precheck(&self.device, &options) {
+        let watch = self.watch_signals();
+        let prechecked = precheck(&self.device, &options);
+        drop(watch);
+        let seen = match prechecked {
             Ok(seen) => seen,
             Err(refused) => return self.refuse(&refused),
         };
@@ -311,8 +317,10 @@ impl Session {
     fn look(&mut self, options: &CheckOptions) -> u8 {
         self.announce_pass(1);
         let progress = Progress::new();
+        let watch = self.watch_signals();
         let checked =
             self.meter.run_beside(&progress, || run::check(&self.device, options, &progress, &self.cancel));
+        drop(watch);
         let CheckReport { findings, summary, stats, .. } = match checked {
             Ok(report) => report,
             Err(refused) => return self.refuse(&refused),
@@ -333,9 +341,11 @@ impl Session {
         self.announce_pass(1);
         let progress = Progress::new();
         let options = RepairOptions { check, policy: self.policy(bad_blocks) };
+        let watch = self.watch_signals();
         let planned = self
             .meter
             .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
+        drop(watch);
         let Repair { found, left, changes, rounds, journal_changes, later } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
@@ -377,11 +387,14 @@ impl Session {
         }
         self.tell_later(&later);
         let was_damaged = report.is_damaged();
+        let gets_only_uuid =
+            !report.groups.is_empty() && report.groups.iter().all(|group| group.row == &NO_UUID);
         let code = self.write_repair(&Outcome {
             changes: &changes,
             journal_changes: &journal_changes,
             recovered_names: &RecoveredNames::of(&target::FAMILIES.recovering(), &[&report, &later], &[]),
             was_damaged,
+            gets_only_uuid,
             was_unclean,
         });
         if matches!(code, exit::CLEAN | exit::CORRECTED) {
@@ -442,6 +455,8 @@ impl Session {
             extents: extended.to_extents,
             trees: extended.optimize_extents && !extended.fixes_only,
         };
-        RepairPolicy { duplicates, unshare: extended.unshare_blocks, bad_blocks, improvements }
+        // Names in lost+found are the numbers that scripts written for e2fsck expect.
+        let (unshare, former_names) = (extended.unshare_blocks, false);
+        RepairPolicy { duplicates, unshare, bad_blocks, improvements, former_names }
     }
 }

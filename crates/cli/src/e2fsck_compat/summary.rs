@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lines with which a run ends.
 
 use fsmend_engine::report::Summary;

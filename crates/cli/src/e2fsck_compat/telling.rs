@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a session prints and writes once it knows what is wrong.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,6 @@ use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use serde_json::json;
 
 use super::options::Mode;
-use super::place::Access;
 use super::problems::{self, PASSES, Rendered};
 use super::session::Session;
 use super::summary::{closing_line, file_type_lines};
@@ -21,8 +21,10 @@ use super::timing;
 use crate::ask::{self, Answer};
 use crate::numbers::bytes;
 use crate::outcome::CANCELLED_CODE;
+use crate::place::Access;
+use crate::stopping::Watch;
 use crate::style::printable;
-use crate::{exit, failure, target};
+use crate::{exit, explain, failure, target};
 use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
 use fsmend_session::{Failure, Undo, external};
 
@@ -38,6 +40,8 @@ pub(super) struct Outcome<'c> {
     pub recovered_names: &'c RecoveredNames,
     /// Whether there were problems.
     pub was_damaged: bool,
+    /// Whether the file system has got a UUID, and nothing else was said of it. Checksums of descriptors change with it; e2fsck does not count that.
+    pub gets_only_uuid: bool,
     /// Whether the file system had not been left cleanly.
     pub was_unclean: bool,
 }
@@ -140,7 +144,7 @@ impl Session {
             if for_all {
                 return Some(format!("{question}yes\n\n"));
             }
-            match ask::ask(&question, Some(Answer::Yes), &stop) {
+            match ask::ask(&question, &explain::plainly(told.problem.row), Some(Answer::Yes), &stop) {
                 Answer::Yes => {}
                 Answer::All => for_all = true,
                 Answer::No => declined.push(told.problem.clone()),
@@ -198,7 +202,8 @@ impl Session {
 
     /// Writes a repair and says so; the exit code.
     pub(super) fn write_repair(&mut self, repair: &Outcome<'_>) -> u8 {
-        let is_modified = repair.was_damaged || repair.changes.iter().any(|change| !is_superblock(change));
+        let is_passed_over = |change| repair.gets_only_uuid || is_superblock(change);
+        let is_modified = repair.was_damaged || !repair.changes.iter().all(is_passed_over);
         if let Err(code) = self.write(repair.changes, repair.journal_changes, repair.recovered_names) {
             return code;
         }
@@ -327,9 +332,23 @@ impl Session {
 
     /// Says that the user has stopped it before anything was written; the exit code.
     pub(super) fn stop(&mut self) -> u8 {
-        self.out.complain(&format!("{}: {}: stopped, nothing was written\n", self.program, self.name));
+        self.out.complain(&self.stopped());
+        self.code_of_stop()
+    }
+
+    fn stopped(&self) -> String {
+        format!("{}: {}: stopped, nothing was written\n", self.program, self.name)
+    }
+
+    fn code_of_stop(&self) -> u8 {
         let lets_go = self.config.flag_or("allow_cancellation", false) && !self.had_errors;
         if lets_go { exit::CLEAN } else { exit::CANCELLED }
+    }
+
+    /// While nothing is written: a signal ends the process, however long reads take.
+    pub(super) fn watch_signals(&self) -> Watch {
+        let told = self.stopped();
+        Watch::ending_with(self.code_of_stop(), move || eprint!("\n{told}"))
     }
 
     /// Says why there is no result; the exit code.

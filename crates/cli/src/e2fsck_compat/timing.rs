@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-t` and `-tt`: what a run cost.
 
 use std::time::Instant;

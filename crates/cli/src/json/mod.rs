@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report for programs: one JSON document. Its shape is documented in docs/json-schema.md and fixed by
 //! docs/report.schema.json; it grows, but nothing in it changes meaning without a new `version`.
 
@@ -56,11 +57,16 @@ pub fn write_repair(out: &mut impl Write, outcome: &Outcome, repair: Json) -> io
 
 /// Writes the document on options that could not be understood: there is no target in it.
 pub fn write_usage_error(out: &mut impl Write, message: &str) -> io::Result<()> {
+    write_refusal(out, "usage", message, "fsmend --help tells the options")
+}
+
+/// Writes the document on what was refused before there was anything to report.
+pub fn write_refusal(out: &mut impl Write, code: &str, message: &str, hint: &str) -> io::Result<()> {
     let document = members([
         ("version", json!(VERSION)),
         ("tool", json!({"name": "fsmend", "version": env!("CARGO_PKG_VERSION")})),
         ("verdict", json!("refused")),
-        ("error", json!({"code": "usage", "message": message, "way_out": "fsmend --help tells the options"})),
+        ("error", json!({"code": code, "message": message, "way_out": hint})),
     ]);
     serde_json::to_writer_pretty(&mut *out, &document)?;
     out.write_all(b"\n")
@@ -161,6 +167,9 @@ fn problem(problem: &Problem) -> Json {
     }
     let peers = row.peers.iter().map(|number| json!(format!("0x{number:06x}"))).collect();
     members.insert("e2fsck".to_owned(), Json::Array(peers));
+    if !row.messages.is_empty() {
+        members.insert("fsck_ffs".to_owned(), json!(row.messages));
+    }
     Json::Object(members)
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shape of the document over made-up outcomes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -45,6 +46,8 @@ fn checked(problems: u64) -> Outcome {
         stats,
         division: division(),
         degraded: vec!["Less.".to_owned()],
+        layout: None,
+        shapes: None,
     };
     outcome(Ok(Answer::Checked(Box::new(checked))))
 }

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `fsmend lab`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::common_args::{Format, Show};
+use crate::common_args::{PlainFormat, Show};
 
 const AFTER: &str = "The same seed makes the same file system, byte for byte, and the same accesses. Nothing here asks before it writes: lab \
                      is for image files and disks that hold nothing of worth (docs/lab.md). Exit codes: 0 done, 8 could not be done, 16 usage error.";
@@ -39,8 +40,8 @@ pub struct Telling {
     pub seed: u64,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = PlainFormat::Text)]
+    pub format: PlainFormat,
 
     /// Progress on standard error (auto: on a terminal)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
@@ -76,6 +77,10 @@ pub struct MakeArgs {
     /// As in fsmend mkfs
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,
+
+    /// UFS: fragments of the metadata area of each cylinder group, 0 for none, as in fsmend mkfs
+    #[arg(short = 'k', long, value_name = "FRAGMENTS")]
+    pub metadata_area: Option<u64>,
 
     /// How to tell.
     #[command(flatten)]

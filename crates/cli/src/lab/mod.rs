@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend lab`: a laboratory. It makes file systems from a seed, fills and ages them, runs workloads, and says how long these took, by the clock or on a
 //! simulated disk. What is done is `fsmend_lab`'s business; here are the words.
 
@@ -11,17 +12,18 @@ use fsmend_device::{OpenOptions, WritableDevice, WriteOptions};
 use fsmend_disksim::DRIVES;
 use fsmend_session::interrupted::left_half_written;
 
-use crate::{exit, mkfs, numbers, target};
+use crate::common_args::PlainFormat as Format;
+use crate::{exit, json, mkfs, numbers, target};
 use args::{FillArgs, LabArgs, MakeArgs, RunArgs, What};
 use show::{Result as Measured, Said};
 use work::Site;
 
 /// Runs the command and returns the exit code.
 pub fn run(arguments: &LabArgs) -> u8 {
-    let done = match &arguments.what {
-        What::Make(arguments) => make(arguments),
-        What::Fill(arguments) => fill(arguments),
-        What::Run(arguments) => run_workload(arguments),
+    let (format, done) = match &arguments.what {
+        What::Make(arguments) => (arguments.telling.format, make(arguments)),
+        What::Fill(arguments) => (arguments.telling.format, fill(arguments)),
+        What::Run(arguments) => (arguments.telling.format, run_workload(arguments)),
         What::Disks => {
             DRIVES.iter().for_each(|(name, what)| println!("{name:<10} {what}"));
             return exit::CLEAN;
@@ -34,9 +36,22 @@ pub fn run(arguments: &LabArgs) -> u8 {
         }
         Err((code, why)) => {
             eprintln!("fsmend: {why}.");
+            if format == Format::Json {
+                tell_programs(code, &why);
+            }
             code
         }
     }
+}
+
+/// The same as a document: programs that ask for JSON read the reason there.
+fn tell_programs(code: u8, why: &str) {
+    let out = &mut std::io::stdout().lock();
+    // A closed standard output changes nothing about the exit code.
+    let _ = match code {
+        exit::USAGE => json::write_usage_error(out, why),
+        _ => json::write_refusal(out, "lab-failed", why, "Choose another target or other options"),
+    };
 }
 
 /// An exit code, and why.
@@ -47,10 +62,20 @@ fn failed(path: &std::path::Path) -> impl Fn(String) -> Refused + '_ {
 }
 
 fn make(arguments: &MakeArgs) -> Result<String, Refused> {
-    let MakeArgs { target, size, kind, extended, telling } = arguments;
+    let MakeArgs { target, size, kind, extended, metadata_area, telling } = arguments;
     let failed = failed(target);
-    let options = mkfs::seeded_options(*kind, extended, telling.seed).map_err(|why| (exit::USAGE, why))?;
-    mkfs::make_blank(target, *size, &options).map_err(&failed)?;
+    let wanted = mkfs::MkfsArgs {
+        target: target.clone(),
+        size: Some(*size),
+        kind: *kind,
+        extended: extended.clone(),
+        metadata_area: *metadata_area,
+        label: String::new(),
+        force: false,
+    };
+    let writer =
+        mkfs::writer(&wanted, &mkfs::Luck::seeded(telling.seed)).map_err(|why| (exit::USAGE, why))?;
+    mkfs::make_blank(target, *size, &*writer).map_err(&failed)?;
     let said = Said::new("make", target, telling.seed).with("type", kind.name()).with("bytes", *size);
     let text = format!(
         "{}: {} of {}, from seed {}.",
@@ -123,7 +148,7 @@ fn run_workload(arguments: &RunArgs) -> Result<String, Refused> {
 /// Opens the target so that no other process uses it meanwhile; what an interrupted repair has left is in the way.
 fn open(path: &std::path::Path) -> Result<Arc<dyn WritableDevice>, String> {
     let whole = OpenOptions { offset: Some(0), partition: None };
-    let mut holds = target::hold(path, &whole, WriteOptions::default())
+    let mut holds = target::hold(path, &whole, WriteOptions::without_image_formats())
         .map_err(|error| target::refusal(&error).to_string())?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or("there are several file systems on it")?;
     match left_half_written(&target::environment(), path, only.target.start, &*only.target.device) {

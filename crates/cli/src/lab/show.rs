@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the laboratory says: results in words and as JSON, and how far it is.
 
 use std::io::IsTerminal;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
-use crate::common_args::{Format, Show};
+use crate::common_args::{PlainFormat as Format, Show};
 use crate::numbers;
 
 /// Steps of the bar.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the laboratory does: mounts, fills, runs workloads, and takes the time.
 
 use std::cell::Cell;
@@ -8,10 +9,12 @@ use fsmend_device::{Device, WritableDevice};
 use fsmend_disksim::{DRIVES, Drive, Timed};
 use fsmend_ext_driver::policy::MetaclusterPolicy;
 use fsmend_ext_driver::{Ext, MountOptions};
+use fsmend_hybridfs_driver::Hybrid;
 use fsmend_lab::aging::{Aging, AgingOptions, AgingReport, Filling};
 use fsmend_lab::personality::{self, Personality};
 use fsmend_lab::postmark::{self, PostmarkOptions};
 use fsmend_lab::{Bench, reading};
+use fsmend_ufs_driver::Ufs;
 use fsmend_vfs::{Errno, FileSystem, InodeNo, Time};
 
 use super::args::{FillArgs, Mounting, Policy, RunArgs, Telling, Workload};
@@ -20,6 +23,9 @@ use super::{Refused, exit};
 
 /// Bytes that a file is read in: as many as Linux reads ahead.
 const PIECE: usize = 128 << 10;
+/// What this family is called.
+const HYBRIDFS: &str = "hybridfs";
+const UFS: &str = "ufs";
 /// Bytes of a block group of 4 KiB blocks.
 const GROUP_BYTES: u64 = 128 << 20;
 
@@ -84,18 +90,52 @@ impl Site {
         self.timed.as_ref().map_or_else(|| self.began.elapsed(), Timed::now)
     }
 
-    fn mount(&self, in_bulk: bool) -> Result<Ext, String> {
-        let options = MountOptions { bulk: in_bulk, ..MountOptions::new(Time::at(1_000_000_000)) };
+    /// Whether its files take blocks before they are written.
+    fn claims(&self) -> bool {
+        self.family() != Some(HYBRIDFS)
+    }
+
+    fn family(&self) -> Option<&'static str> {
+        crate::target::FAMILIES.recognise(&*self.device).map(|family| family.name())
+    }
+
+    fn mount(&self, in_bulk: bool) -> Result<Box<dyn FileSystem>, String> {
+        let now = Time::at(1_000_000_000);
+        self.forget();
+        let device = Arc::clone(&self.device);
+        match self.family() {
+            Some(HYBRIDFS | UFS) if self.policy != Policy::Format => {
+                return Err(
+                    "such a file system has no policy but its own (that of UFS is chosen by -k of make)"
+                        .into(),
+                );
+            }
+            Some(HYBRIDFS) => {
+                let driver = Hybrid::mount(device, fsmend_hybridfs_driver::MountOptions::new(now));
+                return Ok(Box::new(driver.map_err(|error| error.to_string())?));
+            }
+            Some(UFS) => {
+                let driver = Ufs::mount(device, fsmend_ufs_driver::MountOptions::new(now));
+                return Ok(Box::new(driver.map_err(|error| error.to_string())?));
+            }
+            _ => {}
+        }
+        let options = MountOptions { bulk: in_bulk, ..MountOptions::new(now) };
         let options = match self.policy {
             Policy::Format => options,
             Policy::Metacluster => options.with_policy(MetaclusterPolicy::default()),
             Policy::MetaclusterAll => options
                 .with_policy(MetaclusterPolicy { first_map_in_line: false, ..MetaclusterPolicy::default() }),
         };
+        let driver = Ext::mount(device, options);
+        Ok(Box::new(driver.map_err(|error| error.to_string())?))
+    }
+
+    /// Nothing is in memory.
+    fn forget(&self) {
         if let Some(timed) = &self.timed {
             timed.drop_caches();
         }
-        Ext::mount(Arc::clone(&self.device), options).map_err(|error| error.to_string())
     }
 
     /// Mounts, does some work, and unmounts.
@@ -109,27 +149,27 @@ impl Site {
 
     fn on<T>(
         &self,
-        mut driver: Ext,
+        mut driver: Box<dyn FileSystem>,
         telling: &Telling,
         work: impl FnOnce(&mut Bench<'_>) -> Result<T, Errno>,
     ) -> Result<T, String> {
         let mut shower = Shower::new(telling.progress);
         let done = {
             let mut observer = |part: &str, share: f64| shower.show(part, share);
-            let mut bench = Bench::new(&mut driver, telling.seed).observed(&mut observer);
+            let mut bench = Bench::new(&mut *driver, telling.seed).observed(&mut observer);
             let done = work(&mut bench).map(|value| (value, bench.tick()));
             self.refused.set(self.refused.get() + bench.refused());
             done
         };
         drop(shower);
-        let (value, end) = done.map_err(|error| words(error, &driver))?;
-        driver.unmount(end).map_err(|error| words(error, &driver))?;
+        let (value, end) = done.map_err(|error| words(error, &*driver))?;
+        driver.unmount(end).map_err(|error| words(error, &*driver))?;
         Ok(value)
     }
 }
 
 /// Why the driver could not go on.
-fn words(error: Errno, driver: &Ext) -> String {
+fn words(error: Errno, driver: &dyn FileSystem) -> String {
     driver.trouble().map_or_else(|| error.to_string(), ToOwned::to_owned)
 }
 
@@ -146,6 +186,8 @@ pub struct Filled {
 /// Fills and ages.
 pub fn fill(site: &Site, arguments: &FillArgs) -> Result<Filled, String> {
     let begin = site.clock();
+    // Where nothing can be claimed, it is written.
+    let is_written = arguments.written || !site.claims();
     let groups = u32::try_from(site.device.len().div_ceil(GROUP_BYTES)).unwrap_or(u32::MAX);
     let options = AgingOptions {
         folders: arguments.folders.unwrap_or(groups),
@@ -154,10 +196,10 @@ pub fn fill(site: &Site, arguments: &FillArgs) -> Result<Filled, String> {
         append_blocks_max: (arguments.file_blocks / 2).max(1),
         utilisation: f64::from(arguments.utilisation) / 100.0,
         operations_per_folder: arguments.age,
-        filling: if arguments.written { Filling::Written } else { Filling::Claimed },
+        filling: if is_written { Filling::Written } else { Filling::Claimed },
     };
     // Without data, nothing is there that would be worth a journal.
-    let driver = site.mount(!arguments.written)?;
+    let driver = site.mount(!is_written)?;
     let (report, utilisation) = site.on(driver, &arguments.telling, |bench| {
         let mut aging = Aging::begin(bench, options)?;
         aging.fill()?;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control groups that this process is in, and what they allow it: memory and processor time. Version 2, where the group
 //! and every one above it counts, and version 1 for the limits that matter.
 //!

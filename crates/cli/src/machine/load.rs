@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine is busy with: samples for the core budget (`engine::cores`) from /proc/stat, from pressure stall information, and
 //! from the control groups we are in. Read only; whatever cannot be understood is left out.
 

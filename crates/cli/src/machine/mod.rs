@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine, or the container we run in, gives us: clocks, cores, memory; and what else it is busy with.
 
 mod groups;

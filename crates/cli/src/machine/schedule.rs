@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the operating system schedules us, and what follows for how workers are divided.
 
 use std::path::Path;

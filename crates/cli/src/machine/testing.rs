@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! For tests: a folder that stands for a machine's `/`.
 #![allow(clippy::unwrap_used)]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The face of a mount helper: called as `mount.fuse.fsmend`, the program takes what mount(8) gives its helpers, so that fstab, `mount -t fuse.fsmend` and
 //! `mount -o remount,ro` work.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend mount`: a file system in a folder, served by this process until it is unmounted or the process ends.
 
 pub mod helper;
@@ -16,6 +17,7 @@ use fsmend_device::{OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, Writ
 use fsmend_ext_driver::{Ext, MountOptions, Unwritable};
 use fsmend_mount::{Ended, Mounted, Options, Stopper};
 use fsmend_session::interrupted::left_half_written;
+use fsmend_vfs::FileSystem;
 
 use crate::{exit, failure, machine, target};
 
@@ -26,13 +28,13 @@ const AFTER: &str = "Unmount with umount DIR, or end the process with SIGTERM or
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct MountArgs {
-    /// Image file or block device with an ext2, ext3 or ext4 file system
+    /// Image file or block device with an ext2, ext3, ext4, UFS1, UFS2 or hybridfs file system
     pub target: PathBuf,
 
     /// Mount point
     pub dir: PathBuf,
 
-    /// Mount options, separated by commas: ro, allow_other, suid, dev, noexec, commit=SECONDS (docs/mount.md)
+    /// Mount options, separated by commas: ro, allow_other, suid, dev, noexec, commit=SECONDS, log=PATH (docs/mount.md)
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
 
@@ -76,7 +78,7 @@ pub fn run(arguments: &MountArgs) -> u8 {
         offset: arguments.offset.or(asked.place.offset),
         partition: arguments.partition.or(asked.place.partition),
     };
-    serve(arguments, &asked.options, &place).unwrap_or_else(|why| {
+    serve(arguments, &asked.options, (&place, asked.log.as_deref())).unwrap_or_else(|why| {
         eprintln!("fsmend: {}: {why}.", arguments.target.display());
         exit::OPERATIONAL
     })
@@ -87,12 +89,14 @@ struct Asked {
     options: Options,
     /// In fstab there is no other place to say it.
     place: OpenOptions,
+    /// The device of the log.
+    log: Option<PathBuf>,
 }
 
 impl Default for Asked {
     fn default() -> Self {
         let options = Options { source: String::new(), ..Options::default() };
-        Asked { options, place: OpenOptions::default() }
+        Asked { options, place: OpenOptions::default(), log: None }
     }
 }
 
@@ -102,6 +106,8 @@ impl Asked {
         for word in words {
             if let Some(bytes) = word.strip_prefix("offset=") {
                 self.place.offset = Some(crate::numbers::parse_size(bytes)?);
+            } else if let Some(path) = word.strip_prefix("log=") {
+                self.log = Some(PathBuf::from(path));
             } else if let Some(number) = word.strip_prefix("partition=") {
                 let wrong = |_| format!("\"{word}\" is not a partition");
                 self.place.partition = Some(number.parse().map_err(wrong)?);
@@ -153,18 +159,24 @@ fn words(arguments: &MountArgs) -> Vec<OsString> {
     words
 }
 
-fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Result<u8, String> {
+fn serve(
+    arguments: &MountArgs,
+    options: &Options,
+    (place, log): (&OpenOptions, Option<&Path>),
+) -> Result<u8, String> {
     let unusable =
         |error: &dyn Display| format!("it cannot be mounted on {}: {error}", arguments.dir.display());
     // Before anything is opened, replayed or finished.
     fsmend_mount::place(&arguments.dir).map_err(|error| unusable(&error))?;
     target::wait_for_ending_mount(&arguments.target);
     let (device, _hold) = open(&arguments.target, place, options.read_only)?;
-    let now = machine::time();
-    let how = if options.read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
-    let ext = Ext::mount(device.clone(), how).map_err(|error| error.to_string())?;
-    let mounted = Mounted::mount(Box::new(ext), &arguments.dir, options, machine::time)
-        .map_err(|refused| unusable(&refused))?;
+    let device = match log {
+        Some(log) => with_log(device, log, options.read_only)?,
+        None => device,
+    };
+    let fs = driver(device, options.read_only)?;
+    let mounted =
+        Mounted::mount(fs, &arguments.dir, options, machine::time).map_err(|refused| unusable(&refused))?;
     if let Err(error) = stop_on_signals(mounted.stopper()) {
         eprintln!("fsmend: cannot handle signals ({error}): unmount the directory to end it.");
     }
@@ -176,6 +188,45 @@ fn serve(arguments: &MountArgs, options: &Options, place: &OpenOptions) -> Resul
     Ok(exit::CLEAN)
 }
 
+/// A hybridfs with the device of its log.
+fn with_log(
+    device: Arc<dyn WritableDevice>,
+    path: &Path,
+    read_only: bool,
+) -> Result<Arc<dyn WritableDevice>, String> {
+    let told = |why: &dyn Display| format!("the log on {}: {why}", path.display());
+    let (_, superblock) = fsmend_hybridfs_check::superblock::find(&*device)?;
+    let place = superblock.log_device().ok_or("its log is on no other device")?;
+    let log: Arc<dyn WritableDevice> = match read_only {
+        true => {
+            let log = fsmend_session::open::plain(path).map_err(|refusal| told(&refusal))?;
+            Arc::new(Unwritable(log))
+        }
+        false => Arc::new(fsmend_device::WritableFile::open(path, false).map_err(|error| told(&error))?),
+    };
+    let joined = fsmend_device::Joined::new(device, log, place);
+    Ok(Arc::new(joined.ok_or_else(|| told(&"it is too short"))?))
+}
+
+/// The driver for what a device holds; that of ext says what is wrong where no family knows it.
+fn driver(device: Arc<dyn WritableDevice>, read_only: bool) -> Result<Box<dyn FileSystem + Send>, String> {
+    let now = machine::time();
+    let family = target::FAMILIES.recognise(&*device).map(|family| family.name());
+    if family == Some("hybridfs") {
+        use fsmend_hybridfs_driver::{Hybrid, MountOptions};
+        let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
+        return Ok(Box::new(Hybrid::mount(device, how).map_err(|error| error.to_string())?));
+    }
+    if family == Some("ufs") {
+        use fsmend_ufs_driver::{MountOptions, Ufs};
+        let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
+        return Ok(Box::new(Ufs::mount(device, how).map_err(|error| error.to_string())?));
+    }
+    target::must_be_of("ext", &*device, "mount")?;
+    let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
+    Ok(Box::new(Ext::mount(device, how).map_err(|error| error.to_string())?))
+}
+
 /// A target, and what keeps others from writing it if we do not write it ourselves.
 type Opened = (Arc<dyn WritableDevice>, Option<ReadHold>);
 
@@ -184,7 +235,7 @@ fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, S
     let refused = |error: OpenError| target::refusal(&error).to_string();
     let several = || "it has several file systems; select one with --partition".to_owned();
     if read_only {
-        let opened = fsmend_device::open(path, options).map_err(refused)?;
+        let opened = fsmend_device::open(path, options, &target::FAMILIES).map_err(refused)?;
         let hold = hold(path, opened.usage).map_err(refused)?;
         let mut targets = opened.targets;
         let only = targets.pop().filter(|_| targets.is_empty()).ok_or_else(several)?;
@@ -193,7 +244,7 @@ fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, S
         }
         return Ok((Arc::new(Unwritable(only.device)), Some(hold)));
     }
-    let mut holds = target::hold(path, options, WriteOptions::default()).map_err(refused)?;
+    let mut holds = target::hold(path, options, WriteOptions::without_image_formats()).map_err(refused)?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or_else(several)?;
     let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure::told(&failure))?;
     told.iter().for_each(|told| eprintln!("fsmend: {told}."));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that are about file systems in use.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The view of last resort: the live file system is scanned, and what is found is looked at again while it is frozen for milliseconds.
 //!
 //! Nothing is called a problem that was not found on the frozen file system, read from the medium: a false alarm would need a file system

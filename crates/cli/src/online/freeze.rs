@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Freezing a mounted file system for a bounded time, and thawing it whatever happens.
 
 use std::io;

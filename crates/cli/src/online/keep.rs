@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What unattended checks leave behind: the latest report on each target, and numbers for Prometheus.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The view of a logical volume: a snapshot, made, measured and removed with LVM's own commands.
 //!
 //! Every snapshot of ours carries a tag and our process number in its name. What a run that died has left behind is removed by the next one, for

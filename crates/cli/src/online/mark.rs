@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Marking a mounted file system as one with errors, so that it is repaired at the next boot.
 //!
 //! Writing that into the superblock on the disk, as tune2fs does, does not last: the kernel keeps the state of the file system in memory

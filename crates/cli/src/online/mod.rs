@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend check --online`: finds a view of a mounted file system that stands still, and checks that.
 
 pub mod args;
@@ -6,6 +7,7 @@ mod freeze;
 pub mod keep;
 mod lvm;
 mod mark;
+mod pinned;
 mod reflink;
 pub mod tell;
 pub mod view;
@@ -52,7 +54,11 @@ struct Seen {
 pub fn check_all(arguments: &CheckArgs, options: &CheckOptions, cancel: &AtomicBool) -> Vec<Outcome> {
     let targets = match arguments.online.mounted {
         false => arguments.targets.clone(),
-        true => mounted().unwrap_or_default().into_iter().map(|found| found.at).collect(),
+        true => mounted(&target::FAMILIES.kernel_types())
+            .unwrap_or_default()
+            .into_iter()
+            .map(|found| found.at)
+            .collect(),
     };
     targets.iter().flat_map(|path| check_target(arguments, path, options, cancel)).collect()
 }
@@ -65,6 +71,9 @@ fn check_target(
 ) -> Vec<Outcome> {
     let started = Instant::now();
     let refused = |refusal| vec![outcome_of(path, started, Err(refusal))];
+    if let Some(outcome) = pinned::check(arguments, path, options, cancel) {
+        return vec![outcome];
+    }
     match find(path) {
         Err(refusal) => refused(refusal),
         Ok(Some(found)) if !found.read_only => vec![check_mounted(arguments, path, &found, options, cancel)],
@@ -75,7 +84,8 @@ fn check_target(
 
 /// Where the file system that is meant is mounted, if it is mounted.
 fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
-    let found = mounted_at(path).map_err(|error| Refusal {
+    let kinds = target::FAMILIES.kernel_types();
+    let found = mounted_at(path, &kinds).map_err(|error| Refusal {
         code: "cannot-open",
         message: format!("{} cannot be found ({error})", path.display()),
         hint: "Check the name (findmnt lists what is mounted)".to_owned(),
@@ -86,15 +96,17 @@ fn find(path: &Path) -> Result<Option<Mounted>, Refusal> {
     if path.is_dir() {
         return Err(Refusal {
             code: "not-a-mount-point",
-            message: format!("No ext2, ext3 or ext4 file system is mounted at {}", path.display()),
-            hint: "Give the mount point itself, or the device (findmnt -t ext2,ext3,ext4 lists them)"
-                .to_owned(),
+            message: format!("No file system that fsmend knows is mounted at {}", path.display()),
+            hint: format!(
+                "Give the mount point itself, or the device (findmnt -t {} lists them)",
+                kinds.join(",")
+            ),
         });
     }
     let mounts: Vec<PathBuf> = usage_of(path).into_iter().filter_map(mount_point).collect();
     match mounts.as_slice() {
         [] => Ok(None),
-        [one] => Ok(mounted_at(one).unwrap_or_default()),
+        [one] => Ok(mounted_at(one, &kinds).unwrap_or_default()),
         [one, ..] => Err(Refusal {
             code: "several-mounts",
             message: format!("Several mounted file systems are on {}", path.display()),
@@ -144,6 +156,13 @@ fn check_mounted(
     cancel: &AtomicBool,
 ) -> Outcome {
     let started = Instant::now();
+    // What is damage and what a file in use is told apart by rules of one family.
+    let of_family = FileDevice::open(&found.device)
+        .map_or(Ok(()), |device| target::must_be_of("ext", &device, "check while it is mounted for writing"));
+    if let Err(message) = of_family {
+        let hint = "Mount it for reading only, or unmount it".to_owned();
+        return outcome_of(path, started, Err(Refusal { code: "cannot-check-online", message, hint }));
+    }
     let progress = [Progress::new()];
     let mut seen = None;
     Ticker::new(arguments.common.progress).run_beside(&progress, || {

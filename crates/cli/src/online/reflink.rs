@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The view of a loop-backed file system: a copy of its image that shares all blocks, made during a freeze of milliseconds.
 
 use std::io::Error;

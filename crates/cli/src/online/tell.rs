@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said about the view: which one, from when, what it cost those who were writing, and what could not be confirmed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,6 +23,7 @@ impl View {
             View::FrozenLook => "frozen-look",
             View::FrozenRecords => "frozen-records",
             View::Live => "live",
+            View::Pinned => "kept-state",
             View::ReadOnly => "read-only",
             View::NotMounted => "not-mounted",
         }
@@ -39,6 +41,7 @@ impl View {
                 "the live file system, and everything that was found again while it was frozen".to_owned()
             }
             View::Live => "the live file system".to_owned(),
+            View::Pinned => "a state that the mount kept whole, while it went on".to_owned(),
             View::ReadOnly => "the file system, which is mounted read-only".to_owned(),
             View::NotMounted => "the file system, which is not mounted".to_owned(),
         }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an online check looked at.
 
 use std::time::{Duration, SystemTime};
@@ -19,6 +20,8 @@ pub enum View {
     FrozenRecords,
     /// The live file system, nothing of which could be confirmed.
     Live,
+    /// A state that its own mount kept.
+    Pinned,
     /// It is mounted read-only.
     ReadOnly,
     /// It is not mounted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A second process that thaws a file system should this one die, hang or be stopped while it is frozen.
 //!
 //! It is this very program, started with the hidden command `thaw-watchdog` before anything is frozen, in a process group of its own (an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command lines of `fsmend repair`, `fsmend apply` and `fsmend undo`. Help texts are the doc comments here.
 
 use std::path::PathBuf;
@@ -9,16 +10,16 @@ use crate::common_args::Common;
 const EXIT_CODES: &str = "Exit status: 0 clean (or a plan was saved), 1 repaired, 4 problems left uncorrected and nothing written, \
                           8 operational error, 16 usage error, 32 stopped by the user.";
 
-const APPLY_EXIT_CODES: &str = "Exit status: 0 the plan was already applied, 1 repaired, 8 operational error, 16 usage error, 32 stopped \
+const APPLY_EXIT_CODES: &str = "Exit status: 0 the plan was already applied (with --dry-run: it fits), 1 repaired, 8 operational error, 16 usage error, 32 stopped \
                                 by the user.";
 
 const UNDO_EXIT_CODES: &str = "Exit status: 0 the target is as it was before the repair, 8 operational error, 16 usage error, 32 stopped by the user.";
 
 /// `fsmend repair`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct RepairArgs {
-    /// Raw image file or block device; with --dry-run or --plan also a qcow2 image
+    /// Image file (raw or qcow2) or block device
     #[arg(value_name = "TARGET")]
     pub target: PathBuf,
 
@@ -49,6 +50,10 @@ pub struct RepairArgs {
     /// Copy the shared blocks of a file system with the shared_blocks feature. Without this option it is never written
     #[arg(long)]
     pub unshare: bool,
+
+    /// Name files in lost+found by number only (#46), without the former name (#46.thesis.txt)
+    #[arg(long)]
+    pub bare_numbers: bool,
 
     /// Undo file [default: beside an image, in /var/lib/fsmend for a block device]
     #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
@@ -96,6 +101,10 @@ pub struct ApplyArgs {
     /// Do not write an undo file
     #[arg(long)]
     pub no_undo: bool,
+
+    /// Compare the target with the plan and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
 }
 
 /// `fsmend undo`.

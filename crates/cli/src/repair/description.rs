@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair does, in the form in which it is told, saved and documented (docs/json-schema.md).
 
 use std::collections::BTreeSet;
 
-use fsmend_device::Plan;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Action, FileChange, InodeState, Row};
@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::json::former_name;
 use crate::numbers::{bytes, counted, thousands};
+use crate::plan::TreeChange;
 use crate::remedies::Remedies;
 use crate::style::printable;
 use fsmend_session::RecoveredNames;
@@ -27,6 +28,8 @@ pub struct Description {
     pub files: Vec<FileChange>,
     /// What may be lost: how many problems of a kind, its code, and the sentence.
     pub losses: Vec<(u64, &'static str, &'static str)>,
+    /// How many bytes are changed of which structure, the most first.
+    pub structures: Vec<(&'static str, u64)>,
     /// Losses that only later looks found: what became of the problem, in a sentence of its own, with its code.
     pub later: Vec<(&'static str, String)>,
     remedies: Remedies,
@@ -108,6 +111,12 @@ impl Description {
                 .iter()
                 .map(|(count, code, loss)| RenderedLoss { code, count: *count, loss })
                 .collect(),
+            structures: self
+                .structures
+                .iter()
+                .map(|(structure, bytes)| RenderedStructure { structure, bytes: *bytes })
+                .collect(),
+            tree: crate::plan::tree_of_files(&self.files[..self.files.len().min(files_max)]),
             found_later: self.later.iter().map(|(code, message)| RenderedLater { code, message }).collect(),
         }
     }
@@ -219,7 +228,15 @@ struct Rendered<'d> {
     files: Vec<RenderedFile<'d>>,
     files_total: usize,
     losses: Vec<RenderedLoss>,
+    structures: Vec<RenderedStructure>,
+    tree: Vec<TreeChange>,
     found_later: Vec<RenderedLater<'d>>,
+}
+
+#[derive(Serialize)]
+struct RenderedStructure {
+    structure: &'static str,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -320,10 +337,4 @@ pub fn plan_text(
         recovered_names: recovered_names.lines().collect(),
     };
     serde_json::to_string(&text).expect("text and numbers, under names that are text, are JSON")
-}
-
-/// What a saved plan says of its target: the path, and the byte at which the file system starts.
-pub fn target_of(plan: &Plan) -> Option<(String, u64)> {
-    let text: Json = serde_json::from_str(plan.text()).ok()?;
-    Some((text["target"].as_str()?.to_owned(), text["start"].as_u64()?))
 }

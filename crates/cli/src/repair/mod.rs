@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend repair`: works out a plan, shows it, writes it.
 
 mod args;
@@ -8,6 +9,7 @@ mod show;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
@@ -22,6 +24,7 @@ pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
 
 use self::description::{Description, plan_text};
+pub use self::description::{label, verbs};
 use self::show::{Ending, Show};
 use fsmend_session::hold::{self, may_hold_undo};
 use fsmend_session::{Failure, Hold, RecoveredNames, Undo, Written, external, interrupted, places};
@@ -48,14 +51,20 @@ pub fn run(arguments: &RepairArgs) -> u8 {
     })
 }
 
-/// While nothing is written: a signal ends the process, however long reads take. A document has to be written to its end, though.
-fn watch(arguments: &RepairArgs) -> Option<Watch> {
-    let (when, name) = (arguments.common.progress, arguments.target.display().to_string());
-    let last_words = move || {
-        ticker::clear_line(when);
-        eprintln!("fsmend: {name}: stopped; nothing was written.");
-    };
-    (arguments.common.format == Format::Text).then(|| Watch::new(last_words))
+/// While nothing is written and nothing was said: a signal ends the process, however long reads take.
+fn watch_signals(arguments: &RepairArgs) -> Watch {
+    let arguments = arguments.clone();
+    Watch::new(move || {
+        ticker::clear_line(arguments.common.progress);
+        match arguments.common.format {
+            Format::Text => {
+                eprintln!("fsmend: {}: stopped; nothing was written.", arguments.target.display());
+            }
+            _ => {
+                Show::new(&arguments).end(&Ending::Stopped);
+            }
+        }
+    })
 }
 
 /// What is to be repaired, opened.
@@ -102,7 +111,7 @@ fn work(
     if let Some(place) = &arguments.plan {
         places::for_plan(place).map_err(|why| Ending::Failed(Failure::Place(place.clone(), why)))?;
     }
-    let watch = watch(arguments);
+    let watch = watch_signals(arguments);
     let opened = open(arguments, limit, show).map_err(Ending::Refused);
     drop(watch);
     let work = opened?;
@@ -114,6 +123,7 @@ fn work(
         let mut tell = |sentence: String| show.warn(&sentence);
         family.wait_for_others(&work.device, &environment, &mut tell, cancel).map_err(refused)?;
     }
+    let watch = watch_signals(arguments);
     let planned = plan(arguments, &work, cancel);
     if let Some(told) = target::unreadable(&work.noted) {
         show.warn(&told);
@@ -125,19 +135,31 @@ fn work(
     let Repair { found, left, rounds, changes, journal_changes, later } = repair;
     let later = Report::new(later);
     let left = Report::new(left.findings);
-    let checked = Checked::from(found);
+    let mut checked = Checked::from(found);
     let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
     let journal = external::to_json(family, work.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
     let recovered_names = RecoveredNames::of(&target::FAMILIES.recovering(), &[&checked.report, &later], &[]);
     let target = path.display().to_string();
     let remedies = Remedies { duplicates: arguments.duplicates };
-    let description = Description::new(&checked.report, &later, files, remedies);
+    let mut description = Description::new(&checked.report, &later, files, remedies);
+    if show.is_html() || !changes.is_empty() {
+        let layout = family.layout(&work.device, &check, show.is_html());
+        let writes = changes.iter().map(|(offset, bytes)| (*offset, bytes.len() as u64));
+        description.structures = layout.as_ref().map_or(Vec::new(), |layout| layout.by_structure(writes));
+        if show.is_html() {
+            checked.set_map(layout, family.shapes(&work.device, &check));
+        }
+    }
     let text = plan_text(&target, work.start, &checked.report, &description, (journal, &recovered_names));
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = hold::plan(&environment, &*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
+    drop(watch);
+    if cancel.load(Relaxed) {
+        return Err(Ending::Stopped);
+    }
     show.plan((checked, later), description, started.elapsed(), &plan, (rounds, &left));
     if is_sound {
         return Ok(if was_interrupted { Ending::FinishedOnly } else { Ending::Nothing });
@@ -176,8 +198,8 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
     let options = OpenOptions { offset: arguments.common.offset, partition: arguments.common.partition };
     let reads_only = arguments.dry_run || arguments.plan.is_some();
     if reads_only {
-        let opened =
-            fsmend_device::open(&arguments.target, &options).map_err(|error| target::refusal(&error))?;
+        let opened = fsmend_device::open(&arguments.target, &options, &target::FAMILIES)
+            .map_err(|error| target::refusal(&error))?;
         for usage in opened.usage.iter().filter(|usage| usage.may_write()) {
             show.warn(&format!("{usage}: a change to the file system makes the plan invalid."));
         }
@@ -231,14 +253,12 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
-    let watch = watch(arguments);
     let ticker = Ticker::new(arguments.common.progress).limited(arguments.common.read_limit);
     ticker.run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
             target::FAMILIES.of(&work.device).plan(&work.device, options, &progress[0], cancel)
         }));
     });
-    drop(watch);
     planned.unwrap_or_else(|| Err(plain(cancelled())))
 }
 
@@ -277,6 +297,7 @@ fn repair_options(arguments: &RepairArgs, work: &Work) -> Result<RepairOptions, 
             DuplicatesArg::Delete => Duplicates::Delete,
         },
         unshare: arguments.unshare,
+        former_names: !arguments.bare_numbers,
         ..RepairPolicy::default()
     };
     Ok(RepairOptions { check: check::options(&arguments.common, external), policy })

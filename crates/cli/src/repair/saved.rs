@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend apply` and `fsmend undo`: plans and undo files from earlier runs.
 
 use std::path::{Path, PathBuf};
@@ -5,21 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{
-    ApplyError, Condition, Control, LogOnDisk, OpenOptions, Plan, Recovered, WriteOptions, inspect_log,
+    ApplyError, Condition, Control, LogOnDisk, OpenOptions, Recovered, WriteOptions, inspect_log,
 };
 
 use super::args::{ApplyArgs, UndoArgs};
-use super::description::target_of;
 use super::undo_wish;
 use crate::numbers::counted;
+use crate::plan::target_of;
 use crate::style::printable;
-use crate::{check, exit, failure, target};
+use crate::{check, exit, failure, plan, target};
 use fsmend_session::hold::may_hold_undo;
 use fsmend_session::places::{self, Kind};
 use fsmend_session::{Event, Failure, Hold};
-
-/// A plan is not longer than this.
-const PLAN_BYTES_MAX: u64 = 4 << 30;
 
 /// `fsmend apply`: returns the exit code.
 pub fn apply(arguments: &ApplyArgs) -> u8 {
@@ -53,13 +51,15 @@ fn failed(text: impl ToString) -> (String, u8) {
 
 fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let name = arguments.plan.display();
-    let plan =
-        Plan::load(&arguments.plan, PLAN_BYTES_MAX).map_err(|error| match places::kind(&arguments.plan) {
-            Kind::Log => failed(format!(
-                "{name}: it is an undo file, not a plan; \"fsmend undo {name}\" takes that repair back"
-            )),
-            _ => failed(format!("{name}: {error}")),
-        })?;
+    let plan = plan::load(&arguments.plan).map_err(failed)?;
+    if arguments.dry_run {
+        let fit = plan::fit(&plan, &arguments.plan, arguments.target.as_deref()).map_err(failed)?;
+        return if fit.is_good() {
+            Ok((format!("{} Nothing was written.", fit.sentence()), exit::CLEAN))
+        } else {
+            Err(failed(fit.sentence()))
+        };
+    }
     let (named, start) = target_of(&plan).unwrap_or_default();
     let path = arguments.target.clone().unwrap_or_else(|| PathBuf::from(&named));
     if path.as_os_str().is_empty() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair tells: text as it goes along, or one JSON document at its end.
 
 use std::cell::RefCell;
@@ -21,7 +22,7 @@ use crate::outcome::{Answer as Result_, Checked, INTERRUPTED_CODE, Outcome};
 use crate::remedies::Remedies;
 use crate::style::{Style, printable};
 use crate::text::{self, Layout};
-use crate::{exit, failure, json, target};
+use crate::{exit, explain, failure, html, json, target};
 use fsmend_session::{Failure, RecoveredNames, Written};
 
 /// Files that are listed unless all are wanted.
@@ -112,7 +113,7 @@ fn command(ending: &Ending) -> String {
 /// Tells.
 pub struct Show {
     name: String,
-    is_json: bool,
+    format: Format,
     all: bool,
     style: Style,
     remedies: Remedies,
@@ -147,12 +148,17 @@ impl Show {
         };
         Show {
             name,
-            is_json: arguments.common.format == Format::Json,
+            format: arguments.common.format,
             all: arguments.common.all,
             remedies: Remedies { duplicates: arguments.duplicates },
             style: Style::for_stdout(arguments.common.color),
             seen: RefCell::default(),
         }
+    }
+
+    /// Whether a page for a browser is wanted.
+    pub fn is_html(&self) -> bool {
+        self.format == Format::Html
     }
 
     /// Tells something that the user should know, on standard error.
@@ -194,9 +200,11 @@ impl Show {
         };
         let (style, all, remedies) = (self.style, self.all, self.remedies);
         let layout = Layout { style, all, quiet: false, stats: false, remedies };
-        self.print(&text::report(std::slice::from_ref(&outcome), layout));
         if !plan.is_empty() && !left.is_damaged() {
-            self.print(&self.plan_text(&description, plan, rounds));
+            let told = self.plan_text(&description, plan, rounds);
+            self.print(&text::report_with(&outcome, layout, &told));
+        } else {
+            self.print(&text::report(std::slice::from_ref(&outcome), layout));
         }
         if left.is_damaged() {
             self.print(&self.left_text(left, rounds));
@@ -313,13 +321,14 @@ impl Show {
             return self.first_unsafe().map_or(Ok(Vec::new()), |code| Err(Ending::NotSafe(code)));
         }
         // A question within a document would make it invalid.
-        if self.is_json || !ask::is_possible() {
+        if self.format != Format::Text || !ask::is_possible() {
             return Err(Ending::NobodyToAsk);
         }
         if arguments.step {
             return self.ask_step_by_step(stop);
         }
-        match ask::ask("\nWrite this repair? [y/n] ", Some(Answer::No), stop) {
+        let what = "The whole repair is written, and checked before that. An undo file takes it back, unless --no-undo is given.\n";
+        match ask::ask("\nWrite this repair? [y/n] ", what, Some(Answer::No), stop) {
             Answer::Stop => Err(Ending::Stopped),
             Answer::No => Err(Ending::Declined),
             Answer::Yes | Answer::All => Ok(Vec::new()),
@@ -347,7 +356,8 @@ impl Show {
         for problem in &problems {
             let text =
                 format!("{}\n  {}", printable(&problem.message()), self.remedies.of(problem.row).repair);
-            match ask::ask(&format!("\n{text}\n  Repair? [y/n/a] "), None, stop) {
+            let question = format!("\n{text}\n  Repair? [y/n/a/q/?] ");
+            match ask::ask(&question, &explain::page(problem.row, self.style), None, stop) {
                 Answer::Stop => return Err(Ending::Stopped),
                 Answer::Yes => {}
                 Answer::All => break,
@@ -374,7 +384,7 @@ impl Show {
     /// Tells how it ended and returns the exit code.
     pub fn end(&self, ending: &Ending) -> u8 {
         let code = ending.code();
-        if self.is_json {
+        if self.format != Format::Text {
             let written = self.document(ending, code).and_then(|document| {
                 let mut out = io::stdout().lock();
                 out.write_all(&document).and_then(|()| out.flush())
@@ -498,6 +508,11 @@ impl Show {
         };
         let mut bytes = Vec::new();
         json::write_repair(&mut bytes, outcome, self.repair_json(&seen, ending, code))?;
+        if self.is_html() {
+            let mut document = serde_json::from_slice(&bytes)?;
+            html::describe(&mut document, std::slice::from_ref(outcome));
+            bytes = html::page(&format!("Repair of {}", self.name), &document).into_bytes();
+        }
         Ok(bytes)
     }
 
@@ -523,7 +538,7 @@ impl Show {
             "left": seen.left.iter().map(|(code, message)| json!({"code": code, "message": message})).collect::<Vec<Json>>(),
         });
         let description = seen.description.to_json(usize::MAX);
-        for name in ["files", "losses", "found_later"] {
+        for name in ["files", "losses", "structures", "tree", "found_later"] {
             repair[name] = description[name].clone();
         }
         if let Some(finished) = &seen.finished {
@@ -549,7 +564,7 @@ impl Show {
     }
 
     fn print(&self, text: &str) {
-        if !self.is_json {
+        if self.format == Format::Text {
             let mut out = io::stdout().lock();
             // A reader that has gone away does not stop a repair.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,6 +1,8 @@
-//! The report for people: the headline first, then the problems in groups, worst first, then what the file system
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report for people: the headline first, then what happens to which file, then the problems in groups, worst first, then what the file system
 //! is and how full it is.
 
+mod files;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -9,6 +11,7 @@ use fsmend_engine::report::{JournalUse, ProblemGroup, Report, Summary};
 use fsmend_engine::{Problem, Severity};
 use fsmend_ext_check::run::Estimate;
 
+use self::files::files_text;
 use crate::numbers::{bytes, counted, duration, percent, seconds, thousands};
 use crate::online::tell;
 use crate::outcome::{Answer, Checked, Outcome};
@@ -33,15 +36,25 @@ pub struct Layout {
     pub remedies: Remedies,
 }
 
+/// The report on one target of which is known what a repair does: `repair` tells it, file by file.
+pub fn report_with(outcome: &Outcome, layout: Layout, repair: &str) -> String {
+    let text = match &outcome.result {
+        Ok(Answer::Checked(checked)) => checked_text(outcome, checked, layout, Some(repair)),
+        _ => one(outcome, layout).unwrap_or_default(),
+    };
+    text + &hint(std::slice::from_ref(outcome), layout)
+}
+
 /// The report on all targets. Why some were refused is left to standard error; what was found in them stands here.
 pub fn report(outcomes: &[Outcome], layout: Layout) -> String {
     let parts: Vec<String> = outcomes.iter().filter_map(|outcome| one(outcome, layout)).collect();
-    let mut text = parts.join(if layout.quiet { "" } else { "\n" });
-    let damaged = outcomes.iter().find_map(worst_code);
-    if let Some(code) = damaged.filter(|_| !layout.quiet) {
-        text.push_str(&format!("\nMore about a kind of problem: fsmend explain {code}\n"));
-    }
-    text
+    parts.join(if layout.quiet { "" } else { "\n" }) + &hint(outcomes, layout)
+}
+
+/// Where to read on.
+fn hint(outcomes: &[Outcome], layout: Layout) -> String {
+    let damaged = outcomes.iter().find_map(worst_code).filter(|_| !layout.quiet);
+    damaged.map_or(String::new(), |code| format!("\nMore about a kind of problem: fsmend explain {code}\n"))
 }
 
 fn worst_code(outcome: &Outcome) -> Option<&'static str> {
@@ -55,7 +68,7 @@ fn worst_code(outcome: &Outcome) -> Option<&'static str> {
 
 fn one(outcome: &Outcome, layout: Layout) -> Option<String> {
     match &outcome.result {
-        Ok(Answer::Checked(checked)) => Some(checked_text(outcome, checked, layout)),
+        Ok(Answer::Checked(checked)) => Some(checked_text(outcome, checked, layout, None)),
         Ok(Answer::Estimated(estimate)) => Some(estimate_text(outcome, estimate, layout.style)),
         Err(_) if layout.quiet || outcome.found_before.groups.is_empty() => None,
         Err(_) => Some(refused_text(outcome, layout)),
@@ -85,10 +98,14 @@ fn groups_text(report: &Report, layout: Layout) -> String {
     text
 }
 
-fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
+fn checked_text(outcome: &Outcome, checked: &Checked, layout: Layout, repair: Option<&str>) -> String {
     let mut text = headline(outcome, checked, layout);
     if layout.quiet {
         return text;
+    }
+    match repair {
+        Some(told) => text.push_str(told),
+        None => text.push_str(&files_text(&checked.report, layout)),
     }
     text.push_str(&groups_text(&checked.report, layout));
     text.push('\n');
@@ -212,11 +229,11 @@ fn summary(summary: &Summary) -> String {
     let label =
         if summary.label.is_empty() { String::new() } else { format!(" \"{}\"", printable(&summary.label)) };
     let mut text = format!(
-        "{}{label}: {} of {} inodes in use, {} directories, {} non-contiguous; {} of {} blocks of {} in use",
+        "{}{label}: {} of {} inodes in use, {}, {} non-contiguous; {} of {} blocks of {} in use",
         summary.kind,
         thousands(summary.files_used),
         thousands(summary.files_total),
-        thousands(summary.directories),
+        counted(summary.directories, "directory", "directories"),
         percent(summary.non_contiguous, summary.files_used),
         thousands(summary.blocks_used),
         thousands(summary.blocks_total),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of `--stats`: what each stage cost.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The text report over a fixed set of made-up findings, word for word.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -69,6 +70,8 @@ fn fixed(damaged: bool) -> Outcome {
         stats: stages(),
         division: Default::default(),
         degraded: Vec::new(),
+        layout: None,
+        shapes: None,
     };
     outcome(Ok(Answer::Checked(Box::new(checked))))
 }
@@ -133,8 +136,8 @@ fn lines_fit_into_80_columns() {
 #[test]
 fn all_lists_all() {
     let text = told(fixed(true), true, false, false);
-    // One of them critical, and one note.
-    assert_eq!(text.matches("\n  - ").count(), 1 + 1234 + 1);
+    // One of them critical, and one note; and each file once more at the top.
+    assert_eq!(text.matches("\n  - ").count(), 1 + 1234 + 1 + 1234);
     assert!(!text.contains("--all"));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small images made by mke2fs and damaged by debugfs, and programs run on them.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]

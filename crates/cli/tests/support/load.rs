@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system that never rests: files are made, renamed, linked, cut and deleted, some of them while they are open.
 
 use std::fs::{self, File, OpenOptions};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Validates JSON against the part of JSON Schema that docs/report.schema.json uses.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

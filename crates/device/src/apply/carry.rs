@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Steps (2) to (4): blocks go from the log to the target, in either direction, the first time or again.
 
 use super::layout::LogState;
 use super::log::{CHUNK_BLOCKS, Log};
 use super::{ApplyError, Control, Progress, Step, Way};
-use crate::WritableDevice;
 use crate::blocks::BLOCK_BYTES;
 use crate::plan::Entry;
+use crate::{WritableDevice, WriteError};
 
 /// Which images are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +50,19 @@ pub(super) fn carry(
     direction: Direction,
     control: Control<'_>,
 ) -> Result<(), ApplyError> {
+    prepare(log, target).map_err(ApplyError::Write)?;
     let mut images = Vec::new();
     for step in [Step::Mark, Step::Blocks, Step::Last] {
         Carrier { log, target, direction, step, control }.carry_all(&mut images)?;
         target.sync().map_err(ApplyError::Write)?;
     }
     Ok(())
+}
+
+/// Has the target make room for all blocks of the log.
+pub(super) fn prepare(log: &Log<'_>, target: &dyn WritableDevice) -> Result<(), WriteError> {
+    let range = |entry: &Entry| (entry.offset(), log.plan.block_len(entry) as u64);
+    target.prepare(&log.plan.entries().iter().map(range).collect::<Vec<_>>())
 }
 
 struct Carrier<'c> {

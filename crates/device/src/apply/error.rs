@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong while a plan is carried out, and what that means for the target.
 
 use std::fmt;
@@ -21,6 +22,8 @@ pub enum ApplyError {
     TargetReplaced,
     /// The log could not be written in full. Nothing else was written.
     LogNotWritten(WriteError),
+    /// The image in which the target lies has no room for what the repair writes. Nothing of the target was changed.
+    NoRoom(WriteError),
     /// The log could not be read. Nothing was written by this call.
     LogNotRead(ReadError),
     /// The log is complete, but could not be marked as closed: everything is written, and the next run will write it again.
@@ -73,6 +76,9 @@ impl fmt::Display for ApplyError {
             }
             ApplyError::LogNotWritten(error) => {
                 write!(f, "cannot write the log: {error}; the target was not changed")
+            }
+            ApplyError::NoRoom(error) => {
+                write!(f, "the image cannot take what the repair writes: {error}; the target was not changed")
             }
             ApplyError::LogNotRead(error) => write!(f, "the log could not be read: {error}"),
             ApplyError::LogNotClosed(error) => write!(

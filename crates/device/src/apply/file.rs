@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file in which a log is kept.
 
 use std::fs::{self, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of a log: header, two slots for its state, the plan, the before-images. See `docs/formats/plan-and-log.md`.
 
 use std::fmt;

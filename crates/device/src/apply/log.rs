@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A log: how it is written, read, and changes its state.
 //!
 //! It is complete when one of its slots says so, and that is written when everything else has been synced. Changes of state go to the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writing that survives anything.
 //!
 //! A plan is carried out in five steps: (1) the log, outside the target, receives the plan and the before-image of every block
@@ -136,7 +137,11 @@ pub fn apply(
         state: LogState::Applying,
     };
     let written = Log::write(file, plan, target, begin, options.control);
-    let confirmed = written.and_then(|log| log.confirm(target, options.control).map(|()| log));
+    let confirmed = written.and_then(|log| {
+        log.confirm(target, options.control)?;
+        carry::prepare(&log, target).map_err(ApplyError::NoRoom)?;
+        Ok(log)
+    });
     let mut log = match confirmed {
         Ok(log) => log,
         Err(error) => {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where logs lie, and how the next run finds them.
 //!
 //! The log of an image file lies beside it (`IMAGE.fsmend-undo`, or with a number behind it). That of a block device, or of an image in a folder

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run does with a log that it finds, and taking a repair back.
 
 use super::carry::{Direction, carry};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::PathBuf;
@@ -299,7 +301,8 @@ fn the_log_of_an_image_lies_beside_it_and_is_found_there() {
     let (folder, state) = (Folder::new("beside"), Folder::new("beside-state"));
     let path = folder.0.join("disk.img");
     std::fs::write(&path, image(9_000_100)).unwrap();
-    let opened = open_writable(&path, &OpenOptions::default(), WriteOptions::default()).unwrap();
+    let opened =
+        open_writable(&path, &OpenOptions::default(), WriteOptions::default(), &crate::Whatever).unwrap();
     let device = &opened.targets[0].device;
     let (plan, after) = plan(device);
     std::fs::write(folder.0.join("disk.img.fsmend-undo"), b"somebody else's").unwrap();

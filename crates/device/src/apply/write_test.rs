@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test that writes: whether the medium keeps what it is given, without anything being lost by it.
 //!
 //! Stretch by stretch, what stands there goes to a log; then a pattern is written, read back and compared; then what stood there is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page-aligned memory into which the kernel may write.
 //!
 //! Unsafe here: a mapping, and a slice over it. A `Vec<u8>` has no alignment, and a `Box<[u8]>` may not be written to behind its

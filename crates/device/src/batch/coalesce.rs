@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Merging small reads that lie near each other into large ones.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Batched reads in disk order, one reader per worker.
 //!
 //! Three ways lead to the bytes, tried in this order:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads in flight: an io_uring together with the memory into which it reads.
 //!
 //! Unsafe here: handing addresses to the kernel, and slices over what it has filled. The argument for all of it:

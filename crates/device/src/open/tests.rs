@@ -1,14 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{OpenErrorKind, OpenOptions, Opened, missing_permission, open};
-use crate::testing::TempFile;
+use crate::testing::{OneFamily, TempFile};
 
 const SECTOR: usize = 512;
 
-/// A disk with three partitions: at sector 64 ext, at 128 swap space, at 5000 (beyond the end) whatever.
+/// A disk with three partitions: at sector 64 a known file system, at 128 swap space, at 5000 (beyond the end) whatever.
 fn disk() -> Vec<u8> {
     let mut disk = vec![0; 512 * SECTOR];
     disk[510..512].copy_from_slice(&[0x55, 0xAA]);
@@ -29,7 +31,7 @@ fn open_with(
     partition: Option<u32>,
 ) -> Result<Opened, (OpenErrorKind, String)> {
     let file = TempFile::new("open", bytes);
-    open(file.path(), &OpenOptions { offset, partition }).map_err(|error| {
+    open(file.path(), &OpenOptions { offset, partition }, &OneFamily).map_err(|error| {
         let text = error.to_string();
         assert!(text.starts_with(&file.path().display().to_string()), "an error names its target");
         (error.kind, text)
@@ -48,7 +50,7 @@ fn a_plain_image_is_one_target() {
 }
 
 #[test]
-fn a_disk_gives_its_ext_partitions_and_tells_what_the_others_are() {
+fn a_disk_gives_its_known_partitions_and_tells_what_the_others_are() {
     let opened = open_with(&disk(), None, None).unwrap();
     assert_eq!(lengths(&opened), [64 * 512]);
     assert!(opened.targets[0].label.ends_with(" partition 1"));
@@ -83,16 +85,16 @@ fn offsets_lie_within_the_disk_or_the_named_partition() {
 }
 
 #[test]
-fn a_disk_without_ext_lists_what_it_has() {
+fn a_disk_without_a_known_file_system_lists_what_it_has() {
     let mut bytes = disk();
     bytes[64 * SECTOR + 1080] = 0;
     let (_, text) = open_with(&bytes, None, None).err().unwrap();
-    assert!(text.contains("1 (Linux, 32.0 KiB at byte 32768): no ext superblock was found in it"), "{text}");
+    assert!(text.contains("1 (Linux, 32.0 KiB at byte 32768): no superblock was found in it"), "{text}");
 }
 
 #[test]
 fn each_refusal_says_what_it_is() {
-    let kind = |path: &str| open(Path::new(path), &OpenOptions::default()).err().unwrap().kind;
+    let kind = |path: &str| open(Path::new(path), &OpenOptions::default(), &OneFamily).err().unwrap().kind;
     assert!(matches!(kind("/nowhere/at/all"), OpenErrorKind::NotFound));
     assert!(matches!(kind("/"), OpenErrorKind::Directory));
     assert!(matches!(kind("/dev/null"), OpenErrorKind::NotSeekable));
@@ -101,7 +103,7 @@ fn each_refusal_says_what_it_is() {
     let file = TempFile::new("secret", b"x");
     std::fs::set_permissions(file.path(), PermissionsExt::from_mode(0o000)).unwrap();
     // Root may read everything.
-    if let Err(error) = open(file.path(), &OpenOptions::default()) {
+    if let Err(error) = open(file.path(), &OpenOptions::default(), &OneFamily) {
         assert!(matches!(error.kind, OpenErrorKind::PermissionDenied(_)));
     }
 }

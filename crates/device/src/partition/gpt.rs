@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The GUID partition table (UEFI specification, chapter 5).
 //!
 //! ```text
@@ -9,8 +10,9 @@
 //! 32  sector of the other 88 CRC-32 of the rows      56  name
 //! ```
 
-use super::types::gpt_type_name;
-use super::{Partition, le32, le64, mbr, read_bytes};
+use super::disklabel::Container;
+use super::types::{gpt_type_name, is_labelled};
+use super::{Partition, divide, le32, le64, mbr, read_bytes};
 use crate::Device;
 
 /// Rows are believed up to this many bytes; 128 rows of 128 bytes are usual.
@@ -44,12 +46,17 @@ pub(super) fn read(device: &dyn Device, sector: u64) -> Option<Vec<Partition>> {
         .collect();
     let sound = copies.iter().find(|(header, rows)| crc32(rows) == header.rows_crc);
     let (header, rows) = sound.or(copies.first())?;
-    Some(
-        rows.chunks_exact(header.row_bytes)
-            .zip(1..)
-            .filter_map(|(row, number)| partition(number, row, sector))
-            .collect(),
-    )
+    let (mut found, mut containers) = (Vec::new(), Vec::new());
+    for (row, number) in rows.chunks_exact(header.row_bytes).zip(1..) {
+        let Some((guid, partition)) = partition(number, row, sector) else { continue };
+        let container = Container { start: partition.start, is_absolute: false };
+        match is_labelled(guid) {
+            true => containers.push((partition, container)),
+            false => found.push(partition),
+        }
+    }
+    divide(device, &mut found, containers, 1);
+    Some(found)
 }
 
 fn read_header(device: &dyn Device, sector: u64, at: u64) -> Option<Header> {
@@ -79,8 +86,8 @@ fn read_header(device: &dyn Device, sector: u64, at: u64) -> Option<Header> {
     })
 }
 
-/// The row, unless it is unused or states no possible place.
-fn partition(number: u32, row: &[u8], sector: u64) -> Option<Partition> {
+/// The row with its type, unless it is unused or states no possible place.
+fn partition(number: u32, row: &[u8], sector: u64) -> Option<([u8; 16], Partition)> {
     let guid: [u8; 16] = row.get(..16)?.try_into().ok()?;
     let (first, last) = (le64(row, 32), le64(row, 40));
     let count = last.checked_sub(first)?.checked_add(1)?;
@@ -88,7 +95,7 @@ fn partition(number: u32, row: &[u8], sector: u64) -> Option<Partition> {
         return None;
     }
     let (start, len) = (first.checked_mul(sector)?, count.checked_mul(sector)?);
-    Some(Partition { number, start, len, type_name: gpt_type_name(guid) })
+    Some((guid, Partition { number, start, len, type_name: gpt_type_name(guid) }))
 }
 
 /// CRC-32 as in Ethernet and zip (polynomial 0xEDB88320, reflected).

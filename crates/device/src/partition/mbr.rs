@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table in the first sector, and the chain of extended boot records.
 //!
 //! ```text
@@ -7,8 +8,9 @@
 //! An extended partition holds a chain of sectors of the same form: row 0 is a logical partition, counted from that
 //! sector; row 1 leads to the next sector, counted from the start of the extended partition.
 
+use super::disklabel::Container;
 use super::types::mbr_type_name;
-use super::{Partition, le32, read_bytes};
+use super::{Partition, divide, le32, read_bytes};
 use crate::Device;
 
 /// A chain of extended boot records is followed so far: Linux stops at 256 partitions as well.
@@ -28,7 +30,8 @@ pub(super) fn read(device: &dyn Device, sector: u64) -> Vec<Partition> {
     let Some(rows) = read_rows(device, 0) else { return Vec::new() };
     let disk_sectors = device.len() / sector;
     let mut found = Vec::new();
-    let mut next_logical = 5;
+    let mut containers = Vec::new();
+    let mut next_logical = FIRST_LOGICAL;
     // A sector of boot code that ends like a table: rows that start nowhere on the disk say so.
     if rows.iter().all(|row| row.first >= disk_sectors) {
         return found;
@@ -36,11 +39,17 @@ pub(super) fn read(device: &dyn Device, sector: u64) -> Vec<Partition> {
     for row in rows.iter().filter(|row| row.kind != PROTECTIVE) {
         if is_extended(row.kind) {
             read_logical(device, sector, *row, &mut next_logical, &mut found);
+            continue;
+        }
+        let primary = partition(row.index + 1, row.first, *row, sector);
+        if is_bsd(row.kind) {
+            let container = Container { start: primary.start, is_absolute: row.kind == OPENBSD };
+            containers.push((primary, container));
         } else {
-            found.push(partition(row.index + 1, row.first, *row, sector));
+            found.push(primary);
         }
     }
-    found.sort_by_key(|partition| partition.number);
+    divide(device, &mut found, containers, next_logical);
     found
 }
 
@@ -55,6 +64,13 @@ pub(super) fn has_rows(device: &dyn Device) -> bool {
 }
 
 const PROTECTIVE: u8 = 0xEE;
+const OPENBSD: u8 = 0xA6;
+const FIRST_LOGICAL: u32 = 5;
+
+/// Slices of FreeBSD, OpenBSD and NetBSD.
+fn is_bsd(kind: u8) -> bool {
+    matches!(kind, 0xA5 | OPENBSD | 0xA9)
+}
 
 fn is_extended(kind: u8) -> bool {
     matches!(kind, 0x05 | 0x0F | 0x85)
@@ -65,7 +81,10 @@ fn is_extended(kind: u8) -> bool {
 fn read_logical(device: &dyn Device, sector: u64, extended: Row, next: &mut u32, found: &mut Vec<Partition>) {
     let mut visited = Vec::new();
     let mut at = extended.first;
-    while *next < 5 + LOGICAL_MAX && visited.len() < LOGICAL_MAX as usize && !visited.contains(&at) {
+    while *next < FIRST_LOGICAL + LOGICAL_MAX
+        && visited.len() < LOGICAL_MAX as usize
+        && !visited.contains(&at)
+    {
         visited.push(at);
         let Some(rows) = at.checked_mul(sector).and_then(|byte| read_rows(device, byte)) else { return };
         for row in rows.iter().filter(|row| row.index < 2 && !is_extended(row.kind)) {

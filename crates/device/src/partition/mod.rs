@@ -1,19 +1,22 @@
-//! Partition tables: MBR with logical partitions, and GPT, with sectors of 512 or 4096 bytes.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Partition tables: MBR with logical partitions, GPT, and BSD disklabels (of a disk, or inside a partition), with sectors of 512 or 4096 bytes.
 //!
 //! Tables are read, never judged: partitions may overlap or reach beyond the end of the disk, and are listed as they are
 //! stated. Whatever stands in a table costs a bounded number of reads.
 
+mod disklabel;
 mod gpt;
 mod mbr;
 mod types;
 
-use crate::content::{has_ext_superblock, has_plausible_ext_superblock};
+use crate::content::{Recognise, Trace};
 use crate::{Device, check_bounds};
 
 /// One row of a partition table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number, as Linux counts: MBR primaries 1 to 4, logical ones from 5; the place in the table for GPT.
+    /// Its number, as Linux counts: MBR primaries 1 to 4, logical ones from 5; the place in the table for GPT. The rows of a disklabel inside a partition follow behind
+    /// all others; those of a disklabel of the whole disk have their places in it (`a` is 1).
     pub number: u32,
     /// First byte on the disk.
     pub start: u64,
@@ -27,25 +30,59 @@ pub struct Partition {
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
 /// The partitions of `device`, by number; empty if it has no partition table that makes sense. A device that starts with
-/// an ext file system has none, even if its boot code ends like a partition table.
-pub fn partitions(device: &dyn Device) -> Vec<Partition> {
-    if has_plausible_ext_superblock(device) {
+/// a file system of one of the `families` has none, even if its boot code ends like a partition table; but that file system may be the first partition of a disklabel,
+/// which stands in its boot area.
+pub fn partitions(device: &dyn Device, families: &dyn Recognise) -> Vec<Partition> {
+    let labelled = disklabel::read_whole(device);
+    if labelled.iter().any(|partition| partition.start == 0) {
+        return labelled;
+    }
+    if families.trace(device).is_some_and(|(trace, _)| trace == Trace::Superblock) {
         return Vec::new();
+    }
+    if !labelled.is_empty() {
+        return labelled;
     }
     if let Some(found) = SECTOR_SIZES.iter().find_map(|sector| gpt::read(device, *sector)) {
         return found;
     }
-    // Nothing in an MBR tells the size of its sectors: 512, unless only with 4096 something of ext is found.
+    // Nothing in an MBR tells the size of its sectors: 512, unless only with 4096 a known file system is found.
     let tables = SECTOR_SIZES.map(|sector| mbr::read(device, sector));
-    let ext_found =
-        tables.each_ref().map(|table| table.iter().filter(|row| starts_with_ext(device, row)).count());
+    let known = tables.each_ref().map(|table| {
+        let is_known = |row: &&Partition| starts_with_known(device, row, families);
+        table.iter().filter(is_known).count()
+    });
     let [small, large] = tables;
-    if ext_found[1] > ext_found[0] { large } else { small }
+    if known[1] > known[0] { large } else { small }
 }
 
-fn starts_with_ext(device: &dyn Device, partition: &Partition) -> bool {
+fn starts_with_known(device: &dyn Device, partition: &Partition, families: &dyn Recognise) -> bool {
     let window = Window { device, start: partition.start };
-    has_ext_superblock(&window)
+    families.trace(&window).is_some_and(|(trace, _)| trace > Trace::Copy)
+}
+
+/// Puts the rows of the disklabels in `containers` behind the other partitions; a container without a label is a partition itself.
+fn divide(
+    device: &dyn Device,
+    found: &mut Vec<Partition>,
+    containers: Vec<(Partition, disklabel::Container)>,
+    first: u32,
+) {
+    let numbered = found.iter().chain(containers.iter().map(|(partition, _)| partition));
+    let mut next = numbered.map(|partition| partition.number + 1).fold(first, u32::max);
+    let mut last = Vec::new();
+    for (partition, container) in containers {
+        let rows = disklabel::read(device, container);
+        if rows.is_empty() {
+            found.push(partition);
+        }
+        for (_, row) in rows {
+            last.push(Partition { number: next, ..row });
+            next += 1;
+        }
+    }
+    found.sort_by_key(|partition| partition.number);
+    found.append(&mut last);
 }
 
 /// A device from `start` on, borrowed.

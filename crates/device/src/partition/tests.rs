@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used)]
 
 use proptest::collection::vec;
@@ -6,6 +8,7 @@ use proptest::prelude::{any, proptest};
 use super::gpt::crc32;
 use super::{Partition, partitions};
 use crate::MemoryDevice;
+use crate::testing::OneFamily;
 
 const DISK_BYTES: usize = 4 << 20;
 
@@ -65,7 +68,7 @@ fn gpt_disk(sector: usize, rows: &[(u64, u64)]) -> Vec<u8> {
 }
 
 fn read(disk: Vec<u8>) -> Vec<Partition> {
-    partitions(&MemoryDevice::new("disk", disk))
+    partitions(&MemoryDevice::new("disk", disk), &OneFamily)
 }
 
 /// Number, start and length of each partition.
@@ -197,7 +200,7 @@ fn absurd_gpt_headers_are_not_believed() {
 }
 
 #[test]
-fn an_ext_file_system_with_boot_code_is_no_partition_table() {
+fn a_known_file_system_with_boot_code_is_no_partition_table() {
     let mut disk = vec![0; DISK_BYTES];
     put_table(&mut disk, 0, &[(0x83, 64, 100)]);
     assert_eq!(places(disk.clone()).len(), 1);
@@ -209,7 +212,115 @@ fn an_ext_file_system_with_boot_code_is_no_partition_table() {
     assert!(places(boot_code).is_empty(), "code where the rows would be");
 }
 
+/// Writes a disklabel at byte `at`: rows of type, first sector, count.
+fn put_label(disk: &mut [u8], at: usize, is_big: bool, rows: &[(u8, u32, u32)]) {
+    let number = |value: u32| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let count = rows.len() as u16;
+    let end = at + 148 + 16 * rows.len();
+    put(disk, at, &number(0x8256_4557));
+    put(disk, at + 40, &number(512));
+    put(disk, at + 132, &number(0x8256_4557));
+    put(disk, at + 138, &if is_big { count.to_be_bytes() } else { count.to_le_bytes() });
+    for (index, (kind, first, count)) in rows.iter().enumerate() {
+        let row = at + 148 + 16 * index;
+        put(disk, row, &number(*count));
+        put(disk, row + 4, &number(*first));
+        disk[row + 12] = *kind;
+    }
+    put(disk, at + 136, &[0, 0]);
+    let sum = disk[at..end].chunks_exact(2).fold([0, 0], |sum, word| [sum[0] ^ word[0], sum[1] ^ word[1]]);
+    put(disk, at + 136, &sum);
+}
+
+#[test]
+fn a_slice_is_divided_by_its_disklabel_in_either_byte_order() {
+    for is_big in [false, true] {
+        let mut disk = vec![0; DISK_BYTES];
+        put_table(&mut disk, 0, &[(0xA5, 1000, 4000), (0x83, 6000, 100), (0xA5, 6200, 100)]);
+        let rows = [(7, 16, 1000), (1, 1016, 500), (0, 0, 4000), (7, 1516, 2484)];
+        put_label(&mut disk, 1001 * 512, is_big, &rows);
+        let expected = [
+            (2, 6000 * 512, 100 * 512),
+            // A slice without a label is a partition like others.
+            (3, 6200 * 512, 100 * 512),
+            (5, 1016 * 512, 1000 * 512),
+            (6, 2016 * 512, 500 * 512),
+            (7, 2516 * 512, 2484 * 512),
+        ];
+        assert_eq!(places(disk.clone()), expected);
+        let types: Vec<String> = read(disk).into_iter().map(|partition| partition.type_name).collect();
+        assert_eq!(types[..2], ["Linux", "FreeBSD"]);
+        assert!(
+            types[2].starts_with("a: ") && types[3] == "b: swap" && types[4].starts_with("d: "),
+            "{types:?}"
+        );
+    }
+}
+
+#[test]
+fn rows_of_a_disklabel_may_count_from_the_start_of_the_disk() {
+    let absolute = [(7, 1016, 1000), (0, 0, 0), (0, 1000, 4000)];
+    for (kind, whole) in [(0xA5, (0, 1000, 4000)), (0xA9, (0, 1000, 4000)), (0xA6, (0, 0, 8192))] {
+        let mut disk = vec![0; DISK_BYTES];
+        put_table(&mut disk, 0, &[(kind, 1000, 4000)]);
+        put_label(&mut disk, 1001 * 512, false, &[absolute[0], absolute[1], whole]);
+        assert_eq!(places(disk), [(5, 1016 * 512, 1000 * 512)], "{kind:#x}");
+    }
+}
+
+#[test]
+fn a_disk_may_have_nothing_but_a_disklabel() {
+    for (at, is_big) in [(512, false), (512, true), (128, true), (64, false)] {
+        let mut disk = vec![0; DISK_BYTES];
+        put_label(&mut disk, at, is_big, &[(7, 0, 1000), (1, 1000, 500), (0, 0, 8192), (7, 1500, 500)]);
+        let expected = [(1, 0, 1000 * 512), (2, 1000 * 512, 500 * 512), (4, 1500 * 512, 500 * 512)];
+        assert_eq!(places(disk.clone()), expected);
+        // The boot code may end like an MBR, and the first partition holds a file system in whose boot area the label stands.
+        put(&mut disk, 510, &[0x55, 0xAA]);
+        put(&mut disk, 1080, &[0x53, 0xEF]);
+        assert_eq!(places(disk.clone()), expected);
+        // A wrong sum: no label.
+        disk[at + 150] ^= 1;
+        assert!(places(disk).is_empty());
+    }
+}
+
+#[test]
+fn a_label_that_has_no_place_for_the_file_system_that_is_there_is_left_over() {
+    let mut disk = vec![0; DISK_BYTES];
+    put_label(&mut disk, 512, false, &[(7, 16, 1000)]);
+    assert_eq!(places(disk.clone()).len(), 1);
+    put(&mut disk, 1080, &[0x53, 0xEF]);
+    assert!(places(disk).is_empty());
+}
+
+#[test]
+fn a_gpt_partition_may_have_a_disklabel() {
+    let mut disk = gpt_disk(512, &[(40, 99), (100, 1099)]);
+    let freebsd =
+        [0xB4, 0x7C, 0x6E, 0x51, 0xCF, 0x6E, 0xD6, 0x11, 0x8F, 0xF8, 0, 0x02, 0x2D, 0x09, 0x71, 0x2B];
+    put(&mut disk, 1024 + 128, &freebsd);
+    let last = DISK_BYTES / 512 - 1;
+    put(&mut disk, (last - 32) * 512 + 128, &freebsd);
+    put_gpt_header(&mut disk, 512, 1, 2, 128, 128);
+    assert_eq!(places(disk.clone()), [(1, 40 * 512, 60 * 512), (2, 100 * 512, 1000 * 512)]);
+    put_label(&mut disk, 101 * 512, false, &[(7, 16, 500)]);
+    assert_eq!(places(disk), [(1, 40 * 512, 60 * 512), (3, 116 * 512, 500 * 512)]);
+}
+
 proptest! {
+    #[test]
+    fn hostile_labels_are_survived(
+        rows in vec((any::<u8>(), any::<u32>(), any::<u32>()), 0..22), start in any::<u32>(), is_big in any::<bool>(),
+    ) {
+        let mut disk = vec![0; DISK_BYTES];
+        put_label(&mut disk, 512, is_big, &rows);
+        let _ = read(disk.clone());
+        put_table(&mut disk, 0, &[(0xA5, start % 8000, start), (0xA6, start, 1)]);
+        put_label(&mut disk, (start % 8000 + 1) as usize * 512, is_big, &rows);
+        let _ = read(disk);
+    }
+
     #[test]
     fn hostile_tables_are_survived(
         damage in vec((0usize..4096, any::<u8>()), 0..60), extended in any::<u32>(), cut in 0usize..DISK_BYTES,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for the types that partition tables state.
 
 /// Types of MBR partitions that people meet.
@@ -40,7 +41,43 @@ const GPT_TYPES: &[(&str, &str)] = &[
     ("EBD0A0A2-B9E5-4433-87C0-68B6B72699C7", "Microsoft basic data"),
     ("E3C9E316-0B5C-4DB8-817D-F92DF00215AE", "Microsoft reserved"),
     ("DE94BBA4-06D1-4D40-A16A-BFD50179D6AC", "Windows recovery"),
+    ("83BD6B9D-7F41-11DC-BE0B-001560B84F0F", "FreeBSD boot"),
+    (FREEBSD_LABELLED, "FreeBSD with a disklabel"),
+    ("516E7CB5-6ECF-11D6-8FF8-00022D09712B", "FreeBSD swap"),
+    ("516E7CB6-6ECF-11D6-8FF8-00022D09712B", "FreeBSD UFS"),
+    ("516E7CB8-6ECF-11D6-8FF8-00022D09712B", "FreeBSD Vinum"),
+    ("516E7CBA-6ECF-11D6-8FF8-00022D09712B", "FreeBSD ZFS"),
+    ("49F48D5A-B10E-11DC-B99B-0019D1879648", "NetBSD FFS"),
+    ("824CC7A0-36A8-11E3-890A-952519AD3F61", "OpenBSD"),
 ];
+
+/// A partition that FreeBSD divides by a disklabel.
+const FREEBSD_LABELLED: &str = "516E7CB4-6ECF-11D6-8FF8-00022D09712B";
+
+/// Types of the rows of disklabels that people meet.
+const DISKLABEL_TYPES: &[(u8, &str)] = &[
+    (1, "swap"),
+    (7, "UFS"),
+    (8, "MSDOS"),
+    (9, "LFS"),
+    (11, "HPFS"),
+    (12, "ISO 9660"),
+    (14, "Vinum"),
+    (17, "ext2"),
+    (18, "NTFS"),
+    (27, "ZFS"),
+];
+
+/// What the type of a row of a disklabel means.
+pub(super) fn disklabel_type_name(kind: u8) -> String {
+    let known = DISKLABEL_TYPES.iter().find(|(number, _)| *number == kind);
+    known.map_or_else(|| format!("type {kind}"), |(_, name)| (*name).to_owned())
+}
+
+/// Whether a GPT type says that the partition has a disklabel.
+pub(super) fn is_labelled(guid: [u8; 16]) -> bool {
+    guid_text(guid) == FREEBSD_LABELLED
+}
 
 /// What an MBR type byte means.
 pub(super) fn mbr_type_name(kind: u8) -> String {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a plan is made: from the target as it is and the bytes that are to change.
 
 use super::parse::{BlockHeader, Header};
@@ -8,6 +9,9 @@ use crate::{Device, check_bounds};
 
 /// So many neighbours are read together.
 const BLOCKS_AT_ONCE: usize = 64;
+
+/// What a block of a plan takes beside the changed bytes: its header, and those of a few runs.
+const LIKELY_BLOCK_BYTES: usize = 64;
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,28 +35,35 @@ impl Plan {
     pub fn make(device: &dyn Device, builder: &PlanBuilder<'_>) -> Result<Plan, PlanError> {
         check_writes(builder.changes, device.len())?;
         check_writes(builder.marker, device.len())?;
-        let mut maker = Maker { device, builder, records: Vec::new(), count: 0, has_changes: false };
-        for neighbours in touched_blocks(builder).chunk_by(|a, b| a + 1 == *b) {
-            neighbours.chunks(BLOCKS_AT_ONCE).for_each(|part| maker.add_blocks(part));
-        }
-        if !maker.has_changes {
-            (maker.records, maker.count) = (Vec::new(), 0);
-        }
-        let header = Header {
+        let mut header = Header {
             target_len: device.len(),
-            block_count: maker.count,
+            block_count: 0,
             identity: builder.identity,
             text: builder.text,
         };
-        Plan::parse(header.enclose(&maker.records)?)
+        let touched = touched_blocks(builder);
+        let changed: usize = builder.changes.iter().map(|(_, bytes)| bytes.len()).sum();
+        // As much as a plan is likely to take: one that grows would be there twice.
+        let mut bytes = Vec::with_capacity(header.len() + changed + touched.len() * LIKELY_BLOCK_BYTES);
+        bytes.resize(header.len(), 0);
+        let mut maker = Maker { device, builder, bytes, count: 0, has_changes: false };
+        for neighbours in touched.chunk_by(|a, b| a + 1 == *b) {
+            neighbours.chunks(BLOCKS_AT_ONCE).for_each(|part| maker.add_blocks(part));
+        }
+        if maker.has_changes {
+            header.block_count = maker.count;
+        } else {
+            maker.bytes.truncate(header.len());
+        }
+        Plan::parse(header.enclose(maker.bytes)?)
     }
 }
 
 struct Maker<'m> {
     device: &'m dyn Device,
     builder: &'m PlanBuilder<'m>,
-    /// The blocks so far, as they are saved.
-    records: Vec<u8>,
+    /// Room for the header, and the blocks so far, as they are saved.
+    bytes: Vec<u8>,
     count: u64,
     has_changes: bool,
 }
@@ -89,9 +100,9 @@ impl Maker<'_> {
         let markers = marked.map_or(0, |marked| append_image(before, &marked, unreadable, &mut marker_runs));
         let (before, after) = (checksum(before), checksum(&after));
         let header = BlockHeader { index, before, after, is_last, unreadable, changes, markers };
-        self.records.extend_from_slice(&header.to_bytes());
-        self.records.append(&mut runs);
-        self.records.append(&mut marker_runs);
+        self.bytes.extend_from_slice(&header.to_bytes());
+        self.bytes.append(&mut runs);
+        self.bytes.append(&mut marker_runs);
         self.count += 1;
     }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plan: everything that a repair writes, made for one target in one condition, and fit to be kept in a file.
 //!
 //! Byte by byte it stands in `docs/formats/plan-and-log.md`. A plan is held in the form in which it is saved, with an index of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of a plan: header, identity, text, blocks, checksum. See `docs/formats/plan-and-log.md`.
 
 use super::runs::Runs;
@@ -37,28 +38,34 @@ pub(super) struct Header<'p> {
 }
 
 impl Header<'_> {
-    /// The whole plan, with `records` as its blocks.
-    pub fn enclose(&self, records: &[u8]) -> Result<Vec<u8>, PlanError> {
+    /// Bytes before the blocks.
+    pub fn len(&self) -> usize {
+        HEADER_BYTES + self.identity.len() + self.text.len()
+    }
+
+    /// The whole plan: `bytes` has [`Header::len`] bytes for what stands before the blocks, and the blocks behind them. They are not copied, as there
+    /// may be many.
+    pub fn enclose(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, PlanError> {
         if self.identity.len() > IDENTITY_BYTES_MAX {
             return Err(PlanError::Format("the identity is too long"));
         }
-        let len = HEADER_BYTES + self.identity.len() + self.text.len() + records.len() + TRAILER_BYTES;
+        let len = bytes.len() + TRAILER_BYTES;
         if len as u64 > Plan::BYTES_MAX {
             return Err(PlanError::TooLarge { len: len as u64, max: Plan::BYTES_MAX });
         }
-        let mut bytes = Vec::with_capacity(len);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&(BLOCK_BYTES as u32).to_le_bytes());
-        bytes.extend_from_slice(&self.target_len.to_le_bytes());
-        bytes.extend_from_slice(&self.block_count.to_le_bytes());
-        bytes.extend_from_slice(&(self.identity.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&(self.text.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&(len as u64).to_le_bytes());
-        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-        bytes.extend_from_slice(self.identity);
-        bytes.extend_from_slice(self.text.as_bytes());
-        bytes.extend_from_slice(records);
+        let mut front = Vec::with_capacity(self.len());
+        front.extend_from_slice(MAGIC);
+        front.extend_from_slice(&VERSION.to_le_bytes());
+        front.extend_from_slice(&(BLOCK_BYTES as u32).to_le_bytes());
+        front.extend_from_slice(&self.target_len.to_le_bytes());
+        front.extend_from_slice(&self.block_count.to_le_bytes());
+        front.extend_from_slice(&(self.identity.len() as u64).to_le_bytes());
+        front.extend_from_slice(&(self.text.len() as u64).to_le_bytes());
+        front.extend_from_slice(&(len as u64).to_le_bytes());
+        front.extend_from_slice(&checksum(&front).to_le_bytes());
+        front.extend_from_slice(self.identity);
+        front.extend_from_slice(self.text.as_bytes());
+        bytes[..front.len()].copy_from_slice(&front);
         bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
         Ok(bytes)
     }

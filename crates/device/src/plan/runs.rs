@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs: the bytes of a block that differ from its before-image, each with its place in the block.
 //!
 //! A run is its place (2 bytes), its length (2 bytes), and the bytes.

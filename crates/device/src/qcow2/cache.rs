@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compressed clusters, unpacked: installation images consist of nothing else, and a checker reads many small blocks that
 //! share one.
 

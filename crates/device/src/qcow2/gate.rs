@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an image may open besides itself: backing images, to a bounded depth, all of them read-only.
 
 use std::io;

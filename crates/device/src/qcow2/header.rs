@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The header of a qcow2 image, as far as we judge it ourselves before `imago` reads it.
 //!
 //! ```text

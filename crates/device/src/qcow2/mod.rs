@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! qcow2 images, with their backing files, through the crate `imago`.
 //!
 //! What an image may make us do is bounded before `imago` sees it ([`header::check`]: sizes; [`gate::Gate`]: length of the
-//! backing chain, kinds of files), and it reads through [`storage::HostFile`], which cannot write.
+//! backing chain, kinds of files), and it reads through [`storage::HostFile`], which cannot write. Writing is ours alone ([`writing`]).
 
 mod cache;
 mod gate;
 mod header;
 mod storage;
+mod writing;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +25,7 @@ use gate::Gate;
 use storage::HostFile;
 
 pub(crate) use header::is_qcow2;
+pub use writing::WritableQcow2;
 
 /// The disk inside a qcow2 image.
 pub struct Qcow2Device {
@@ -36,7 +39,15 @@ pub struct Qcow2Device {
 impl Qcow2Device {
     /// Opens the image at `path`, and those it is based on, for reading only.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = HostFile::open_any(path)?;
+        Qcow2Device::over(path, HostFile::open_any(path)?)
+    }
+
+    /// The same for an image in a file that is open already. Names of others in it are resolved against `path`.
+    pub(crate) fn open_in(path: &Path, device: Arc<dyn Device>) -> io::Result<Self> {
+        Qcow2Device::over(path, HostFile::over(path, device)?)
+    }
+
+    fn over(path: &Path, file: HostFile) -> io::Result<Self> {
         let not_qcow2 = || io::Error::new(io::ErrorKind::InvalidData, "it is not a qcow2 image");
         let header = file.header().ok_or_else(not_qcow2)?;
         let unpacked = ClusterCache::new(header.cluster_bytes);
@@ -121,7 +132,7 @@ impl Device for Qcow2Device {
 }
 
 /// A hostile image must not bring the process down, even where it finds an assertion in `imago` that does not hold.
-/// Nothing is left half-done by such a panic: images are only read, and a table that was being loaded is not cached.
+/// Nothing is left half-done by such a panic: `imago` only reads, and a table that was being loaded is not cached.
 fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(io::Error::new(io::ErrorKind::InvalidData, "the qcow2 image contradicts itself"))

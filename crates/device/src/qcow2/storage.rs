@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files under a qcow2 image, as `imago` sees them: it can read them, and nothing else.
 //!
 //! The trait of `imago` declares reading and writing as `unsafe fn`; that is the only reason why the word stands here.
@@ -6,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use imago::io_buffers::{IoVector, IoVectorMut};
 use imago::storage::drivers::CommonStorageHelper;
@@ -19,9 +21,8 @@ use crate::{Device, FileDevice};
 const CLUSTER_BYTES_MAX: u64 = 2 << 20;
 
 /// A file of an image, open for reading.
-#[derive(Debug)]
 pub(super) struct HostFile {
-    device: FileDevice,
+    device: Arc<dyn Device>,
     /// Absolute, so that names in the image can be resolved against its directory.
     path: PathBuf,
     /// What its header says, if the file is a qcow2 image.
@@ -32,7 +33,11 @@ pub(super) struct HostFile {
 impl HostFile {
     /// Opens a file of any format; a qcow2 header must be a sensible one.
     pub(super) fn open_any(path: &Path) -> io::Result<Self> {
-        let device = FileDevice::open(path)?;
+        HostFile::over(path, Arc::new(FileDevice::open(path)?))
+    }
+
+    /// The same for a file that is open already.
+    pub(super) fn over(path: &Path, device: Arc<dyn Device>) -> io::Result<Self> {
         let mut start = [0; HEADER_BYTES];
         let count = device.len().min(HEADER_BYTES as u64) as usize;
         device.read_at(0, &mut start[..count]).map_err(io::Error::other)?;
@@ -123,6 +128,15 @@ impl Storage for HostFile {
 
     fn get_storage_helper(&self) -> &CommonStorageHelper {
         &self.helper
+    }
+}
+
+impl fmt::Debug for HostFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostFile")
+            .field("path", &self.path)
+            .field("header", &self.header)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use fsmend_base::SeededRandom;
 use proptest::collection::vec;
@@ -8,7 +11,7 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::Qcow2Device;
 use crate::testing::TempFile;
-use crate::{Device, ReadErrorKind};
+use crate::{Device, GrowingFile, ReadErrorKind, WritableDevice, WritableFile, WritableQcow2};
 
 const CLUSTER_BITS: u32 = 12;
 const CLUSTER: usize = 1 << CLUSTER_BITS;
@@ -238,6 +241,32 @@ fn absurd_headers_are_refused_before_memory_is_spent() {
     damaged(4, &9u32.to_be_bytes());
 }
 
+/// Writes to the disk in an image, if it can be opened for that.
+fn write_somewhere(path: &Path) {
+    let file = Arc::new(GrowingFile::new(WritableFile::open(path, false).unwrap()));
+    if let Ok(disk) = WritableQcow2::open(path, file) {
+        let end = disk.len().saturating_sub(100);
+        let _ = disk.prepare(&[(0, disk.len().min(20_000)), (end, disk.len() - end)]);
+        for at in [0, 5 * CLUSTER as u64 - 3, end] {
+            let _ = disk.write_at(at, &[7; 100]);
+        }
+        let _ = disk.sync();
+    }
+}
+
+#[test]
+fn what_is_shared_counted_wrongly_or_nowhere_is_given_a_place() {
+    // Nothing is counted: even what says that it has one user only is copied.
+    let file = Image::new(6).with_data(0, 1).with_compressed(1, 2).write();
+    let before = std::fs::read(file.path()).unwrap();
+    write_somewhere(file.path());
+    let after = std::fs::read(file.path()).unwrap();
+    assert_eq!(before[4 * CLUSTER..], after[4 * CLUSTER..before.len()], "all data stays where it was");
+    let mut bytes = vec![0; 2 * CLUSTER];
+    Qcow2Device::open(file.path()).unwrap().read_at(0, &mut bytes).unwrap();
+    assert_eq!((bytes[99], bytes[100], bytes[CLUSTER]), (7, 1, 2));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
@@ -259,5 +288,6 @@ proptest! {
             let _ = device.read_at(0, &mut bytes);
             let _ = device.read_at(device.len().saturating_sub(10), &mut [0]);
         }
+        write_somewhere(file.path());
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Raw image files and block devices, opened for writing: block devices exclusively, files with an advisory lock.
 
 use std::fs::File;
@@ -173,6 +174,64 @@ impl WritableDevice for WritableFile {
         if let Some(len) = NonZeroU64::new(len) {
             let _ = fadvise(self.inner.file(), offset, Some(len), Advice::DontNeed);
         }
+    }
+}
+
+/// A file that holds an image: it grows where it is written beyond its end. A block device does not.
+#[derive(Debug)]
+pub struct GrowingFile(WritableFile);
+
+impl GrowingFile {
+    /// The same file, which grows from now on.
+    pub fn new(file: WritableFile) -> Self {
+        GrowingFile(file)
+    }
+}
+
+impl Device for GrowingFile {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn readahead(&self, offset: u64, len: u64) {
+        self.0.readahead(offset, len);
+    }
+
+    fn memory_max(&self) -> u64 {
+        self.0.memory_max()
+    }
+}
+
+impl WritableDevice for GrowingFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        let inner = &self.0.inner;
+        if inner.sector_size().is_some() {
+            return self.0.write_at(offset, bytes);
+        }
+        write_fully(offset, bytes, |at, rest| pwrite(inner.file(), rest, at))?;
+        inner.changed(offset, bytes.len() as u64);
+        inner.has_grown(offset.saturating_add(bytes.len() as u64));
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        self.0.sync()
+    }
+
+    fn len_now(&self) -> Option<u64> {
+        self.0.len_now()
+    }
+
+    fn forget(&self, offset: u64, len: u64) {
+        self.0.forget(offset, len);
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that can be written through a shared reference, for tests and trials.
 
 use std::sync::{PoisonError, RwLock};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices that can be written. Only the writing protocol ([`crate::apply`]) and its tests write; checks take a [`Device`].
 
 mod file;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use crate::{Device, ReadError, Slice, check_bounds};
 
-pub use file::{ReadHold, WritableFile};
+pub use file::{GrowingFile, ReadHold, WritableFile};
 pub(crate) use file::{sync_file, write_fully};
 pub use memory::WritableMemory;
 pub use open::{OpenedForWriting, WritableTarget, WriteOptions, open_writable};
@@ -22,6 +23,12 @@ pub trait WritableDevice: Device {
 
     /// Returns when everything that was written will survive a power cut.
     fn sync(&self) -> Result<(), WriteError>;
+
+    /// Makes sure that these ranges (offset and length) can be written in place, wherever they lie. What is read stays the same, also if this is
+    /// interrupted. Writing does it by itself; for many ranges at once it takes far less.
+    fn prepare(&self, _ranges: &[(u64, u64)]) -> Result<(), WriteError> {
+        Ok(())
+    }
 
     /// Tells the device that `len` bytes from `offset` are not needed any more: they may read as zeroes from now on. Only a
     /// service to the device; returns whether it could be told.
@@ -99,6 +106,10 @@ macro_rules! forward {
                 (**self).sync()
             }
 
+            fn prepare(&self, ranges: &[(u64, u64)]) -> Result<(), WriteError> {
+                (**self).prepare(ranges)
+            }
+
             fn discard(&self, offset: u64, len: u64) -> bool {
                 (**self).discard(offset, len)
             }
@@ -130,6 +141,16 @@ impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
         self.inner().sync()
     }
 
+    fn prepare(&self, ranges: &[(u64, u64)]) -> Result<(), WriteError> {
+        let mut moved = Vec::with_capacity(ranges.len());
+        for (offset, len) in ranges {
+            let beyond = |_| WriteError { offset: *offset, len: *len, kind: WriteErrorKind::BeyondEnd };
+            check_bounds(*offset, *len, self.len()).map_err(beyond)?;
+            moved.push((self.start() + offset, *len));
+        }
+        self.inner().prepare(&moved)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
             && self.inner().discard(self.start() + offset, len)
@@ -148,7 +169,7 @@ impl<D: WritableDevice + ?Sized> WritableDevice for Slice<D> {
 }
 
 /// Whether `bytes` fit at `offset` of a device of `device_len` bytes.
-fn check_write(offset: u64, bytes: &[u8], device_len: u64) -> Result<(), WriteError> {
+pub(crate) fn check_write(offset: u64, bytes: &[u8], device_len: u64) -> Result<(), WriteError> {
     let len = bytes.len() as u64;
     check_bounds(offset, len, device_len).map_err(|ReadError { .. }| WriteError {
         offset,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where sectors lie on the platters, and how long it takes to get there.
 
 use super::HddDescription;

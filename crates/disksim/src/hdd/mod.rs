@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A hard disk's time: what it would have taken, on a clock of its own.
 //!
 //! Seeks by distance, the platters' turning, tracks that are longer outside, a queue from which the disk takes what it can begin
@@ -364,6 +365,24 @@ mod tests {
         let iops = 1000.0 / disk.now().as_secs_f64();
         // 12 ms and half a turn of 11.1 ms.
         assert!((53.0..60.0).contains(&iops), "{iops} a second");
+    }
+
+    #[test]
+    fn the_disk_of_2001_is_as_fast_as_it_was_measured() {
+        let rate_at = |start: u64| {
+            let mut disk = Hdd::new(HddDescription::barracuda_ata_iv());
+            (0..2048).for_each(|at| disk.read(start + at * (MIB / 8), MIB / 8));
+            rate(&disk)
+        };
+        let (rim, hub) = (rate_at(0), rate_at(79_000_000_000));
+        assert!((36.0..43.0).contains(&rim), "{rim} MB/s at the rim");
+        assert!((20.0..26.0).contains(&hub), "{hub} MB/s at the hub");
+        let mut disk = Hdd::new(HddDescription::barracuda_ata_iv());
+        let places: Vec<u64> = scattered(1000).iter().map(|place| place / 10 / 4096 * 4096).collect();
+        places.iter().for_each(|place| disk.read(*place, 4096));
+        let each = disk.now().as_secs_f64();
+        // 10.8 ms and half a turn of 8.3 ms.
+        assert!((14.4..15.9).contains(&each), "{each} ms");
     }
 
     #[test]

@@ -1,4 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair works on.
+
+use std::collections::BTreeMap;
 
 use fsmend_base::InodeNo;
 
@@ -23,6 +26,8 @@ pub struct Input {
     pub tree: Vec<TreeFinding>,
     /// Directories whose parent entry was lost, and has to be written.
     pub parent_entries: Vec<InodeNo>,
+    /// What files and directories without a name were called, if that is to be part of their names in `lost+found`.
+    pub last_names: BTreeMap<InodeNo, String>,
 }
 
 /// The file system under repair. Facts and claims are kept up to date with what is mended.
@@ -36,7 +41,7 @@ pub struct RepairContext<'a, V> {
     /// What the repair itself loses.
     pub lost: Findings,
     /// No unit before this one is free.
-    free_from: u64,
+    pub(super) free_from: u64,
 }
 
 impl<'a, V: Repairable> RepairContext<'a, V> {
@@ -47,18 +52,16 @@ impl<'a, V: Repairable> RepairContext<'a, V> {
 
     /// Takes a free unit; `None` when none is left.
     pub fn take_unit(&mut self) -> Option<u64> {
-        let claimed = self.input.claims.claimed();
-        let unit = (self.free_from..claimed.len()).find(|unit| !claimed.get(*unit))?;
-        self.input.claims.claim(unit, 1, Origin::KNOWN);
-        self.free_from = unit + 1;
-        Some(unit)
+        take_units(&self.input.claims, self.volume.run_units(), 1, &mut self.free_from)
     }
 
     /// A free inode behind the root; `None` when all are in use.
     pub fn free_inode(&self) -> Option<InodeNo> {
         let inodes = &self.input.inodes;
-        let is_free = |inode: &InodeNo| inodes.fact(*inode) == Some(InodeFact::default());
-        (self.volume.root().0 + 1..=self.volume.inodes_count()).map(InodeNo).find(is_free)
+        let is_free =
+            |inode: &InodeNo| inodes.fact(*inode) == Some(InodeFact::default()) && inodes.is_scanned(*inode);
+        let end = self.volume.first_inode().saturating_add(self.volume.inodes_count());
+        (self.volume.root().0 + 1..end).map(InodeNo).find(is_free)
     }
 
     /// Changes the record of an inode, which is sealed afterwards. Nothing happens where it cannot be read.
@@ -75,4 +78,18 @@ impl<'a, V: Repairable> RepairContext<'a, V> {
             self.overlay.put(place, record);
         }
     }
+}
+
+/// Takes `count` free units in a row that do not cross a multiple of `run`; `None` when there are none. No unit before `free_from` is free.
+pub(super) fn take_units(claims: &Claims, run: u64, count: u64, free_from: &mut u64) -> Option<u64> {
+    let (claimed, run) = (claims.claimed(), run.max(1));
+    let first = (*free_from..claimed.len()).find(|unit| !claimed.get(*unit))?;
+    *free_from = first;
+    let starts = (first - first % run..claimed.len()).step_by(usize::try_from(run).ok()?);
+    let fits = |unit: u64| (unit..unit + count).all(|unit| !claimed.get(unit));
+    let found = starts
+        .filter(|start| start + run <= claimed.len())
+        .find_map(|start| (start..=start + run.checked_sub(count)?).find(|unit| fits(*unit)))?;
+    claims.claim(found, count, Origin::KNOWN);
+    Some(found)
 }

@@ -1,41 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The repairs of the cross-checks, each the counterpart of a check in the [table of passes](super::passes).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 
-use super::context::{Input, RepairContext};
+use super::context::{RepairContext, take_units};
 use super::passes::passes;
-use super::{Family, Repairable};
+use super::{Family, Repairable, Wrongs, read_record};
 use crate::crosscheck::allocation::{InUse, Sum};
 use crate::crosscheck::links::{nameless, wrong_of_chunk};
 use crate::crosscheck::owners::Owner;
 use crate::crosscheck::tree::{TreeRepairs, repairs};
-use crate::edits::Edit;
 use crate::inodes::{InodeFact, Kind};
+use crate::names::recovered::recovered_name;
 use crate::passes::Flow;
 use crate::pool::PoolConfig;
-use crate::repair::{Changes, RepairOverlay};
+use crate::repair::{Changes, RepairOverlay, WritableOverlay};
 use crate::scan::memory_plan::too_small;
 use crate::{Budget, Findings, Problem, Refusal, Row};
 
 /// The name of the directory for what has lost its name.
-const LOST_FOUND: &[u8] = b"lost+found";
+pub const LOST_FOUND: &[u8] = b"lost+found";
 
 /// Lays down what inspections mended, and calls the repairs in their order. Nothing is written where something could not be done that had to be done in full.
 /// Returns what is lost by it, too; refuses when what is written takes more memory than there is.
-pub fn mend<F: Family>(
+pub fn mend_in_place<F: Family>(
     family: &F,
     device: &dyn Device,
     layout: F::Layout,
-    (edits, input): (Vec<Edit>, Input),
+    Wrongs { edits, input, .. }: Wrongs<'_>,
     (pool, budget): (PoolConfig<'_>, &Budget),
-) -> Result<(Changes, Findings), Refusal> {
+) -> Result<(Changes, Findings), Refusal>
+where
+    for<'d> F::Volume<'d>: Repairable,
+{
     let overlay = RepairOverlay::new(device);
     overlay.lay(edits);
-    let mut context = RepairContext::new(family.volume(layout, &overlay), &overlay, input);
+    let mut context = RepairContext::new(family.volume(layout.clone(), &overlay), &overlay, input);
     for repair in passes::<F::Volume<'_>>().iter().filter_map(|pass| pass.repair) {
         if repair(&mut context) == Flow::Stops {
             return Ok((Changes::new(), Findings::new()));
@@ -48,52 +52,130 @@ pub fn mend<F: Family>(
     }
     let lost = std::mem::take(&mut context.lost);
     drop(context);
-    Ok((overlay.into_changes(pool), lost))
+    let changes = overlay.into_changes(pool);
+    match family.volume(layout, device).forbids(&changes) {
+        Some(refusal) => Err(refusal),
+        None => Ok((changes, lost)),
+    }
 }
 
 /// Every owner but one gets a copy of a unit that several claim: structures that no inode owns stay, then the inode with the lowest number.
 pub fn owners<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     let Some(contest) = context.input.contest.take() else { return Flow::GoesOn };
-    let mut moves: Vec<(u64, InodeNo)> = Vec::new();
+    // For each inode: the units of which it has claims too many, and how many it keeps.
+    let mut moves: BTreeMap<InodeNo, BTreeMap<u64, usize>> = BTreeMap::new();
     contest.visit_owners(&context.volume, &context.input.claims, |unit, owners| {
-        let movers = owners.iter().skip(1).filter_map(|owner| match owner {
-            Owner::Inode(inode) => Some((unit, *inode)),
-            Owner::Metadata => None,
-        });
-        moves.extend(movers);
-    });
-    for (unit, inode) in moves {
-        let to = context.take_unit();
-        match to {
-            Some(to) => copy_unit(context, inode, unit, to),
-            None => context.lost.raise(problem_of(
-                context.volume.copy_rows().no_room,
-                &context.volume,
-                inode,
-                unit,
-            )),
+        let keeper = owners.first().copied();
+        for same in owners.chunk_by(|a, b| a == b) {
+            let kept = usize::from(keeper == same.first().copied());
+            if let Some(Owner::Inode(inode)) = same.first()
+                && same.len() > kept
+            {
+                moves.entry(*inode).or_default().insert(unit, kept);
+            }
         }
-        context.amend(inode, |volume, record| volume.move_unit(record, unit, to));
-        context.input.claims.resolve(unit);
+    });
+    for (inode, units) in moves {
+        let contested: Vec<u64> = units.keys().copied().collect();
+        let Some(mut record) = read_record(&context.volume, inode) else { continue };
+        let mut lost = Vec::new();
+        {
+            let RepairContext { volume, overlay, input, free_from, .. } = &mut *context;
+            let mut take = |count| take_units(&input.claims, volume.run_units(), count, free_from);
+            let mut copy = |from: u64, count: u64, to: u64| copy_units(volume, *overlay, (from, count), to);
+            let mut mover = Mover { units, take: &mut take, copy: &mut copy, lost: &mut lost };
+            volume.move_units(*overlay, inode, &mut record, &mut mover);
+            volume.seal(inode, &mut record);
+        }
+        context.put(inode, record);
+        let rows = context.volume.copy_rows();
+        for (first, count, why) in lost {
+            let row = if why == Moved::ToNothing { rows.no_room } else { rows.unreadable };
+            let problem = problem_of(row, &context.volume, inode, (first, count));
+            context.lost.raise(problem);
+        }
+        contested.into_iter().for_each(|unit| context.input.claims.resolve(unit));
     }
     Flow::GoesOn
 }
 
-/// Copies what lies in `unit` to `to`; zeroes, where it cannot be read.
-fn copy_unit<V: Repairable>(context: &mut RepairContext<'_, V>, inode: InodeNo, unit: u64, to: u64) {
-    let (from, len) = context.volume.unit_place(unit);
-    let mut bytes = vec![0; len];
-    if context.volume.device().read_at(from, &mut bytes).is_err() {
-        bytes.fill(0);
-        context.lost.raise(problem_of(context.volume.copy_rows().unreadable, &context.volume, inode, unit));
-    }
-    context.overlay.put(context.volume.unit_place(to).0, bytes);
+/// What became of a run of units in a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// It stays.
+    Stays,
+    /// It was copied to the run that begins here.
+    To(u64),
+    /// No room was left: the map gets a hole.
+    ToNothing,
 }
 
-/// A problem of `inode` with one unit.
-fn problem_of<V: Repairable>(row: &'static Row, volume: &V, inode: InodeNo, unit: u64) -> Problem {
+/// Decides which runs of units of one inode move, finds new places and copies what is in them.
+pub struct Mover<'a> {
+    /// Units of which there are claims too many, and how many of them stay.
+    units: BTreeMap<u64, usize>,
+    take: &'a mut dyn FnMut(u64) -> Option<u64>,
+    copy: &'a mut dyn FnMut(u64, u64, u64) -> bool,
+    /// Runs that got a hole, or zeroes.
+    lost: &'a mut Vec<(u64, u64, Moved)>,
+}
+
+impl Mover<'_> {
+    /// To be asked once about each run in a map, in the order of the file.
+    pub fn moved(&mut self, first: u64, count: u64) -> Moved {
+        let mut goes = false;
+        for unit in first..first.saturating_add(count) {
+            if let Some(kept) = self.units.get_mut(&unit) {
+                match kept.checked_sub(1) {
+                    Some(rest) => *kept = rest,
+                    None => goes = true,
+                }
+            }
+        }
+        if !goes {
+            return Moved::Stays;
+        }
+        let Some(to) = (self.take)(count) else {
+            self.lost.push((first, count, Moved::ToNothing));
+            return Moved::ToNothing;
+        };
+        if !(self.copy)(first, count, to) {
+            self.lost.push((first, count, Moved::To(to)));
+        }
+        Moved::To(to)
+    }
+}
+
+/// Copies what lies in a run of units to `to`; zeroes, where it cannot be read: then the answer is false.
+fn copy_units<V: Repairable>(
+    volume: &V,
+    overlay: &dyn WritableOverlay,
+    (from, count): (u64, u64),
+    to: u64,
+) -> bool {
+    let mut is_read = true;
+    for index in 0..count {
+        let (place, len) = volume.unit_place(from + index);
+        let mut bytes = vec![0; len];
+        if volume.device().read_at(place, &mut bytes).is_err() {
+            bytes.fill(0);
+            is_read = false;
+        }
+        overlay.put(volume.unit_place(to + index).0, bytes);
+    }
+    is_read
+}
+
+/// A problem of `inode` with a run of units.
+fn problem_of<V: Repairable>(
+    row: &'static Row,
+    volume: &V,
+    inode: InodeNo,
+    (first, count): (u64, u64),
+) -> Problem {
     let blocks = volume.unit_blocks();
-    Problem::new(row).inode(inode).blocks(BlockNo(unit * blocks), blocks).detail("count", blocks)
+    let count = count * blocks;
+    Problem::new(row).inode(inode).blocks(BlockNo(first * blocks), count).detail("count", count)
 }
 
 /// Gives the root, and a name in lost+found to everything that has none; makes parent entries lead to where names stand.
@@ -143,11 +225,26 @@ fn cut_loop<V: Repairable>(context: &RepairContext<'_, V>, inode: InodeNo) {
 /// Puts names into lost+found. False where there is no room.
 fn shelter<V: Repairable>(context: &mut RepairContext<'_, V>, homeless: BTreeSet<InodeNo>) -> bool {
     let Some(home) = lost_found(context) else { return false };
+    let mut taken = BTreeSet::new();
+    context.volume.visit_entries(home, &|_| true, &mut |_, name| {
+        if name.starts_with(b"#") {
+            taken.insert(name.to_vec());
+        }
+    });
     for inode in homeless {
         let kind = context.input.inodes.kind(inode);
-        if !add_name(context, home, format!("#{inode}").as_bytes(), (inode, kind)) {
+        let number = context.volume.recovered_name(inode);
+        let full = recovered_name(&number, context.input.last_names.get(&inode).map(String::as_str));
+        let mut names = vec![full, number];
+        names.dedup();
+        // A long name may be taken, or lack the room that a short one finds.
+        names.retain(|name| !taken.contains(name.as_bytes()));
+        let Some(name) =
+            names.into_iter().find(|name| add_name(context, home, name.as_bytes(), (inode, kind)))
+        else {
             return false;
-        }
+        };
+        taken.insert(name.into_bytes());
         context.input.inodes.observe_link(inode);
         if let Some(fact) = context.input.inodes.directory(inode) {
             fact.parent.store(home.0, Relaxed);
@@ -165,26 +262,32 @@ fn add_name<V: Repairable>(
     if context.volume.add_name(context.overlay, directory, name, target) {
         return true;
     }
-    let Some(unit) = context.take_unit() else { return false };
-    context.volume.extend_directory(context.overlay, directory, unit)
+    let RepairContext { volume, overlay, input, free_from, .. } = context;
+    let mut take = |count| take_units(&input.claims, volume.run_units(), count, free_from);
+    volume.extend_directory(*overlay, directory, &mut take)
         && context.volume.add_name(context.overlay, directory, name, target)
 }
 
-/// The directory lost+found, which is made where there is none.
+/// The directory lost+found, which is made where there is none. Where something else has that name, it is called lost+found.1, and so on.
 fn lost_found<V: Repairable>(context: &mut RepairContext<'_, V>) -> Option<InodeNo> {
     let root = context.volume.root();
-    let mut found = None;
+    let mut taken: BTreeMap<Vec<u8>, InodeNo> = BTreeMap::new();
     context.volume.visit_entries(root, &|_| true, &mut |inode, name| {
-        if name == LOST_FOUND {
-            found = Some(inode);
+        if name.starts_with(LOST_FOUND) {
+            taken.insert(name.to_vec(), inode);
         }
     });
-    if let Some(inode) = found {
-        return (context.input.inodes.kind(inode) == Kind::Directory).then_some(inode);
+    let mut name = LOST_FOUND.to_vec();
+    for number in 1.. {
+        match taken.get(&name) {
+            None => break,
+            Some(inode) if context.input.inodes.kind(*inode) == Kind::Directory => return Some(*inode),
+            Some(_) => name = [LOST_FOUND, format!(".{number}").as_bytes()].concat(),
+        }
     }
     let (inode, unit) = (context.free_inode()?, context.take_unit()?);
     context.volume.make_directory(context.overlay, inode, unit, root);
-    if !add_name(context, root, LOST_FOUND, (inode, Kind::Directory)) {
+    if !add_name(context, root, &name, (inode, Kind::Directory)) {
         return None;
     }
     let inodes = &mut context.input.inodes;
@@ -254,5 +357,6 @@ pub fn maps<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
         volume.store_map(*overlay, area, map, &observed);
     }
     volume.store_totals(*overlay, &sums);
+    volume.store_quotas(*overlay);
     Flow::GoesOn
 }

@@ -1,15 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A whole check and a whole repair, for a format that implements the traits of this module and of the cross-checks: nothing else is needed. It is written
 //! for formats whose directories and maps can be read from the record of an inode alone; a format with more to gain from its own way of scanning
 //! (maps and directories read while inode tables are still on their way) calls the cross-checks by itself.
 //!
-//! The order: static structures are claimed; chunks of inodes are read side by side, a fast path clears healthy records and suspects get the full check at once;
-//! directories are read side by side; suspect ones are inspected in the order of their numbers; then the passes of the table in `passes.rs`.
+//! The order: static structures are claimed; chunks of inodes are read side by side: a fast path clears healthy records and suspects get the full check at once, then the
+//! directories of the chunk are read. What records lead to is read many blocks at a time (`ahead.rs`). Suspect directories are inspected in the order of their numbers; then
+//! come the passes of the table in `passes.rs`.
 //! [`Checker`] gives all this to the rounds of a repair.
 
+mod ahead;
 mod context;
+mod estimate;
+mod files;
 mod mend;
 mod passes;
 mod scan;
+mod shapes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,13 +32,16 @@ use crate::inodes::{InodeTable, Kind};
 use crate::laps::Laps;
 use crate::names::paths::Directories;
 use crate::options::{CheckOptions, RepairOptions};
+use crate::pool::PoolConfig;
+use crate::repair::changes::{joined, laid};
 use crate::repair::{Changes, Format, Partial, Round, WritableOverlay};
-use crate::report::{CheckReport, Naming, Summary};
+use crate::report::{CheckReport, JournalUse, Naming, Summary};
 use crate::scan::certification::DirectorySummary;
 use crate::scan::memory_plan::Expected;
 use crate::{Budget, Findings, Problem, Progress, Refusal, Refused, Row};
 
 pub use context::{Input, RepairContext};
+pub use mend::{LOST_FOUND, Moved, Mover, mend_in_place};
 pub use scan::RecordGatherer;
 
 /// A family of file systems.
@@ -40,19 +49,44 @@ pub trait Family: Sync {
     /// What is known of a file system without the device that it was read from.
     type Layout: Clone + Send;
     /// The file system on a device.
-    type Volume<'d>: Repairable;
+    type Volume<'d>: Checkable;
 
     /// Reads and judges the superblock and what leads to all the rest. What is wrong with them is raised, with edits that mend it; the layout is what they will be.
-    /// Refuses what is no such file system.
+    /// Refuses what is no such file system. What it keeps for later passes is charged to the budget ([`Kept`](crate::kept::Kept)).
     fn open(
         &self,
         device: &dyn Device,
-        options: &CheckOptions,
+        with: (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<Self::Layout, Refusal>;
 
     /// The file system on `device`.
     fn volume<'d>(&self, layout: Self::Layout, device: &'d dyn Device) -> Self::Volume<'d>;
+
+    /// What a pending journal writes; raises what there is to say of it. What it leaves is opened again, and that is what is checked.
+    fn replay(&self, _layout: &Self::Layout, _device: &dyn Device, _findings: &mut Findings) -> Changes {
+        Changes::new()
+    }
+
+    /// Works out what mends what a check of `device` has found, and what is lost by that. [`mend_in_place`] does it for formats whose volumes are [`Repairable`]; one that
+    /// never overwrites writes what follows from the facts to new places.
+    fn mend(
+        &self,
+        device: &dyn Device,
+        layout: Self::Layout,
+        found: Wrongs<'_>,
+        room: (PoolConfig<'_>, &Budget),
+    ) -> Result<(Changes, Findings), Refusal>;
+}
+
+/// What a check leaves behind for a repair.
+pub struct Wrongs<'a> {
+    /// What inspections mended.
+    pub edits: Vec<Edit>,
+    /// The facts of the whole file system.
+    pub input: Input,
+    /// What is wrong.
+    pub findings: &'a Findings,
 }
 
 /// What a record of an inode leaves behind.
@@ -68,13 +102,21 @@ pub struct InodeSummary {
 
 /// A file system that can be checked.
 pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
+    /// The same file system on another device.
+    type On<'a>: Checkable + Send
+    where
+        Self: 'a;
+
+    /// The same file system, read from `device`.
+    fn on<'a>(&'a self, device: &'a dyn Device) -> Self::On<'a>;
+
     /// What the report says of it.
     fn summary(&self) -> Summary;
 
     /// What is known of the work before it begins.
     fn expected(&self) -> Expected;
 
-    /// The largest number of an inode. Numbers begin with 1.
+    /// How many inodes there are.
     fn inodes_count(&self) -> u32;
 
     /// How many inodes of a chunk have to be looked at, from its first one on.
@@ -89,17 +131,22 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// Calls `claim` for each run of units that no inode owns, and that is in use.
     fn visit_static(&self, claim: &mut dyn FnMut(u64, u64));
 
-    /// The fast path: fills `summary` from a record that is in order, and returns whether it is. Raises nothing.
+    /// The fast path: fills `summary` from a record that is in order, and returns whether it is. Raises nothing. It may be called several times, with more to be read each time: it
+    /// goes on reading what can be found where a read fails.
     fn summarize(&self, inode: InodeNo, record: &[u8], summary: &mut InodeSummary) -> bool;
 
     /// The full check of a record: raises what is wrong with it, with edits that mend it; the summary is that of the record as it will be.
     fn inspect(&self, inode: InodeNo, record: &[u8], findings: &mut Findings) -> InodeSummary;
 
+    /// The size that a record stores, in bytes, if it is in use.
+    fn size_of(&self, record: &[u8]) -> Option<u64>;
+
     /// The problem of a record that cannot be read.
     fn unreadable(&self, inode: InodeNo) -> Problem;
 
-    /// The fast path of a directory: gathers where its entries lead, and returns whether it is in order by itself.
-    fn summarize_directory(&self, inode: InodeNo, summary: &mut DirectorySummary) -> bool;
+    /// The fast path of a directory, whose record is in order: gathers where its entries lead, and returns whether it is in order by itself. Called as
+    /// [`summarize`](Self::summarize) is.
+    fn summarize_directory(&self, inode: InodeNo, record: &[u8], summary: &mut DirectorySummary) -> bool;
 
     /// The full check of a directory, entry by entry, beside what is known of the inodes that they lead to ([`judge_entry`]). Raises what is wrong, with edits; `summary` gets
     /// the entries that stay.
@@ -117,8 +164,16 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// The rows of what copies of such units lose.
     fn copy_rows(&self) -> CopyRows;
 
+    /// What had to be done in a poorer way for want of memory, beside what the engine does: sentences.
+    fn degraded(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Compares the totals that the superblock keeps with the sums over all maps.
     fn check_totals(&self, sums: &[Sum], findings: &mut Findings);
+
+    /// Compares what the format keeps of the space that owners use with what their inodes say. Not for formats that keep nothing of that.
+    fn check_quotas(&self, _findings: &mut Findings) {}
 }
 
 /// The catalogue rows of units that could not be copied. Both are raised by the repair.
@@ -141,14 +196,31 @@ pub trait Repairable: Checkable {
     /// Bytes of a claim unit, and where one lies.
     fn unit_place(&self, unit: u64) -> (u64, usize);
 
-    /// Makes the map in a record lead to `to` in place of `from`, at the last of the places where it does so; to a hole, if `to` is `None`.
-    fn move_unit(&self, record: &mut [u8], from: u64, to: Option<u64>);
+    /// Units that belong together: a run of units of a file never crosses a multiple of this.
+    fn run_units(&self) -> u64 {
+        1
+    }
+
+    /// Asks `mover` about every run of units in the map of an inode, and makes the map lead to where it was moved. Asks about a block of the map before
+    /// those that it leads to, and changes it in its new place.
+    fn move_units(&self, to: &dyn WritableOverlay, inode: InodeNo, record: &mut [u8], mover: &mut Mover<'_>);
 
     /// Makes `inode` an empty directory in `unit`, below `parent`.
     fn make_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64, parent: InodeNo);
 
-    /// Adds a unit, which is made ready for entries, to a directory. False where its map is full.
-    fn extend_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64) -> bool;
+    /// Makes room for more entries in a directory, in units that `take` gives: so many in a row that do not cross a multiple of [`run_units`](Self::run_units).
+    /// False where its map is full, or no units are left.
+    fn extend_directory(
+        &self,
+        to: &dyn WritableOverlay,
+        inode: InodeNo,
+        take: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> bool;
+
+    /// The name that a file or directory without a name gets in lost+found: its number. Its former name follows, where that is known and wanted.
+    fn recovered_name(&self, inode: InodeNo) -> String {
+        format!("#{inode}")
+    }
 
     /// Adds a name to a directory. False where there is no room.
     fn add_name(
@@ -170,6 +242,14 @@ pub trait Repairable: Checkable {
 
     /// Writes the totals.
     fn store_totals(&self, to: &dyn WritableOverlay, sums: &[Sum]);
+
+    /// Writes what owners use, after all else.
+    fn store_quotas(&self, _to: &dyn WritableOverlay) {}
+
+    /// Why `changes` must not be written to this file system, if so: something else than a check would have to be told of them.
+    fn forbids(&self, _changes: &Changes) -> Option<Refusal> {
+        None
+    }
 }
 
 /// What an entry of a directory comes to, beside the facts of what it leads to.
@@ -205,6 +285,7 @@ pub struct Checker<F>(pub F);
 /// What a check leaves behind for the repair of the same round.
 pub struct Facts<L> {
     device: Arc<dyn Device>,
+    replayed: Changes,
     layout: L,
     edits: Vec<Edit>,
     input: Input,
@@ -247,28 +328,61 @@ impl<F: Family> Checker<F> {
         let counted = Arc::new(Counted::new(Arc::clone(device)));
         let mut laps = Laps::new(options, Arc::clone(&counted));
         let refused = |refusal, findings| Refused { refusal, findings: Box::new(findings) };
-        let layout = match self.0.open(&*counted, options, &mut findings) {
-            Ok(layout) => layout,
+        let below: Arc<dyn Device> = counted;
+        let budget = Arc::new(Budget::new(options.memory));
+        let (layout, replayed) = match self.open_replayed(&below, (options, &budget), &mut findings) {
+            Ok(opened) => opened,
             Err(refusal) => return Err(refused(refusal, findings)),
         };
         laps.lap("opening", 1);
-        let volume = self.0.volume(layout.clone(), &*counted);
-        let budget = Arc::new(Budget::new(options.memory));
+        let overlay: Arc<dyn Device> =
+            if replayed.is_empty() { below } else { Arc::new(laid(&below, &replayed)) };
+        let volume = self.0.volume(layout.clone(), &*overlay);
         let run = scan::Run { options, naming, progress, cancel, budget: &budget };
         let (input, report) = passes::check(&volume, run, &mut laps, findings)
             .map_err(|refusal| refused(refusal, Findings::new()))?;
         drop(volume);
         let (mut report, edits) = report;
         report.stats = laps.take();
-        let is_wrong = !report.findings.is_empty() || !edits.is_empty();
+        if !replayed.is_empty() {
+            report.summary.journal = JournalUse::Replayed;
+        }
+        let is_wrong = !report.findings.is_empty() || !edits.is_empty() || !replayed.is_empty();
         let facts = (options.repair.is_some() && is_wrong).then(|| Facts {
             device: Arc::clone(device),
+            replayed,
             layout,
             edits,
             input,
             budget: Arc::clone(&budget),
         });
         Ok((report, facts))
+    }
+
+    /// Opens the file system as its journal leaves it, and tells what that writes.
+    fn open_replayed(
+        &self,
+        device: &Arc<dyn Device>,
+        with: (&CheckOptions, &Arc<Budget>),
+        findings: &mut Findings,
+    ) -> Result<(F::Layout, Changes), Refusal> {
+        let mut early = findings.fresh();
+        let opened = self.0.open(&**device, with, &mut early);
+        let layout = match opened {
+            Ok(layout) if with.0.replay => layout,
+            other => {
+                findings.merge(early);
+                return Ok((other?, Changes::new()));
+            }
+        };
+        let replayed = self.0.replay(&layout, &**device, findings);
+        if replayed.is_empty() {
+            findings.merge(early);
+            return Ok((layout, replayed));
+        }
+        // What the journal brings up to date is judged as the journal leaves it.
+        let layout = self.0.open(&laid(device, &replayed), with, findings)?;
+        Ok((layout, replayed))
     }
 }
 
@@ -293,12 +407,17 @@ impl<F: Family> Format for Checker<F> {
         options: &CheckOptions,
         report: &mut CheckReport,
     ) -> Result<Round, Refused> {
-        let Some(Facts { device, layout, edits, input, budget }) = facts else { return Ok(Round::default()) };
-        let (changes, lost) =
-            mend::mend(&self.0, &*device, layout, (edits, input), (options.repair_pool(), &budget))
-                .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
+        let Some(Facts { device, replayed, layout, edits, input, budget }) = facts else {
+            return Ok(Round::default());
+        };
+        let overlay = laid(&device, &replayed);
+        let found = Wrongs { edits, input, findings: &report.findings };
+        let (changes, lost) = self
+            .0
+            .mend(&overlay, layout, found, (options.repair_pool(), &budget))
+            .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
         report.findings.merge(lost);
-        Ok(Round { changes, ..Round::default() })
+        Ok(Round { changes: joined(&overlay, changes), ..Round::default() })
     }
 
     fn prepare(&self, _device: &Arc<dyn Device>, _options: &RepairOptions) -> Result<Changes, Refused> {
@@ -315,7 +434,7 @@ impl<F: Family> Partial for Checker<F> {
     ) -> Result<Vec<(u64, u64)>, Refused> {
         let layout = self
             .0
-            .open(&**repaired, &options.check, &mut Findings::new())
+            .open(&**repaired, (&options.check, &nothing_kept()), &mut Findings::new())
             .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
         let volume = self.0.volume(layout, &**repaired);
         let len = volume.record_bytes() as u64;
@@ -323,8 +442,11 @@ impl<F: Family> Partial for Checker<F> {
         Ok(inodes.filter_map(|inode| volume.record_place(inode)).map(|at| (at, at + len)).collect())
     }
 
-    fn replayed(&self, _device: &Arc<dyn Device>, _options: &RepairOptions) -> Result<Changes, Refused> {
-        Ok(Changes::new())
+    fn replayed(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
+        let (_, replayed) = self
+            .open_replayed(device, (&options.check, &nothing_kept()), &mut Findings::new())
+            .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
+        Ok(replayed)
     }
 
     fn marked_unclean(&self, _device: &Arc<dyn Device>, changes: Changes) -> Changes {
@@ -347,6 +469,11 @@ pub fn summary_of<V: Checkable>(volume: &V, inode: InodeNo) -> Option<InodeSumma
         summary = volume.inspect(inode, &record, &mut Findings::new());
     }
     Some(summary)
+}
+
+/// The budget of what is opened for a look: nothing is kept.
+fn nothing_kept() -> Arc<Budget> {
+    Arc::new(Budget::new(0))
 }
 
 fn stopped(cancel: &AtomicBool) -> Result<(), Refusal> {

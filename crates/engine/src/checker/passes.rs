@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The passes of a check and of its repair, in their order.
 
 use std::sync::atomic::AtomicBool;
@@ -10,10 +11,12 @@ use crate::crosscheck::links;
 use crate::crosscheck::owners::{Contest, SHARES_MIN, Search};
 use crate::crosscheck::tree::{self, TreeFinding};
 use crate::edits::Edit;
+use crate::inodes::InodeTable;
 use crate::laps::Laps;
+use crate::names::recovered;
 use crate::names::report::name_objects;
 use crate::passes::{Flow, Pass};
-use crate::report::{CheckReport, Division};
+use crate::report::{CheckReport, Division, Summary};
 use crate::scan::memory_plan::{self, MemoryPlan, RunContext, Shortages};
 use crate::{Findings, Refusal};
 
@@ -33,19 +36,24 @@ pub struct Cross<'a, V> {
 type CheckPass<V> = fn(&mut Cross<'_, V>);
 type RepairPass<V> = fn(&mut RepairContext<'_, V>) -> Flow;
 
-/// All of them.
+/// All of them, with the repairs of a format that is mended in place.
 #[rustfmt::skip]
 pub fn passes<V: Repairable>() -> [Pass<CheckPass<V>, RepairPass<V>>; 4] {
+    with_repairs([Some(mend::owners), Some(mend::tree), Some(mend::links), Some(mend::maps)])
+}
+
+#[rustfmt::skip]
+fn with_repairs<V: Checkable, R: Copy>(repairs: [Option<R>; 4]) -> [Pass<CheckPass<V>, R>; 4] {
     [
-        Pass { name: "owners", needs: &[], check: Some(owners), repair: Some(mend::owners) },
-        Pass { name: "tree", needs: &["owners"], check: Some(tree_and_links), repair: Some(mend::tree) },
-        Pass { name: "links", needs: &["tree"], check: None, repair: Some(mend::links) },
-        Pass { name: "maps", needs: &["owners", "links"], check: Some(maps), repair: Some(mend::maps) },
+        Pass { name: "owners", needs: &[], check: Some(owners), repair: repairs[0] },
+        Pass { name: "tree", needs: &["owners"], check: Some(tree_and_links), repair: repairs[1] },
+        Pass { name: "links", needs: &["tree"], check: None, repair: repairs[2] },
+        Pass { name: "maps", needs: &["owners", "links"], check: Some(maps), repair: repairs[3] },
     ]
 }
 
 /// Checks what `volume` holds. Returns what a repair needs; the report, and the edits of all inspections.
-pub fn check<V: Repairable>(
+pub fn check<V: Checkable>(
     volume: &V,
     run: Run<'_>,
     laps: &mut Laps<'_>,
@@ -73,7 +81,8 @@ pub fn check<V: Repairable>(
         parent_entries: Vec::new(),
         sums: Vec::new(),
     };
-    for (pass, check) in passes::<V>().iter().filter_map(|pass| Some((pass, pass.check?))) {
+    for (pass, check) in with_repairs::<V, ()>([None; 4]).iter().filter_map(|pass| Some((pass, pass.check?)))
+    {
         check(&mut cross);
         stopped(cancel)?;
         memory_plan::stop_if_exhausted(budget)?;
@@ -83,6 +92,7 @@ pub fn check<V: Repairable>(
     let edits = findings.take_edits();
     let mut degraded = plan.degraded.clone();
     degraded.extend(shortages.sentences(&plan));
+    degraded.extend(volume.degraded());
     degraded.extend(memory_plan::fewer_kept(findings.kept_per_row(), budget));
     let pool = (context.pool(), cancel);
     let inodes = &cross.scanned.inodes;
@@ -90,10 +100,13 @@ pub fn check<V: Repairable>(
     let findings = name_objects((volume, inodes), findings, wanted, budget, pool, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let division = Division { mode: options.schedule.mode, workers: plan.workers, ..Division::default() };
-    let summary = volume.summary();
+    let summary =
+        Summary { blocks_used: cross.scanned.claims.claimed().count(), ..counted(volume.summary(), inodes) };
     let report = CheckReport { findings, summary, stats: Vec::new(), division, degraded };
     let Cross { scanned: Scanned { inodes, claims }, contest, tree, parent_entries, .. } = cross;
-    Ok((Input { inodes, claims, contest, tree, parent_entries }, (report, edits)))
+    let former = options.repair.as_ref().is_some_and(|policy| policy.former_names);
+    let last_names = if former { recovered::last_names(&report.findings) } else { Default::default() };
+    Ok((Input { inodes, claims, contest, tree, parent_entries, last_names }, (report, edits)))
 }
 
 fn owners<V: Checkable>(cross: &mut Cross<'_, V>) {
@@ -128,4 +141,15 @@ fn maps<V: Checkable>(cross: &mut Cross<'_, V>) {
     let pool = (cross.context.pool(), cross.cancel);
     cross.sums = allocation::check(cross.volume, in_use, pool, &mut cross.findings);
     cross.volume.check_totals(&cross.sums, &mut cross.findings);
+    cross.volume.check_quotas(&mut cross.findings);
+}
+
+/// The summary with the files and directories that were found.
+fn counted(summary: Summary, inodes: &InodeTable) -> Summary {
+    let (mut files, mut directories) = (0, 0);
+    for (used, are_directories) in (0..inodes.chunk_count()).flat_map(|chunk| inodes.used_in_chunk(chunk)) {
+        files += u64::from(used.count_ones());
+        directories += u64::from(are_directories.count_ones());
+    }
+    Summary { files_used: files, directories, ..summary }
 }

@@ -1,4 +1,6 @@
-//! The scan: inodes chunk by chunk, then directories, side by side; what contradicts what is known by then is inspected, in the order of numbers.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scan: chunk by chunk, inodes and then the directories among them, side by side. An entry that leads to a chunk which was not read yet is certified at the end. What
+//! contradicts what is known by then is inspected, in the order of numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use fsmend_base::InodeNo;
 use fsmend_device::{BatchReader, Request};
 
+use super::ahead::Ahead;
 use super::{Checkable, InodeSummary, read_record, summary_of};
 use crate::claims::Claims;
 use crate::crosscheck::owners::{ClaimLookup, Found, Gather};
@@ -15,16 +18,13 @@ use crate::options::CheckOptions;
 use crate::origins::Origin;
 use crate::pool::{self, Stage};
 use crate::report::Naming;
-use crate::scan::certification::{Certifier, DeferredCertification, DirectorySummary};
-use crate::scan::memory_plan::RunContext;
+use crate::scan::certification::{Certifier, DeferredCertification, DirectorySummary, Pending};
+use crate::scan::memory_plan::{MemoryPlan, NODE_BYTES, RunContext};
 use crate::{Budget, Findings, Progress};
 
 /// Largest single read of a table of inodes.
 const TABLE_READ: usize = 256 << 10;
-/// Directories that one worker reads at a time.
-const DIRECTORIES_PER_SLICE: usize = 64;
-const INODES: [Stage; 1] = [Stage { name: "inodes", pass: 1 }];
-const DIRECTORIES: [Stage; 1] = [Stage { name: "directories", pass: 2 }];
+const STAGE: [Stage; 1] = [Stage { name: "inodes", pass: 1 }];
 
 /// What a run is given.
 #[derive(Clone, Copy)]
@@ -60,133 +60,228 @@ pub fn scan<V: Checkable>(
     volume.visit_static(&mut |first, count| {
         claims.claim(first, count, Origin::KNOWN);
     });
-    let inodes = InodeTable::within(run.budget, volume.inodes_count(), volume.inodes_per_chunk());
-    scan_inodes(volume, (run, context), (&inodes, &claims), findings);
-    let suspects = scan_directories(volume, (run, context), &inodes);
+    let inodes = InodeTable::within(run.budget, volume.inodes_count(), volume.inodes_per_chunk())
+        .numbered_from(volume.first_inode());
+    let suspects = scan_chunks(volume, (run, context), (&inodes, &claims), findings);
     inspect_directories(volume, &inodes, suspects, findings);
     Scanned { inodes, claims }
 }
 
-fn scan_inodes<V: Checkable>(
+/// A record, and its place in its chunk.
+type Numbered = (usize, InodeNo, Vec<u8>);
+
+/// What one worker has, and what it finds.
+struct Worker<'w, V: Checkable + 'w> {
+    volume: &'w V,
+    ahead: &'w Ahead<'w>,
+    /// The same file system, of which only that can be read which was read ahead.
+    near: V::On<'w>,
+    reader: BatchReader<'w>,
+    context: RunContext<'w>,
+    inodes: &'w InodeTable,
+    claims: &'w Claims,
+    findings: Findings,
+    suspects: BTreeSet<InodeNo>,
+    pending: Vec<Pending>,
+}
+
+/// Reads all inodes and directories, and counts where the directories that are in order lead. Returns the others.
+fn scan_chunks<V: Checkable>(
     volume: &V,
     (run, context): (Run<'_>, RunContext<'_>),
     (inodes, claims): (&InodeTable, &Claims),
     findings: &mut Findings,
-) {
-    let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
-    let stage = run.progress.stage(INODES[0].name);
-    stage.expect(chunks.iter().map(|chunk| u64::from(volume.scanned_in(*chunk))).sum());
-    let fresh = findings.fresh();
-    let found = pool::run_slices(
-        context.pool(),
-        &INODES,
-        &chunks,
-        1,
-        run.cancel,
-        |_| {
-            let reader = BatchReader::with_buffers(
-                volume.device(),
-                context.plan.backend,
-                BatchReader::DEPTH_DEFAULT,
-                context.plan.reader_bytes,
-            );
-            (reader, fresh.fresh())
-        },
-        |(reader, findings), part| {
-            for chunk in part {
-                let facts = scan_chunk(volume, *chunk, reader, claims, findings);
-                inodes.publish(*chunk, facts);
-                stage.finish(u64::from(volume.scanned_in(*chunk)));
-            }
-        },
-    );
-    found.into_iter().for_each(|(_, found)| findings.merge(found));
-}
-
-fn scan_chunk<V: Checkable>(
-    volume: &V,
-    chunk: u32,
-    reader: &mut BatchReader<'_>,
-    claims: &Claims,
-    findings: &mut Findings,
-) -> ChunkFacts {
-    let (count, size) = (volume.scanned_in(chunk) as usize, volume.record_bytes());
-    let first = InodeNo(chunk * volume.inodes_per_chunk() + 1);
-    let mut facts = ChunkFacts::new(count);
-    let Some(start) = volume.record_place(first) else { return facts };
-    let per_read = (TABLE_READ / size).max(1);
-    let requests: Vec<Request> = (0..count)
-        .step_by(per_read)
-        .map(|at| Request {
-            offset: start + (at * size) as u64,
-            len: (per_read.min(count - at) * size) as u32,
-        })
-        .collect();
-    let mut summary = InodeSummary::default();
-    let mut take = |index: usize, record: &[u8], findings: &mut Findings| {
-        let inode = InodeNo(first.0 + index as u32);
-        if !volume.summarize(inode, record, &mut summary) {
-            summary = volume.inspect(inode, record, findings);
-        }
-        let Some(kind) = summary.kind else { return };
-        facts.record(index, inode, InodeFact::new(kind, 0), summary.links);
-        for (unit, count) in &summary.units {
-            claims.claim(*unit, *count, claims.origin(inode.0));
-        }
-    };
-    let mut failed = Vec::new();
-    reader.read(&requests, &mut |at, result| match result {
-        Ok(bytes) => bytes
-            .chunks_exact(size)
-            .enumerate()
-            .for_each(|(index, record)| take(at * per_read + index, record, findings)),
-        Err(_) => failed.push(at),
-    });
-    // Records beside an unreadable one can be read by themselves.
-    for index in failed.into_iter().flat_map(|at| at * per_read..((at + 1) * per_read).min(count)) {
-        let inode = InodeNo(first.0 + index as u32);
-        match read_record(volume, inode) {
-            Some(record) => take(index, &record, findings),
-            None => findings.raise(volume.unreadable(inode)),
-        }
-    }
-    facts
-}
-
-/// Reads all directories, and counts where those in order lead. Returns the others.
-fn scan_directories<V: Checkable>(
-    volume: &V,
-    (run, context): (Run<'_>, RunContext<'_>),
-    inodes: &InodeTable,
 ) -> BTreeSet<InodeNo> {
-    let directories: Vec<InodeNo> = inodes.directories().iter().map(|fact| InodeNo(fact.inode)).collect();
+    let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
+    let (stage, directories) = (run.progress.stage(STAGE[0].name), run.progress.stage("directories"));
+    stage.expect(chunks.iter().map(|chunk| u64::from(volume.scanned_in(*chunk))).sum());
+    directories.expect(volume.expected().directories);
     let certifier = Certifier::new(inodes, true);
     let certification = DeferredCertification::new(&certifier);
-    let stage = run.progress.stage(DIRECTORIES[0].name);
-    stage.expect(directories.len() as u64);
-    let found = pool::run_slices(
-        context.pool(),
-        &DIRECTORIES,
-        &directories,
-        DIRECTORIES_PER_SLICE,
-        run.cancel,
-        |_| (DirectorySummary::default(), Vec::new(), Vec::new()),
-        |(summary, suspects, pending), part| {
-            for inode in part {
-                summary.clear();
-                let is_clean = volume.summarize_directory(*inode, summary)
-                    && !certification.would_wait(summary)
-                    && certification.count(*inode, summary, pending);
-                if !is_clean {
-                    suspects.push(*inode);
-                }
-            }
-            stage.finish(part.len() as u64);
-        },
-    );
-    let mut suspects: BTreeSet<InodeNo> = found.into_iter().flat_map(|(_, suspects, _)| suspects).collect();
+    let fresh = findings.fresh();
+    let plan = context.plan;
+    let aheads: Vec<Ahead<'_>> =
+        (0..context.pool().workers.max(1)).map(|_| Ahead::of(volume.device())).collect();
+    let start = |number: usize| {
+        let ahead = &aheads[number % aheads.len()];
+        let (depth, buffers) = (BatchReader::DEPTH_DEFAULT, plan.reader_bytes);
+        Worker {
+            volume,
+            ahead,
+            near: volume.on(ahead),
+            reader: BatchReader::with_buffers(volume.device(), plan.backend, depth, buffers),
+            context,
+            inodes,
+            claims,
+            findings: fresh.fresh(),
+            suspects: BTreeSet::new(),
+            pending: Vec::new(),
+        }
+    };
+    let workers = pool::run_slices(context.pool(), &STAGE, &chunks, 1, run.cancel, start, |worker, part| {
+        for chunk in part {
+            let in_chunk = worker.inodes(*chunk);
+            stage.finish(u64::from(volume.scanned_in(*chunk)));
+            worker.directories(&certification, &in_chunk);
+            directories.finish(in_chunk.len() as u64);
+        }
+    });
+    let (mut suspects, mut pending) = (BTreeSet::new(), Vec::new());
+    for worker in workers {
+        findings.merge(worker.findings);
+        suspects.extend(worker.suspects);
+        pending.extend(worker.pending);
+    }
+    let guilty = certification.certify_pending(pending);
+    for holder in guilty {
+        withdraw(volume, &certification, holder, &mut suspects);
+    }
     withdraw_contested(volume, inodes, &certification, &mut suspects);
     suspects
+}
+
+impl<V: Checkable> Worker<'_, V> {
+    /// Reads the inodes of a chunk, and publishes what is known of them. Returns its directories, with their records as far as there is room for them.
+    fn inodes(&mut self, chunk: u32) -> Vec<(InodeNo, Option<Vec<u8>>)> {
+        let volume = self.volume;
+        let (count, size) = (volume.scanned_in(chunk) as usize, volume.record_bytes());
+        let first = InodeNo(chunk * volume.inodes_per_chunk() + volume.first_inode());
+        let mut facts = ChunkFacts::new(count);
+        let mut directories = Vec::new();
+        let Some(start) = volume.record_place(first) else { return directories };
+        let per_read = (TABLE_READ / size).max(1);
+        let requests: Vec<Request> = (0..count)
+            .step_by(per_read)
+            .map(|at| Request {
+                offset: start + (at * size) as u64,
+                len: (per_read.min(count - at) * size) as u32,
+            })
+            .collect();
+        let (ahead, near, claims, findings) = (self.ahead, &self.near, self.claims, &mut self.findings);
+        let (walks, room) = (self.context.plan.walks, room(self.context.plan));
+        let mut summary = InodeSummary::default();
+        let mut waiting: Vec<Numbered> = Vec::new();
+        let (mut failed, mut unreadable) = (Vec::new(), Vec::new());
+        let mut take =
+            |(index, inode): (usize, InodeNo), record: &[u8], is_clean: bool, summary: &mut InodeSummary| {
+                if !is_clean {
+                    *summary = volume.inspect(inode, record, findings);
+                }
+                let Some(kind) = summary.kind else { return };
+                facts.record(index, inode, InodeFact::new(kind, 0), summary.links);
+                for (unit, count) in &summary.units {
+                    claims.claim(*unit, *count, claims.origin(inode.0));
+                }
+                if kind == Kind::Directory {
+                    let kept = is_clean && directories.len() < walks;
+                    directories.push((inode, kept.then(|| record.to_vec())));
+                }
+            };
+        self.reader.read(&requests, &mut |at, result| match result {
+            Ok(bytes) => {
+                for (index, record) in bytes.chunks_exact(size).enumerate() {
+                    let (index, inode) =
+                        (at * per_read + index, InodeNo(first.0 + (at * per_read + index) as u32));
+                    let before = ahead.misses();
+                    let is_clean = near.summarize(inode, record, &mut summary);
+                    if ahead.misses() == before {
+                        take((index, inode), record, is_clean, &mut summary);
+                    } else if waiting.len() < walks {
+                        waiting.push((index, inode, record.to_vec()));
+                    } else {
+                        self.context.shortages.walks.store(true, Relaxed);
+                        let is_clean = volume.summarize(inode, record, &mut summary);
+                        take((index, inode), record, is_clean, &mut summary);
+                    }
+                }
+            }
+            Err(_) => failed.push(at),
+        });
+        let mut alone = InodeSummary::default();
+        ahead.settle(&mut self.reader, &waiting, room, &mut |(index, inode, record), is_alone| {
+            let before = ahead.misses();
+            let is_clean = match is_alone {
+                false => near.summarize(*inode, record, &mut alone),
+                true => volume.summarize(*inode, record, &mut alone),
+            };
+            if ahead.misses() == before {
+                take((*index, *inode), record, is_clean, &mut alone);
+            }
+        });
+        // Records beside an unreadable one can be read by themselves.
+        for index in failed.into_iter().flat_map(|at| at * per_read..((at + 1) * per_read).min(count)) {
+            let inode = InodeNo(first.0 + index as u32);
+            match read_record(volume, inode) {
+                Some(record) => {
+                    let is_clean = volume.summarize(inode, &record, &mut alone);
+                    take((index, inode), &record, is_clean, &mut alone);
+                }
+                None => unreadable.push(inode),
+            }
+        }
+        unreadable.into_iter().for_each(|inode| self.findings.raise(volume.unreadable(inode)));
+        self.inodes.publish(chunk, facts);
+        directories
+    }
+
+    /// Reads directories, and counts where those in order lead.
+    fn directories(
+        &mut self,
+        certification: &DeferredCertification<'_>,
+        directories: &[(InodeNo, Option<Vec<u8>>)],
+    ) {
+        let (volume, ahead, near, context) = (self.volume, self.ahead, &self.near, self.context);
+        let (suspects, pending) = (&mut self.suspects, &mut self.pending);
+        let room = room(context.plan);
+        let mut summary = DirectorySummary::default();
+        ahead.settle(&mut self.reader, directories, room, &mut |(inode, record), is_alone| {
+            let before = ahead.misses();
+            summary.clear();
+            let is_clean = match record {
+                Some(record) if !is_alone => near.summarize_directory(*inode, record, &mut summary),
+                Some(record) => volume.summarize_directory(*inode, record, &mut summary),
+                // There was no room for its record, or it is not in order.
+                None => summarize_again(volume, *inode, &mut summary),
+            };
+            if ahead.misses() != before {
+                return;
+            }
+            let is_too_much = pending.len() + summary.targets.len() >= context.plan.pending
+                && certification.would_wait(&summary);
+            if is_too_much {
+                context.shortages.pending.store(true, Relaxed);
+            }
+            if !is_clean || is_too_much || !certification.count(*inode, &mut summary, pending) {
+                suspects.insert(*inode);
+            }
+        });
+    }
+}
+
+/// Bytes for what is read ahead.
+fn room(plan: &MemoryPlan) -> u64 {
+    (plan.nodes as u64).saturating_mul(NODE_BYTES)
+}
+
+/// The fast path of a directory whose record has to be read again. False also where the record is not in order.
+fn summarize_again<V: Checkable>(volume: &V, inode: InodeNo, summary: &mut DirectorySummary) -> bool {
+    let mut found = InodeSummary::default();
+    read_record(volume, inode).is_some_and(|record| {
+        volume.summarize(inode, &record, &mut found) && volume.summarize_directory(inode, &record, summary)
+    })
+}
+
+/// Takes back what was counted for `holder`, which is inspected instead.
+fn withdraw<V: Checkable>(
+    volume: &V,
+    certification: &DeferredCertification<'_>,
+    holder: InodeNo,
+    suspects: &mut BTreeSet<InodeNo>,
+) {
+    let mut summary = DirectorySummary::default();
+    if suspects.insert(holder) && summarize_again(volume, holder, &mut summary) {
+        certification.withdraw(holder, &summary);
+    }
 }
 
 /// Takes back what was counted for directories that hold a name of a directory with several: which name stays must not depend on which was seen first.
@@ -208,12 +303,8 @@ fn withdraw_contested<V: Checkable>(
             }
         });
     }
-    let mut summary = DirectorySummary::default();
-    for holder in holders.into_keys().filter(|holder| suspects.insert(*holder)) {
-        summary.clear();
-        if volume.summarize_directory(holder, &mut summary) {
-            certification.withdraw(holder, &summary);
-        }
+    for holder in holders.into_keys() {
+        withdraw(volume, certification, holder, suspects);
     }
     for fact in contested.iter().filter_map(|inode| inodes.directory(*inode)) {
         fact.parent.store(0, Relaxed);

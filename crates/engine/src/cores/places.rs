@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! To which cores a run in the background keeps.
 //!
 //! Linux does not move threads of SCHED_IDLE to where there is room: when it balances its cores, such threads count for next to nothing. One that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Allocation maps and counts against what inodes own.
 //!
 //! A format divides its space in areas (groups, cylinder groups, the whole of it), each with one or more maps: of claim units, of inodes. It reads what is stored, with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stored link counts against the names that were found.
 
 use std::collections::BTreeMap;
@@ -46,6 +47,11 @@ pub trait LinkRules: Volume {
     fn count_for(&self, wrong: &WrongCount, findings: &mut Findings) -> u64 {
         let _ = findings;
         wrong.observed
+    }
+
+    /// The count that is stored, for the report: what the facts have, but where a format puts something else there.
+    fn stored(&self, wrong: &WrongCount) -> u16 {
+        wrong.stored
     }
 
     /// The row for a count that has to be changed; [`LinkRows::mismatch`] but where the format knows better.
@@ -117,7 +123,7 @@ fn report(rules: &impl LinkRules, mut wrong: WrongCount, findings: &mut Findings
     wrong.observed = rules.count_for(&wrong, findings);
     if u64::from(wrong.stored) != wrong.observed {
         let problem = Problem::new(rules.mismatch_row(&wrong)).inode(inode);
-        findings.raise(problem.stored(wrong.stored).observed(wrong.observed));
+        findings.raise(problem.stored(rules.stored(&wrong)).observed(wrong.observed));
     }
     attach
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cross-checks: what takes several records. One file, or folder, for each; the format supplies catalogue rows, and what only it can read.
 //!
 //! | module | question |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What users, groups and projects use, added up while inodes are scanned.
 
 use std::collections::BTreeMap;

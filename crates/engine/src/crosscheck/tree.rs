@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connectivity: does every directory hang on the root, once, and does its parent entry agree?
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bits of allocation maps, compared 64 at a time.
 
 /// Some bits, in words.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of inodes, chunk by chunk.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which inodes are certainly not among those that are looked for: nearly all that a directory names, and no search in a tree is needed to see it.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that something without a name had before, as far as anything still tells.
 
 use std::fmt;

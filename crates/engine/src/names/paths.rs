@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Paths for reports: what an inode is called, and where.
 //!
 //! Names are not kept while the file system is checked; they are looked up when there is something to report.

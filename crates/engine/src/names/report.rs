@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for what is reported: which path leads to an inode.
 
 use std::collections::BTreeSet;

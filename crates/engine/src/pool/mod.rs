@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stages and workers: batches wait in one queue per stage, every worker can do every stage, and a scheduler decides who takes
 //! what (pFSCK §5.1 to §5.4). By default a worker that asks goes where, by the measured cost of what waits, most workers are missing
 //! (equations (1) and (2)).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How workers are divided between the stages: the modes of pFSCK's Table 3 are policies of one scheduler.
 //!
 //! A *pass* is a group of stages that one pool of workers serves where pools are fixed (the paper has two: inodes, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler behind a lock, for workers that are threads. The lock is taken once or twice per batch, never per item.
 
 use std::cell::Cell;

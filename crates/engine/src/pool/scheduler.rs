@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which batch is next, and for whom: the whole scheduler, as a plain value. It starts no thread, takes no lock and reads no
 //! clock, so that threads can drive it in real time and a simulation in virtual time, with any number of workers.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every mode does all of the work, whichever workers come and go. With the feature `model` the same tests run in thousands of
 //! interleavings, under the model checker.
 

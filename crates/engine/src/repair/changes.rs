@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lists of bytes to be written: byte offsets and bytes.
 
 use std::sync::Arc;

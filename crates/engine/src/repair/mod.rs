@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Repair, as every format does it: worked out in memory, checked again there, round by round, until nothing is wrong.
 //!
 //! | file | what |

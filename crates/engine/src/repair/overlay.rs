@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file system as the repair under way leaves it: bytes laid over the device, read back by whatever is mended next.
 
 use std::collections::HashSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A repair without a part of it: what the user wants to leave as it is.
 //!
 //! The changes that lie in the records of the objects concerned are left out. Whether the rest can be written is not argued but

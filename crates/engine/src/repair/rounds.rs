@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rounds: check, repair, lay the repair over the image, check that, until nothing is wrong any more.
 //!
 //! A plan exists only once the last check finds nothing to change. That check is the same one that the user runs.

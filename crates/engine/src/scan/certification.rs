@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What clean directories count, and how it is taken back.
 //!
 //! Directories are cleared by the fast path while other inode tables are still being read, so when an entry is seen, what it leads to may or
@@ -94,6 +95,22 @@ impl DirectorySummary {
             true
         })
     }
+}
+
+/// A hash of a name for [`DirectorySummary::add_name`], for formats that have none of their own. Names that were made to collide cost an inspection, no more.
+#[inline]
+pub fn hash_of(name: &[u8]) -> u64 {
+    // A prime near the golden ratio of 64 bits; its product is folded.
+    const MIX: u128 = 0x9E37_79B9_7F4A_7C55;
+    let mix = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word) * MIX;
+        (product >> 64) as u64 ^ product as u64
+    };
+    let (words, rest) = name.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash = words.iter().fold(!(name.len() as u64), |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    mix(hash, u64::from_le_bytes(last)).max(1)
 }
 
 /// Compares directory entries with the facts of what they lead to.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a run divides its memory: what its facts will take, what is left for the work, and what has to be done in a poorer way
 //! when that is little.
 //!
@@ -42,7 +43,7 @@ const CHUNK_BYTES_PER_INODE: u64 = 2 * 56;
 /// The part of what is not needed for anything else that may be spent on where claims come from: one in so many.
 const ORIGINS_SHARE: u64 = 8;
 /// A node of a map that waits to be read.
-const NODE_BYTES: u64 = 2 * 48;
+pub const NODE_BYTES: u64 = 2 * 48;
 /// Nodes of maps that wait in one worker.
 const NODES_MAX: u64 = 1 << 18;
 /// Below this many blocks at a time, reading block maps gets slower, which is worth a sentence.
@@ -153,9 +154,10 @@ impl MemoryPlan {
     /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
     pub fn new(expected: &Expected, options: &CheckOptions, budget: &Budget) -> Result<MemoryPlan, Refusal> {
         let Expected { units, fact_bytes, directories, to_read, chunk_inodes: chunk } = *expected;
-        let rest = budget.free().saturating_sub(fact_bytes);
         let chunk_bytes = chunk * CHUNK_BYTES_PER_INODE;
         let least = (WORK_BYTES_MIN + 2 * chunk_bytes).max(directories * TREE_BYTES_PER_DIRECTORY / 3 * 4);
+        budget.make_room(fact_bytes.saturating_add(least));
+        let rest = budget.free().saturating_sub(fact_bytes);
         if rest < least {
             let taken = budget.limit() - budget.free();
             return Err(too_small(budget, taken.saturating_add(fact_bytes).saturating_add(least)));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What scans of all formats share.
 //!
 //! | module | what |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The catalogue: every kind of problem that the checks of ext2, ext3 and ext4 can name.
 
 use fsmend_engine::Row;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every check of one file system works with: the device, the settled geometry, the groups.
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};

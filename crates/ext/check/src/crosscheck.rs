@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What follows the parallel stages: delayed certification, inspection of suspect directories, and the cross-checks
 //! that need all facts. Everything here works on sorted lists, so that the outcome does not depend on timing.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a check would take: the check itself over a sample of the groups, and what that makes for all of them.
 //!
 //! Superblock and descriptors say how much there is: inodes, directories, blocks in use. What it costs here and now (processor, device, what
@@ -10,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::BlockNo;
 use fsmend_device::Device;
+pub use fsmend_engine::Estimate;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::{Budget, Findings, Progress};
@@ -49,23 +51,6 @@ const BITMAP_COST: f64 = 11_000.0;
 const RUN_COST: f64 = 4e6;
 /// How far off an estimate is taken to be: the truth should lie between it divided by this and it times this.
 const UNCERTAINTY: f64 = 1.35;
-
-/// How long a run would take.
-#[derive(Clone, Debug, Default)]
-pub struct Estimate {
-    /// Bytes that would be read.
-    pub bytes: u64,
-    /// Read requests.
-    pub requests: u64,
-    /// The run would take about this long.
-    pub seconds: f64,
-    /// The run would take at least this long.
-    pub seconds_low: f64,
-    /// The run would take at most this long.
-    pub seconds_high: f64,
-    /// What the estimate rests on, in a sentence.
-    pub basis: String,
-}
 
 /// Sums over all groups, or over the sample.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the geometry and the descriptors tell of the work before it begins, for the [memory plan](fsmend_engine::scan::memory_plan).
 
 use fsmend_base::GroupNo;

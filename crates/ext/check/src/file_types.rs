@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many files there are of each kind: a walk over the inode tables for those who want to know. It judges nothing, and takes
 //! what it reads for what it says.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which blocks are free, as the bitmaps of a sound file system say: for those who want to tell the device.
 
 use std::sync::Arc;

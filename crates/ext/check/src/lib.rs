@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checks of ext2, ext3 and ext4: superblock, groups, inodes, block maps, attributes, directories, journal,
 //! orphans, quota; each beside the catalogue rows that it raises.
 //!
@@ -5,42 +6,44 @@
 //! nothing at all is unusual about it; whatever it cannot prove clean is *inspected* in full, on a private copy
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
-pub mod allocation;
+pub(crate) mod allocation;
 pub mod bad_blocks;
 pub mod catalogue;
-pub mod context;
-pub mod crosscheck;
+pub(crate) mod context;
+pub(crate) mod crosscheck;
 pub mod directory;
-pub mod estimate;
+pub(crate) mod estimate;
 mod expected;
-pub mod extent;
+pub(crate) mod extent;
 pub mod fast;
 pub mod file_types;
 pub mod free_space;
-pub mod group;
-pub mod indirect;
-pub mod inline_data;
+pub(crate) mod group;
+pub(crate) mod indirect;
+pub(crate) mod inline_data;
 pub mod inode;
 pub mod journal;
+pub mod layout;
 pub mod links;
 pub mod mmp;
 pub mod online;
-pub mod orphan;
-pub mod owners;
-pub mod passes;
-pub mod paths;
+pub(crate) mod orphan;
+pub(crate) mod owners;
+pub(crate) mod passes;
+pub(crate) mod paths;
 pub mod precheck;
-pub mod quota;
-pub mod reading;
-pub mod region;
+pub(crate) mod quota;
+pub(crate) mod reading;
+pub(crate) mod region;
 pub mod repair;
-pub mod resize_inode;
+pub(crate) mod resize_inode;
 mod rounds;
 pub mod run;
-pub mod scan;
+pub(crate) mod scan;
 pub mod scatter;
+pub mod shapes;
 mod shared_maps;
-pub mod summary;
+pub(crate) mod summary;
 pub mod superblock;
 pub mod xattr;
 

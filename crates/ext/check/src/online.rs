@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be said of a file system that is mounted while it is checked.
 //!
 //! A scan of a live file system sees records of different moments: what it finds are *suspicions*. Two things follow. Damage to something

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The passes of a check and of its repair, in their order: places before contents, owners before names, names before counts, allocation
 //! maps and totals last.
 //!
@@ -57,7 +58,8 @@ pub(crate) const PASSES: &[ExtPass] = &[
     Pass { name: "quota", needs: &["links"], check: check!(check_quota), repair: repair!(quota::repair::mend) },
     Pass { name: "region directories", needs: &["directories"], check: None, repair: repair!(region::repair::seal_directories) },
     Pass { name: "bitmaps", needs: &["owners", "links", "quota"], check: check!(check_bitmaps), repair: repair!(repair_bitmaps) },
-    Pass { name: "superblock", needs: &["bitmaps"], check: check!(check_totals), repair: repair!(superblock::repair::mend) },
+    Pass { name: "overhead", needs: &["bitmaps"], check: check!(check_overhead), repair: repair!(superblock::overhead::mend) },
+    Pass { name: "superblock", needs: &["overhead"], check: check!(check_totals), repair: repair!(superblock::repair::mend) },
 ];
 
 fn check_mmp(cross: &mut CrossCheck<'_>) {
@@ -95,6 +97,10 @@ fn check_bitmaps(cross: &mut CrossCheck<'_>) {
 
 fn check_totals(cross: &mut CrossCheck<'_>) {
     allocation::check_totals(cross.fs, &cross.totals, cross.on_disk, &mut cross.outcome.findings);
+}
+
+fn check_overhead(cross: &mut CrossCheck<'_>) {
+    superblock::overhead::check(cross.fs, &cross.totals, &mut cross.outcome.findings);
 }
 
 fn repair_owners(context: &mut RepairContext<'_>) -> Flow {

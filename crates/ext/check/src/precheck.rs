@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A look that takes milliseconds: superblock, descriptors, journal, orphans, and nothing that grows with the number of
 //! files. It tells whether the file system was left cleanly and what a replay of the journal would write.
 //!

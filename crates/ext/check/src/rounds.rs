@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The place above check and repair: what the engine's rounds call. Neither of the two knows the other.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::Device;
+use fsmend_engine::names::recovered::last_names;
 use fsmend_engine::options::{CheckOptions, RepairOptions};
 use fsmend_engine::repair::changes::joined;
 use fsmend_engine::repair::{Changes, Format, Partial, Rest, Round};
@@ -16,6 +18,9 @@ use crate::precheck::precheck;
 use crate::run::{Facts, check_for_repair};
 use crate::{bad_blocks, repair, superblock};
 use fsmend_engine::scan::memory_plan as memory;
+
+/// Memory that is left for the check of a repair, beside facts and what was written, at the least.
+const NEXT_CHECK_BYTES: u64 = 6 << 20;
 
 /// ext2, ext3 and ext4, as the engine's rounds see them.
 pub struct Ext;
@@ -109,8 +114,12 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
     if let Some(refusal) = refusal {
         return if report.findings.is_damaged() { Err(refusal) } else { nothing(journal_changes) };
     }
-    // What is written is held once more when it is handed on.
-    repair_input.room = Some(budget.free() / 2);
+    if policy.former_names {
+        repair_input.last_names = last_names(&report.findings);
+    }
+    // What is written is handed on, not copied; but what the journal has brought is held twice, and the next check has to find memory beside it all.
+    let free = budget.free().saturating_sub(overlay.bytes_held());
+    repair_input.room = Some(free.saturating_sub((free / 4).max(NEXT_CHECK_BYTES)));
     let Some((changes, lost)) =
         repair::mend(fs, (inodes, claims), repair_input, policy, options.repair_pool())
     else {

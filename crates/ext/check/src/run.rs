@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order of things in a run (ARCHITECTURE.md, "Fast path and inspection").
 
 use std::collections::{BTreeMap, BTreeSet};

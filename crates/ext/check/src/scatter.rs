@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that do not lie in one piece: for those who want to know which.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that share blocks with so many others that looking at all of them would take too long.
 //!
 //! A block belongs to one file. Where many files name the same blocks, every one of them has to be looked at to tell who owns what,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was checked, for the head of the report.
 
 use fsmend_engine::claims::Claims;

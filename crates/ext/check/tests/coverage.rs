@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The catalogue covers every kind of on-disk defect that e2fsck knows, or says why one cannot arise here.
 
 use std::collections::{BTreeMap, BTreeSet};

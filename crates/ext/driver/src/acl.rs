@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Access control lists: how they go with the mode of their inode, and their form on the disk, which is shorter than the one programs see.
 //!
 //! ```text

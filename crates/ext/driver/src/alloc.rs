@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who owns which block: the bitmaps, and the search in them.
 //!
 //! A policy proposes a place; here it is decided what is taken. A block is taken only if its bit is clear, the running transaction has not freed it, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents of regular files: reading, writing, cutting, allocating without writing.
 
 use fsmend_ext_format::features::ro_compat;

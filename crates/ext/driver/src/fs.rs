@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver as everybody sees it: a [`FileSystem`].
 
 use std::sync::Arc;

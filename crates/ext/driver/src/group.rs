@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups: descriptors, bitmaps, and the inodes that are taken and given back in them.
 
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawG
 use fsmend_vfs::{Errno, InodeNo, Result};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::policy::{GroupUse, Groups};
+use crate::policy::{DirectoryAsk, GroupUse, Groups};
 use crate::region::Regions;
 use crate::volume::Volume;
 
@@ -318,7 +319,9 @@ impl Volume {
             return Ok(parent_group);
         }
         let mut policy = std::mem::replace(&mut self.policy, Box::new(crate::policy::Ext3Policy));
-        let group = policy.directory_group(parent_group, in_root, self);
+        // ext keeps no depth: only the root is known.
+        let ask = DirectoryAsk { parent_group, parent_depth: in_root.then_some(0), siblings: 0 };
+        let group = policy.directory_group(&ask, self);
         self.policy = policy;
         Ok(GroupNo(group.0.min(self.geometry.group_count - 1)))
     }

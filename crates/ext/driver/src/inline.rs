@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents that live in the inode itself: the first 60 bytes in `i_block`, the rest in the value of the attribute `system.data`. That of the entries of small
 //! directories is in `directory/inline`.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: reading and writing their records, times, owners, and what a new one looks like.
 
 use fsmend_base::GroupNo;

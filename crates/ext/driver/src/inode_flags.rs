@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flags of inodes that chattr and lsattr show. On the disk they have the numbers that programs see.
 
 use fsmend_ext_format::inode::flags;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ext2, ext3, rext3 and ext4 to live in: making one ([`mkfs`]), and a [`FileSystem`](fsmend_vfs::FileSystem) over any writable device ([`Ext`]).
 //!
 //! ```text

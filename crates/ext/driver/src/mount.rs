@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounting: from a device to a file system that can be worked with, the journal replayed, and everything refused that is not understood.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

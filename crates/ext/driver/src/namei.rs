@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names: making files, giving them more names, taking names away, moving them.
 
 use fsmend_ext_format::features::ro_compat;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files without names: the list of orphans in the superblock, chained through `i_dtime`, so that a crash does not leave them behind; and
 //! the end of an inode.
 

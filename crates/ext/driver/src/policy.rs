@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The policies of ext3 and rext3, beside those that all families share.
 
-pub use fsmend_blockcache::policy::{Ask, BlockKind, GroupUse, Groups, Layout, MetaclusterPolicy, Policy};
+pub use fsmend_blockcache::policy::{
+    Ask, BlockKind, DirectoryAsk, GroupUse, Groups, Layout, MetaclusterPolicy, Policy,
+};
 
 /// The way of ext3: everything near the inode, a block behind the one before it, map blocks in line with the data they map.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quotas: what users, groups and projects use is kept up in hidden files, in the same transaction as what they use it for, and no caller
 //! gets more than the limits there allow.
 //!

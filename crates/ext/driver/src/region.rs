@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The indirect regions of a rext3: where they are, what may lie in them, and how full they are.
 //!
 //! Which blocks lie inside is a law of the format and no wish: `alloc` keeps to it whatever a policy names, and a map that breaks it is damaged. The bits

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of a mounted file system, and the life of an operation on it: begin, change blocks in memory, and either all of it becomes
 //! part of the running transaction or none.
 

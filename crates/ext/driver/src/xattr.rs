@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes: in the inode as far as there is room, the rest in one block, which inodes may share.
 
 use fsmend_base::BlockNo;

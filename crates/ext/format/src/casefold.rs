@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of case-insensitive directories: what is the same name, and what is a name at all.
 //!
 //! ext4 compares canonically decomposed (NFD), fully case-folded names without the characters that are ignorable by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checksums of all metadata but the journal's.
 //!
 //! With `metadata_csum` everything carries CRC32C (Castagnoli, reflected, no inversion at either end), seeded with
@@ -15,13 +16,13 @@ mod seal;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
-use crc_fast::{CrcAlgorithm, Digest};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::features::{Features, incompat, ro_compat};
 use crate::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
 use zerocopy::IntoBytes;
 
+pub use fsmend_base::crc32c;
 pub use inodes::inodes_are_right;
 pub use seal::{
     seal_directory_leaf, seal_extent_block, seal_group_desc, seal_htree, seal_inode, seal_mmp_block,
@@ -46,15 +47,6 @@ impl Checked {
     pub fn is_right(self) -> bool {
         self.stored == self.computed
     }
-}
-
-/// CRC32C of `bytes` continued from `seed`, without inversion: `crc32c(crc32c(s, a), b) == crc32c(s, ab)`.
-#[inline]
-pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    // The crate's engine inverts neither the state that it is given nor what it keeps, only what it hands out.
-    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
-    digest.update(bytes);
-    !(digest.finalize() as u32)
 }
 
 /// CRC16 (polynomial 0x8005, reflected) of `bytes` continued from `seed`.
@@ -159,6 +151,32 @@ pub fn inode(seed: u32, inode: InodeNo, record: &[u8]) -> Option<Checked> {
     } else {
         Some(Checked { stored: u32::from(low), computed: crc32c(crc, extra) & 0xFFFF })
     }
+}
+
+/// The seed of the file system with which the stored checksum of an inode record is right; `None` where not all 32 bits of it are stored. The
+/// record may of course be wrong itself.
+pub fn seed_of_inode(inode: InodeNo, record: &[u8]) -> Option<u32> {
+    let generation = u32_at(record, INODE_GENERATION)?;
+    let (head, low, tail) = around(record, INODE_CHECKSUM_LO)?;
+    let (osd2, extra) = tail.split_at_checked(INODE_EXTRA_SIZE - INODE_CHECKSUM_LO - 2)?;
+    let (extra_size, high, rest) = around(extra, INODE_CHECKSUM_HI - INODE_EXTRA_SIZE)?;
+    if u16::from_le_bytes([*extra_size.first()?, *extra_size.get(1)?]) < 4 {
+        return None;
+    }
+    let parts: [&[u8]; 8] =
+        [&inode.0.to_le_bytes(), &generation.to_le_bytes(), head, &[0, 0], osd2, extra_size, &[0, 0], rest];
+    let stored = u32::from(high) << 16 | u32::from(low);
+    Some(parts.iter().rev().fold(stored, |crc, part| uncrc32c(crc, part)))
+}
+
+/// The seed from which [`crc32c`] of `bytes` comes to `crc`.
+fn uncrc32c(crc: u32, bytes: &[u8]) -> u32 {
+    let table: [u32; 256] = std::array::from_fn(|byte| crc32c(byte as u32, &[0]));
+    bytes.iter().rev().fold(crc, |crc, byte| {
+        // Each entry of the table has an upper byte of its own.
+        let index = table.iter().position(|entry| entry >> 24 == crc >> 24).unwrap_or_default();
+        (crc ^ table[index]) << 8 | (index as u32 ^ u32::from(*byte))
+    })
 }
 
 /// The checksum behind the entries of an extent block; `None` when its `eh_max` leaves no room for it.

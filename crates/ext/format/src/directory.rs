@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directory blocks: records of an inode number, a length, a name length, a file type and a name, one behind the
 //! other from the start of the block to its end.
 //!

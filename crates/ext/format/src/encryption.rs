@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The encryption context of a file: the value of attribute `c` with prefix 9.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extent tree nodes: a header of 12 bytes, then entries of 12 bytes each. The root lies in `i_block` (60 bytes),
 //! every other node fills a block, whose last bytes hold a checksum with `metadata_csum`.
 //!

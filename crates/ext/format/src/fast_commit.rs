@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fast commits: little-endian tag-length-value records in the last blocks of the journal, each set closed by a
 //! tail that carries the transaction and a CRC32C.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Feature bits of the superblock (`s_feature_compat`, `s_feature_incompat`, `s_feature_ro_compat`).
 //!
 //! Source: "ext4 Data Structures and Algorithms", super block, feature tables.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shape of one file system, settled: numbers that have been checked and can be computed with.
 //!
 //! Everything downstream of the superblock check takes a [`Geometry`], never raw superblock fields, so that a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block group descriptors: 32 bytes each, or `s_desc_size` bytes (64) with the `64bit` feature.
 //!
 //! Source: "ext4 Data Structures and Algorithms", block group descriptors.

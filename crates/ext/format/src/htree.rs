@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hashed directory indexes: block 0 is the root, other blocks are inner nodes or leaves (ordinary entry blocks).
 //!
 //! To code that does not know the index, root and nodes look like entry blocks without entries:

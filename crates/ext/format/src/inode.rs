@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: 128 bytes that every revision has, then `i_extra_isize` bytes of more, then in-inode attributes.
 //!
 //! Source: "ext4 Data Structures and Algorithms", index nodes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The journal (jbd2): every block is big-endian and begins with a 12-byte header; a transaction is descriptor
 //! blocks with the blocks they announce, revoke blocks, and one commit block.
 //!

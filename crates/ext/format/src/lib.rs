@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of ext2, ext3 and ext4: raw structures in disk order, what they mean, their checksums.
 //!
 //! This crate does no I/O and starts no thread. Raw structs keep the names of the format's documentation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The orphan file: blocks of inode numbers (0 = free slot), each with a tail of magic number and checksum.
 //!
 //! Source: "ext4 Data Structures and Algorithms", orphan file.

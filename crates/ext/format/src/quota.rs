@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quota files, format 2 (`vfsv0`, `vfsv1`): 1 KiB blocks whatever the file system's; a radix tree of four levels
 //! over the id, with leaf blocks that hold entries of any ids.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! rext3: ext3 whose indirect blocks and directory blocks live in regions of their own and say whose they are
 //! (`docs/formats/rext3.md` has it byte by byte).
 //!

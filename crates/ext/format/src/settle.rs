@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a superblock to a [`Geometry`]: every number is judged before anything is computed with it.
 //!
 //! What makes computing impossible is [`Unsound`]. What a superblock check can mend (features that exclude one

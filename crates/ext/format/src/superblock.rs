@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The superblock: 1024 bytes at byte 1024 of the file system, with backups at the start of some groups.
 //!
 //! Source: "ext4 Data Structures and Algorithms", super block; the two last reserved words are [`crate::rext3`]'s.

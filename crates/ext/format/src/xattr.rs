@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes: a table of entries that grows upwards, values that grow downwards from the end.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Multiple-mount protection, as far as it takes time: whether another machine is using a file system is told by whether it goes on
 //! counting in the MMP block.
 

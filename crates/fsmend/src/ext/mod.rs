@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ext2, ext3, ext4 and rext3.
 
 mod mmp;
@@ -7,11 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, FileDevice};
+use fsmend_device::{Device, FileDevice, Trace};
+use fsmend_engine::layout::Layout;
 use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
 use fsmend_engine::repair::Rest;
 use fsmend_engine::report::{CheckReport, Repair};
-use fsmend_engine::{FileChange, Findings, Problem, Progress, Refusal, Refused, Row};
+use fsmend_engine::shapes::FileShapes;
+use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row};
 use fsmend_ext_check::superblock::settle;
 use fsmend_ext_check::{catalogue, directory, links, repair, run};
 use fsmend_ext_format::superblock::{
@@ -26,6 +29,9 @@ const RECOVERING: [&Row; 2] = [&links::problems::UNATTACHED, &directory::problem
 /// Where the superblock of a journal device has its UUID.
 const JOURNAL_UUID: Range<u64> = SUPERBLOCK_OFFSET + 0x68..SUPERBLOCK_OFFSET + 0x78;
 
+/// Logarithm (over 1 KiB) of the largest block: 64 KiB.
+const LOG_BLOCK_SIZE_MAX: u32 = 6;
+
 /// The family.
 pub struct Ext;
 
@@ -34,8 +40,20 @@ impl Family for Ext {
         "ext"
     }
 
-    fn recognises(&self, device: &dyn Device) -> bool {
-        superblock(device).is_some_and(|raw| raw.s_magic.get() == EXT_MAGIC)
+    fn title(&self) -> &'static str {
+        "an ext2, ext3 or ext4 file system"
+    }
+
+    fn kernel_types(&self) -> &'static [&'static str] {
+        &["ext2", "ext3", "ext4"]
+    }
+
+    fn trace(&self, device: &dyn Device) -> Option<Trace> {
+        match superblock(device).filter(|raw| raw.s_magic.get() == EXT_MAGIC) {
+            Some(raw) if raw.s_log_block_size.get() <= LOG_BLOCK_SIZE_MAX => Some(Trace::Superblock),
+            Some(_) => Some(Trace::Magic),
+            None => has_backup(device).then_some(Trace::Copy),
+        }
     }
 
     fn catalogue(&self) -> Vec<&'static Row> {
@@ -50,6 +68,15 @@ impl Family for Ext {
         cancel: &AtomicBool,
     ) -> Result<CheckReport, Refused> {
         run::check(device, options, progress, cancel)
+    }
+
+    fn estimate(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &CheckOptions,
+        cancel: &AtomicBool,
+    ) -> Result<Estimate, Refusal> {
+        run::estimate(device, options, cancel)
     }
 
     fn plan(
@@ -75,6 +102,14 @@ impl Family for Ext {
 
     fn files(&self, device: &Arc<dyn Device>, repair: &mut Repair, check: &CheckOptions) -> Vec<FileChange> {
         repair::files(device, repair, check)
+    }
+
+    fn layout(&self, device: &Arc<dyn Device>, check: &CheckOptions, with_free: bool) -> Option<Layout> {
+        fsmend_ext_check::layout::layout(device, check, with_free)
+    }
+
+    fn shapes(&self, device: &Arc<dyn Device>, check: &CheckOptions) -> Option<FileShapes> {
+        fsmend_ext_check::shapes::shapes(device, check)
     }
 
     fn marker(&self, device: &dyn Device, changes: &[Change]) -> Vec<Change> {
@@ -134,9 +169,48 @@ impl JournalPlace for Elsewhere {
     }
 }
 
+/// Whether the backup in group 1 is there, for each block size with the usual number of blocks per group (8 bits in
+/// each byte of a bitmap block). It names its own group, and its own block size, so that it is not taken for the
+/// superblock of something inside the file system.
+fn has_backup(device: &dyn Device) -> bool {
+    (0..=LOG_BLOCK_SIZE_MAX).any(|log| {
+        let block_bytes = 1024u64 << log;
+        let first_block = u64::from(log == 0);
+        let place = (first_block + (8 * block_bytes).min(65_528)) * block_bytes;
+        read(device, place).is_some_and(|raw| {
+            raw.s_magic.get() == EXT_MAGIC
+                && raw.s_log_block_size.get() == log
+                && raw.s_block_group_nr.get() == 1
+        })
+    })
+}
+
 /// The superblock on `device`, whatever it says.
 pub fn superblock(device: &dyn Device) -> Option<RawSuperblock> {
+    read(device, SUPERBLOCK_OFFSET)
+}
+
+fn read(device: &dyn Device, place: u64) -> Option<RawSuperblock> {
     let mut bytes = [0; SUPERBLOCK_SIZE];
-    device.read_at(SUPERBLOCK_OFFSET, &mut bytes).ok()?;
+    device.read_at(place, &mut bytes).ok()?;
     RawSuperblock::read_from_bytes(&bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use fsmend_device::MemoryDevice;
+
+    use super::*;
+
+    #[test]
+    fn a_backup_is_enough() {
+        let mut bytes = vec![0; 9 << 20];
+        let backup = 8193 * 1024;
+        bytes[backup + 56..backup + 58].copy_from_slice(&EXT_MAGIC.to_le_bytes());
+        bytes[backup + 90] = 1;
+        assert_eq!(Ext.trace(&MemoryDevice::new("m", bytes.clone())), Some(Trace::Copy));
+        bytes[backup + 24] = 1;
+        let wrong = MemoryDevice::new("m", bytes);
+        assert_eq!(Ext.trace(&wrong), None, "the wrong block size for its place");
+    }
 }

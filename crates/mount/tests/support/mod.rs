@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounts and images for the tests of this folder.
 
 #![allow(dead_code)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading and writing one file at random, beside the bytes that it should hold: through a driver, or through the kernel from a mount.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases for a file system that is mounted in a folder, by whomever: through the kernel's interface, so that a mount by FUSE can be held against the
 //! kernel's own ext3.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases about rename, over whatever may stand under the new name.
 
 use fsmend_vfs::{Errno, RenameFlags};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The same operations at random in two folders, on different file systems: both have to answer the same, and hold the same in the end.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories of every shape.
 
 use std::ffi::OsStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What images are filled with, each kind of content by itself.
 
 mod directories;

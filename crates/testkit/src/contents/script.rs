@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents as commands for debugfs. No kernel has a part in it: names, numbers of inodes, blocks and times are the same every time and on
 //! every machine, so that the same number of a case is the same damage everywhere.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Links, devices, attributes, owners, encryption: everything that is not bytes in a file.
 
 use std::fs;

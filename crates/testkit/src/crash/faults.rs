@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sweeps without power cuts: sectors that cannot be written, syncs that fail, a log for which there is no room. Every one of them
 //! stops the apply, and once it is gone, the next run ends in the same bytes, even if the power fails in between.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Crash sweeps: a plan is carried out on a simulated disk, and the power is cut at every request, one after the other. Whatever
 //! is found afterwards, the next run has to end in the same bytes as an undisturbed one.
 

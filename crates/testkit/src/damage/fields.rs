@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the fields of each structure lie. Bytes of the raw structs come from the format crate; structures that lie inside blocks are
 //! listed here by their offsets in the format's documentation.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Seeded damage: every field of every on-disk structure of a sound image, in eight ways, with the checksum left wrong or made
 //! right again. The same seed does the same damage; a failure names its seed.
 

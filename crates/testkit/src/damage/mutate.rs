@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The eight ways in which XFS's field fuzzer damages a field.
 
 use fsmend_base::SeededRandom;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making the checksum of a damaged structure right again.
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};

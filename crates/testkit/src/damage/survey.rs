@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds the structures of a sound image that can be damaged.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The power fails while a driver works: afterwards there is a sound file system, as it was after one of the operations, and none that somebody
 //! had synchronised is missing.
 
@@ -159,7 +160,7 @@ impl Sweep {
 }
 
 /// How the tree looks.
-pub(super) fn view_of(fs: &mut Ext) -> Result<View, Errno> {
+pub fn view_of(fs: &mut dyn FileSystem) -> Result<View, Errno> {
     let mut view = View::new();
     let mut waiting = vec![(Vec::new(), fs.root())];
     while let Some((path, inode)) = waiting.pop() {

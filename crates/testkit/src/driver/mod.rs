@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounted file systems against what stands for them: a model in memory, the kernel, e2fsck and our own check.
 
 pub mod crash;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system in memory, as simple as can be: what a driver has to agree with.
 
 use std::collections::{BTreeMap, HashMap};

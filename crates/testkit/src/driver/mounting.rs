@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The power fails while a file system is mounted and unmounted, with nothing done in between: whatever request it is, a check finds nothing wrong
 //! afterwards, `e2fsck -p` asks nothing, and the next mount shows the same tree.
 

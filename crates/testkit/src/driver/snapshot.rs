@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All that can be seen of a tree, through a driver or through the kernel: for comparing the two.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random work on a driver, with the same done to a model, and the two compared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,10 @@ pub struct Workload<'f> {
     pub crowd: u64,
     /// Whether unwritten blocks are known.
     pub has_unwritten: bool,
+    /// Whether there are extended attributes.
+    pub has_attributes: bool,
+    /// Whether both halves of a device's number have 8 bits.
+    pub short_devices: bool,
     /// Only operations that one transaction holds.
     pub small: bool,
     /// Inodes whose contents or number may have changed since this was emptied.
@@ -94,6 +99,8 @@ impl<'f> Workload<'f> {
             refused: 0,
             crowd: 30,
             has_unwritten,
+            has_attributes: true,
+            short_devices: false,
             small: false,
             touched: BTreeSet::new(),
         }
@@ -187,7 +194,8 @@ impl<'f> Workload<'f> {
             68..71 => self.remove_directory(),
             71..79 => self.rename(),
             79..82 => self.link(),
-            82..88 => self.attribute(),
+            82..88 if self.has_attributes => self.attribute(),
+            82..88 => self.read_one(),
             88..91 => self.set_owner(),
             91..93 => self.hold_or_release(),
             93..95 => self.allocate(),
@@ -249,8 +257,9 @@ impl<'f> Workload<'f> {
     }
 
     fn create_other(&mut self) -> Done {
+        let (majors, minors) = if self.short_devices { (256, 256) } else { (600, 9000) };
         let device =
-            DeviceNumber { major: self.random.below(600) as u32, minor: self.random.below(9000) as u32 };
+            DeviceNumber { major: self.random.below(majors) as u32, minor: self.random.below(minors) as u32 };
         match self.random.below(4) {
             0 => self.make(NewKind::Fifo, Body::Special(FileKind::Fifo, DeviceNumber::default())),
             1 => self.make(NewKind::BlockDevice(device), Body::Special(FileKind::BlockDevice, device)),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Images cut to what a check reads of them, so that whole file systems, damaged ones above all, are small enough to be mutated.
 //!
 //! A cut is the length of the image in KiB (32 bits, little endian), then pieces: number (32 bits) and bytes of one KiB each. All else is zero.

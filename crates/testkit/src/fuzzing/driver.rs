@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver on images of any kind: it may refuse and fail, but neither panic nor hang.
 
 use std::sync::{Arc, OnceLock};
@@ -89,7 +90,7 @@ fn over_any(data: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Uses what is there in every way; errors are fine.
-fn live_in(fs: &mut Ext) {
+pub(super) fn live_in(fs: &mut dyn FileSystem) {
     let now = Time::at(NOW + 1);
     let mut waiting = vec![fs.root()];
     let mut places: Vec<(InodeNo, Vec<u8>, InodeNo)> = Vec::new();
@@ -130,7 +131,7 @@ fn live_in(fs: &mut Ext) {
     let _ = fs.unmount(now);
 }
 
-fn look_at(fs: &mut Ext, inode: InodeNo) {
+fn look_at(fs: &mut dyn FileSystem, inode: InodeNo) {
     let Ok(attributes) = fs.getattr(inode) else { return };
     if attributes.kind == FileKind::Regular {
         let mut buf = vec![0; 5000];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved plans and logs: files that may have been changed, on purpose or not.
 
 use std::sync::{Arc, OnceLock};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where coverage-guided fuzzing starts: for each target, inputs that reach the heart of what it tries.
 
 use std::fs;
@@ -20,6 +21,7 @@ pub fn seeds(target: &str, images: Option<&Path>) -> io::Result<Vec<Vec<u8>>> {
     Ok(match target {
         "parsers" => records(),
         "plan" | "log" => plans::seeds(),
+        "ufs_parsers" | "ufs_image" => (0..4).map(|choice| vec![choice, 0, 0, 1, 0]).collect(),
         "container" => containers()?,
         "check_image" | "repair_image" => damages(),
         "cut_image" => match images {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a recipe to an image: the programs that are run, one after the other.
 
 use std::ffi::OsString;

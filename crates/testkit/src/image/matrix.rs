@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The feature matrix: sound images with every feature and shape that the format knows.
 
 use super::{After, Recipe};

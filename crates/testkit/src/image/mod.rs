@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Images: a recipe says how one is made, `build` makes it once and keeps it under `target/testkit-images`.
 
 mod make;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What e2fsprogs takes from the machine whatever it is told: the name of the host and of the image, and the time of a commit.
 
 use std::fs;

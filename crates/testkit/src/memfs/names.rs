@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names and what they lead to: making, linking, removing, renaming.
 
 use fsmend_base::InodeNo;

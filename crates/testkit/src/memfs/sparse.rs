@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contents of a file in memory, of which only pages that were written take room.
 
 use std::collections::BTreeMap;

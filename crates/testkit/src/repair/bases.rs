@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small sound images of every feature set, to be damaged thousands of times. Their order is part of the numbers of cases: new ones go
 //! to the end.
 

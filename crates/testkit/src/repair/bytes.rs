@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A reader of ext2, ext3, ext4 and rext3 that shares nothing with the code under test: numbers at offsets, straight from the format's
 //! documentation. It believes what it reads, checks no checksum, and leaves out what makes no sense.
 
@@ -297,6 +298,10 @@ impl<'i> Reader<'i> {
         let in_block = block.map(|block| (entries(&block[32..]), block));
         for (entries, values) in [(entries(in_inode), in_inode)].into_iter().chain(in_block) {
             for entry in entries.into_iter().filter(|entry| (entry.index, entry.name) != (7, b"data")) {
+                // A few bits in the end of a list: the kernel shows nothing of it.
+                if entry.index == 0 && entry.name.is_empty() && entry.size == 0 {
+                    continue;
+                }
                 let value = values.get(entry.offset..entry.offset.saturating_add(entry.size));
                 let is_list = matches!(entry.index, 2 | 3) && entry.name.is_empty() && entry.inode == 0;
                 if is_list && values.as_ptr() == in_inode.as_ptr() && !value.is_some_and(is_access_list) {
@@ -313,6 +318,11 @@ impl<'i> Reader<'i> {
             }
         }
         all
+    }
+
+    /// Whether the kernel reads only the lower halves of owners: a default mount option (`uid16`).
+    pub fn has_short_owners(&self) -> bool {
+        u32_at(self.image, 1024 + 0x100) & 0x10 != 0
     }
 
     /// Name, inode and type of what a directory holds, `.` and `..` left out.

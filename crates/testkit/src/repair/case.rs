@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases: one number says which image is damaged, where, and how.
 //!
 //! The number of a field case is made of the base (from bit 40), the structure (from bit 16), the field (from bit 8), the mutation (from

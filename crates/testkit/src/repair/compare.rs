@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of the files: nothing that e2fsck's repair keeps may be lost or different, unless it is as it was before the damage.
 
 use super::spoiled::Spoiled;
@@ -140,14 +141,15 @@ impl Trees<'_> {
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
     fn with_known_attributes(&self, ours: &Node, theirs: &Node) -> Node {
         let before = self.sound.by_inode(ours.inode).map(|(before, _)| &before.attributes);
-        // The kernel refuses all attributes of a file as soon as the name of one holds a zero: it cannot be read under such a name.
+        // The kernel refuses all attributes of a file as soon as the name of one holds a zero, and reads no access list with a name of its own.
+        let is_unreadable = |name: &[u8]| name.contains(&0) || matches!(name, [2 | 3, _, ..]);
         let ours_has_unreadable = |value: &u64| ours.attributes.values().any(|ours| ours == value);
         let is_kept = |(name, value): (&Vec<u8>, &u64)| {
             let ours = ours.attributes.get(name);
             let is_same = ours.is_some_and(|ours| {
                 ours == value || before.is_some_and(|before| before.get(name) == Some(ours))
             });
-            is_same || name.contains(&0) && ours_has_unreadable(value)
+            is_same || is_unreadable(name) && ours_has_unreadable(value)
         };
         let mut known = ours.clone();
         if theirs.attributes.iter().all(is_kept) {

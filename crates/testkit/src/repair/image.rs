@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An image as what it was made from and the blocks in which it differs from that: a case changes a few of thousands, and so do repairs.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The judge: one damaged image, the repair under test, the reference beside it, and what has to be true afterwards.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is true of a repaired image in every case: very different damage often ends in the same bytes, and these are looked at once.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The repair oracle: whatever is wrong with an image, one repair makes it sound for us and for e2fsck, loses no file that e2fsck keeps,
 //! has nothing left to do, is the same at any number of threads, and the kernel mounts and reads the result.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel as a witness: it mounts what was repaired, reads all of it, and writes.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where one thread lays out images: a copy in memory for the reader of trees and a file for programs. Both hold the sound image between two
 //! uses, so that a case costs no more than the blocks in which it differs.
 

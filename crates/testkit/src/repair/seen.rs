@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel shows of a mounted file system, compared with the tree that an image holds: names, types, lengths, contents, owners,
 //! attributes.
 
@@ -43,6 +44,8 @@ pub fn compare(root: &Path, tree: &Tree) -> Result<(), String> {
     for (path, node) in &tree.nodes {
         let place = root.join(OsStr::from_bytes(path));
         let names = children.get(path.as_slice()).unwrap_or(&nothing);
+        let short = |owner: u32| if tree.has_short_owners { owner & 0xFFFF } else { owner };
+        let node = &Node { owner: (short(node.owner.0), short(node.owner.1)), ..node.clone() };
         let looked = look(&place, node, names, &mut buffer);
         let is_refused =
             looked.as_ref().is_err_and(|error| error.raw_os_error() == Some(Errno::INVAL.raw_os_error()));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the reference itself destroyed. e2fsck takes a block that a broken pointer calls an indirect block for one, and clears the "wrong
 //! pointers" in it before it finds out that another file's data lie there; the copies that it then makes are of what it has left. Whoever
 //! keeps those bytes is not to blame that the reference has zeroes instead.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who repairs: ours, within this process, or e2fsck, on a copy.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Failures by class, most frequent first, with an example of each that can be replayed.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is in an image: every path with type, length, content and the rest that a user can see.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +121,8 @@ pub struct Tree {
     pub records: BTreeMap<u64, u32>,
     /// The highest number that an inode can have.
     pub inodes_count: u32,
+    /// Whether the kernel reads only the lower halves of owners.
+    pub has_short_owners: bool,
 }
 
 impl Tree {
@@ -127,7 +130,11 @@ impl Tree {
     pub fn of(image: &[u8]) -> Option<Tree> {
         let reader = Reader::new(image)?;
         let root = reader.inode(ROOT).filter(|root| root.kind() == DIRECTORY)?;
-        let mut tree = Tree { inodes_count: reader.inodes_count(), ..Tree::default() };
+        let mut tree = Tree {
+            inodes_count: reader.inodes_count(),
+            has_short_owners: reader.has_short_owners(),
+            ..Tree::default()
+        };
         tree.add(Vec::new(), node(&reader, ROOT, root));
         let mut ahead = vec![(Vec::new(), root)];
         let mut seen = BTreeSet::from([ROOT]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words, checksums, and what blocks in regions say about themselves.
 
 /// Bytes of an inode record.

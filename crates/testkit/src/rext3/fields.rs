@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The field fuzzer for what only a rext3 has: every field of the structures that make it one, in the eight ways of XFS's field fuzzer, with
 //! the check left wrong or made right; and blocks of regions that change places.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes an image: blocks and inodes are given out in order, first fit, and bitmaps and counts follow from that.
 
 use std::collections::BTreeMap;

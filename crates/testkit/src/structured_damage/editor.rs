@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes structures of a sound image and makes their checksums right. What is chosen to be damaged is chosen from the sound image, so that
 //! any number of deeds can follow one another.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deeds on inodes and what they map.
 
 use super::editor::{DIRECTORY, EXTENTS, Editor, INLINE, REGULAR, put16, put32};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damage with a structure, as random bytes do not make it: inodes and blocks that change places, maps and nodes that two share, directories
 //! within their own children, lost stretches of the disk; with right checksums, where those are wanted. One number is one case.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deeds on directories: names, trees, indexes.
 
 use super::editor::{DIRECTORY, Editor, Entry, INDEX, REGULAR, put16, put32};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deeds on what belongs to the whole file system: superblock, descriptors, bitmaps, tables, journal, lists; and on stretches of the disk.
 
 use super::editor::{Editor, REGULAR, put16, put32};

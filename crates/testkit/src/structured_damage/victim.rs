@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sound image that is damaged and judged, over and over.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of the toy format, and making one.
 //!
 //! | block | what |

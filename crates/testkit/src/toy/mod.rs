@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A toy format: the smallest that the engine checks and repairs, and the tutorial for new ones (docs/new-format.md). Its bytes are drawn in `format.rs`, its problems stand in
 //! [`rows`], what the engine asks of every format is answered here, and what repairs need in `repair.rs`.
 
@@ -5,9 +6,13 @@ pub mod format;
 mod repair;
 pub mod rows;
 
+use std::sync::Arc;
+
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
-use fsmend_engine::checker::{Checkable, CopyRows, EntryVerdict, Family, InodeSummary, judge_entry};
+use fsmend_engine::checker::{
+    Checkable, CopyRows, EntryVerdict, Family, InodeSummary, Wrongs, judge_entry, mend_in_place,
+};
 use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
 use fsmend_engine::crosscheck::owners::OwnerRows;
@@ -16,10 +21,12 @@ use fsmend_engine::format::Volume;
 use fsmend_engine::inodes::{InodeFact, InodeTable, Kind};
 use fsmend_engine::names::paths::Directories;
 use fsmend_engine::options::CheckOptions;
+use fsmend_engine::pool::PoolConfig;
+use fsmend_engine::repair::Changes;
 use fsmend_engine::report::Summary;
 use fsmend_engine::scan::certification::{DirectorySummary, Target};
 use fsmend_engine::scan::memory_plan::Expected;
-use fsmend_engine::{Findings, Layer, Problem, Refusal, Row, Value};
+use fsmend_engine::{Budget, Findings, Layer, Problem, Refusal, Row, Value};
 
 use format::{BLOCK, DIRECTORY, ENTRY, Entry, FILE, POINTERS, RECORD, ROOT, Record, Superblock, TABLE};
 
@@ -45,7 +52,7 @@ impl Family for Toy {
     fn open(
         &self,
         device: &dyn Device,
-        _: &CheckOptions,
+        _: (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<Superblock, Refusal> {
         let mut bytes = [0; BLOCK];
@@ -67,6 +74,16 @@ impl Family for Toy {
 
     fn volume<'d>(&self, superblock: Superblock, device: &'d dyn Device) -> ToyFs<'d> {
         ToyFs { device, superblock }
+    }
+
+    fn mend(
+        &self,
+        device: &dyn Device,
+        layout: Self::Layout,
+        found: Wrongs<'_>,
+        room: (PoolConfig<'_>, &Budget),
+    ) -> Result<(Changes, Findings), Refusal> {
+        mend_in_place(self, device, layout, found, room)
     }
 }
 
@@ -164,6 +181,15 @@ impl Volume for ToyFs<'_> {
 }
 
 impl Checkable for ToyFs<'_> {
+    type On<'a>
+        = ToyFs<'a>
+    where
+        Self: 'a;
+
+    fn on<'a>(&'a self, device: &'a dyn Device) -> ToyFs<'a> {
+        ToyFs { device, superblock: self.superblock }
+    }
+
     fn summary(&self) -> Summary {
         Summary {
             kind: "toy",
@@ -230,11 +256,16 @@ impl Checkable for ToyFs<'_> {
         summary
     }
 
+    fn size_of(&self, bytes: &[u8]) -> Option<u64> {
+        let record = Record::parse(bytes).0;
+        (record.kind != 0).then_some(record.size.into())
+    }
+
     fn unreadable(&self, inode: InodeNo) -> Problem {
         Problem::new(&rows::UNREADABLE).inode(inode)
     }
 
-    fn summarize_directory(&self, inode: InodeNo, summary: &mut DirectorySummary) -> bool {
+    fn summarize_directory(&self, inode: InodeNo, _record: &[u8], summary: &mut DirectorySummary) -> bool {
         let (mut is_first, mut is_clean) = (true, true);
         self.each_entry(inode, |_, entry| {
             match entry {

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What repairs of the toy format write.
 
 use fsmend_base::InodeNo;
-use fsmend_engine::checker::Repairable;
+use fsmend_engine::checker::{Moved, Mover, Repairable};
 use fsmend_engine::crosscheck::allocation::{Observed, Sum};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::repair::WritableOverlay;
@@ -33,10 +34,14 @@ impl Repairable for ToyFs<'_> {
         (unit * BLOCK as u64, BLOCK)
     }
 
-    fn move_unit(&self, record: &mut [u8], from: u64, to: Option<u64>) {
+    fn move_units(&self, _: &dyn WritableOverlay, _: InodeNo, record: &mut [u8], mover: &mut Mover<'_>) {
         let mut changed = Record::parse(record).0;
-        if let Some(block) = changed.blocks.iter_mut().rfind(|block| u64::from(**block) == from) {
-            *block = to.unwrap_or(0) as u32;
+        for block in changed.blocks.iter_mut().filter(|block| **block != 0) {
+            match mover.moved(u64::from(*block), 1) {
+                Moved::Stays => {}
+                Moved::To(unit) => *block = unit as u32,
+                Moved::ToNothing => *block = 0,
+            }
         }
         record.copy_from_slice(&changed.store());
     }
@@ -49,9 +54,15 @@ impl Repairable for ToyFs<'_> {
         self.set_parent(to, inode, parent);
     }
 
-    fn extend_directory(&self, to: &dyn WritableOverlay, inode: InodeNo, unit: u64) -> bool {
+    fn extend_directory(
+        &self,
+        to: &dyn WritableOverlay,
+        inode: InodeNo,
+        take: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> bool {
         let mut record = self.record(inode);
         let Some(free) = record.blocks.iter_mut().find(|block| **block == 0) else { return false };
+        let Some(unit) = take(1) else { return false };
         *free = unit as u32;
         record.size += BLOCK as u32;
         to.write(unit * BLOCK as u64, &[0; BLOCK]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contestants: checkers that run again and again beside the application.
 
 use std::ffi::OsString;

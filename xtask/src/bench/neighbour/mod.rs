@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench neighbour`: what a check costs an application beside it, and the application the check (the paper's Figure 10 a).
 //!
 //! The application works alone; beside e2fsck, as it is and softened as an administrator would; beside `fsmend check`, as it is and in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An application beside which is checked: a PostgreSQL server of our own in a temporary folder, and pgbench as its users.
 
 use std::fs;

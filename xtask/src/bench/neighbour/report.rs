@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of `bench neighbour` as tables, with what is expected of them.
 
 use std::fmt::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a check costs on the simulated disk: our own reads through it, e2fsck's requests are recorded and served again. What both compute counts.
 
 use std::collections::VecDeque;
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use fsmend_device::{Device, FileDevice};
 use fsmend_disksim::{Disk, HddDescription, Ticket};
-use fsmend_engine::Progress;
+use fsmend_engine::options::CheckOptions;
+use fsmend_engine::report::CheckReport;
+use fsmend_engine::{Progress, Refused};
 use fsmend_ext_check::run::check;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
@@ -77,6 +80,14 @@ pub fn ours(image: &Path) -> io::Result<Cost> {
 
 /// Our checker, with one worker.
 pub fn ours_on(image: &Path, state: State) -> io::Result<Cost> {
+    ours_with(image, state, check)
+}
+
+/// A check of one of our families.
+type Check = fn(&Arc<dyn Device>, &CheckOptions, &Progress, &AtomicBool) -> Result<CheckReport, Refused>;
+
+/// Our checker of any family, with one worker.
+pub fn ours_with(image: &Path, state: State, check: Check) -> io::Result<Cost> {
     let disk = Arc::new(Computing::new(image, HddDescription::default())?);
     let device: Arc<dyn Device> = Arc::clone(&disk) as Arc<dyn Device>;
     let mut how = options(Manner::default());

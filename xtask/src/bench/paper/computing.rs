@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program of our own on a simulated disk: what it computes between two requests passes on the disk's clock, too.
 
 use std::path::Path;

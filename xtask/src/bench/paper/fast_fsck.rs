@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench paper ext4`: the table of the article "Fast ext4 fsck times", with e2fsck and with ours, on a simulated hard disk and on this machine; and which of
 //! ext4's features gives which share of it.
 //!

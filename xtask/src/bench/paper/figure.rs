@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A figure of the paper, as a table and a plot of ours.
 
 use std::fmt::Write as _;

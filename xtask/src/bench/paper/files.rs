@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures 13 to 17: reading and writing files, by the same driver on the same disk, with other formats and policies.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! File systems that are put to the test: made, filled and aged by our own driver, as in §3.2 of the paper.
 
 use std::fs::File;

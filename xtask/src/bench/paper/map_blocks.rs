@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What map blocks cost where they lie among the data that is written, by when they are written and by what the disk makes of it: the reasons behind Figure 14.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figure 8: memory for the metadata of a gigabyte of data, by the size of the files, as it is on the disk and as facts.
 
 use super::figure::{Figure, Table};

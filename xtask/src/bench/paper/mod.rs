@@ -1,4 +1,5 @@
-//! `bench paper ext4` is in `fast_fsck.rs`. `bench paper ffsck`: the experiments of the paper on rext3 and ffsck, on a simulated hard disk, with the paper's values beside ours.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bench paper ext4` is in `fast_fsck.rs`, `bench paper ffs` in `ffs.rs`, `bench paper hfs` in `hfs/`. `bench paper ffsck`: the experiments of the paper on rext3 and ffsck, on a simulated hard disk, with the paper's values beside ours.
 //!
 //! Images are made by our own driver, filled and aged as in §3.2 (blocks are claimed, data is not written, so that they stay small). What e2fsck asks
 //! of its disk is recorded by the kernel (its block layer, below the page cache) and served again by the simulated disk; our own checker and our driver
@@ -7,8 +8,10 @@
 mod checkers;
 mod computing;
 mod fast_fsck;
+mod ffs;
 mod figure;
 mod files;
+mod hfs;
 mod images;
 mod map_blocks;
 mod memory;
@@ -63,7 +66,13 @@ pub fn run(words: &[&str]) -> io::Result<()> {
     let rest = match words {
         ["ffsck", rest @ ..] => rest,
         ["ext4", rest @ ..] => return fast_fsck::run(words, rest),
-        _ => return Err(io::Error::other("expected `bench paper ffsck` or `bench paper ext4`")),
+        ["ffs", rest @ ..] => return ffs::run(words, rest),
+        ["hfs", rest @ ..] => return hfs::run(rest),
+        _ => {
+            return Err(io::Error::other(
+                "expected `bench paper ffsck`, `bench paper ext4`, `bench paper ffs` or `bench paper hfs`",
+            ));
+        }
     };
     for pair in rest.chunks(2) {
         match pair {

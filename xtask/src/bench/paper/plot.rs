@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Curves as an SVG: a few lines over one axis, the paper's points among them.
 
 use std::fmt::Write;

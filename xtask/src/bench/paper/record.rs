@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What e2fsck asks of a disk, as the kernel's block layer sees it, below the page cache and its reading ahead; and when it computes.
 
 use std::fs::{self, File};
@@ -116,6 +117,11 @@ impl Drop for Loop {
 
 /// Everything that `e2fsck -fn` does to read the image when nothing is cached, in order. Needs the superuser.
 pub fn steps_of_e2fsck(image: &Path, state: State) -> io::Result<Vec<Step>> {
+    steps_of(Path::new("e2fsck"), image, if state == State::Sound { 0 } else { 4 })
+}
+
+/// Everything that a checker, called with `-fn`, does to read the image when nothing is cached, in order; it has to end with this code. Needs the superuser.
+pub fn steps_of(checker: &Path, image: &Path, wanted: i32) -> io::Result<Vec<Step>> {
     let device = Loop::over(image)?;
     let number = device.number()?;
     let instance = Instance::new()?;
@@ -125,7 +131,8 @@ pub fn steps_of_e2fsck(image: &Path, state: State) -> io::Result<Vec<Step>> {
     let dev = number_of_kernel(major)? << 20 | number_of_kernel(minor)?;
     // What is recorded is said by the number of the process, so it has to be there first: the shell waits for a line before it becomes e2fsck.
     let mut child = Command::new("sh")
-        .args(["-c", "read line && exec e2fsck -fn \"$0\"", &device.0])
+        .args(["-c", "read line && exec \"$1\" -fn \"$0\"", &device.0])
+        .arg(checker)
         .stdin(Stdio::piped())
         // What it says of its passes goes into the record, to the place where it says so.
         .stdout(File::options().write(true).open(instance.0.join("trace_marker"))?)
@@ -141,9 +148,8 @@ pub fn steps_of_e2fsck(image: &Path, state: State) -> io::Result<Vec<Step>> {
     let status = child.wait()?;
     begun?;
     instance.set("tracing_on", "0")?;
-    let wanted = if state == State::Sound { 0 } else { 4 };
     if status.code() != Some(wanted) {
-        return Err(io::Error::other(format!("e2fsck says {status} of the driver's image")));
+        return Err(io::Error::other(format!("{} says {status} of the driver's image", checker.display())));
     }
     let trace = fs::read_to_string(instance.0.join("trace"))?;
     if trace.lines().any(|line| line.contains("LOST")) {

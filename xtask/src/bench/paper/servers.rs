@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures 18 and 19: PostMark and the servers of Filebench, by the same driver on the same disk.
 
 use std::io;

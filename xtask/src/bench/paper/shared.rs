@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figure 12: what it costs that a block has two owners. The paper's ffsck keeps snapshots of its bitmaps and looks at a part of the groups again;
 //! e2fsck looks at everything again. Ours keeps where claims came from (docs/decisions/2026-11-22-origins.md).
 

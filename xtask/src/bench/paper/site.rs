@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system on the simulated disk, to be worked on.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figure 11 once more, on a file system that is not quite so small: there, what a check costs at its start is next to nothing.
 
 use std::io;

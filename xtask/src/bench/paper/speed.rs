@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures 1, 3, 10 and 11: how long a check takes, by how full the file system is and by its age.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program did to read a disk, step by step as the kernel recorded it, and the same once more on a simulated disk.
 //!
 //! A step is what the program asked of the disk, or bytes that it could not go on without; before each, it computes for a while. Computing is the time

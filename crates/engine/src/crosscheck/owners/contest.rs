@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contested units and who owns them.
 
 use fsmend_base::InodeNo;

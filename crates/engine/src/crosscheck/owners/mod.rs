@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who owns the blocks that were claimed more than once: the inodes that may have claimed them are looked at again, and every owner is
 //! named. Which these are is kept while claims are made ([`origins`](crate::origins)); without that, it may be any.
 //!
@@ -192,7 +193,7 @@ impl<V: ClaimLookup> Search<'_, V> {
     fn chunks(&self, bands: Option<&Bands>) -> Vec<u32> {
         let per_chunk = self.volume.inodes_per_chunk();
         let may_own = |chunk: &u32| {
-            let first = chunk.saturating_mul(per_chunk).saturating_add(1);
+            let first = chunk.saturating_mul(per_chunk).saturating_add(self.volume.first_inode());
             bands.is_none_or(|bands| bands.touch(first..first.saturating_add(per_chunk)))
         };
         (0..self.inodes.chunk_count()).filter(may_own).collect()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Owners as problems: one for each run of blocks and inode, one for each inode.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bitmaps and counts against what the inodes own: what e2fsck calls pass 5.
 
 pub mod problems;

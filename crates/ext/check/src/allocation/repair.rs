@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bitmaps, counts and descriptors as they have to be, once everything else has been mended.
 
 use fsmend_base::{BlockNo, GroupNo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The list of bad blocks as it will be: pointers that do not stay are cleared, in the inode and in its indirect blocks.
 
 use std::collections::BTreeSet;

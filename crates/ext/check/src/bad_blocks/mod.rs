@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bad-blocks inode (1): a list of blocks that the medium has lost, kept as the block map of an inode that is
 //! nothing else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `bad_blocks`.
 
 use fsmend_engine::problem_rows;

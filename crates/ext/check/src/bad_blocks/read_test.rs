@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading every block, to find those that the medium has lost.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

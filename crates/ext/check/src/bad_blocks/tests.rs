@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of `bad_blocks`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

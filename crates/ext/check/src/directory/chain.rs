@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of one block as a chain: where it is broken, it is mended so that as many entries as possible stay.
 //!
 //! After [`mend`] the bytes are a sound chain of records from start to end, whatever they were before. The work is
@@ -159,8 +160,15 @@ fn astray(
     if let Some(next) = sound.from(bytes, rules, offset + shortest) {
         return if has_previous { Remedy::Absorb(next - offset) } else { Remedy::Free(next - offset) };
     }
-    let could_be_cut = header.rec_len > room && needed <= room && room.is_multiple_of(4);
+    let has_room = needed <= room && room.is_multiple_of(4);
+    let is_last = || name_len > 0 && header.inode != 0 && is_zero_from(bytes, offset + needed);
+    let could_be_cut = has_room && (header.rec_len > room || is_last());
     if could_be_cut && is_whole { Remedy::CutTo(room) } else { Remedy::FreeRest }
+}
+
+/// Whether nothing but zeroes is in `bytes` from `at` on.
+fn is_zero_from(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0))
 }
 
 /// Where sound records with names that can be begin that lead to the end of the block. Found out once, when it is first asked for: mending
@@ -182,10 +190,12 @@ impl SoundPlaces {
 }
 
 /// For every fourth byte: the first place there or behind from which sound records lead to the end. A record is sound for that, too, if nothing but
-/// its length cannot be, and others go on behind its name: it will be cut there. (Where two lengths are wrong, the names between them stay.)
+/// its length cannot be, and others go on behind its name, where it will be cut, or it is the last one. (Where two lengths are wrong, the names between
+/// them stay.)
 fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
     let mut nearest = vec![NOWHERE; bytes.len() / 4];
     let mut next = NOWHERE;
+    let zeroes = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     // From the last place to the first: where a record leads to is known by then.
     for place in (0..nearest.len()).rev() {
         let at = 4 * place;
@@ -193,7 +203,9 @@ fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
         let is_sound = |end: usize| end == bytes.len() || nearest.get(end / 4) == Some(&(end as u32));
         // Nearly all places lead nowhere, so that this is asked first.
         let leads_on = is_sound(at + header.rec_len) && is_plausible(bytes, rules, at);
-        if leads_on || cut_end(bytes, rules, at, header).is_some_and(is_sound) {
+        let reaches_out = header.rec_len > bytes.len() - at;
+        let goes_on = |end: usize| is_sound(end) || end >= zeroes || reaches_out;
+        if leads_on || cut_end(bytes, rules, at, header).is_some_and(goes_on) {
             next = at as u32;
         }
         nearest[place] = next;
@@ -336,6 +348,20 @@ mod tests {
             let all =
                 [(12, "a"), (13, "bbbb"), (14, "ccccc"), (15, "dddd"), (16, "e"), (17, "ff"), (18, "g")];
             assert_eq!(mended(&records), (3, names(&all)), "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn names_between_a_wrong_length_and_the_wrong_length_of_the_last_one_stay() {
+        for (first, last) in [(0xB40C, 0xB820), (7, 7), (0, 0xB820), (9000, 6)] {
+            let records =
+                [record(12, first, b"a", 12), record(13, 12, b"b", 12), record(14, last, b"c", 400)];
+            let rules = ChainRules { first: true, ..RULES };
+            let dots = [record(12, first, b".", 12), record(2, 12, b"..", 12), record(14, last, b"c", 400)];
+            assert_eq!(mended(&records), (2, names(&[(12, "a"), (13, "b"), (14, "c")])), "{first} {last}");
+            let mut bytes = dots.concat();
+            mend(&mut bytes, rules, &mut |_| ());
+            assert_eq!(Entries::new(&bytes, LAYOUT, true).flatten().count(), 3, "{first} {last}");
         }
     }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `.` and `..`, the first two records of a directory's first block.
 
 use fsmend_base::{BlockNo, InodeNo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The entries of a directory, read by themselves: for names in reports.
 
 use fsmend_base::{BlockNo, InodeNo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What becomes of one entry: kept, kept with a correction, or removed.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hashes by which an index finds names.
 
 use fsmend_ext_format::{casefold, dirhash};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hash tree of an indexed directory.
 //!
 //! Each block leaves a [`BlockFact`]; when all have been seen, [`Index::check`] walks the tree from its root: every block

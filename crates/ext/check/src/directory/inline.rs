@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories that live in their inode: the number of the parent in the first four bytes of `i_block`, records in the
 //! rest, and more records in the value of the attribute `system.data`. `.` and `..` are not stored as records.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inspection of one directory, block by block, in the order of the directory.
 //!
 //! What has to be remembered of a block is its place in the index and 16 bytes for each of its names; the rest is

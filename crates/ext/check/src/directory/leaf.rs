@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks of entries as they have to be written: with the checksum record at their end, where the file system has them.
 
 use fsmend_base::{BlockNo, InodeNo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `lost+found`: whether it is there and can take what a repair will put into it.
 
 use fsmend_base::{BlockNo, InodeNo};

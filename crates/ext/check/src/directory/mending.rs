@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of a directory cannot be repaired block by block.
 
 use fsmend_base::InodeNo;

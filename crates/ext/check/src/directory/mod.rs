@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inspection of one directory: every entry, the index, `.` and `..`, checksums, with all inode facts at hand; and
 //! the tree that the directories make.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What kind of directory one is: settled once, asked for every block and entry.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the inspection of one directory says about others: names that lead to them, where they belong, where its own `..` leads.
 //!
 //! At its turn, an inspection enters this into the facts as it goes. Inspections that are worked out side by side find the facts as they

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `directory`: entries, hash tree indexes, the tree.
 
 use fsmend_engine::problem_rows;
@@ -353,15 +354,6 @@ problem_rows! {
         repair: "INDEX_FL is cleared.",
         loss: "Nothing; all names are kept.",
         peers: [0x010047],
-    }
-    /// The index flag on something else than a directory.
-    INDEX_NOT_DIRECTORY = "ext.htree.not-directory" {
-        severity: Minor, evidence: Local, preen: true,
-        message: "{inode} has INDEX_FL set but is not a directory",
-        meaning: "Only directories have an index.",
-        repair: "INDEX_FL is cleared.",
-        loss: "Nothing.",
-        peers: [0x010048],
     }
     /// The root block describes no index.
     ROOT_MALFORMED = "ext.htree.root-malformed" {

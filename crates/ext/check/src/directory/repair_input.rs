@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the checks of directories and of the tree leave for the repair.
 
 use fsmend_base::InodeNo;

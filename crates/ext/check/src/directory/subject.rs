@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A directory to be inspected, and what else is known then.
 
 use fsmend_base::InodeNo;

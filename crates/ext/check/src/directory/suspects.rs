@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suspect directories: inspected side by side, the directories of each inode group by themselves, and taken up in the order of their numbers.
 //!
 //! Most directories say nothing about what others say something about, too: what is wrong with them, and what mends them, is the same

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small file system in memory for the tests of this folder: one group, 1 KiB blocks, directories with direct blocks.
 
 #![allow(clippy::unwrap_used)]

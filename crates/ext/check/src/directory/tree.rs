@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tree: directories without a name, in loops, with a wrong parent entry; the root. The engine [checks it](fsmend_engine::crosscheck::tree).
 
 use fsmend_engine::crosscheck::tree::{Rows, TreeRows};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entries whose names stand twice: which one stays.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nodes whose own word about their depth is wrong.
 
 use fsmend_base::BlockNo;

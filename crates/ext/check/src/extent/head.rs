@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The head of a tree's root of which one word is wrong. The other words, and the entries behind them, prove that it is one all the same: to clear
 //! the inode would cost the whole file.
 
@@ -13,7 +14,7 @@ use crate::inode::subject::Subject;
 const ROOT_ENTRIES: u16 = 4;
 
 /// The root in `i_block` with the right head; `None` where more than one word is wrong, or what stands behind makes no sense.
-pub(super) fn mended(subject: &Subject<'_, '_>) -> Option<[u8; I_BLOCK_LEN]> {
+pub(crate) fn mended(subject: &Subject<'_, '_>) -> Option<[u8; I_BLOCK_LEN]> {
     let (raw, _) = RawExtentHeader::ref_from_prefix(&subject.raw.i_block).ok()?;
     let has_magic = raw.eh_magic.get() == EXTENT_MAGIC;
     let has_room = raw.eh_max.get() == ROOT_ENTRIES;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extent trees: inspection of one inode's map.
 //!
 //! A tree is walked from its root in `i_block`, every node once. An entry that makes no sense is taken out; the rest
@@ -66,9 +67,10 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     let seed = subject.fs.geometry.features.metadata_csum().then(|| {
         checksum::inode_seed(subject.fs.geometry.checksum_seed, subject.inode, subject.raw.i_generation.get())
     });
-    let nodes = nodes_of_only_leaf(&header).filter(|_| subject.fs.geometry.cluster_blocks == 1);
-    // What the extents have together, if the space in use is right.
-    let blocks = nodes.and_then(|nodes| size::told_of_map(subject)?.checked_sub(nodes));
+    let cluster = u64::from(subject.fs.geometry.cluster_blocks);
+    let nodes = nodes_of_only_leaf(&header);
+    // What the extents have together, if the space in use is right. A node takes a cluster.
+    let blocks = nodes.and_then(|nodes| size::told_of_map(subject)?.checked_sub(nodes * cluster));
     let has_only_leaf = nodes.is_some();
     let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, has_only_leaf, blocks };
     // An extent of a directory moves up to the others.
@@ -127,7 +129,7 @@ struct Walk<'s, 'a, 'd> {
     /// Seed of the checksums of nodes, if they have some.
     seed: Option<u32>,
     may_be_unwritten: bool,
-    /// All extents stand in one leaf, and clusters are blocks.
+    /// All extents stand in one leaf.
     has_only_leaf: bool,
     /// How many blocks the only leaf maps, as the space in use says.
     blocks: Option<u64>,
@@ -294,7 +296,8 @@ impl Walk<'_, '_, '_> {
         left.in_order = moved.is_empty();
         let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
         if let Some(blocks) = self.blocks {
-            order::fit(&listed, &mut settled, blocks);
+            let cluster = u64::from(self.subject.fs.geometry.cluster_blocks);
+            order::fit(&listed, &mut settled, blocks, cluster);
         }
         let listed = listed.into_iter().zip(raw_entries(node, header)).zip(settled).enumerate();
         for (at, ((extent, raw), length)) in listed {

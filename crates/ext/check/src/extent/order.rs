@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which entries of a leaf are out of order: as few as can be.
 //!
 //! One wrong entry must not take its sound neighbours along. If the entries do not ascend, the longest run of them that does is
@@ -64,23 +65,54 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
     found
 }
 
-/// Where one entry alone was cut, and what the others leave of `blocks`, the space that all of them have together, is even less than its
-/// room: that is its length. (Those in the wrong place took their space, too.)
-pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64) {
-    let is_cut =
-        |(entry, length): &(&Extent, &mut Option<u32>)| length.is_some_and(|length| length < entry.count);
-    let others: u64 = entries
-        .iter()
-        .zip(lengths.iter())
-        .filter(|(entry, length)| length.is_none_or(|length| length == entry.count))
-        .map(|(entry, _)| u64::from(entry.count))
-        .sum();
-    let mut cut = entries.iter().zip(lengths).filter(is_cut);
-    if let (Some((_, Some(length))), None) = (cut.next(), cut.next())
-        && let Some(left) = blocks.checked_sub(others).filter(|left| (1..u64::from(*length)).contains(left))
-    {
-        *length = left as u32;
+/// Where entries were cut, and what the others leave of `blocks`, the space that all of them have together, is less than their room: of one alone
+/// that is its length. Of several, each but one has to be told by its own number, in which one bit or the upper byte was overwritten, and all
+/// of them have to go with the space. (Those in the wrong place took their space, too.) Space is counted in clusters of `cluster` blocks; where
+/// entries begin within one, nothing is told.
+pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64, cluster: u64) {
+    let space = |length: u32| u64::from(length).next_multiple_of(cluster.max(1));
+    let mut cut: Vec<(usize, u32, u32)> = Vec::new();
+    let mut taken = 0;
+    for (at, (entry, length)) in entries.iter().zip(lengths.iter()).enumerate() {
+        match length.filter(|length| *length < entry.count) {
+            Some(room) => cut.push((at, entry.count, room)),
+            None => taken += space(entry.count),
+        }
     }
+    let begins_within = entries.iter().any(|entry| !u64::from(entry.logical).is_multiple_of(cluster.max(1)));
+    let rooms: u64 = cut.iter().map(|(_, _, room)| space(*room)).sum();
+    let Some(mut left) = blocks.checked_sub(taken).filter(|left| *left < rooms && !begins_within) else {
+        return;
+    };
+    let mut told: Vec<(usize, u32)> = Vec::new();
+    let mut untold: Option<(usize, u32)> = None;
+    for (at, count, room) in &cut {
+        match before_damage(*count, *room).filter(|_| cut.len() > 1) {
+            Some(length) => told.push((*at, length)),
+            None if untold.is_none() => untold = Some((*at, *room)),
+            None => return,
+        }
+    }
+    let Some(rest) = left.checked_sub(told.iter().map(|(_, length)| space(*length)).sum()) else { return };
+    left = rest;
+    match untold {
+        Some((at, room)) if (1..=space(room)).contains(&left) => {
+            told.push((at, u32::try_from(left).map_or(room, |left| left.min(room))));
+        }
+        None if left == 0 => {}
+        _ => return,
+    }
+    for (at, length) in told {
+        if let Some(place) = lengths.get_mut(at) {
+            *place = Some(length);
+        }
+    }
+}
+
+/// The length before one bit of it, or its upper byte, was overwritten: the largest that there is room for.
+fn before_damage(count: u32, room: u32) -> Option<u32> {
+    let without_a_bit = (0..16).map(|bit| count & !(1 << bit)).filter(|length| *length != count);
+    without_a_bit.chain([count & 0xFF]).filter(|length| (1..=room).contains(length)).max()
 }
 
 /// Where entries start on the disk, ascending.
@@ -207,11 +239,44 @@ mod tests {
         let entries = [(0, 4), (8, 6660), (16, 4), (24, 4)].map(extent);
         let fitted = |blocks| {
             let mut lengths = settle(&entries, |_| true);
-            fit(&entries, &mut lengths, blocks);
+            fit(&entries, &mut lengths, blocks, 1);
             lengths[1]
         };
         assert_eq!((fitted(16), fitted(20), fitted(24)), (Some(4), Some(8), Some(8)));
         assert_eq!((fitted(12), fitted(3)), (Some(8), Some(8)), "what leaves it nothing is wrong itself");
+    }
+
+    #[test]
+    fn clusters_in_use_tell_the_length_of_an_entry_that_is_cut() {
+        // A file of 4 blocks in every other cluster of 4: one length lost its upper byte, and covered holes that others own on the disk.
+        let extent = |(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        let entries = [(0, 4), (8, 18_436), (16, 4), (24, 3)].map(extent);
+        let fitted = |entries: &[Extent], blocks| {
+            let mut lengths = settle(entries, |_| true);
+            fit(entries, &mut lengths, blocks, 4);
+            lengths[1]
+        };
+        assert_eq!((fitted(&entries, 16), fitted(&entries, 20)), (Some(4), Some(8)));
+        let within = [(0, 4), (8, 18_436), (16, 4), (26, 2)].map(extent);
+        assert_eq!(fitted(&within, 16), Some(8), "who shares a cluster with whom is not told");
+    }
+
+    #[test]
+    fn of_two_entries_that_are_cut_one_tells_its_length_itself() {
+        let extent = |(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        let fitted = |second, third, blocks| {
+            let entries = [(0, 4), (8, second), (16, third), (24, 4), (32, 4), (40, 4)].map(extent);
+            let mut lengths = settle(&entries, |_| true);
+            fit(&entries, &mut lengths, blocks, 1);
+            (lengths[1], lengths[2])
+        };
+        // 4100 is 4 with another upper byte; 43 could have been anything.
+        assert_eq!(fitted(43, 4100, 24), (Some(4), Some(4)));
+        assert_eq!(fitted(43, 4100, 22), (Some(2), Some(4)));
+        assert_eq!(fitted(1026, 4100, 22), (Some(2), Some(4)));
+        assert_eq!(fitted(1026, 4100, 24), (Some(8), Some(8)), "the space contradicts both");
+        assert_eq!(fitted(43, 27, 24), (Some(8), Some(8)), "neither tells");
+        assert_eq!(fitted(43, 4100, 32), (Some(8), Some(8)), "there is space for all of it");
     }
 
     #[test]
@@ -220,7 +285,7 @@ mod tests {
         let entries = [(0, 4), (8, 6660), (16, 4), (9000, 4), (24, 4), (32, 4)].map(extent);
         let mut lengths = settle(&entries, |_| true);
         assert_eq!((lengths[1], lengths[3]), (Some(8), None));
-        fit(&entries, &mut lengths, 24);
+        fit(&entries, &mut lengths, 24, 1);
         assert_eq!(lengths, [Some(4), Some(4), Some(4), None, Some(4), Some(4)]);
     }
 

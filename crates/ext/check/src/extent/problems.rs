@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `extent`.
 
 use fsmend_engine::problem_rows;
@@ -20,7 +21,7 @@ problem_rows! {
         meaning: "The header holds a magic number, the number of extents and the maximum. One of them was overwritten.",
         repair: "The field is corrected.",
         loss: "Nothing.",
-        peers: [],
+        peers: [0x010081],
     }
 
     /// Header invalid.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether an inode holds the root of an extent tree.
 
 use fsmend_ext_format::extent::ExtentHeader;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The last extent of a file that reaches too far: its length was overwritten, and what lies behind belongs to others.
 
 use fsmend_base::BlockNo;
@@ -22,20 +23,25 @@ pub(super) struct Cut {
 
 /// Where the file ends by two witnesses, if the last of all its extents, `listed`, reaches behind that. One is the size. The other is the number
 /// of `blocks` in use for extents, which is right if the last one ends there and wrong if it does not; of a directory it is, where that number is
-/// wrong in both cases, what would come next: most of the next few blocks cannot be of this directory.
+/// wrong in both cases, what would come next: most of the next few blocks cannot be of this directory. Space is counted in clusters: where extents begin
+/// within one, or both ends lie in the same, nothing is told.
 pub(super) fn cut(subject: &Subject<'_, '_>, listed: &[Extent], blocks: Option<u64>) -> Option<Cut> {
     let end = subject.raw.size().div_ceil(subject.block_size());
     let (last, others) = listed.split_last()?;
     let count = u64::from(last.count);
     let room = end.checked_sub(u64::from(last.logical)).filter(|room| (1..count).contains(room))?;
-    if others.iter().any(|extent| extent.logical_end() > end) {
+    let cluster = u64::from(subject.fs.geometry.cluster_blocks).max(1);
+    let space = |count: u64| count.next_multiple_of(cluster);
+    let begins_within = listed.iter().any(|extent| !u64::from(extent.logical).is_multiple_of(cluster));
+    if begins_within || space(room) == space(count) || others.iter().any(|extent| extent.logical_end() > end)
+    {
         return None;
     }
-    let before: u64 = others.iter().map(|extent| u64::from(extent.count)).sum();
-    if blocks == Some(before + room) {
+    let before: u64 = others.iter().map(|extent| space(u64::from(extent.count))).sum();
+    if blocks == Some(before + space(room)) {
         return Some(Cut { end, row: &BEYOND_SIZE });
     }
-    let is_untold = subject.is_directory() && blocks != Some(before + count);
+    let is_untold = subject.is_directory() && blocks != Some(before + space(count));
     if !is_untold {
         return None;
     }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_base::InodeNo;
@@ -402,6 +404,14 @@ fn clusters() {
     let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(3, 2, 103)], 5, 0);
     raw.i_blocks_lo.set(16);
     assert!(bench.expect(FILE, &raw, &[]).misaligned.is_empty());
+    // Space in use is told in clusters: the last extent ends where size and space say so, of a directory too.
+    let mut raw = tree(mode::REGULAR, 0, &[extent(0, 40, 100)], 2, 0);
+    raw.i_blocks_lo.set(8);
+    assert_eq!(bench.expect(FILE, &raw, &[&BEYOND_SIZE]).runs[0].count, 2);
+    let mut raw = tree(mode::DIRECTORY, 0, &[extent(0, 0x8000 + 40, 100)], 1, 0);
+    raw.i_blocks_lo.set(8);
+    raw.i_links_count.set(2);
+    assert_eq!(bench.expect(FILE, &raw, &[&BEYOND_SIZE, &DIRECTORY_UNWRITTEN]).runs[0].count, 1);
     let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 101)], 2, 0);
     raw.i_blocks_lo.set(16);
     assert_eq!(bench.expect(FILE, &raw, &[&MISALIGNED_CLUSTER]).misaligned.len(), 1);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast path for attributes in an inode's own record: security labels and small access lists, which on many systems
 //! every inode has.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Claims of a map, gathered before they are made.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast path for an indexed directory: the index from the root down, then every leaf against its range of hashes.
 
 use fsmend_base::InodeNo;

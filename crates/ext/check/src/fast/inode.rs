@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast path for one inode record.
 
 use std::ops::{Range, RangeInclusive};
@@ -333,7 +334,7 @@ impl<'f> InodeFastPath<'f> {
         covers
             && size <= limit.saturating_mul(block_size)
             && (size < 1 << 31 || self.large_file)
-            && (by_extents || size < 1 << 41)
+            && (size < 1 << 40 || by_extents && self.huge_file)
     }
 
     fn summarize_extent_root(&self, raw: &RawInode, summary: &mut InodeSummary) -> Option<()> {

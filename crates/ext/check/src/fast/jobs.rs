@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories that wait to be read, and the fast path through each.
 
 use fsmend_base::InodeNo;

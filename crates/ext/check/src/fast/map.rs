@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast path for maps that continue outside the inode: extent trees and indirect blocks, walked level by level for
 //! a batch of inodes at once, so that their blocks can be read in disk order.
 //!

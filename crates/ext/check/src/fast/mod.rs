@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast path: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 

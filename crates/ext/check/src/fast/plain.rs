@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast path for the plainest inode records, which most are: a file or directory of at most one extent, without attributes and
 //! with nothing unusual. It is the fast path in [`inode`](super::inode) for this one shape, a word at a time: what it calls clean
 //! that would call clean, too, with the same facts; of all else it says nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is read of inode tables, for those who tell the device about it before: a disk with heads chooses well among much that it knows of.
 
 use fsmend_device::Device;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptors as they lie on the disk: the primary table, and copies of single descriptors.
 
 use fsmend_base::{BlockNo, GroupNo};

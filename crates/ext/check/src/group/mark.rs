@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The map of static metadata.
 
 use fsmend_base::BlockRange;

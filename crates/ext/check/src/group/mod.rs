@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Group descriptors: read, checked, replaced from backups where they cannot be believed.
 //!
 //! A descriptor that points out of bounds or on top of other metadata has its places taken from the best backup;
@@ -16,16 +17,16 @@ pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::checksum::Checked;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, GroupDesc};
-use fsmend_ext_format::inode::special;
+use fsmend_ext_format::inode::{RawInode, special};
 
 use self::descriptors::Slot;
 use self::lost_table::Finder;
@@ -61,6 +62,25 @@ pub fn right_checksums(device: &dyn Device, geometry: &Geometry, copy: usize) ->
     let slots = descriptors::copy_of_block(device, geometry, 0, copy);
     let is_right = |slot: &Slot| slot.checked.is_some_and(Checked::is_right);
     slots.map_or(0, |slots| slots.filter(|(_, slot)| is_right(slot)).count())
+}
+
+/// The records of those of `inodes`, which are of the first group, that are in use, as far as they can be read where the first descriptor says.
+pub fn first_inodes(
+    device: &dyn Device,
+    geometry: &Geometry,
+    inodes: RangeInclusive<u32>,
+) -> Vec<(InodeNo, Vec<u8>)> {
+    let first = descriptors::copy_of_block(device, geometry, 0, 0).and_then(|mut slots| slots.next());
+    let Some((_, slot)) = first else { return Vec::new() };
+    let size = u64::from(geometry.inode_size);
+    let table = slot.desc.inode_table.saturating_mul(u64::from(geometry.block_size));
+    let read = |inode: u32| {
+        let mut record = vec![0; geometry.inode_size as usize];
+        let place = table.checked_add(u64::from(inode.checked_sub(1)?).checked_mul(size)?)?;
+        device.read_at(place, &mut record).ok()?;
+        (RawInode::from_record(&record).i_mode.get() != 0).then_some((InodeNo(inode), record))
+    };
+    inodes.take_while(|inode| *inode <= geometry.inodes_per_group).filter_map(read).collect()
 }
 
 /// Whether one of `inodes`, which are of the first group, is a directory that names itself: nothing that the file system keeps for itself is.
@@ -457,9 +477,4 @@ fn is_contradicted(geometry: &Geometry, group: GroupNo, desc: &GroupDesc) -> boo
     let counts_some = desc.free_inodes < geometry.inodes_per_group || desc.used_dirs > 0;
     let was_written = desc.has_flag(BG_INODE_ZEROED) || desc.itable_unused < geometry.inodes_per_group;
     desc.has_flag(BG_INODE_UNINIT) && (group.0 == 0 || (counts_some && was_written))
-}
-
-/// The blocks of the inode table of a group, if it has one.
-pub fn inode_table(geometry: &Geometry, group: &Group) -> Option<BlockRange> {
-    (group.desc.inode_table != 0).then(|| Kind::InodeTable.range(geometry, &group.desc))
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many inodes a group has, where the superblock says it twice and the two disagree: the inode bitmaps know. Behind the last inode of its
 //! group a bitmap is filled with ones; to believe a number that is too large takes what lies behind the tables for inodes.
 

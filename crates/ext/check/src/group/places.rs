@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where descriptors place bitmaps and inode tables: inside what is allowed, and on top of nothing else.
 
 use std::collections::BTreeMap;

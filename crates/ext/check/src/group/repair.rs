@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! New places for bitmaps and inode tables that have lost theirs.
 //!
 //! As near as can be: in the group itself, else in its flexible group, else (where that is allowed at all) anywhere. A bitmap is

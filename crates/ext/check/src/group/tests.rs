@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of `group`: every row is raised once, and sound descriptors raise nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

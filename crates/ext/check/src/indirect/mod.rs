@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Indirect block maps: inspection of one inode's map.
 //!
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
@@ -32,6 +33,8 @@ const DIRECT: usize = 12;
 const STRAYS_MAX: usize = 2;
 /// A map, or one indirect block, with this many wrong pointers is none if they are more than the others.
 const HOPELESS_AT: u32 = 12;
+/// Pointers that make no sense, in a block without any other, from which on it is no indirect block.
+const FOREIGN_AT: usize = 3;
 
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
 /// wrong that the inode has to be cleared.
@@ -71,8 +74,8 @@ fn levels_of(index: usize) -> u32 {
 /// Where the file ends by its size, and how many blocks it has in use by its own count, attributes left out. `None` where one of them tells nothing: what
 /// shows that a file is genuine lies behind its end.
 fn end_of(subject: &Subject<'_, '_>) -> Option<End> {
-    if !subject.is_regular() || subject.raw.has_flag(flags::VERITY) || subject.fs.geometry.cluster_blocks > 1
-    {
+    let is_verity = subject.raw.has_flag(flags::VERITY) && subject.has_ro_compat(ro_compat::VERITY);
+    if !subject.is_regular() || is_verity || subject.fs.geometry.cluster_blocks > 1 {
         return None;
     }
     let blocks = size::told_of_map(subject)?;
@@ -109,12 +112,19 @@ enum Backpointer {
 fn foreign(subject: &Subject<'_, '_>, block: BlockNo, bytes: &[u8]) -> Option<Problem> {
     let pointers = bytes.get(subject.fs.geometry.indirect_header()..).unwrap_or_default();
     let pointers = pointers.as_chunks::<4>().0.iter().map(|entry| u64::from(u32::from_le_bytes(*entry)));
-    let (mut right, mut wrong) = (0_u32, 0_u32);
+    let (mut right, mut wrong) = (0_usize, 0_usize);
     for pointer in pointers.filter(|pointer| *pointer != 0) {
         if subject.fs.is_valid_block(BlockNo(pointer)) { right += 1 } else { wrong += 1 }
     }
-    let problem = || subject.problem(&MAP_FOREIGN).block(block).stored(right).observed(wrong);
-    (wrong >= HOPELESS_AT && wrong > right).then(problem)
+    let problem = || subject.problem(&MAP_FOREIGN).block(block).stored(right as u64).observed(wrong as u64);
+    is_foreign(right, wrong).then(problem)
+}
+
+/// Whether a block with so many `right` pointers and so many `wrong` ones is no indirect block. One without a right pointer maps nothing: it goes
+/// sooner, so that what it holds does not count against the rest of the map.
+pub(crate) fn is_foreign(right: usize, wrong: usize) -> bool {
+    let most = if right == 0 { FOREIGN_AT } else { HOPELESS_AT as usize };
+    wrong >= most && wrong > right
 }
 
 struct Walk {

@@ -1,9 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, flags, mode};
 
+use fsmend_base::InodeNo;
+use fsmend_engine::Findings;
+
 use super::problems::*;
+use super::{Map, Subject, Walk};
 use crate::inode::problems::{SECTORS_WRONG, SIZE_WRONG, SYMLINK_WRONG};
 use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, mapped};
 
@@ -159,6 +165,40 @@ fn an_indirect_block_that_is_something_else_goes_alone() {
     assert!(bench.inspect(FILE, &mixed(8)).0.cleared);
 }
 
+/// A file whose one block of data lies behind a hole: a stray pointer in its double indirect block led to a page of text, whose words counted
+/// against it, and it was cleared.
+#[test]
+fn what_a_stray_pointer_leads_to_does_not_condemn_a_sparse_file() {
+    let mut bench = Bench::new();
+    let text: Vec<u32> = (0..5).map(|word| 0x6F6C_6200 + word).collect();
+    let stray: Vec<u32> = (0..5).map(|word| 0x2000_0000 + word).collect();
+    bench.put_words(62, &text);
+    bench.put_words(63, &[&stray[..], &[300]].concat());
+    bench.put_words(61, &[&[62, 0, 63][..], &stray[..3]].concat());
+    let mut words = vec![0; 13];
+    words.push(61);
+    let mut raw = mapped(mode::REGULAR, &words);
+    raw.set_size((12 + 256 + 2 * 256 + 6) * BLOCK_SIZE as u64);
+    let (inspection, problems) = bench.inspect(FILE, &raw);
+    assert!(!inspection.cleared);
+    assert!(problems.iter().any(|problem| problem.row == &MAP_FOREIGN));
+    let left: Vec<u64> = inspection.runs.iter().map(|run| run.physical).collect();
+    assert_eq!(left, [300]);
+}
+
+/// The flag of another feature on a file does not make its stray pointers believable.
+#[test]
+fn a_stray_pointer_goes_whatever_flags_the_file_has_without_the_feature() {
+    for flag in [0, fsmend_ext_format::inode::flags::VERITY] {
+        let mut raw = mapped(mode::REGULAR, &[100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 70]);
+        raw.set_size(1000);
+        raw.i_blocks_lo.set(2);
+        raw.i_flags = (raw.i_flags.get() | flag).into();
+        let (inspection, _) = Bench::new().inspect(FILE, &raw);
+        assert_eq!((inspection.raw().size(), inspection.runs.len()), (1000, 1), "{flag:x}");
+    }
+}
+
 /// The file of [`three_levels`] with nothing but its indirect block.
 fn three_levels_again(indirect: u32) -> RawInode {
     let mut words = vec![0; 12];
@@ -223,12 +263,24 @@ fn a_size_that_no_block_map_reaches() {
     bench.expect(FILE, &raw, &[&SIZE_WRONG]);
 }
 
-/// Two TiB of blocks do not fit a test; the row is raised at the limit that the sector count sets.
+/// Two TiB of blocks do not fit a test: the walk begins as if it had followed nearly all of them.
 #[test]
-fn a_file_beyond_its_limit() {
+fn a_file_ends_where_the_count_of_its_sectors_does() {
     let mut bench = Bench::new();
-    bench.features().ro_compat &= !ro_compat::HUGE_FILE;
     let raw = mapped(mode::REGULAR, &[100]);
-    bench.expect(FILE, &raw, &[]);
-    assert_eq!(FILE_TOO_BIG.peers[0], 0x010045);
+    let most = (1 << 41) / BLOCK_SIZE as u64 - 1;
+    for (has_huge_files, before, fits) in [(false, most - 1, true), (false, most, false), (true, most, true)]
+    {
+        let feature = &mut bench.features().ro_compat;
+        *feature =
+            if has_huge_files { *feature | ro_compat::HUGE_FILE } else { *feature & !ro_compat::HUGE_FILE };
+        let fs = bench.fs();
+        let mut subject = Subject::new(&fs, InodeNo(FILE), &bench.record(FILE, &raw), Findings::new());
+        let mut walk = Walk { map: Map::default(), wrong: 0, end: None, is_given_up: false };
+        walk.map.clusters = before;
+        // A map of more blocks than this small file system has is given up elsewhere.
+        walk.pointer(&mut subject, 100, 0, 0);
+        let raised = subject.findings.counts();
+        assert_eq!(raised.contains_key(FILE_TOO_BIG.code), !fits, "{before}");
+    }
 }

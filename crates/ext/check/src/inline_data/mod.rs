@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data that live in the inode: 60 bytes in `i_block`, the rest in the value of the `system.data` attribute.
 //!
 //! ```text
@@ -22,7 +23,7 @@ use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, inode_area_
 use crate::Fs;
 use crate::xattr::{InInodeAttributes, find_value};
 
-pub use shape::{looks_like_block_map, looks_like_extent_tree, looks_like_inline};
+pub use shape::{looks_like_block_map, looks_like_extent_tree};
 pub(crate) use value::find_again as find_value_again;
 
 /// Unit of `i_blocks`.

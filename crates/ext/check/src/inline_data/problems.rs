@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `inline_data`.
 
 use fsmend_engine::problem_rows;
@@ -39,11 +40,11 @@ problem_rows! {
         loss: "Nothing: there is no data beyond it.",
         peers: [0x01000C],
     }
-    /// An attribute without value beside inline data points nowhere.
+    /// An attribute without value in an inode points nowhere.
     OFFSET = "ext.inline.attribute-offset" {
         severity: Minor, evidence: Local, preen: true,
-        message: "{inode} has inline data, and an empty attribute (byte {at}) whose value offset is outside the inode",
-        meaning: "The offset of an empty value has no effect, but some tools and kernels then find no inline data.",
+        message: "{inode} has an empty attribute (byte {at}) whose value offset is outside the inode",
+        meaning: "The offset of an empty value has no effect, but some tools and kernels then find neither inline data nor the other attributes of the inode.",
         repair: "The offset is set to zero.",
         loss: "Nothing.",
         peers: [0x010075],

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `i_block` looks like, when the flags of an inode contradict each other (extents and inline data at once).
 //!
 //! Ask in this order: extent tree, inline data, block map; an inode that is none of them is junk.
 
 use fsmend_ext_format::extent::EXTENT_MAGIC;
-use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, RawInode};
+use fsmend_ext_format::inode::I_BLOCK_LEN;
 
 use crate::Fs;
 
@@ -15,14 +16,6 @@ pub fn looks_like_extent_tree(i_block: &[u8; I_BLOCK_LEN]) -> bool {
     let word = |at: usize| u16::from_le_bytes([i_block[at], i_block[at + 1]]);
     let (magic, entries, max) = (word(0), word(2), word(4));
     magic == EXTENT_MAGIC && entries <= max && (ROOT_ENTRIES - 2..=ROOT_ENTRIES).contains(&max)
-}
-
-/// Whether the file is small enough for its data to live in the inode.
-pub fn looks_like_inline(fs: &Fs<'_>, record: &[u8]) -> bool {
-    let inode = RawInode::from_record(record);
-    let area = (fs.geometry.inode_size as usize).saturating_sub(BASE_INODE_SIZE);
-    let behind = area.saturating_sub(usize::from(inode.i_extra_isize.get()));
-    inode.size() < (I_BLOCK_LEN + behind) as u64
 }
 
 /// Whether all words of `i_block` could be block numbers (or holes).

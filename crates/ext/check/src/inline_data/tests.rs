@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_base::{InodeNo, SeededRandom};
@@ -7,8 +9,7 @@ use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
 use fsmend_ext_format::xattr::{Area, inode_area_start, name_index};
 
 use super::{
-    I_BLOCK_RANGE, Outcome, directory_areas, inspect, looks_like_block_map, looks_like_extent_tree,
-    looks_like_inline, problems,
+    I_BLOCK_RANGE, Outcome, directory_areas, inspect, looks_like_block_map, looks_like_extent_tree, problems,
 };
 use crate::xattr::inspect_in_inode;
 use crate::xattr::testing::{
@@ -142,8 +143,6 @@ fn shapes() {
     assert!(looks_like_block_map(&fs, &map) && !looks_like_extent_tree(&map));
     map[56] = 64;
     assert!(!looks_like_block_map(&fs, &map));
-    assert!(looks_like_inline(&fs, &inline(mode::REGULAR, 155, None)));
-    assert!(!looks_like_inline(&fs, &inline(mode::REGULAR, 156, None)));
     assert_eq!(file_record()[I_BLOCK_RANGE].len(), I_BLOCK_LEN);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The value of `system.data` whose place was overwritten: where it lies can be told from the others.
 
 use std::mem::offset_of;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the inspection of an inode calls that of its attributes, of its encryption and of its inline data.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fields that stand for themselves: times, flags without a meaning here, fields that have to be zero.
 
 use fsmend_engine::{Row, Value};

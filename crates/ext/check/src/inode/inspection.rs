@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the inspection of an inode leaves behind.
 
 use fsmend_base::{BlockRange, InodeNo};

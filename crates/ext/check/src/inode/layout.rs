@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How an inode holds its data, when flags, features and contents contradict each other.
 
 use fsmend_engine::Row;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets of symbolic links that lie in the inode.
 
 use fsmend_ext_format::inode::flags;

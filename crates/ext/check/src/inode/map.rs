@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The map of one file as it is gathered, from extents or from indirect blocks: runs, space, ends.
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inspection of one inode: everything its own record, its block map, its attributes and its inline data can
 //! prove wrong, with a private copy mended on the way.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `inode`.
 
 use fsmend_engine::problem_rows;
@@ -434,12 +435,12 @@ problem_rows! {
         peers: [0x020011],
     }
 
-    /// Type restored: the type bits are impossible, or those of a device, but there are the contents of a file.
+    /// Type restored: the type bits are impossible, or those of a device, but there are the contents of a file or link.
     TYPE_RESTORED = "ext.inode.type-restored" {
         severity: Major, evidence: Local, preen: false,
-        message: "{inode} has mode {stored}, but its contents are those of a regular file",
-        meaning: "The type bits of the mode are damaged. The flags, the block map and i_blocks are those of a regular file.",
-        repair: "The mode is set to that of a regular file. The permissions are kept.",
+        message: "{inode} has mode {stored}, but its contents are those of a regular file or symbolic link",
+        meaning: "The type bits of the mode are damaged. The flags, the block map and i_blocks are those of a file with contents.",
+        repair: "The mode is set to that of a regular file, or of a symbolic link where the contents are a link target. The permissions are kept.",
         loss: "Nothing.",
         peers: [0x020012, 0x020018, 0x020019],
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checksums of what belongs to an inode.
 
 use fsmend_base::InodeNo;

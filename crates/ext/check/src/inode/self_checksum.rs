@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checksum of an inode record, and what it says together with the fields: intact, stale, or garbage.
 
 use fsmend_base::{BlockNo, InodeNo};

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Size and space of an inode against what its map holds.
 
 use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::inode::special::RESIZE;
 use fsmend_ext_format::inode::{RawInode, flags};
 
 use super::layout::Layout;
@@ -8,6 +10,9 @@ use super::map::Map;
 use super::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
 use super::subject::Subject;
 use crate::Fs;
+
+/// Blocks that the inode itself points to.
+const DIRECT_BLOCKS: u64 = 12;
 
 /// A directory has at least one block; `false` when this one has to be cleared.
 pub(crate) fn directory_has_blocks(subject: &mut Subject<'_, '_>, layout: Layout, clusters: u64) -> bool {
@@ -87,16 +92,38 @@ pub(crate) fn inspect_unused(subject: &mut Subject<'_, '_>) {
     }
 }
 
-/// The largest size that can be mapped.
+/// The largest size that the kernel opens: what can be mapped, and where `i_blocks` can count data and map together. It does not open the resize inode as a file, and mke2fs gives
+/// that all that its double-indirect block maps.
 fn size_max(subject: &Subject<'_, '_>, layout: Layout) -> u64 {
     let block_size = subject.block_size();
-    if layout == Layout::Extents {
-        return (block_size << 32) - 1;
-    }
     let pointers = u64::from(subject.fs.geometry.pointers_per_block());
-    let mapped = (12 + pointers + pointers.pow(2) + pointers.pow(3)).saturating_mul(block_size);
-    // The count of sectors has 32 bits without `huge_file`; the kernel and its tools keep to 2^32 blocks of the file.
-    mapped.min(block_size << 32)
+    let is_file = subject.inode.0 != RESIZE;
+    let counted = match subject.has_ro_compat(ro_compat::HUGE_FILE) || !is_file {
+        true => (1 << 48) - 1,
+        false => u64::from(u32::MAX) / (block_size / 512),
+    };
+    let blocks = match layout {
+        Layout::Extents => counted.min(u64::from(u32::MAX)),
+        _ => blocks_with_map(counted, pointers).min(1 << 32),
+    };
+    blocks.saturating_mul(block_size)
+}
+
+/// How many blocks a file can have that is mapped by pointers, so many in an indirect block, if `counted` blocks can be counted, those of the map
+/// included. As the kernel does it, all of `counted` are data when the map is counted.
+fn blocks_with_map(counted: u64, pointers: u64) -> u64 {
+    let spans = [pointers, pointers.pow(2), pointers.pow(3)];
+    let mapped = DIRECT_BLOCKS + spans.iter().sum::<u64>();
+    let map_of = |blocks: u64| {
+        let (mut left, mut map) = (blocks.saturating_sub(DIRECT_BLOCKS), 0);
+        for (level, span) in (1..).zip(spans) {
+            let here = left.min(span);
+            map += (1..=level).map(|depth| here.div_ceil(pointers.pow(depth))).sum::<u64>();
+            left -= here;
+        }
+        map
+    };
+    if mapped + map_of(mapped) <= counted { mapped } else { counted.saturating_sub(map_of(counted)) }
 }
 
 /// Compares `i_blocks` with `clusters` in use; returns whether it was wrong.
@@ -129,9 +156,10 @@ pub(crate) fn told(fs: &Fs<'_>, raw: &RawInode) -> Option<u64> {
     (!fs.geometry.hurd && sectors.is_multiple_of(unit)).then(|| sectors / unit)
 }
 
-/// How many of these are of the map and what it leads to: all but that of attributes.
+/// How many of these are of the map and what it leads to: all but that, or the cluster, of attributes.
 pub(crate) fn told_of_map(subject: &Subject<'_, '_>) -> Option<u64> {
-    told(subject.fs, &subject.raw)?.checked_sub(u64::from(subject.file_acl() != 0))
+    let attributes = if subject.file_acl() != 0 { u64::from(subject.fs.geometry.cluster_blocks) } else { 0 };
+    told(subject.fs, &subject.raw)?.checked_sub(attributes)
 }
 
 /// `i_blocks` as it stands, in its own unit.
@@ -148,4 +176,20 @@ fn has_huge_files(fs: &Fs<'_>) -> bool {
 pub(crate) fn charged_sectors(subject: &Subject<'_, '_>, clusters: u64) -> u64 {
     let blocks = clusters.saturating_mul(u64::from(subject.fs.geometry.cluster_blocks));
     blocks.saturating_mul(subject.block_size() / 512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blocks_with_map;
+
+    #[test]
+    fn files_are_as_large_as_the_kernel_opens_them() {
+        let counted = |block_size: u64| u64::from(u32::MAX) / (block_size / 512);
+        assert_eq!(blocks_with_map(counted(1024), 256), 16_843_020, "the map is what ends them");
+        assert_eq!(blocks_with_map((1 << 48) - 1, 1024), 1_074_791_436);
+        // A file of 2 199 024 304 132 bytes could not be opened: "iget: bad i_size value".
+        let largest = blocks_with_map(counted(4096), 1024) << 12;
+        assert!((2_190_000_000_000..2_199_024_304_132).contains(&largest), "{largest}");
+        assert_eq!(blocks_with_map(counted(4096), 1024), 536_346_110);
+    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes with a role of their own: root, journal, quota files, orphan file, and the rest below the first ordinary one.
 
 use fsmend_base::BlockNo;

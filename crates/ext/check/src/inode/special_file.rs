@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices, pipes and sockets: no data, no size; and those that are something else by their data.
 
 use fsmend_base::BlockNo;
 use fsmend_engine::Value;
 use fsmend_ext_format::extent::{Extent, ExtentHeader, extents, indexes};
 use fsmend_ext_format::features::{compat, incompat};
-use fsmend_ext_format::inode::{flags, mode};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, flags, mode};
 use fsmend_ext_format::xattr::{Area, name_index};
 
 use super::problems::{
@@ -85,8 +86,8 @@ pub(crate) fn recognise_directory(subject: &mut Subject<'_, '_>) {
 }
 
 /// Makes an inode a regular file again whose mode has an impossible type, or says that it is a device, pipe or socket, but which holds
-/// the contents of a file: extents, data in the inode, or (where the type is impossible) a block map. A symbolic link that is mapped cannot be
-/// told from a file and becomes one: its target is kept as contents.
+/// the contents of a file: extents, data in the inode, or (where the type is impossible) a block map. What has the permissions of a symbolic link and the
+/// contents of one becomes one.
 pub(crate) fn recognise_file(subject: &mut Subject<'_, '_>) {
     let is_impossible = subject.kind().is_none();
     if !is_impossible && !subject.is_special_file() || !holds_file(subject, is_impossible) {
@@ -96,7 +97,31 @@ pub(crate) fn recognise_file(subject: &mut Subject<'_, '_>) {
     let problem = subject.problem(&TYPE_RESTORED).stored(stored);
     subject.raise(problem);
     let permissions = subject.raw.i_mode.get() & 0o7777;
-    subject.raw.i_mode.set(mode::REGULAR | permissions);
+    let kind = if holds_link_target(subject) { mode::SYMLINK } else { mode::REGULAR };
+    subject.raw.i_mode.set(kind | permissions);
+}
+
+/// Whether the contents can only be the target of a symbolic link, to which everybody has all rights: too long for a target in `i_block`, no line ends, and
+/// zeroes behind the end.
+fn holds_link_target(subject: &Subject<'_, '_>) -> bool {
+    let raw = &subject.raw;
+    let Ok(size) = usize::try_from(raw.size()) else { return false };
+    let is_open = raw.i_mode.get() & 0o7777 == 0o777 && raw.i_links_count.get() == 1;
+    if !is_open || size < I_BLOCK_LEN || raw.has_flag(flags::ENCRYPT) {
+        return false;
+    }
+    let bytes = if raw.has_flag(flags::INLINE_DATA) {
+        let area = Area::of_inode(&subject.record);
+        let value = area.and_then(|area| area.value(&area.find(name_index::SYSTEM, b"data")?));
+        [&raw.i_block[..], value.unwrap_or_default(), &[0]].concat()
+    } else {
+        let by_extents = raw.has_flag(flags::EXTENTS);
+        let first = if by_extents { first_extent_block(subject) } else { first_mapped_block(subject) };
+        first.and_then(|block| subject.fs.read_block(BlockNo(block)).ok()).unwrap_or_default()
+    };
+    let is_letter = |byte: &u8| !matches!(*byte, 0 | b'\n');
+    bytes.get(..size).is_some_and(|target| target.iter().all(is_letter))
+        && bytes.get(size..).is_some_and(|rest| !rest.is_empty() && rest.iter().all(|byte| *byte == 0))
 }
 
 fn holds_file(subject: &Subject<'_, '_>, is_impossible: bool) -> bool {

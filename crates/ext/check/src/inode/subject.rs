@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The inode under inspection: its mended copy, and what has been raised about it.
 
 use fsmend_base::InodeNo;

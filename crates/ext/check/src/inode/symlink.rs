@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Symbolic links: the target is as long as the size says, in the inode or in one block.
 
 use fsmend_base::BlockNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! For tests of inodes and their maps: a small file system in memory, and records made by hand.
 
 use fsmend_base::InodeNo;

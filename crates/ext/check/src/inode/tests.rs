@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use fsmend_engine::Row;
@@ -141,6 +143,20 @@ fn a_file_whose_type_is_impossible_keeps_its_contents() {
         let inspection = Bench::new().expect(FILE, &raw, &[&TYPE_RESTORED]);
         assert_eq!((inspection.kind, inspection.raw().i_mode.get()), (Kind::Regular, 0o100_644));
         assert_eq!(inspection.runs.len(), Bench::new().expect(FILE, &plain_file(), &[]).runs.len());
+    }
+    // A symbolic link has its own type.
+    let target = [b'x'; 100];
+    for (end, kind) in [(b'x', Kind::Symlink), (b'\n', Kind::Regular)] {
+        let mut bench = Bench::new();
+        let mut block = [0; BLOCK_SIZE];
+        block[..100].copy_from_slice(&target);
+        block[99] = end;
+        bench.put(100, &block);
+        let mut raw = tree(mode::CHAR_DEVICE, 0, &[extent(0, 1, 100)], 1, 0);
+        raw.i_mode.set(mode::CHAR_DEVICE | 0o777);
+        raw.i_links_count.set(1);
+        raw.set_size(100);
+        assert_eq!(bench.expect(FILE, &raw, &[&TYPE_RESTORED]).kind, kind);
     }
     // Nothing tells what this one was.
     let mut raw = inode(mode::REGULAR);

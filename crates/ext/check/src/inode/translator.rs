@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The block of a passive translator, which inodes of the Hurd may have: a command line that serves the file.
 
 use fsmend_base::BlockNo;

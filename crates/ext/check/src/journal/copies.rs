@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Copies of blocks that the journal still holds from transactions that were written to their places long ago.
 
 use fsmend_engine::Findings;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A journal on a device of its own: an ext superblock that says so, then the journal.
 
 use fsmend_device::Device;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replay of fast commits: which of them count, and what they change.
 //!
 //! The area begins at the end of the log. It counts when its first record is a head of the transaction behind the

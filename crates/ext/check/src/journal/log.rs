@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The blocks of the journal, wherever they lie: in a file of the file system, or on a device of their own.
 
 use fsmend_device::{Device, ReadError, ReadErrorKind};

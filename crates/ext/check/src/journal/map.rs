@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the blocks of a file lie, for files that are needed before inodes are inspected (journal, orphans, quota).
 //! Tolerant: what cannot be believed is left out and makes the map incomplete; nothing is raised.
 //!

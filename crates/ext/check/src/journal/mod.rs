@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The journal: its inode, its superblock, its transactions; and its replay in memory.
 
 mod changes;

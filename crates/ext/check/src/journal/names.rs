@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names put into and taken out of directories on a draft, as fast commits ask for.
 //!
 //! Indexed directories keep their index: a name goes into the leaf that its hash belongs to, or nowhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding the journal in the file system: its inode, or the copy of its block list in the superblock.
 
 use fsmend_base::InodeNo;

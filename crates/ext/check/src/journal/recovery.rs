@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recovery of the log: find its end, collect what was revoked, work out which block gets its contents from where.
 //!
 //! The three passes follow the same blocks. A transaction counts when its commit block is there, in sequence, and

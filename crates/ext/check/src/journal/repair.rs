@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A new journal in the place of one that could not be used, and the copy of its block list in the superblock.
 
 use fsmend_base::{BlockNo, InodeNo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A draft of the file system: the device with changed blocks over it, in memory. Replay, fast commits and the
 //! release of orphans work on it; what changed is laid over the device for the checks that follow.
 //!

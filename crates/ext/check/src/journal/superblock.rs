@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The journal's superblock against itself and against the file system.
 
 use fsmend_device::ReadError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small file system with a journal, in memory, for the tests of journal, orphans and quota.
 //!
 //! 1400 blocks of 1 KiB in one group: superblock 1, descriptors 2, bitmaps 3 and 4, inode table 5 to 12 (64 inodes of

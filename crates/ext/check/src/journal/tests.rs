@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every row of the journal's catalogue is raised by what it describes, and replay writes what it should.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

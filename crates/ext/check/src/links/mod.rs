@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stored link counts against the names that were found: what e2fsck calls pass 4.
 
 pub mod problems;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Link counts as they have to be: worked out group by group, side by side.
 
 use fsmend_engine::crosscheck::links::{WrongCount, wrong_of_chunk};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Multiple-mount protection: the MMP block.
 //!
 //! ```text

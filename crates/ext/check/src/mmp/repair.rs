@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The MMP block set up anew, and held while a repair is being written.
 
 use fsmend_base::{BlockNo, BlockRange};

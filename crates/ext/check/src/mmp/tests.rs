@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of `mmp`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The orphan file: its inode, its blocks, its entries.
 
 use fsmend_base::{BlockNo, InodeNo};
@@ -16,9 +17,9 @@ use crate::reading::announce_all;
 /// Blocks that the device is told about before they are read one by one; the file hardly ever has more.
 const BLOCKS_AHEAD: u64 = 512;
 
-/// Checks the orphan file and, if `trusted`, releases what it lists. Gives the number of entries, `None` when the file
+/// Checks the orphan file and, if entries are to be `expected` in it, releases what it lists. Gives the number of entries, `None` when the file
 /// is not what it should be.
-pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64> {
+pub(super) fn check(release: &mut Release<'_, '_>, expected: bool) -> Option<u64> {
     let inode = InodeNo(release.fs.superblock.s_orphan_file_inum.get());
     let raw = match usable(release, inode) {
         Ok(raw) => raw,
@@ -49,7 +50,7 @@ pub(super) fn check(release: &mut Release<'_, '_>, trusted: bool) -> Option<u64>
         release.findings.raise(Problem::new(&FILE_HOLE).inode(inode).stored(hole));
         sound = false;
     }
-    if trusted {
+    if expected {
         release_entries(release, inode, &found);
     } else if !found.is_empty() {
         release.findings.raise(Problem::new(&FILE_DIRTY).inode(inode).stored(found.len() as u64));
@@ -116,7 +117,7 @@ fn release_entries(release: &mut Release<'_, '_>, file: InodeNo, found: &[InodeN
         if !super::is_ordinary(release.fs, *inode) {
             release.findings.raise(Problem::new(&LINK_ILLEGAL).inode(file).stored(inode.0));
         } else if !release.is_released(*inode) && !release.release(*inode) {
-            return;
+            release.free_no_more();
         }
     }
 }

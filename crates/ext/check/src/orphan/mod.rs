@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Orphans: the list that starts in the superblock, and the orphan file.
 //!
 //! Orphans are released before anything else is checked: on a draft, freed inodes and their blocks leave the bitmaps,
-//! so that the other checks see the file system as it will be, and need not know about orphans at all.
+//! so that the other checks see the file system as it will be, and need not know about orphans at all. What stands beyond the size of a truncated
+//! file never comes back, even where its map is damaged or the list cannot be trusted.
 
 mod file;
 pub mod problems;
@@ -9,6 +11,7 @@ mod release;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
+mod trim;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +77,7 @@ pub fn released(
         release_rest(&mut release, journal.listed);
     } else if head.0 != 0 {
         release.findings.raise(Problem::new(&NOT_TRUSTED).inode(head));
+        cut_listed(&mut release, head);
     }
     let entries = orphan_file(&mut release, trusted, journal.dropped);
     if release.is_over_budget() {
@@ -129,19 +133,34 @@ fn follow_list(release: &mut Release<'_, '_>, head: InodeNo) {
         let seen = link == inode || release.is_released(link);
         if link.0 != 0 && (seen || !is_ordinary(release.fs, link)) {
             release.findings.raise(Problem::new(&LINK_ILLEGAL).inode(inode).stored(link.0));
-            return;
+            return cut_listed(release, inode);
         }
         if !release.release(inode) {
-            return;
+            return cut_listed(release, link);
         }
         next = link;
     }
 }
 
+/// Cuts truncated files to their size on a list that is not trusted, from `head` on: what lies beyond was thrown away by the user. Deleted files are
+/// left to the other checks.
+fn cut_listed(release: &mut Release<'_, '_>, head: InodeNo) {
+    release.free_no_more();
+    for inode in listed_from(release.fs, &release.overlay, head) {
+        if !release.is_released(inode) {
+            release.release(inode);
+        }
+    }
+}
+
 /// The inodes on the list of orphans as `overlay` has it, up to the first link that leads nowhere.
 pub(crate) fn listed(fs: &Fs<'_>, overlay: &ReplayOverlay<'_>) -> Vec<InodeNo> {
+    listed_from(fs, overlay, InodeNo(overlay.superblock().s_last_orphan.get()))
+}
+
+fn listed_from(fs: &Fs<'_>, overlay: &ReplayOverlay<'_>, head: InodeNo) -> Vec<InodeNo> {
     let (mut list, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut next = InodeNo(overlay.superblock().s_last_orphan.get());
+    let mut next = head;
     while is_ordinary(fs, next) && seen.insert(next) {
         let Ok(record) = overlay.inode(next) else { break };
         list.push(next);
@@ -155,7 +174,7 @@ pub(crate) fn listed(fs: &Fs<'_>, overlay: &ReplayOverlay<'_>) -> Vec<InodeNo> {
 fn release_rest(release: &mut Release<'_, '_>, listed: &[InodeNo]) {
     for inode in listed {
         if !release.is_released(*inode) && release.is_orphan(*inode) && !release.release(*inode) {
-            return;
+            release.free_no_more();
         }
     }
 }
@@ -172,7 +191,10 @@ fn orphan_file(release: &mut Release<'_, '_>, trusted: bool, journal_dropped: bo
     if !features.has_compat(compat::HAS_JOURNAL) && !journal_dropped {
         release.findings.raise(Problem::new(&FILE_WITHOUT_JOURNAL));
     }
-    file::check(release, trusted && present(release.fs))
+    if !trusted {
+        release.free_no_more();
+    }
+    file::check(release, present(release.fs))
 }
 
 /// Takes the list and the feature out of the superblock and sets its counts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `orphan`.
 
 use fsmend_engine::problem_rows;
@@ -24,10 +25,10 @@ problem_rows! {
     /// The list is not followed because the file system has errors.
     NOT_TRUSTED = "ext.orphan.not-trusted" {
         severity: Note, evidence: Local, preen: true,
-        message: "the superblock records errors, so its orphaned inode list (from {inode}) is not followed",
-        meaning: "On a file system with known errors the list cannot be trusted. Each inode on it is checked like any other.",
+        message: "the superblock records errors, so deleted inodes on its orphaned inode list (from {inode}) are not freed",
+        meaning: "On a file system with known errors the list cannot be trusted. Each deleted inode on it is checked like any other. Truncated files are cut to i_size.",
         repair: "The list is emptied.",
-        loss: "Nothing.",
+        loss: "Nothing that was not already truncated.",
         peers: [],
     }
     /// The head of the list.
@@ -53,7 +54,7 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "the block map of orphaned {inode} is damaged",
         meaning: "A file that is to be released has blocks outside the file system, or its block map cannot be followed.",
-        repair: "The inode is not released with the list. It is checked like any other inode.",
+        repair: "A truncated file is cut to i_size. A deleted one is not freed with the list; it is checked like any other inode.",
         loss: "Nothing that was not already deleted.",
         peers: [0x000021],
     }
@@ -62,7 +63,7 @@ problem_rows! {
         severity: Major, evidence: Cross, preen: false,
         message: "{block} of orphaned {inode} is already free",
         meaning: "A file that is to be released has blocks that are free in the block bitmap. It was released before, or another file may get the same blocks.",
-        repair: "The inode is not released with the list. It is checked like any other inode.",
+        repair: "A truncated file is cut to i_size. A deleted one is not freed with the list; it is checked like any other inode.",
         loss: "Nothing that was not already deleted.",
         peers: [0x000022],
     }

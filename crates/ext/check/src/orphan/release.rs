@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The release of one orphan: a deleted file is freed, a truncated one is cut to its size.
 
 use fsmend_base::{BlockNo, InodeNo};
@@ -10,6 +11,7 @@ use zerocopy::little_endian::U32;
 
 use super::Orphans;
 use super::problems::{BLOCK_FREE, BLOCK_ILLEGAL};
+use super::trim;
 use crate::Fs;
 use crate::inode::MapRun;
 use crate::journal::extents;
@@ -33,6 +35,9 @@ pub(super) struct Release<'a, 'd> {
     map_blocks: u64,
     /// Memory that the draft may take.
     room: u64,
+    /// Whether deleted files are freed. Where the list cannot be trusted, truncated files are cut to their size all the same, and the rest is left to
+    /// the other checks.
+    frees: bool,
 }
 
 impl<'a, 'd> Release<'a, 'd> {
@@ -46,7 +51,13 @@ impl<'a, 'd> Release<'a, 'd> {
             freed_inodes: 0,
             map_blocks: 0,
             room,
+            frees: true,
         }
+    }
+
+    /// From now on, deleted files are left alone.
+    pub fn free_no_more(&mut self) {
+        self.frees = false;
     }
 
     /// The draft, what was released, and how many clusters and inodes became free.
@@ -79,33 +90,55 @@ impl<'a, 'd> Release<'a, 'd> {
         raw.i_mode.get() != 0 && !is_freed && (raw.i_links_count.get() == 0 || link.0 != 0)
     }
 
-    /// Releases `inode`. Tells whether the list can be followed further.
+    /// Releases `inode`. Tells whether the list can be trusted further.
     pub fn release(&mut self, inode: InodeNo) -> bool {
         if self.is_over_budget() {
             return false;
         }
         let Ok(mut record) = self.overlay.inode(inode) else { return false };
         let mut raw = RawInode::from_record(&record);
-        let map = if has_map(&raw) { map::read(&self.overlay, &raw) } else { FileMap::default() };
-        self.map_blocks += map.map_blocks.len() as u64;
-        let shared = self.map_blocks > self.fs.geometry.blocks_count;
-        if map.damaged || map.unreadable.is_some() || shared {
-            self.findings.raise(Problem::new(&BLOCK_ILLEGAL).inode(inode));
-            return false;
-        }
         let is_deleted = raw.i_links_count.get() == 0;
-        let done =
-            if is_deleted { self.free(inode, &mut raw, &map) } else { self.cut(inode, &mut raw, &map) };
-        if done.is_err() {
-            return false;
+        if !self.frees && (is_deleted || !may_be_cut(&raw)) {
+            return true;
         }
+        let map = if has_map(&raw) { map::read(&self.overlay, &raw) } else { FileMap::default() };
+        self.map_blocks = self.map_blocks.saturating_add(map.map_blocks.len() as u64);
+        let shared = self.map_blocks > self.fs.geometry.blocks_count;
+        let is_damaged = map.damaged || map.unreadable.is_some() || shared;
+        if is_damaged && self.frees {
+            self.findings.raise(Problem::new(&BLOCK_ILLEGAL).inode(inode));
+        }
+        let is_sound = match (is_deleted, is_damaged) {
+            (true, true) => return false,
+            (true, false) => match self.free(inode, &mut raw, &map) {
+                Ok(()) => true,
+                Err(_) => return false,
+            },
+            (false, false) => match self.cut(inode, &mut raw, &map) {
+                Ok(is_sound) => is_sound,
+                Err(_) => self.trim(inode, &mut raw, &record),
+            },
+            (false, true) => self.trim(inode, &mut raw, &record),
+        };
         raw.store(&mut record);
         if self.overlay.put_inode(inode, &mut record).is_err() {
             return false;
         }
         let set = if is_deleted { &mut self.orphans.freed } else { &mut self.orphans.truncated };
         set.insert(inode);
-        true
+        is_sound
+    }
+
+    /// Takes what lies beyond the size out of a map that is damaged. Always `false`: the bitmaps still count it.
+    fn trim(&mut self, inode: InodeNo, raw: &mut RawInode, record: &[u8]) -> bool {
+        // A failed cut may have changed the record.
+        *raw = RawInode::from_record(record);
+        raw.i_dtime = U32::new(0);
+        if may_be_cut(raw) && self.map_blocks <= self.fs.geometry.blocks_count.saturating_mul(2) {
+            let end = raw.size().div_ceil(u64::from(self.fs.geometry.block_size));
+            self.map_blocks += trim::trim(self.fs, &mut self.overlay, (inode, raw), record, end);
+        }
+        false
     }
 
     /// Frees a deleted file.
@@ -126,36 +159,44 @@ impl<'a, 'd> Release<'a, 'd> {
         Ok(())
     }
 
-    /// Cuts a file that is in use to its size.
-    fn cut(&mut self, inode: InodeNo, raw: &mut RawInode, map: &FileMap) -> Result<(), EditError> {
+    /// Cuts a file that is in use to its size. Tells whether the bitmaps knew all blocks that went.
+    fn cut(&mut self, inode: InodeNo, raw: &mut RawInode, map: &FileMap) -> Result<bool, EditError> {
         let end = raw.size().div_ceil(u64::from(self.fs.geometry.block_size));
         let (kept, cut) = split_at(&map.runs, end);
         raw.i_dtime = U32::new(0);
+        if !self.frees && cut.iter().all(|run| run.unwritten) {
+            // What is preallocated may stay: a list that is not trusted may hold any file.
+            return Ok(true);
+        }
         if !has_map(raw) {
             // The target of a short symbolic link, or data in the inode, stands where a map would.
-            return Ok(());
+            return Ok(true);
         }
         self.clear_tail(raw, &kept)?;
         if cut.is_empty() && raw.has_flag(flags::EXTENTS) {
-            return Ok(());
+            return Ok(true);
         }
+        let mut is_sound = true;
         let before = bytes_of(&self.fs.geometry, raw);
         if raw.has_flag(flags::EXTENTS) {
             extents::rewrite(&mut self.overlay, inode, raw, map, &kept)?;
         } else {
             let gone = indirect::cut(&mut self.overlay, raw, end)?;
             if cut.is_empty() && gone.is_empty() {
-                return Ok(());
+                return Ok(true);
             }
-            gone.iter().try_for_each(|block| self.free_blocks(inode, *block, 1))?;
+            // All of them are freed, whatever becomes of one.
+            for block in &gone {
+                is_sound &= self.free_blocks(inode, *block, 1).is_ok();
+            }
             let nodes = map.map_blocks.len().saturating_sub(gone.len()) as u64;
             extents::count_blocks(&self.overlay, raw, &kept, nodes);
         }
-        self.free_runs(inode, &cut)?;
+        is_sound &= self.free_runs(inode, &cut).is_ok();
         let after = bytes_of(&self.fs.geometry, raw);
         let owner = quota::owner_of(raw);
         self.orphans.used.charge_many(owner, before.saturating_sub(after), 0);
-        Ok(())
+        Ok(is_sound)
     }
 
     /// Zeroes what stands behind the end of the file in its last block: a file that grows again shall not show it. Contents that are
@@ -213,6 +254,11 @@ impl<'a, 'd> Release<'a, 'd> {
         self.overlay.put(block, contents);
         Ok(())
     }
+}
+
+/// Whether a file may be cut on the word of a list that cannot be trusted: what shows that a file is genuine lies behind its end.
+fn may_be_cut(raw: &RawInode) -> bool {
+    raw.file_type() == mode::REGULAR && has_map(raw) && !raw.has_flag(flags::VERITY)
 }
 
 /// Whether `i_block` holds a map at all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The orphan file as it has to be: there when the feature is on, every block of it empty; and gone without a journal.
 
 use fsmend_base::{BlockNo, InodeNo};

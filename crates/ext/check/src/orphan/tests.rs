@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every row of the orphans' catalogue is raised by what it describes, and a release leaves sound bitmaps.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -124,12 +125,100 @@ fn a_release_keeps_to_its_memory() {
 }
 
 #[test]
-fn a_list_in_a_file_system_with_errors_is_not_followed() {
+fn a_list_in_a_file_system_with_errors_frees_no_file_and_brings_none_back() {
     let mut world = with_list();
     world.superblock.s_state = U16::new(2);
     let (orphans, findings) = release(&mut world, true);
-    assert_raised(&findings, &[&NOT_TRUSTED]);
+    assert_raised(&findings, &[&NOT_TRUSTED, &WAITING]);
     assert!(orphans.freed.is_empty());
+    assert!(orphans.truncated.contains(&InodeNo(13)));
+    assert_eq!(orphans.writes[&3][8] & 0xE0, 0x60, "blocks 70 and 71 stay, 72 goes");
+}
+
+#[test]
+fn a_damaged_map_is_cut_to_the_size_as_it_stands() {
+    // A pointer before the end leads nowhere, and one behind it.
+    for (at, left) in [(1, [70, 0xFFFF_FF00]), (12, [70, 71])] {
+        let mut world = with_block_map(1500);
+        world.edit_inode(13, |raw| raw.set_block_word(at, 0xFFFF_FF00));
+        let (orphans, findings) = release(&mut world, true);
+        assert_raised(&findings, &[&BLOCK_ILLEGAL, &WAITING]);
+        let raw = record_of_13(&orphans);
+        let words: Vec<u32> = (0..15).map(|index| raw.block_word(index)).collect();
+        assert_eq!((&words[..2], raw.size(), raw.i_dtime.get()), (&left[..], 1500, 0), "{at}");
+        assert_eq!(words[2..], [0; 13], "{at}");
+    }
+    let mut world = with_block_map(13 * 1024);
+    world.bytes(82, 0, &0xFFFF_FF00_u32.to_le_bytes());
+    let (orphans, _) = release(&mut world, true);
+    assert_eq!(orphans.writes[&82][..12], [0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]);
+    // The pointers in the inode, all of which are before the end, stay; so do the blocks they lead to.
+    let kept = orphans.writes.get(&(TABLE + 1)).map(|_| record_of_13(&orphans));
+    if let Some(raw) = kept {
+        let words: Vec<u32> = (0..15).map(|index| raw.block_word(index)).collect();
+        assert_eq!(words, (70..=82).chain([0, 0]).collect::<Vec<u32>>());
+    }
+    assert!((70..82).all(|block| !orphans.writes.contains_key(&block)), "{:?}", orphans.writes.keys());
+}
+
+/// Where the tree is damaged in one leaf, the other leaves keep what lies before the end.
+#[test]
+fn leaves_of_a_damaged_extent_tree_keep_what_lies_before_the_end() {
+    use fsmend_ext_format::extent::{Extent, ExtentHeader, extents, indexes, set_entries};
+    let mut world = with_list();
+    world.file(13, 1, &[(0, 70, 16)], 5 * 1024 + 100);
+    // Two leaves: blocks 0 to 3 of the file in 90, 4 to 9 in 91. The first has an extent that leads nowhere.
+    let leaf = |list: &[(u32, u64, u32)]| {
+        let mut node = vec![0; BLOCK];
+        node[..12].copy_from_slice(&[0x0A, 0xF3, 0, 0, 84, 0, 0, 0, 0, 0, 0, 0]);
+        let entries: Vec<_> = list
+            .iter()
+            .map(|&(logical, physical, count)| {
+                Extent { logical, physical, count, unwritten: false }.to_bytes()
+            })
+            .collect();
+        set_entries(&mut node, 0, &entries);
+        node
+    };
+    world.bytes(90, 0, &leaf(&[(0, 70, 2), (2, 9999, 2)]));
+    world.bytes(91, 0, &leaf(&[(4, 74, 6)]));
+    world.edit_inode(13, |raw| {
+        raw.i_block = [0; 60];
+        raw.i_block[..12].copy_from_slice(&[0x0A, 0xF3, 2, 0, 4, 0, 1, 0, 0, 0, 0, 0]);
+        for (at, (logical, block)) in [(0_u8, 90_u8), (4, 91)].into_iter().enumerate() {
+            let place = 12 + 12 * at;
+            raw.i_block[place] = logical;
+            raw.i_block[place + 4] = block;
+        }
+    });
+    let (orphans, findings) = release(&mut world, true);
+    assert_raised(&findings, &[&BLOCK_ILLEGAL, &WAITING]);
+    let cut = &orphans.writes[&91];
+    let left: Vec<_> = extents(cut, &ExtentHeader::parse(cut).unwrap())
+        .map(|extent| (extent.logical, extent.physical, extent.count))
+        .collect();
+    assert_eq!(left, [(4, 74, 2)], "4 and 5 stay, 6 to 9 go");
+    assert!(!orphans.writes.contains_key(&90), "what lies before the end is not touched");
+    if orphans.writes.contains_key(&(TABLE + 1)) {
+        let raw = record_of_13(&orphans);
+        let header = ExtentHeader::parse(&raw.i_block).unwrap();
+        let children: Vec<u64> = indexes(&raw.i_block, &header).map(|index| index.child).collect();
+        assert_eq!((children, raw.size()), (vec![90, 91], 5 * 1024 + 100));
+    }
+}
+
+#[test]
+fn a_damaged_extent_tree_is_cut_to_the_size_as_it_stands() {
+    let mut world = with_list();
+    world.file(13, 1, &[(0, 9999, 1), (1, 70, 4), (9, 90, 2)], 2500);
+    let (orphans, findings) = release(&mut world, true);
+    assert_raised(&findings, &[&BLOCK_ILLEGAL, &WAITING]);
+    let raw = record_of_13(&orphans);
+    let header = fsmend_ext_format::extent::ExtentHeader::parse(&raw.i_block).unwrap();
+    let left: Vec<_> = fsmend_ext_format::extent::extents(&raw.i_block, &header)
+        .map(|extent| (extent.logical, extent.physical, extent.count))
+        .collect();
+    assert_eq!(left, [(0, 9999, 1), (1, 70, 2)]);
 }
 
 #[test]
@@ -151,10 +240,13 @@ fn illegal_numbers_end_the_list() {
 fn orphans_with_impossible_blocks_are_left_alone() {
     let mut world = with_list();
     world.edit_inode(12, |raw| raw.i_block[20..24].copy_from_slice(&9999u32.to_le_bytes()));
-    assert_raised(&release(&mut world, true).1, &[&BLOCK_ILLEGAL]);
+    // The truncated file behind it is cut all the same.
+    let (orphans, findings) = release(&mut world, true);
+    assert_raised(&findings, &[&BLOCK_ILLEGAL, &WAITING]);
+    assert!(orphans.freed.is_empty() && orphans.truncated.contains(&InodeNo(13)));
     let mut world = with_list();
     world.bytes(3, 7, &[0]);
-    assert_raised(&release(&mut world, true).1, &[&BLOCK_FREE]);
+    assert_raised(&release(&mut world, true).1, &[&BLOCK_FREE, &WAITING]);
 }
 
 #[test]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far a file itself bears out what its map claims.
 //!
 //! Length of a run, size and space in use are three witnesses. Where the first says more than both of the others, inspection has shortened the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all inodes that move out of contested units share: how much room there is, and what was read last.
 
 use std::collections::BTreeMap;

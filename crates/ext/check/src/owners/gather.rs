@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What inodes own of contested units. Most are clean, with a map that lies in their record; where it goes on outside, many maps are walked at
 //! a time, in the order of the disk. What is not clean is inspected by itself.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who keeps what is contested.
 //!
 //! The file system's own structures never move, then the list of bad blocks, the reserved descriptors, the journal and other
@@ -26,6 +27,10 @@ use crate::repair::RepairContext;
 
 /// Inodes that one worker weighs at a time.
 const INODES_PER_SLICE: usize = 256;
+/// Inodes that are weighed first, when it is not known how many claims they have.
+const INODES_AT_FIRST: usize = 4;
+/// The part of what memory has left that their claims may take while they wait to be entered: one in so many.
+const CLAIMS_SHARE: u64 = 8;
 
 /// What stays where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -123,6 +128,7 @@ fn join(claims: &mut Vec<Claim>) {
         }
         is_next
     });
+    claims.shrink_to_fit();
 }
 
 /// What is contested within one window, and who has a part in it.
@@ -177,29 +183,48 @@ impl Places {
         let list = units.into_iter().map(place).collect();
         let mut places = Places { list, window: contest.start..contest.end, inodes: Vec::new() };
         let mut strengths = vec![None; places.list.len()];
-        for weighed in places.weigh_all(context, contest, &inodes) {
-            weighed.claims.iter().for_each(|claim| places.enter(claim, &mut strengths));
-            inodes.insert(weighed.inode, weighed.kind);
-        }
+        places.weigh_all(context, contest, &mut inodes, &mut strengths);
         let staying = places.settle_staying(context, contest);
         places.inodes = inodes.keys().filter(|inode| !staying.contains(inode)).copied().collect();
         places.inodes.sort_by_key(|inode| (inodes.get(inode) != Some(&Kind::Directory), *inode));
         places
     }
 
-    /// The claims of all of `inodes`, in the order of their numbers. Most of the work is to inspect them, which can be done side by side.
+    /// Enters the claims of all of `inodes`, in the order of their numbers, and what kinds they are of. Most of the work is to inspect them, which can be
+    /// done side by side: of so many at a time as leave no more claims than memory has room for.
     fn weigh_all(
-        &self,
+        &mut self,
         context: &RepairContext<'_>,
         contest: &Contest,
-        inodes: &BTreeMap<InodeNo, Kind>,
-    ) -> Vec<Weighed> {
-        let inodes: Vec<InodeNo> = inodes.keys().copied().collect();
+        inodes: &mut BTreeMap<InodeNo, Kind>,
+        strengths: &mut [Option<Strength>],
+    ) {
+        let numbers: Vec<InodeNo> = inodes.keys().copied().collect();
+        let claims_max = context.bytes_left() / CLAIMS_SHARE / size_of::<Claim>() as u64;
+        let (mut left, mut at_once) = (numbers.as_slice(), INODES_AT_FIRST);
+        while !left.is_empty() {
+            let (part, rest) = left.split_at(at_once.min(left.len()));
+            left = rest;
+            let mut claims = 0;
+            for weighed in self.weigh_some(context, contest, part) {
+                claims += weighed.claims.len() as u64;
+                weighed.claims.iter().for_each(|claim| self.enter(claim, strengths));
+                inodes.insert(weighed.inode, weighed.kind);
+            }
+            at_once = match claims > claims_max / 2 {
+                true => (at_once / 2).max(1),
+                false => (at_once * 2).min(INODES_PER_SLICE * 64),
+            };
+        }
+    }
+
+    fn weigh_some(&self, context: &RepairContext<'_>, contest: &Contest, inodes: &[InodeNo]) -> Vec<Weighed> {
+        let per_slice = inodes.len().div_ceil(context.pool.workers.max(1)).clamp(1, INODES_PER_SLICE);
         let parts = pool::run_slices(
             context.pool,
             &[Stage { name: "keepers", pass: 0 }],
-            &inodes,
-            INODES_PER_SLICE,
+            inodes,
+            per_slice,
             &AtomicBool::new(false),
             |_| Vec::new(),
             |weighed, part| weighed.extend(part.iter().map(|inode| self.weigh(context, contest, *inode))),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Owners of blocks that were claimed more than once: what only this family can tell the [search](fsmend_engine::crosscheck::owners), and the repair.
 //!
 //! | file | what |
@@ -27,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_engine::claims::Claims;
 use fsmend_engine::crosscheck::owners::{ClaimLookup, OwnerRows};
-pub use fsmend_engine::crosscheck::owners::{Contest, Owner, Pair, Search, Share};
+pub use fsmend_engine::crosscheck::owners::{Contest, Owner, Search, Share};
 
 use crate::Fs;
 use gather::Gatherer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of files that are not to keep them: deleted, or on their way to lost+found.
 
 use std::collections::BTreeSet;

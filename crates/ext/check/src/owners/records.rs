@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of inodes in ascending order, read many at a time.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One inode moves out of what it does not keep.
 
 use std::collections::{BTreeMap, BTreeSet};

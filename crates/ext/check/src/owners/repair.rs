@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places of their own for all that share blocks, window by window; within one, directories first, then by number.
 //!
 //! What a unit held before the repair is what files get: an inspection may have mended it for another owner. Where a directory or

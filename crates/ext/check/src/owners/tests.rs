@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::ops::RangeInclusive;
@@ -6,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{Device, ReadError, ReadErrorKind};
+use fsmend_engine::crosscheck::owners::Pair;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::PoolConfig;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quota files against the usage that the inodes add up to.
 
 pub mod problems;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quota files as they have to be: what is used is what was counted, limits and graces stay.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every row of the quota's catalogue is raised by what it describes; right sums raise nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

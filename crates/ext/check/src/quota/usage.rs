@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which inodes quotas count, for whom, and how much.
 
 use fsmend_base::InodeNo;

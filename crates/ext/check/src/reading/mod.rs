@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading many single blocks at once, in disk order.
 
 mod window;

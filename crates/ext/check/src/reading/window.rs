@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much is read ahead between blocks that are wanted: less when it turns out that it was for nothing.
 //!
 //! Neighbours on the disk are cheaper to read together than one by one, with what lies between them, as long as that is little

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file against the indirect blocks that say that they are its own: no tree is walked, and no block read.
 //!
 //! Indirect blocks are found by the bitmap, which may be wrong: then a block is missing here, or a stale one is there. So for each

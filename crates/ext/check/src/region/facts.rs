@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the scan keeps of a file with indirect blocks, and of each indirect block, until both are compared.
 
 use fsmend_base::InodeNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The indirect regions of a rext3: where they are, and what may lie in them (`docs/formats/rext3.md`).
 //!
 //! Behind each inode table stands a region for indirect blocks and directory blocks, which lie nowhere else; data never lies

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair has to do for a rext3 beside everything else: places inside and outside of regions, and directory blocks that
 //! say whose they are.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of facts and their comparison: the examples of the paper among them.
 
 #![allow(clippy::unwrap_used)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mends that stay inside one inode group: worked out side by side, laid down in the order of the inodes.
 //!
 //! What such a mend reads is the draft as everything before its kind has left it. Workers are given that to read and nothing to write to;

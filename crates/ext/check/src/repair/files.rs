@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair does to each file that its problems are about: the file system as it was beside the one that the repair leaves.
 //!
 //! Whatever the inspections meant to do, what is told is what comes of it. The journal is replayed for both sides.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of the file system's own (journal, quota, orphan file), made anew: no name, one link, every block there.
 
 use fsmend_base::{BlockNo, InodeNo};

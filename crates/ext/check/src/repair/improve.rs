@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is made better though it is not wrong: directories, maps of files.
 
 use fsmend_base::{BlockNo, InodeNo};

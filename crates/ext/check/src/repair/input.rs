@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair works on: what the checks left behind, and the file system as the repair under way leaves it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::ReadError;
@@ -22,6 +23,9 @@ use crate::inode::seal::seal_inode;
 use crate::quota::QuotaUsage;
 use crate::xattr::value_mend::ValueMend;
 use fsmend_engine::crosscheck::owners::{Contest, Owner};
+
+/// What lists may take where memory has no limit.
+const UNLIMITED_BYTES: u64 = 64 << 20;
 
 /// What the checks of a round leave behind for the repair.
 #[derive(Default)]
@@ -54,6 +58,8 @@ pub struct RepairInput {
     pub attribute_units: BTreeSet<u64>,
     /// Memory that what is written may take; without a limit if `None`.
     pub room: Option<u64>,
+    /// What files and directories without a name were called, if that is to be part of their names in `lost+found`.
+    pub last_names: BTreeMap<InodeNo, String>,
     /// What the mending itself loses.
     pub lost: Findings,
     /// Whether anything above a note was found, or anything was mended: only then is the superblock marked as checked.
@@ -86,6 +92,13 @@ impl RepairContext<'_> {
     /// Whether what is written takes more memory than it may. A repair that writes much has to stop then: nothing will come of it.
     pub fn is_full(&self) -> bool {
         self.repair_input.room.is_some_and(|room| self.overlay.bytes_written() > room)
+    }
+
+    /// Memory that may still be taken; as much as there is where nothing says.
+    pub fn bytes_left(&self) -> u64 {
+        self.repair_input
+            .room
+            .map_or(UNLIMITED_BYTES, |room| room.saturating_sub(self.overlay.bytes_written()))
     }
 
     /// Whether what can be left undone should be left so, that the rest finds memory.

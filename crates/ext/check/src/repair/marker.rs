@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which a repair reaches the disk: what marks the file system as being repaired, and what is written last.
 //!
 //! Between the two the superblock says that there are errors, so that a program that meets it half repaired without the log of the repair

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One round of repair: what inspections changed is laid down, then each pass repairs, in the order of the table.
 
 use fsmend_engine::claims::Claims;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which bytes belong to the objects of problems, for a repair that leaves some of them alone.
 
 use std::sync::Arc;

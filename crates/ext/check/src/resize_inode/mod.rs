@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The resize inode (7): the blocks behind the descriptors that are reserved for growth.
 //!
 //! Its map is fixed by the geometry. Only the double indirect block is used; its entry `(desc_blocks + i) mod n` is the

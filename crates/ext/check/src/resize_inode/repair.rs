@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The resize inode, written anew from the geometry.
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};

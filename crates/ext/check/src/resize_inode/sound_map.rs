@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The map of the resize inode, once it was found sound.
 
 use std::sync::OnceLock;

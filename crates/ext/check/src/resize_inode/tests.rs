@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of `resize_inode`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

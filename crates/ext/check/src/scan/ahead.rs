@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is announced to the kernel before it is read: inode tables, and the bitmaps that are compared at the end.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stage of directories.
 
 use std::sync::atomic::Ordering::Relaxed;

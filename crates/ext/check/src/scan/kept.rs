@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks of directories that come by with their region, kept until the whole directory has: so that none is read twice.
 
 use std::collections::BTreeMap;

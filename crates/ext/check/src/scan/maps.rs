@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stage of block maps that continue outside the inode.
 
 use std::collections::VecDeque;

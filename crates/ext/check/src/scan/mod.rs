@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parallel stages: inode tables, maps, directories. Fast paths first, inspection for what they leave.
 
 mod ahead;
@@ -19,7 +20,7 @@ use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::Claims;
-use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, mark};
+use fsmend_engine::inodes::{ChunkFacts, InodeTable};
 use fsmend_engine::laps::{Settled, StageCost};
 use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
@@ -365,9 +366,4 @@ impl Batch {
             }
         }
     }
-}
-
-/// Marks of inodes that belong to the file system itself: no name leads to them.
-pub fn is_hidden(fact: InodeFact) -> bool {
-    fact.has(mark::RESERVED)
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the stages leave behind, and what they cost.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The regions of a rext3: read in the order of the disk, each behind its inode table, and compared with the inodes when all of
 //! them have been seen. Only files that do not fit what was found have their trees walked.
 

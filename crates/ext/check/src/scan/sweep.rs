@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sweeps over a device that has to be waited for: what inode tables lead to is gathered over as many tables as memory allows, and then read in the order of the
 //! disk.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What opening a file system reads one after the other, announced as soon as it is known where that lies: a disk with heads would have to be waited for each time.
 //!
 //! Nothing is judged here, and nothing that the superblock says is believed: only hints to the device come of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backups of superblock and descriptors, brought up to date where they would be of no use.
 //!
 //! Counts, times and states of backups lag behind by design; identity, features and layout must not.

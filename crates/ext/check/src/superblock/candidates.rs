@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The superblocks that a device offers: the primary and the ladder of backups.
 //!
 //! A backup is believed only where it should be: its own numbers must say that a group with a backup starts just

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One damaged field of a superblock, found with the help of its checksum.
 //!
 //! A CRC is a bijection of any 32-bit word at a known place: for each place there is exactly one word that makes the checksum right.

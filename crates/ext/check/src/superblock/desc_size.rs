@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A size of descriptors that cannot be, in a primary without a backup: a file system of one group, say, has none.
 
 use fsmend_device::Device;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of the chosen superblock: what is wrong is raised and mended on our copy.
 
 use fsmend_engine::{Findings, Problem, problem::Row, problem::Value};

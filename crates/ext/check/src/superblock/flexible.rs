@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Superblocks that have lost the word that tables and bitmaps may lie in other groups than their own (`flex_bg`): without a checksum nothing
 //! else tells. Believed as they are, all places outside are wrong, and all files there are lost.
 

@@ -1,15 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Primaries that have lost the UUID, or the seed, on which all checksums hang. Believed as they are, nothing has a right checksum, and
 //! what the checksums would tell right from wrong by is gone. Where the superblock itself has none (`uninit_bg`), nothing else tells.
+//!
+//! Without a backup that knows them, the checksums of inodes tell the seed: a checksum of 32 bits has one seed only that it is right with.
 
+use std::ops::RangeInclusive;
+
+use fsmend_base::InodeNo;
 use fsmend_device::Device;
+use fsmend_ext_format::checksum::{self, Checked};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 
 use super::candidates::Candidate;
-use crate::group::right_checksums;
+use crate::group::{self, right_checksums};
 
 /// The copies of the first block of descriptors that are asked: the primary one, and the first backup.
 const COPIES: [usize; 2] = [0, 1];
+
+/// The inodes that are asked for the seed, and how many have to agree.
+const FIRST_INODES: RangeInclusive<u32> = 1..=16;
+const WITNESSES: usize = 2;
 
 /// The primary with the identity of `backup`, if no descriptor of its own has a right checksum without, and some have with it. (Tools that
 /// change the UUID write new checksums, and a backup that lags behind is no better witness than these.)
@@ -27,6 +38,29 @@ pub(super) fn taken_back(device: &dyn Device, primary: &Candidate, backup: &Cand
     let stored_seed = backup.raw.s_feature_incompat.get() & incompat::CSUM_SEED;
     raw.s_feature_incompat.set(raw.s_feature_incompat.get() & !incompat::CSUM_SEED | stored_seed);
     (raw.s_uuid, raw.s_checksum_seed) = (backup.raw.s_uuid, backup.raw.s_checksum_seed);
+    Some(primary.set_right(raw, device.len()))
+}
+
+/// The primary with the seed that its own inodes were checksummed with, if no descriptor has a right checksum without. (With it, the only descriptor of a
+/// small file system may be damaged as well: that several inodes agree is enough.) The UUID stays as it is: the seed is stored beside it, as after a change
+/// of the UUID.
+pub(super) fn with_seed_of_inodes(device: &dyn Device, primary: &Candidate) -> Option<Candidate> {
+    let geometry = primary.geometry.as_ref().ok()?;
+    if !geometry.features.metadata_csum() || right_checksums(device, geometry, COPIES[0]) > 0 {
+        return None;
+    }
+    let records = group::first_inodes(device, geometry, FIRST_INODES);
+    let mut seeds = records.iter().filter_map(|(inode, record)| checksum::seed_of_inode(*inode, record));
+    let seed = seeds.find(|seed| {
+        let is_right = |(inode, record): &&(InodeNo, Vec<u8>)| {
+            checksum::inode(*seed, *inode, record).is_some_and(Checked::is_right)
+        };
+        records.iter().filter(is_right).count() >= WITNESSES
+    });
+    let seed = seed.filter(|seed| *seed != geometry.checksum_seed)?;
+    let mut raw = primary.raw.clone();
+    raw.s_feature_incompat |= incompat::CSUM_SEED;
+    raw.s_checksum_seed = seed.into();
     Some(primary.set_right(raw, device.len()))
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The superblock against itself, the device and its backups.
 //!
 //! The primary is used when it is in order. When it cannot be worked with, or is doubtful (wrong checksum, counts that
@@ -12,6 +13,7 @@ mod desc_size;
 mod fields;
 mod flexible;
 mod identity;
+pub(crate) mod overhead;
 pub mod problems;
 mod refusal;
 pub(crate) mod repair;
@@ -190,6 +192,12 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         .and_then(|(primary, backup)| Some((identity::taken_back(device, primary, backup)?, backup)))
     {
         findings.raise(Problem::new(&problems::IDENTITY_LOST).block(BlockNo(backup.block)));
+        primary = Some(candidate);
+    } else if let Some(candidate) =
+        primary.as_ref().and_then(|primary| identity::with_seed_of_inodes(device, primary))
+    {
+        let seed = Value::Hex(candidate.raw.s_checksum_seed.get().into());
+        findings.raise(Problem::new(&problems::SEED_LOST).observed(seed));
         primary = Some(candidate);
     }
     if let Some(candidate) = &primary {

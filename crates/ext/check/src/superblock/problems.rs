@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `superblock`.
 
 use fsmend_engine::problem_rows;
@@ -73,6 +74,15 @@ problem_rows! {
         meaning: "All metadata checksums depend on the UUID or on s_checksum_seed. One of them was overwritten.",
         repair: "The UUID and the seed are restored from the backup.",
         loss: "Nothing.",
+        peers: [],
+    }
+    /// The UUID, or seed, is wrong, and no backup knows the right one.
+    SEED_LOST = "ext.superblock.seed-lost" {
+        severity: Critical, evidence: Cross, preen: false,
+        message: "the UUID or checksum seed in the superblock matches no checksum; the inodes have checksums with the seed {observed}",
+        meaning: "All metadata checksums depend on the UUID or on s_checksum_seed. One of them was overwritten, and no backup superblock has the right one. The seed follows from the checksums of several inodes.",
+        repair: "The seed is stored in the superblock (metadata_csum_seed feature). The UUID stays as it is.",
+        loss: "The UUID, if it was overwritten.",
         peers: [],
     }
     /// One damaged field, found with the help of the checksum.
@@ -405,6 +415,15 @@ problem_rows! {
         message: "the backup superblock in {block} does not match this file system ({observed})",
         meaning: "The backup would be useless if the primary superblock were lost.",
         repair: "The backup is rewritten from the primary superblock.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// More clusters of overhead than are in use.
+    OVERHEAD_WRONG = "ext.superblock.overhead-wrong" {
+        severity: Note, evidence: Cross, preen: true,
+        message: "s_overhead_clusters in the superblock is {stored}, but only {observed} clusters are in use",
+        meaning: "The kernel subtracts this field from the size that df shows, so df shows too small a file system. Some versions of mke2fs stored a wrong number. No file is affected.",
+        repair: "The field is set to 0, and the kernel computes it on the next mount.",
         loss: "Nothing.",
         peers: [],
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a device cannot be checked at all, in words.
 
 use fsmend_device::{Device, Mark, Remedy};
@@ -64,11 +65,7 @@ pub(super) fn journal_device(device: &dyn Device) -> Refusal {
 pub(super) fn too_short(device: &dyn Device) -> Refusal {
     Refusal {
         code: "not-ext",
-        message: format!(
-            "{} has only {} bytes, too small for an ext2, ext3 or ext4 file system",
-            device.name(),
-            device.len()
-        ),
+        message: format!("{} has only {} bytes, too small for a file system", device.name(), device.len()),
         hint: "Check that it is the right file and a complete copy".to_owned(),
     }
 }
@@ -87,7 +84,7 @@ pub(super) fn foreign(device: &dyn Device, mark: &Mark) -> Refusal {
         if matches!(mark.remedy, Remedy::NoFileSystem | Remedy::Convert(_)) { "is" } else { "holds" };
     Refusal {
         code: "not-ext",
-        message: format!("{name} {relation} {}, not an ext2, ext3 or ext4 file system", mark.name),
+        message: format!("{name} {relation} {}, which fsmend does not check", mark.name),
         hint: match mark.remedy {
             Remedy::Partition => "Name a partition with --partition".to_owned(),
             Remedy::Convert(command) => {
@@ -114,7 +111,7 @@ pub(super) fn no_magic(device: &dyn Device) -> Refusal {
     Refusal {
         code: "not-ext",
         message: format!(
-            "{} does not hold an ext2, ext3 or ext4 file system: no superblock was found, nor a backup of one{hint}",
+            "{} holds no file system that was recognised: no superblock was found, nor a backup of one{hint}",
             device.name()
         ),
         hint: "Check that it is the right device or partition; a backup in an unusual location can be given with -b".to_owned(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The superblock as it has to be: identity, totals, state, times, checksum; in the place of the primary.
 
 use fsmend_base::SeededRandom;

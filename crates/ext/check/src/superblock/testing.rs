@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small file system made by hand, for the tests of superblock, groups and the inodes that belong to them:
 //! 1 KiB blocks, four groups of 512 blocks, each with bitmaps and inode table right behind its head.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of `superblock`: every row is raised once, and sound superblocks raise nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic)]

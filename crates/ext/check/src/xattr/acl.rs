@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Access lists whose tags were overwritten: the kernel refuses everyone but the file's owner, even the superuser, as soon as it cannot read
 //! the list.
 //!

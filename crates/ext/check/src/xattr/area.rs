@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inspection of an area of attributes, in an inode or in a block: the layout of its table and values, and every entry.
 
 use std::mem::offset_of;
@@ -6,7 +7,7 @@ use std::ops::Range;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
-use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, Truncated, padded};
+use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, Truncated, name_index, padded};
 
 use super::region::Region;
 use super::value_inode::{self, Reference};
@@ -156,6 +157,21 @@ fn truncated_problem(owner: Owner, truncated: Truncated) -> Problem {
     .detail("at", truncated.at as u64)
 }
 
+/// Whether there is neither a name nor a value: a few bits where zeroes should be. The kernel lists it, and cannot read it.
+fn is_nameless(entry: &Entry<'_>) -> bool {
+    const LISTED: [u8; 5] = [
+        name_index::USER,
+        name_index::POSIX_ACL_ACCESS,
+        name_index::POSIX_ACL_DEFAULT,
+        name_index::TRUSTED,
+        name_index::SECURITY,
+    ];
+    LISTED.contains(&entry.name_index)
+        && entry.name.is_empty()
+        && entry.value_size == 0
+        && entry.value_inode == 0
+}
+
 /// Inspects one entry whose place in the table is free. Returns what breaks the layout, if it does.
 fn inspect_entry(
     fs: &Fs<'_>,
@@ -169,6 +185,9 @@ fn inspect_entry(
     let mut problem = None;
     if owner.block.is_some() && entry.name_index == 0 {
         problem = Some(owner.problem_with(&problems::BLOCK_NAME, entry).detail("at", entry.at as u64));
+    }
+    if problem.is_none() && is_nameless(entry) {
+        problem = Some(owner.problem_with(&problems::NAMELESS, entry).detail("at", entry.at as u64));
     }
     if problem.is_none() && entry.value_inode == 0 {
         match inspect_value(owner, area, entry, region) {

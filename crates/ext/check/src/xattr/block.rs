@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attribute blocks.
 
 use fsmend_base::{BlockNo, InodeNo};
@@ -115,9 +116,18 @@ pub fn inspect_block(
     findings: &mut Findings,
 ) -> BlockAttributes {
     let header = RawXattrHeader::from_block(bytes);
-    if let Some(problem) = header_problem(&header) {
-        findings.raise(problem.inode(ino).block(block));
+    if header.h_magic.get() != XATTR_MAGIC {
+        let stored = Value::Hex(u64::from(header.h_magic.get()));
+        findings.raise(Problem::new(&problems::BLOCK_MAGIC).inode(ino).block(block).stored(stored));
         return BlockAttributes::default();
+    }
+    let has_wrong_count = header.h_blocks.get() != 1;
+    if has_wrong_count {
+        let problem = Problem::new(&problems::BLOCK_COUNT).inode(ino).block(block);
+        findings.raise(problem.stored(header.h_blocks.get()));
+        let mut header = header;
+        header.h_blocks = 1.into();
+        header.store(bytes);
     }
     // The generation counts only for values in Lustre's older scheme, whose one owner is then read.
     let generation = generation_of(fs, ino, bytes);
@@ -138,6 +148,8 @@ pub fn inspect_block(
     if changes || is_ended || is_renamed || is_sorted {
         store_hash(bytes);
         store_checksum(fs, block, bytes);
+    } else if has_wrong_count {
+        store_checksum(fs, block, bytes);
     } else {
         check_checksum(fs, ino, block, bytes, findings);
     }
@@ -151,17 +163,6 @@ pub fn inspect_block(
         encryption_context: context.and_then(|entry| area.value(&entry)).map(<[u8]>::to_vec),
         entries: verdict.kept,
     }
-}
-
-fn header_problem(header: &RawXattrHeader) -> Option<Problem> {
-    if header.h_magic.get() != XATTR_MAGIC {
-        let stored = Value::Hex(u64::from(header.h_magic.get()));
-        return Some(Problem::new(&problems::BLOCK_MAGIC).stored(stored));
-    }
-    if header.h_blocks.get() != 1 {
-        return Some(Problem::new(&problems::BLOCK_COUNT).stored(header.h_blocks.get()));
-    }
-    None
 }
 
 /// The generation of `ino`, read only when an entry of the block can need it.

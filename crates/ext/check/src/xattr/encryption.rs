@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Encryption contexts and policies.
 
 use fsmend_base::{BlockNo, InodeNo};

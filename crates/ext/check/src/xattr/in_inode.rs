@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The attributes behind `i_extra_isize` in an inode's own record.
 
 use std::ops::Range;

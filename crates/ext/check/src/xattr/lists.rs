@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Access lists in inodes whose entries lead elsewhere: the place or the length was overwritten, and the kernel cannot read the list. A list shows where
 //! it ends, so it is found again where only one can be meant.
 

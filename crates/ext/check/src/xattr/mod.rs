@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes: in the inode, in an attribute block, in inodes of their own.
 //!
 //! An inode's attributes stand in two places: behind `i_extra_isize` in its own record ([`inspect_in_inode`]) and in an

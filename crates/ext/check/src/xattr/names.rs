@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that hold a zero byte: the kernel refuses all attributes beside such a one, and a file whose data are kept there. And names of access lists,
 //! which have none.
 //!
@@ -10,12 +11,15 @@ use fsmend_engine::Findings;
 use fsmend_ext_format::xattr::{Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len, name_index};
 
 use super::area::Owner;
-use super::problems::{NAME_OVERWRITTEN, NAME_WITH_ZERO};
+use super::problems::{LIST_WITH_NAME, NAME_OVERWRITTEN, NAME_WITH_ZERO};
+use super::table_end;
 
 /// Stands for a lost letter.
 const UNKNOWN: u8 = b'_';
 /// Entries stand at multiples of this.
 const UNIT: usize = 4;
+/// Prefixes under which programs name attributes as they like.
+const NAMED: [u8; 3] = [name_index::USER, name_index::TRUSTED, name_index::SECURITY];
 /// The numbers of prefixes that there are.
 const PREFIXES: std::ops::RangeInclusive<u8> = 1..=10;
 
@@ -29,22 +33,36 @@ pub(super) fn mend(
     let mut changed = false;
     let mut at = entries_at;
     let mut tables = None;
+    // Where the first of the values begins.
+    let mut values = bytes.len();
     while let Some(Ok(entry)) = (Area { bytes, entries_at: at, values_at }).entries().next() {
         at += entry.table_len();
+        let value =
+            Area { bytes, entries_at, values_at }.value_range(&entry).filter(|value| !value.is_empty());
+        values = value.map_or(values, |value| value.start.min(values));
         if !entry.name.contains(&0) && (!is_list(&entry) || entry.name.is_empty()) {
             continue;
         }
         let area = Area { bytes, entries_at, values_at };
         let tables = tables.get_or_insert_with(|| tables_from(area));
         let (start, stored) = (entry.at, entry.name.len());
-        match right_len(owner, area, &entry, tables) {
+        match right_len(owner, area, &entry, (tables, values)) {
             Some(len) => {
                 let cut = Entry { name: entry.name.get(..len).unwrap_or_default(), ..entry };
                 findings.raise(owner.problem_with(&NAME_WITH_ZERO, &cut).stored(stored as u64));
                 bytes[start + offset_of!(RawXattrEntry, e_name_len)] = len as u8;
                 at = start + entry_len(len as u8);
+                if table_end::is_bare_mark(bytes, at, values) {
+                    table_end::put(owner, bytes, at, findings);
+                    return true;
+                }
             }
-            None if !entry.name.contains(&0) => continue,
+            None if !entry.name.contains(&0) => {
+                let index = likely_prefix(area, start);
+                let problem = owner.problem_with(&LIST_WITH_NAME, &Entry { name_index: index, ..entry });
+                findings.raise(problem.detail("at", start as u64));
+                bytes[start + offset_of!(RawXattrEntry, e_name_index)] = index;
+            }
             None => {
                 let name: Vec<u8> =
                     entry.name.iter().map(|byte| if *byte == 0 { UNKNOWN } else { *byte }).collect();
@@ -76,6 +94,14 @@ fn tables_from(area: Area<'_>) -> Vec<Option<u32>> {
     tables
 }
 
+/// The prefix of an entry at `start` that has that of an access list, and a name: what the other entries have, if they agree.
+fn likely_prefix(area: Area<'_>, start: usize) -> u8 {
+    let others = area.entries().map_while(Result::ok).filter(|other| other.at != start && !is_list(other));
+    let mut prefixes = others.map(|other| other.name_index).filter(|index| NAMED.contains(index));
+    let first = prefixes.next().unwrap_or(name_index::USER);
+    if prefixes.all(|other| other == first) { first } else { name_index::USER }
+}
+
 /// Whether this is an access list, whose prefix is the whole name: with more letters the kernel does not find it.
 fn is_list(entry: &Entry<'_>) -> bool {
     matches!(entry.name_index, name_index::POSIX_ACL_ACCESS | name_index::POSIX_ACL_DEFAULT)
@@ -89,10 +115,16 @@ fn is_plausible(area: Area<'_>, entry: &Entry<'_>) -> bool {
 
 /// The length that the name has to have, if it is that which is wrong: the table behind has to be one, and to hold as many entries as can
 /// be; of several lengths, the largest.
-fn right_len(owner: Owner, area: Area<'_>, entry: &Entry<'_>, tables: &[Option<u32>]) -> Option<usize> {
+fn right_len(
+    owner: Owner,
+    area: Area<'_>,
+    entry: &Entry<'_>,
+    (tables, values): (&[Option<u32>], usize),
+) -> Option<usize> {
     let table_behind = |len: usize| {
-        let place = (entry.at + entry_len(len as u8)) / UNIT;
-        tables.get(place).copied().flatten()
+        let place = entry.at + entry_len(len as u8);
+        let is_end = || is_list(entry) && table_end::is_bare_mark(area.bytes, place, values);
+        tables.get(place / UNIT).copied().flatten().or_else(|| is_end().then_some(0))
     };
     let lengths = match is_list(entry) {
         true => 0..=0,

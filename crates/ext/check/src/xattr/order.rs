@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order of the entries in an attribute block: the kernel searches only as far as the name that it looks for could stand.
 
 use fsmend_engine::Findings;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Catalogue rows of `xattr`.
 
 use fsmend_engine::problem_rows;
@@ -57,6 +58,15 @@ problem_rows! {
         loss: "Nothing, unless those bytes were an attribute that is now unreadable.",
         peers: [0x010050, 0x010069],
     }
+    /// An entry without a name and without a value.
+    NAMELESS = "ext.xattr.nameless" {
+        severity: Minor, evidence: Local, preen: true,
+        message: "an extended attribute of {inode} (entry at byte {at}) has neither a name nor a value",
+        meaning: "The kernel lists this attribute and cannot read it. The bytes that terminate the list were probably overwritten.",
+        repair: "The entry is removed. The other attributes are kept.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// The hash of an attribute does not match.
     HASH = "ext.xattr.hash" {
         severity: Major, evidence: Local, preen: true,
@@ -82,6 +92,15 @@ problem_rows! {
         meaning: "A name cannot contain a zero byte. The kernel refuses all attributes of the inode, and its inline data.",
         repair: "Each zero byte is replaced by an underscore. The values are kept.",
         loss: "The overwritten characters of the name.",
+        peers: [],
+    }
+    /// A name under the prefix of an access list.
+    LIST_WITH_NAME = "ext.xattr.list-with-name" {
+        severity: Major, evidence: Local, preen: true,
+        message: "an access control list of {inode} (entry at byte {at}) has a name of its own; the attribute is probably {name}",
+        meaning: "An access control list has no name beside its prefix. The prefix was overwritten. The kernel lists the attribute, but cannot read it.",
+        repair: "The prefix is set to that of the other attributes, or to 'user.'. Name and value are kept.",
+        loss: "Nothing, but the attribute may have had another prefix.",
         peers: [],
     }
     /// An attribute block cannot be read.
@@ -124,9 +143,9 @@ problem_rows! {
     BLOCK_COUNT = "ext.xattr.block-count" {
         severity: Major, evidence: Local, preen: false,
         message: "attribute {block} of {inode} has h_blocks {stored}, should be 1",
-        meaning: "Extended attributes use at most one block. The block was overwritten.",
-        repair: "The pointer to the attribute block (i_file_acl) is cleared in this inode.",
-        loss: "The extended attributes in that block.",
+        meaning: "Extended attributes use at most one block. The number was overwritten.",
+        repair: "The number is set to 1. The attributes that are in order are kept.",
+        loss: "Nothing by this repair. Damage to the attributes themselves is reported separately.",
         peers: [0x01003E],
     }
     /// Entries or values of an attribute block lie over one another.
@@ -196,7 +215,7 @@ problem_rows! {
     VALUE_INODE = "ext.xattr.value-inode" {
         severity: Major, evidence: Cross, preen: true,
         message: "extended attribute {name} of {inode} has its value in inode {stored}, which is invalid",
-        meaning: "A large value is stored in an EA inode. The number is reserved, larger than the last inode, the file itself, or an unused inode.",
+        meaning: "A large value is stored in an EA inode. The number is reserved, larger than the last inode, the file itself, or an unused inode; or that inode has no blocks for the whole value, and the kernel refuses to read it.",
         repair: "This attribute is removed. The other attributes are kept.",
         loss: "The value of this attribute. It cannot be found.",
         peers: [0x010083, 0x010052],

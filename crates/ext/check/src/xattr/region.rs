@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which bytes of an attribute area are taken.
 
 /// One bit for each byte of an area.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes that hold attribute values, as all attributes together say that they have to be.
 
 use fsmend_base::InodeNo;

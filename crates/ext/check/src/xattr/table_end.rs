@@ -1,16 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The mark at the end of a table, overwritten: what stands there looks like one more entry, which reaches into the values, and for which
 //! none of the others could be believed.
 
 use std::ops::Range;
 
 use fsmend_engine::Findings;
-use fsmend_ext_format::xattr::{Area, Entry, padded, prefix};
+use fsmend_ext_format::xattr::{Area, ENTRY_SIZE, Entry, padded, prefix};
 
 use super::area::Owner;
 use super::problems::END_OVERWRITTEN;
 
 /// Bytes of the mark that ends a table.
 const END_MARK: usize = 4;
+
+/// Whether what stands at `at` is an overwritten mark and nothing more: behind it there are only zeroes up to `values`, where the values begin or the
+/// area ends, and for an entry there are too many of them: it would have neither name nor value.
+pub(super) fn is_bare_mark(bytes: &[u8], at: usize, values: usize) -> bool {
+    let is_zero =
+        |range: Range<usize>| bytes.get(range).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    values >= at.saturating_add(ENTRY_SIZE) && !is_zero(at..at + END_MARK) && is_zero(at + END_MARK..values)
+}
 
 /// Ends the table in `bytes`, the bytes of an area whose entries and values are counted from `places`, where the first thing stands that can
 /// be no entry and that reaches into values of entries before it, or out of the area; whether that was so. The entries before it have to be
@@ -21,7 +30,12 @@ pub(super) fn mend(
     (entries_at, values_at): (usize, usize),
     findings: &mut Findings,
 ) -> bool {
-    let Some(end) = overwritten(Area { bytes, entries_at, values_at }) else { return false };
+    let end = overwritten(Area { bytes, entries_at, values_at });
+    end.is_some_and(|end| put(owner, bytes, end, findings))
+}
+
+/// Ends the table at `end`; whether there is room for the mark.
+pub(super) fn put(owner: Owner, bytes: &mut [u8], end: usize, findings: &mut Findings) -> bool {
     let Some(mark) = bytes.get_mut(end..end + END_MARK) else { return false };
     mark.fill(0);
     findings.raise(owner.problem(&END_OVERWRITTEN).detail("at", end as u64));

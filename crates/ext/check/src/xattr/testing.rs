@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! For tests of attributes and inline data: a tiny file system in memory, records and attribute blocks made by hand.
 
 use fsmend_base::{BlockNo, InodeNo, SeededRandom};

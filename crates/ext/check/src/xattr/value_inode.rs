@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes that hold attribute values.
 //!
 //! Such an inode has the flag `EA_INODE`, no name, and stores hash and reference count of its value in fields that
@@ -79,6 +80,9 @@ pub(super) fn inspect_reference(
         let problem = owner.problem_with(&problems::VALUE_SIZE, entry).stored(entry.value_size);
         return bad(problem.observed(inode.size()));
     }
+    if lacks_blocks(fs, &inode, size) {
+        return bad(owner.problem_with(&problems::VALUE_INODE, entry).stored(number));
+    }
     if let Some(size) = right_size {
         let problem = owner.problem_with(&problems::VALUE_SIZE_ASTRAY, entry).stored(entry.value_size);
         findings.raise(problem.observed(size));
@@ -86,6 +90,18 @@ pub(super) fn inspect_reference(
     raise_mendable(fs, owner, entry, flagged, findings);
     let charged_bytes = if matches { in_clusters(fs, size) } else { 0 };
     Reference::Good { newly_flagged: !flagged, charged_bytes, size }
+}
+
+/// Whether blocks of the value are missing from a map that has no blocks of its own: the kernel reads no value with holes.
+fn lacks_blocks(fs: &Fs<'_>, inode: &RawInode, size: u32) -> bool {
+    let header = ExtentHeader::parse(&inode.i_block).filter(|header| header.depth == 0);
+    let Some(header) = header.filter(|_| inode.has_flag(flags::EXTENTS)) else { return false };
+    let is_possible = |block: u64| fs.is_valid_block(BlockNo(block));
+    let mapped: u64 = extents(&inode.i_block, &header)
+        .filter(|extent| is_possible(extent.physical) && is_possible(extent.physical_end().saturating_sub(1)))
+        .map(|extent| u64::from(extent.count))
+        .sum();
+    mapped < u64::from(size).div_ceil(u64::from(fs.geometry.block_size))
 }
 
 /// Whether what `inode` holds has the hash that it stores, so that it is the value of an attribute.

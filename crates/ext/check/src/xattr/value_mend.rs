@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has to change in inodes that hold attribute values.
 
 /// What has to change in an inode that holds an attribute value, or says so.

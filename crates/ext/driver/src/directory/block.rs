@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One block of entries, as bytes: finding, inserting, removing.
 
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entries, Entry, EntryHeader, EntryLayout};

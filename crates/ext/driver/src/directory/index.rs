@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hashed indexes: the short way to a name, and what has to happen when a leaf or a node is full.
 //!
 //! A leaf that is full is split by hashes, where both halves come out most alike; names of the same hash may end up on both sides, which bit 0 of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories: finding names, adding and removing them, showing them in an order that stays.
 //!
 //! Every block of a directory can be read as a block of entries, also those of an index, which then show no names. So whatever only reads may go

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Showing a directory in an order that does not change while entries come and go, so that a cookie stays good.
 //!
 //! Where indexes are in use, that is the order of hashes, also for directories that have no index yet: they may get one at any time. A

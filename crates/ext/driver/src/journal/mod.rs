@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The journal: transactions are written into the log ([`write`]), and read back from it after a crash ([`recover`]).
 //!
 //! What is committed stays in memory until it is written home, which happens all at once: when the log is half full, and at the end. Then

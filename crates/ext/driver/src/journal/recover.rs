@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading the log after a crash: which blocks have to be written home, so that all transactions have happened that were committed.
 
 use std::collections::{BTreeMap, HashMap};

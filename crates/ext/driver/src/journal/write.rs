@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writing transactions into the log.
 
 use std::collections::BTreeSet;

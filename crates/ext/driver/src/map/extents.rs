@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Trees of extents, the way of ext4. The root lies in the inode, leaves all have the same depth, and the first entry of a node is never lower than what the
 //! index above says of it.
 

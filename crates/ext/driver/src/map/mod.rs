@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which block of the device holds which block of a file. Files have a tree of pointers ([`pointers`]) or of extents ([`extents`]); everybody
 //! else asks here.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Trees of pointers, the way of ext2 and ext3: twelve pointers to data in the inode, then one to a block of pointers, one to a block of
 //! pointers to such blocks, and one to a block of those. Those of a rext3 begin with what says whose they are, and have two pointers fewer.
 

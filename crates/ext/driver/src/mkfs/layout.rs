@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the metadata of each group lies. All such decisions are made here: also that a rext3's regions stand right behind inode tables.
 
 use fsmend_base::GroupNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making file systems. What lies where is decided in `layout`, what the superblock says in `shape`; here it is written: first groups without
 //! files, then, with the driver itself, the files that every file system has.
 
@@ -117,6 +118,8 @@ pub enum MkfsError {
     Option(&'static str),
     /// The device is too small for anything.
     TooSmall,
+    /// The indirect regions of a rext3 have no room for what an empty file system has there.
+    Regions(RegionNeeds),
     /// The device could not be read or written.
     Io(String),
 }
@@ -126,6 +129,7 @@ impl fmt::Display for MkfsError {
         match self {
             MkfsError::Option(which) => write!(f, "{which}"),
             MkfsError::TooSmall => f.write_str("there is too little room for a file system"),
+            MkfsError::Regions(needs) => write!(f, "{needs}"),
             MkfsError::Io(why) => f.write_str(why),
         }
     }
@@ -139,6 +143,8 @@ const GROUPS_AT_ONCE: u32 = 512;
 const ZEROES: usize = 1 << 20;
 /// Bytes that `lost+found` gets, so that a check can put names there when nothing else is free.
 const LOST_AND_FOUND_BYTES: u64 = 16384;
+/// Blocks that an inode points to itself.
+const DIRECT_BLOCKS: u64 = 12;
 
 /// Makes a file system on `device`.
 pub fn mkfs(device: Arc<dyn WritableDevice>, options: &Options) -> Result<(), MkfsError> {
@@ -146,8 +152,43 @@ pub fn mkfs(device: Arc<dyn WritableDevice>, options: &Options) -> Result<(), Mk
     let geometry = shape.geometry;
     let places = layout::plan(&geometry, shape.groups_per_flex).ok_or(MkfsError::TooSmall)?;
     let maker = Maker { device, geometry, options };
+    maker.regions_suffice(&places, shape.journal_blocks)?;
     maker.write_skeleton(&shape.superblock, &places).map_err(io)?;
     maker.fill(&places, shape.journal_blocks)
+}
+
+/// Blocks of the indirect regions of an empty rext3: those that there are, and those that are needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionNeeds {
+    /// Blocks of all regions.
+    pub all: u64,
+    /// Blocks of the root directory and of `lost+found`.
+    pub directories: u64,
+    /// Indirect blocks of the journal.
+    pub journal: u64,
+}
+
+impl fmt::Display for RegionNeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RegionNeeds { all, directories, journal } = self;
+        write!(
+            f,
+            "the indirect regions have {all} blocks in all; the root directory and lost+found need {directories}, \
+             the map of the journal needs {journal}. Make the regions larger (-E indirect-region=BLOCKS) or the journal \
+             smaller (-E journal-blocks=BLOCKS)"
+        )
+    }
+}
+
+/// Indirect blocks of a file of so many blocks without holes, with so many pointers in each.
+fn map_blocks(blocks: u64, pointers: u64) -> u64 {
+    let (mut left, mut count) = (blocks.saturating_sub(DIRECT_BLOCKS), 0);
+    for level in 1..=3 {
+        let here = left.min(pointers.saturating_pow(level));
+        count += (1..=level).map(|depth| here.div_ceil(pointers.saturating_pow(depth))).sum::<u64>();
+        left -= here;
+    }
+    count
 }
 
 fn io(error: impl fmt::Display) -> MkfsError {
@@ -161,6 +202,23 @@ struct Maker<'o> {
 }
 
 impl Maker<'_> {
+    /// Whether all that an empty file system has in its indirect regions fits into them; nothing is written before.
+    fn regions_suffice(&self, places: &[Place], journal_blocks: u32) -> Result<(), MkfsError> {
+        if !self.geometry.rext3() {
+            return Ok(());
+        }
+        let region =
+            |(group, place): (u32, &Place)| self.geometry.region(GroupNo(group), place.inode_table).count;
+        let size = u64::from(self.geometry.block_size);
+        let needs = RegionNeeds {
+            all: (0..).zip(places).map(region).sum(),
+            directories: 1 + LOST_AND_FOUND_BYTES.div_ceil(size).clamp(1, DIRECT_BLOCKS),
+            journal: map_blocks(journal_blocks.into(), self.geometry.pointers_per_block().into()),
+        };
+        let fits = needs.directories + needs.journal <= needs.all;
+        if fits { Ok(()) } else { Err(MkfsError::Regions(needs)) }
+    }
+
     /// Superblock, descriptors that say where everything is, and empty inode tables.
     fn write_skeleton(&self, superblock: &RawSuperblock, places: &[Place]) -> Result<(), String> {
         let size = u64::from(self.geometry.block_size);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of the file system itself that have no names: the resize inode, which keeps room for descriptors to come, and the orphan file.
 
 use fsmend_base::GroupNo;

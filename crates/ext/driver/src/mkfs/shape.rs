@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the superblock of a new file system says: from options, and from the size where there are none, by the rules that mke2fs follows.
 
 use fsmend_ext_format::checksum;

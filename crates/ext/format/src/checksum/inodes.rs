@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checksums of many inode records at once.
 //!
 //! One record of 256 bytes is too short for the wide carry-less multiply to pay, and the CRC instruction works on one

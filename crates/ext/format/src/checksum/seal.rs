@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Putting right checksums in place, the other side of what the parent module compares. Each function leaves bytes alone that
 //! have no room for their checksum.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checksums against bytes taken from file systems that mke2fs and debugfs made.
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
@@ -5,7 +6,7 @@ use zerocopy::FromBytes;
 
 use super::{
     Checked, bitmap, crc16, crc32c, directory_leaf, extent_block, group_desc, has_leaf_tail, htree, inode,
-    inode_seed, mmp_block, orphan_block, superblock, uuid_seed, xattr_block,
+    inode_seed, mmp_block, orphan_block, seed_of_inode, superblock, uuid_seed, xattr_block,
 };
 use crate::features::{Features, incompat, ro_compat};
 use crate::superblock::RawSuperblock;
@@ -169,3 +170,17 @@ const MMP: Sparse = &[
 const ORPHAN: Sparse = &[(0x3f8, 1, "04ca100b050945fa")];
 
 const GDT_DESC: Sparse = &[(0x0, 1, "530000005600000002020000af1ba806000001"), (0x1c, 1, "a8066ba1")];
+
+#[test]
+fn the_seed_is_found_again_from_an_inode() {
+    let mut record: Vec<u8> = (0..=255).collect();
+    record[128..130].copy_from_slice(&[32, 0]);
+    let seed = 0x1234_ABCD;
+    let computed = inode(seed, InodeNo(11), &record).map(|checked| checked.computed).unwrap_or_default();
+    record[0x7C..0x7E].copy_from_slice(&computed.to_le_bytes()[..2]);
+    record[0x82..0x84].copy_from_slice(&computed.to_le_bytes()[2..]);
+    assert_eq!(seed_of_inode(InodeNo(11), &record), Some(seed));
+    assert_ne!(seed_of_inode(InodeNo(12), &record), Some(seed));
+    record[128] = 0;
+    assert_eq!(seed_of_inode(InodeNo(11), &record), None, "16 bits are not enough");
+}

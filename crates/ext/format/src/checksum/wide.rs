@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CRC32C by the carry-less multiplications of AVX-512, for the two shapes of which a check sees millions: inode records of 256
 //! bytes, and directory blocks without their tail.
 //!

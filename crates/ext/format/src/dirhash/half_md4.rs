@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Half MD4: MD4's three rounds (RFC 1320) of eight steps each instead of sixteen, over blocks of 32 characters.
 
 use super::lanes::Word;

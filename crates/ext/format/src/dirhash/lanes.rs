@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Eight names hashed side by side: one hash waits for itself at every step, eight of them do not wait for each other.
 //!
 //! The words of the eight names stand lane by lane, so that each step of the rounds is one operation on eight numbers: plain Rust,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hashes of names in indexed directories.
 //!
 //! [`hash`] takes the version that a root stores (with the sign of characters settled by [`effective_version`]), the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! SipHash-2-4, which hashes the names of encrypted case-insensitive directories.
 //!
 //! A checker cannot compute those hashes, as it does not have the directory's key: they are stored with the entries.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Tiny Encryption Algorithm as a hash: each block of 16 characters is the key that encrypts the state.
 
 use super::lanes::Word;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::htree::hash_version::{HALF_MD4, LEGACY, TEA};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A quota file made from its entries: always of the newer version, leaves as full as can be.
 //!
 //! The header of a leaf is `next_free prev_free entries(16) pad(48)`: leaves with free places form a list that the file's header

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Single entries of a quota file, found, changed and added in place: bytes of one block at a time; who reads and writes blocks is the caller's business.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks that hold entries and that no directory leads to: those of lost directories, and older copies in the journal.
 
 use std::collections::BTreeSet;

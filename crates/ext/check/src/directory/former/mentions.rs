@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What in a directory block can be read as a name of a wanted inode, whatever became of the record that it stands in.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What something without a name was called before: the entries that named it are gone, or do not count any more, but often they can
 //! still be read. Where a file goes to `lost+found` under its number, this says what it was.
 //!

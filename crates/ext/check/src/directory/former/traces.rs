@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The best of what was found of each inode, and the paths that come of it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changing the records of a directory on the draft, chain by chain.
 
 use fsmend_base::{BlockNo, InodeNo};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of a directory in memory, to be written anew.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names laid out in blocks by their hashes, with an index.
 //!
 //! Block 0 is the root, then come the leaves, then the inner nodes, level by level from the bottom. Leaves are filled up to four

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! New names in a directory: where there is room, then in new blocks at its end.
 
 use fsmend_base::InodeNo;

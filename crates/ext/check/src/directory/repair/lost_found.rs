@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `lost+found` as a repair needs it.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories made from nothing: the root, `lost+found`.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of directories and the tree takes the facts of the whole file system to be mended: names that go because another one stays,
 //! the root, directories rewritten, `..`, and what no name leads to.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A directory that no longer fits into its inode: the record without its data.
 
 use std::mem::offset_of;

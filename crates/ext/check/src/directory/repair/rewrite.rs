@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories written anew: sorted into an index where they are long enough for one, else one name behind the other.
 
 use fsmend_base::{BlockNo, InodeNo};

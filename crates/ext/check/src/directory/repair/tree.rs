@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every directory and file gets a name again, and every `..` leads to where that stands.
 
 use std::collections::BTreeSet;
@@ -7,6 +8,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::crosscheck::links::nameless;
 use fsmend_engine::crosscheck::tree::{TreeFinding, TreeRepairs, repairs};
 use fsmend_engine::inodes::Kind;
+use fsmend_engine::names::recovered::recovered_name;
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::inode::special;
 
@@ -76,11 +78,14 @@ fn unattached(context: &RepairContext<'_>) -> Vec<InodeNo> {
     found
 }
 
-/// Puts names for `homeless` inodes into `lost_found`, or into the root where there is no room for that.
+/// Puts names for `homeless` inodes into `lost_found`: with their former names, with their numbers alone where there is no room for that; or
+/// into the root where there is none for those.
 fn shelter(context: &mut RepairContext<'_>, lost_found: Option<InodeNo>, homeless: Vec<InodeNo>) {
     let mut rest = &homeless[..];
-    for home in [lost_found, Some(ROOT)].into_iter().flatten() {
-        let names = names_for(context, home, rest);
+    let long = lost_found.filter(|_| !context.repair_input.last_names.is_empty());
+    let homes = [(long, true), (lost_found, false), (Some(ROOT), false)];
+    for (home, is_long) in homes.into_iter().filter_map(|(home, is_long)| Some((home?, is_long))) {
+        let names = names_for(context, (home, is_long), rest);
         let done = insert::names(context, home, &names);
         for inode in &rest[..done] {
             context.inodes.observe_link(*inode);
@@ -95,8 +100,12 @@ fn shelter(context: &mut RepairContext<'_>, lost_found: Option<InodeNo>, homeles
     }
 }
 
-/// A name for each inode that is not taken in `home`: a hash sign and its number.
-fn names_for(context: &RepairContext<'_>, home: InodeNo, inodes: &[InodeNo]) -> Vec<NewName> {
+/// A name for each inode that is not taken in `home`: a hash sign and its number, and its former name if the name may be long.
+fn names_for(
+    context: &RepairContext<'_>,
+    (home, is_long): (InodeNo, bool),
+    inodes: &[InodeNo],
+) -> Vec<NewName> {
     let mut taken = Names::default();
     if let Some(directory) = Directory::open(&context.fs, home) {
         entries_of(&context.fs, &directory, &mut |inode, name| {
@@ -106,7 +115,8 @@ fn names_for(context: &RepairContext<'_>, home: InodeNo, inodes: &[InodeNo]) -> 
         });
     }
     let name_of = |inode: &InodeNo| {
-        let mut name = format!("#{inode}").into_bytes();
+        let last_name = context.repair_input.last_names.get(inode).filter(|_| is_long);
+        let mut name = recovered_name(&format!("#{inode}"), last_name.map(String::as_str)).into_bytes();
         if taken.inode_of(&name).is_some() {
             name = taken.unique(&name);
         }

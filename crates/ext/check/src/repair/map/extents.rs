@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A list of runs as an extent tree. Nodes that the tree had keep the part of the file that they mapped, as far as it fits, so that
 //! a small change stays small.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changing the map of an inode on the draft: which blocks its contents lie in.
 //!
 //! [`RepairContext::open_map`] reads the runs of an inode as mended, whatever its tree looks like. They are changed with the methods of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A list of runs as pointers and indirect blocks. Indirect blocks stay where they were.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The runs of a file, to be changed: sorted by place in the file, without overlaps.
 
 use fsmend_base::BlockNo;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attributes that are there and that the kernel does not see, or refuses.
 
 use super::*;
@@ -43,6 +44,24 @@ fn an_access_list_has_no_name_of_its_own() {
 }
 
 #[test]
+fn an_attribute_under_the_prefix_of_access_lists_keeps_its_name_and_value() {
+    for index in [name_index::POSIX_ACL_ACCESS, name_index::POSIX_ACL_DEFAULT] {
+        let sound = block_with(BLOCK, &two());
+        let mut block = sound.clone();
+        block[32 + 1] = index;
+        assert_eq!(expect_block(&mut block, &[&problems::LIST_WITH_NAME]).entries, 2);
+        assert_eq!(block[32..], sound[32..]);
+        let sound = record_with(&[Attribute { index: name_index::TRUSTED, ..two()[0] }; 1]);
+        let mut record = sound.clone();
+        record[NAME_LEN + 1] = index;
+        assert_eq!(expect_plain(&mut record, &[&problems::LIST_WITH_NAME]).entries, 1);
+        assert_eq!(record[NAME_LEN + 1], name_index::USER, "no other tells");
+        record[NAME_LEN + 1] = name_index::TRUSTED;
+        assert_eq!(record, sound);
+    }
+}
+
+#[test]
 fn an_empty_value_has_a_place_that_the_kernel_accepts() {
     let mut record = record_with(&[user(b"empty", b""), two()[0]]);
     let sound = record.clone();
@@ -61,4 +80,65 @@ fn the_kernel_finds_attributes_of_a_block_only_in_their_order() {
         Area::of_block(block).entries().map(|entry| entry.unwrap().name.to_vec()).collect()
     };
     assert_eq!(list(&block), list(&sound));
+}
+
+#[test]
+fn a_bit_in_the_mark_that_ends_a_list_makes_no_attribute() {
+    // The kernel lists "user." or an access list, and cannot read it.
+    for index in [1, 2, 3, 4, 6] {
+        for sound in [record_with(&two()), record_with(&[])] {
+            let mut record = sound.clone();
+            let count = names(&record).len();
+            let mark = Area::of_inode(&record).unwrap();
+            let mut entries = mark.entries();
+            entries.by_ref().for_each(drop);
+            let start = AREA_AT + entries.position();
+            record[start + 1] = index;
+            let found = expect_plain(&mut record, &[&problems::NAMELESS]);
+            assert_eq!((found.entries, names(&record).len()), (count, count), "{index}");
+            if count > 0 {
+                assert_eq!(record, sound, "{index}: the others are as they were");
+            }
+            expect_plain(&mut record, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_list_whose_name_length_hides_an_overwritten_end_is_a_list_again() {
+    let entry = |(tag, permissions): (u16, u16)| [tag.to_le_bytes(), permissions.to_le_bytes()].concat();
+    let tags = [(1, 6), (4, 4), (16, 4), (32, 4)].map(entry).concat();
+    let list = [&[1, 0, 0, 0][..], &tags].concat();
+    let sound = record_with(&[Attribute {
+        index: name_index::POSIX_ACL_DEFAULT,
+        name: b"",
+        value: Stored::Here(&list),
+    }]);
+    let mut record = sound.clone();
+    record[HASH..HASH + 4].fill(0);
+    let healed = record.clone();
+    record[NAME_LEN] = 34;
+    record[NAME_LEN + 16] = 8;
+    let found = expect_plain(&mut record, &[&problems::END_OVERWRITTEN, &problems::NAME_WITH_ZERO]);
+    assert_eq!((found.entries, record), (1, healed));
+}
+
+/// The kernel lists such an attribute and answers "Structure needs cleaning" when it is read.
+#[test]
+fn a_value_whose_blocks_are_gone_is_no_value() {
+    for (entries, physical, is_kept) in [(1, 30, true), (1, 60_000_000, false), (0, 0, false)] {
+        let mut inode = RawInode::from_record(&holder_record(1));
+        inode.i_flags = (inode.i_flags.get() | fsmend_ext_format::inode::flags::EXTENTS).into();
+        inode.i_block = [0; 60];
+        inode.i_block[..8].copy_from_slice(&[0x0A, 0xF3, entries, 0, 4, 0, 0, 0]);
+        inode.i_block[16..18].copy_from_slice(&3_u16.to_le_bytes());
+        inode.i_block[20..24].copy_from_slice(&u32::to_le_bytes(physical));
+        let mut record = holder_record(1);
+        inode.store(&mut record);
+        let device = device_with_holder(&record);
+        let mut file = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
+        let rows: &[&'static fsmend_engine::Row] = if is_kept { &[] } else { &[&problems::VALUE_INODE] };
+        let found = expect_in_inode(&device, all_features(), &mut file, rows);
+        assert_eq!(found.entries, usize::from(is_kept), "{physical}");
+    }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device: its name, and whether it may be touched.
 
 use std::ffi::OsStr;

@@ -1,9 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line as getopt reads it: clustered letters, values behind a letter or in the next word, options and
 //! operands in any order, `--` before operands that begin with a dash.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use lexopt::Arg;
+
+/// The name out of `names` by which a command line calls the program, and the arguments: its own name, or its first argument (so that it can be tried
+/// without a link).
+pub fn called_by<'a>(names: &[&str], arguments: &'a [OsString]) -> Option<(String, &'a [OsString])> {
+    let known = |word: &OsStr| {
+        let name = Path::new(word).file_name()?.to_str()?;
+        names.contains(&name).then(|| name.to_owned())
+    };
+    let (program, rest) = arguments.split_first()?;
+    if let Some(name) = known(program) {
+        return Some((name, rest));
+    }
+    let (first, rest) = rest.split_first()?;
+    let is_word = !first.to_string_lossy().contains('/');
+    known(first).filter(|_| is_word).map(|name| (name, rest))
+}
 
 /// What stands on a command line.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fsmend mkfs --type ufs1` and `ufs2`.
+
+use std::sync::Arc;
+
+use fsmend_device::{Device, WritableDevice};
+use fsmend_ufs_driver::mkfs::{Options, mkfs};
+use fsmend_ufs_driver::{MountOptions, Ufs, Unwritable};
+use fsmend_ufs_format::{ByteOrder, Version};
+use fsmend_vfs::FileSystem;
+
+use super::{Luck, MkfsArgs, Type, Writer, is_on};
+use crate::numbers;
+
+/// What makes the file system that is asked for.
+pub fn writer<'a>(arguments: &'a MkfsArgs, Luck { random, now }: &Luck) -> Result<Box<Writer<'a>>, String> {
+    let version = if arguments.kind == Type::Ufs1 { Version::Ufs1 } else { Version::Ufs2 };
+    let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| random[at + byte]));
+    let mut options = Options::new(version, [now.seconds as u32, number(0)], *now);
+    options.label = arguments.label.clone().into_bytes();
+    options.metadata_area = arguments.metadata_area;
+    for word in arguments.extended.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()) {
+        take_word(&mut options, word).ok_or_else(|| {
+            format!(
+                "-E does not know \"{word}\" for UFS; there are block-size, fragment-size, inode-ratio and check-hashes, each with = and a number, and byte-order=little or big"
+            )
+        })?;
+    }
+    Ok(Box::new(move |device: Arc<dyn WritableDevice>, _| {
+        mkfs(Arc::clone(&device), &options).map_err(|error| error.to_string())?;
+        summary(arguments, &options, device)
+    }))
+}
+
+fn take_word(options: &mut Options, word: &str) -> Option<()> {
+    let (name, value) = word.split_once('=')?;
+    match (name, value) {
+        ("byte-order", "little") => options.order = ByteOrder::Little,
+        ("byte-order", "big") => options.order = ByteOrder::Big,
+        _ => {
+            let number = numbers::parse_size(value).ok()?;
+            match name {
+                "block-size" => options.block_size = number,
+                "fragment-size" => options.fragment_size = Some(number),
+                "inode-ratio" => options.inode_ratio = Some(number),
+                "check-hashes" => options.hashes = is_on(number)?,
+                _ => return None,
+            }
+        }
+    }
+    Some(())
+}
+
+/// What was made, as the driver sees it.
+fn summary(
+    arguments: &MkfsArgs,
+    options: &Options,
+    device: Arc<dyn WritableDevice>,
+) -> Result<String, String> {
+    let len = device.len();
+    let mut ufs = Ufs::mount(Arc::new(Unwritable(device)), MountOptions::read_only(options.now))
+        .map_err(|error| format!("it cannot be read again: {error}"))?;
+    let space = ufs.statfs().map_err(|error| error.to_string())?;
+    let order = if options.order == ByteOrder::Little { "little-endian" } else { "big-endian" };
+    Ok(format!(
+        "{}: {}, {order}, {}.\nBlocks of {} in fragments of {}, {} for files, {} inodes.",
+        arguments.target.display(),
+        arguments.kind.name(),
+        numbers::bytes(len),
+        numbers::bytes(options.block_size),
+        numbers::bytes(space.block_size.into()),
+        numbers::bytes(space.blocks.saturating_mul(space.block_size.into())),
+        numbers::thousands(space.inodes),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extended_options_of_ufs_are_understood() {
+        let mut options = Options::new(Version::Ufs2, [1, 2], fsmend_vfs::Time::at(0));
+        for word in ["block-size=8K", "fragment-size=1K", "byte-order=big", "check-hashes=0"] {
+            take_word(&mut options, word).expect("it is known");
+        }
+        assert_eq!((options.block_size, options.fragment_size), (8192, Some(1024)));
+        assert_eq!((options.order, options.hashes), (ByteOrder::Big, false));
+        for wrong in ["inode-size=256", "byte-order=middle", "check-hashes=2", "block-size"] {
+            assert_eq!(take_word(&mut options, wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories: entries in the order of their keys, which are hashes of the names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use fsmend_base::InodeNo;
+use fsmend_engine::checker::{EntryVerdict, judge_entry};
+use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::names::paths::Directories;
+use fsmend_engine::scan::certification::{DirectorySummary, Target};
+use fsmend_engine::{Findings, Problem, Row, Value};
+use fsmend_hybridfs_format::{
+    Entry, Format, HEADER_LEN, Inode, KEYS_RESERVED, Map, ROOT, TIES, name_key, parse_entries,
+};
+
+use crate::inode::{IN_USE, KNOWN, block_of, judge, kind_of, number_of};
+use crate::map::{Flaw, Leaves, Owner, walk};
+use crate::salvage::{entries_in, is_hash_of};
+use crate::{HybridFs, rows};
+
+/// The names of a directory.
+#[derive(Default)]
+struct Read {
+    /// Those that its blocks have.
+    entries: Vec<Entry>,
+    /// Those that only older versions of its blocks have.
+    older: Vec<Entry>,
+    /// A block or node is damaged, which the judgement of the inode says.
+    is_damaged: bool,
+    /// Entries are not where they should be.
+    is_disordered: bool,
+    /// Counts beside blocks are wrong.
+    sums: Vec<(u64, u64, u64)>,
+}
+
+fn read(fs: &HybridFs<'_>, inode: &Inode, searches: bool) -> Read {
+    let mut read = Read::default();
+    let hash_key = &fs.sb().hash_key;
+    match inode.format {
+        Format::Inline => {
+            let bytes = usize::try_from(inode.size).ok().and_then(|size| inode.room().get(..size));
+            match bytes.map(|bytes| parse_entries(bytes, None)) {
+                Some(Ok(entries)) => read.entries = entries,
+                _ => {
+                    read.entries = entries_in(hash_key, inode.room());
+                    read.is_disordered = true;
+                }
+            }
+        }
+        Format::Map => read_map(fs, inode, searches, &mut read),
+        _ => {}
+    }
+    let is_sorted = read.entries.is_sorted_by(|one, next| one.key < next.key);
+    read.is_disordered |= !is_sorted || !read.entries.iter().all(|entry| is_hash_of(hash_key, entry));
+    read
+}
+
+fn read_map(fs: &HybridFs<'_>, inode: &Inode, searches: bool, read: &mut Read) {
+    let (log, hash_key) = (fs.log(), &fs.sb().hash_key);
+    let of = Owner { leaves: Leaves::Directories, owner: inode.number, generation: inode.generation };
+    let mut lost: Vec<(u64, u64)> = Vec::new();
+    match Map::parse(inode.height, inode.count, inode.room()) {
+        Ok(map) => {
+            let walked = walk(&log, of, &map);
+            for flaw in walked.flaws {
+                read.is_damaged = true;
+                if let Flaw::Node { record, end, .. } = flaw {
+                    lost.push((record.key, end));
+                }
+            }
+            for (record, end) in walked.leaves {
+                let block = log.headed(record.place, &block_of(inode, &record));
+                let Ok((header, bytes)) = block else {
+                    read.is_damaged = true;
+                    // Whole entries in what lies there are as good as others.
+                    if let Ok(bytes) = log.object(record.place) {
+                        let found = entries_in(hash_key, &bytes);
+                        let is_near = |entry: &Entry| (record.key..end).contains(&entry.key);
+                        read.entries.extend(found.into_iter().filter(is_near));
+                    }
+                    lost.push((record.key, end));
+                    continue;
+                };
+                let body = bytes.get(HEADER_LEN..).unwrap_or_default();
+                match parse_entries(body, Some(header.count)) {
+                    Ok(entries) => {
+                        let is_first = entries.first().is_some_and(|entry| entry.key == record.key);
+                        let is_last = entries.last().is_some_and(|entry| entry.key < end);
+                        read.is_disordered |= !is_first || !is_last;
+                        if entries.len() as u64 != record.aux {
+                            read.sums.push((record.place.address, record.aux, entries.len() as u64));
+                        }
+                        read.entries.extend(entries);
+                    }
+                    Err(_) => {
+                        read.is_disordered = true;
+                        read.entries.extend(entries_in(hash_key, body));
+                    }
+                }
+            }
+        }
+        Err(_) => {
+            read.is_damaged = true;
+            lost.push((KEYS_RESERVED, u64::MAX));
+        }
+    }
+    for keys in lost.into_iter().filter(|_| searches) {
+        let known: BTreeSet<u64> = read.entries.iter().map(|entry| entry.key).collect();
+        let relics = fs.state.relics(&log).entries(&log, of, keys);
+        for (entry, in_use) in relics.into_iter().filter(|(entry, _)| !known.contains(&entry.key)) {
+            if in_use { read.entries.push(entry) } else { read.older.push(entry) }
+        }
+    }
+}
+
+/// The inode of a directory as it will be.
+fn record(fs: &HybridFs<'_>, directory: InodeNo) -> Option<Inode> {
+    judge(fs, directory, fs.record(directory).as_deref()).inode
+}
+
+/// Whether an inode has this generation: by its judgement, or, before that, by its record. An inode that is not in use is left to those who know kinds: what this says of
+/// a record that can be read must not change with its judgement.
+fn has_generation(fs: &HybridFs<'_>, inode: InodeNo, expected: u32) -> bool {
+    let Some((generation, marks)) = fs.state.facts(inode.0) else { return false };
+    let marks = marks.load(Acquire);
+    if marks & KNOWN != 0 {
+        return marks & IN_USE == 0 || generation.load(Relaxed) == expected;
+    }
+    let record =
+        fs.record(inode).and_then(|record| Inode::parse(&record, u64::from(inode.0), &fs.sb().uuid).ok());
+    record.is_some_and(|inode| inode.generation == expected)
+}
+
+/// The parent that a directory names, if that is the one that is there now.
+fn parent_of(fs: &HybridFs<'_>, inode: &Inode) -> Option<InodeNo> {
+    let (parent, is) = (InodeNo(inode.used as u32), (inode.used >> 32) as u32);
+    (parent.0 != 0 && has_generation(fs, parent, is)).then_some(parent)
+}
+
+fn bytes_of(entries: &[Entry]) -> u64 {
+    entries.iter().map(|entry| entry.stored_len() as u64).sum()
+}
+
+/// The fast path. It reads on where something is not in order: what cannot be read may only be not there yet.
+pub(crate) fn summarize(fs: &HybridFs<'_>, record: &[u8], summary: &mut DirectorySummary) -> bool {
+    let number = record.get(4..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
+    let inode = number.and_then(|number| Inode::parse(record, number, &fs.sb().uuid).ok());
+    let Some(inode) = inode.filter(|inode| kind_of(inode.mode) == Some(Kind::Directory)) else {
+        return false;
+    };
+    let read = read(fs, &inode, false);
+    let parent = parent_of(fs, &inode);
+    summary.parent_entry = parent.unwrap_or_default();
+    let mut is_plain = parent.is_some() && !read.is_damaged && !read.is_disordered && read.sums.is_empty();
+    is_plain &= bytes_of(&read.entries) == inode.size && !has_twins(&read.entries);
+    for entry in &read.entries {
+        let target = InodeNo(entry.inode);
+        is_plain &= entry.inode > ROOT && has_generation(fs, target, entry.generation);
+        match kind_of(u16::from(entry.kind) << 12).filter(|_| entry.kind < 16) {
+            Some(kind) => summary.targets.push(Target { inode: target, kind }),
+            None => is_plain = false,
+        }
+    }
+    is_plain
+}
+
+/// Whether a name stands twice in entries that are in order: equal names have equal hashes.
+fn has_twins(entries: &[Entry]) -> bool {
+    entries.chunk_by(|one, next| one.key / TIES == next.key / TIES).any(|same| {
+        same.iter().enumerate().any(|(at, entry)| same[..at].iter().any(|other| other.name == entry.name))
+    })
+}
+
+/// The full check: returns the entries as they will be, if anything changes.
+pub(crate) fn inspect(
+    fs: &HybridFs<'_>,
+    directory: InodeNo,
+    inodes: &InodeTable,
+    findings: &mut Findings,
+    summary: &mut DirectorySummary,
+) -> Option<Vec<Entry>> {
+    let inode = record(fs, directory)?;
+    let mut read = read(fs, &inode, true);
+    let before = read.entries.clone();
+    let mut is_wrong = read.is_damaged || read.is_disordered || !read.sums.is_empty();
+    let about = |row: &'static Row| Problem::new(row).inode(directory);
+    if read.is_disordered {
+        findings.raise(about(&rows::DIRECTORY_ORDER));
+    }
+    for (address, stored, observed) in &read.sums {
+        let problem = about(&rows::MAP_SUM).block(fsmend_base::BlockNo(*address));
+        findings.raise(problem.stored(*stored).observed(*observed));
+    }
+    let stored_bytes = bytes_of(&read.entries);
+    if !read.is_damaged && !read.is_disordered && stored_bytes != inode.size {
+        findings.raise(about(&rows::SIZE).stored(inode.size).observed(stored_bytes));
+        is_wrong = true;
+    }
+    if let Some(parent) = parent_of(fs, &inode)
+        && inodes.kind(parent) == Kind::Directory
+    {
+        summary.parent_entry = parent;
+    }
+    let mut judge = Judge { fs, directory, inodes, names: BTreeSet::new(), directories: BTreeSet::new() };
+    let mut kept: BTreeMap<u64, Entry> = BTreeMap::new();
+    read.entries.sort_by_key(|entry| entry.key);
+    for mut entry in std::mem::take(&mut read.entries) {
+        if judge.stays(&mut entry, findings) {
+            put(fs, &mut kept, entry);
+        }
+    }
+    // What only older versions know counts where its file would have no name without it.
+    for mut entry in read.older {
+        let (stored, observed) = inodes.links(InodeNo(entry.inode));
+        let is_wanted = u32::from(stored) > observed;
+        if is_wanted && judge.stays(&mut entry, &mut Findings::new()) {
+            put(fs, &mut kept, entry);
+        }
+    }
+    let kept: Vec<Entry> = kept.into_values().collect();
+    for entry in &kept {
+        let inode = InodeNo(entry.inode);
+        summary.targets.push(Target { inode, kind: inodes.kind(inode) });
+    }
+    is_wrong |= kept != before;
+    is_wrong.then_some(kept)
+}
+
+/// Puts an entry where its name is looked for.
+pub(crate) fn put(fs: &HybridFs<'_>, entries: &mut BTreeMap<u64, Entry>, mut entry: Entry) -> bool {
+    let base = name_key(&fs.sb().hash_key, &entry.name);
+    let is_free = |key: &u64| !entries.contains_key(key);
+    let own = Some(entry.key).filter(|key| key / TIES * TIES == base && is_free(key));
+    let Some(key) = own.or_else(|| (base..base + TIES).find(|key| is_free(key))) else { return false };
+    entry.key = key;
+    entries.insert(key, entry);
+    true
+}
+
+/// Judges entries of one directory.
+struct Judge<'a> {
+    fs: &'a HybridFs<'a>,
+    directory: InodeNo,
+    inodes: &'a InodeTable,
+    names: BTreeSet<Vec<u8>>,
+    directories: BTreeSet<u32>,
+}
+
+impl Judge<'_> {
+    fn stays(&mut self, entry: &mut Entry, findings: &mut Findings) -> bool {
+        let about = |row: &'static Row| {
+            Problem::new(row).inode(self.directory).detail("name", Value::name(&entry.name))
+        };
+        let target = InodeNo(entry.inode);
+        if self.names.contains(&entry.name) {
+            findings.raise(about(&rows::DUPLICATE));
+            return false;
+        }
+        let said = kind_of(u16::from(entry.kind) << 12).filter(|_| entry.kind < 16).unwrap_or(Kind::Unknown);
+        let mut verdict = judge_entry(self.inodes, self.directory, target, said);
+        let kind = self.inodes.kind(target);
+        if kind == Kind::Unknown {
+            verdict = EntryVerdict::LeadsNowhere;
+        }
+        if verdict != EntryVerdict::LeadsNowhere && !has_generation(self.fs, target, entry.generation) {
+            findings.raise(about(&rows::ENTRY_GENERATION).stored(entry.inode));
+            return false;
+        }
+        let is_second =
+            kind == Kind::Directory && (entry.inode == ROOT || self.directories.contains(&entry.inode));
+        if verdict != EntryVerdict::LeadsNowhere && is_second {
+            verdict = EntryVerdict::SecondName;
+        }
+        match verdict {
+            EntryVerdict::Right => {}
+            EntryVerdict::IsReally(kind) => {
+                let (stored, observed) = (u64::from(entry.kind), u64::from(number_of(kind)));
+                findings.raise(about(&rows::ENTRY_KIND).stored(stored).observed(observed));
+                entry.kind = number_of(kind);
+            }
+            EntryVerdict::LeadsNowhere => {
+                findings.raise(about(&rows::ENTRY_UNUSED).stored(entry.inode));
+                return false;
+            }
+            EntryVerdict::SecondName => {
+                findings.raise(about(&rows::SECOND_NAME).stored(entry.inode));
+                return false;
+            }
+        }
+        self.names.insert(entry.name.clone());
+        if kind == Kind::Directory {
+            self.directories.insert(entry.inode);
+        }
+        true
+    }
+}
+
+/// All entries of a directory, as far as they can be read.
+pub(crate) fn entries(fs: &HybridFs<'_>, directory: InodeNo) -> Vec<Entry> {
+    record(fs, directory).map(|inode| read(fs, &inode, true).entries).unwrap_or_default()
+}
+
+impl Directories for HybridFs<'_> {
+    fn visit_entries(
+        &self,
+        holder: InodeNo,
+        wanted: &dyn Fn(InodeNo) -> bool,
+        visit: &mut dyn FnMut(InodeNo, &[u8]),
+    ) {
+        for entry in entries(self, holder) {
+            if wanted(InodeNo(entry.inode)) {
+                visit(InodeNo(entry.inode), &entry.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Check and repair of hybridfs, by the engine's checker.
+//!
+//! - [`superblock`], `opening`: superblocks, anchors, the segment that counts, IFILE and BFILE; `log`, `map`: objects that prove themselves, and maps of them
+//! - `salvage`: what a sweep of the log finds when something is lost
+//! - `inode`, `directory`: inodes and what they lead to
+//! - `allocation`: bitmaps and totals; [`layout`]: what lies where, for maps
+//! - `repair`, `write`, `segment`: the state as it should be, written as one new segment beside the old one; then anchors that lead to it
+//! - [`view`]: a state that a mount keeps while it goes on
+//! - [`rows`]: every problem that is known
+//!
+//! Units of claims, and addresses in problems, are fragments. One judgement of an inode serves the fast path and inspection, so they cannot differ.
+
+mod allocation;
+pub mod describe;
+mod directory;
+mod inode;
+pub mod layout;
+mod log;
+mod map;
+mod opening;
+mod repair;
+pub mod rows;
+mod salvage;
+mod segment;
+pub mod superblock;
+pub mod view;
+mod write;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use fsmend_base::InodeNo;
+use fsmend_device::Device;
+use fsmend_engine::checker::{Checkable, CopyRows, Family, InodeSummary, Wrongs};
+use fsmend_engine::crosscheck::allocation::Sum;
+use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
+use fsmend_engine::crosscheck::owners::OwnerRows;
+use fsmend_engine::crosscheck::tree::{Rows, TreeRows};
+use fsmend_engine::format::Volume;
+use fsmend_engine::inodes::{InodeFact, InodeTable};
+use fsmend_engine::options::CheckOptions;
+use fsmend_engine::pool::PoolConfig;
+use fsmend_engine::problem::escape_name;
+use fsmend_engine::repair::Changes;
+use fsmend_engine::report::{JournalUse, Summary};
+use fsmend_engine::scan::certification::DirectorySummary;
+use fsmend_engine::scan::memory_plan::Expected;
+use fsmend_engine::{Budget, Findings, Problem, Refusal};
+use fsmend_hybridfs_format::{INODE_LEN, ROOT, Superblock};
+
+pub use opening::Layout;
+
+use log::Log;
+
+/// The family.
+#[derive(Clone, Copy, Debug)]
+pub struct Hybrid;
+
+/// One file system on a device.
+pub struct HybridFs<'d> {
+    device: &'d dyn Device,
+    state: Layout,
+}
+
+impl Family for Hybrid {
+    type Layout = Layout;
+    type Volume<'d> = HybridFs<'d>;
+
+    fn open(
+        &self,
+        device: &dyn Device,
+        (options, _): (&CheckOptions, &Arc<Budget>),
+        findings: &mut Findings,
+    ) -> Result<Layout, Refusal> {
+        opening::open(device, options.repair.is_some(), findings)
+    }
+
+    fn volume<'d>(&self, state: Layout, device: &'d dyn Device) -> HybridFs<'d> {
+        HybridFs { device, state }
+    }
+
+    fn mend(
+        &self,
+        device: &dyn Device,
+        layout: Layout,
+        found: Wrongs<'_>,
+        (_, budget): (PoolConfig<'_>, &Budget),
+    ) -> Result<(Changes, Findings), Refusal> {
+        repair::mend(&HybridFs { device, state: layout }, found, budget)
+    }
+}
+
+impl HybridFs<'_> {
+    fn sb(&self) -> &Superblock {
+        &self.state.sb
+    }
+
+    fn log(&self) -> Log<'_> {
+        Log { device: self.device, sb: &self.state.sb }
+    }
+
+    /// The record of an inode as it is on the disk.
+    fn record(&self, inode: InodeNo) -> Option<Vec<u8>> {
+        fsmend_engine::checker::read_record(self, inode)
+    }
+
+    /// Orphans, and directories among them.
+    fn orphans(&self) -> (u64, u64) {
+        let marks = self.state.marks.iter().map(|mark| mark.load(Relaxed));
+        marks.fold((0, 0), |(all, directories), mark| {
+            let is_orphan = mark & inode::ORPHAN != 0;
+            (all + u64::from(is_orphan), directories + u64::from(is_orphan && mark & inode::DIRECTORY != 0))
+        })
+    }
+}
+
+impl Volume for HybridFs<'_> {
+    fn device(&self) -> &dyn Device {
+        self.device
+    }
+
+    fn root(&self) -> InodeNo {
+        InodeNo(ROOT)
+    }
+
+    fn first_inode(&self) -> u32 {
+        0
+    }
+
+    fn inodes_per_chunk(&self) -> u32 {
+        self.sb().inodes_per_block()
+    }
+
+    fn unit_blocks(&self) -> u64 {
+        1
+    }
+
+    fn is_static(&self, unit: u64) -> bool {
+        let fixed = &self.state.fixed;
+        let at = fixed.partition_point(|(start, _)| *start <= unit);
+        at.checked_sub(1).and_then(|at| fixed.get(at)).is_some_and(|(start, len)| unit - start < *len)
+    }
+}
+
+impl Checkable for HybridFs<'_> {
+    type On<'a>
+        = HybridFs<'a>
+    where
+        Self: 'a;
+
+    fn on<'a>(&'a self, device: &'a dyn Device) -> HybridFs<'a> {
+        HybridFs { device, state: self.state.clone() }
+    }
+
+    fn summary(&self) -> Summary {
+        let sb = self.sb();
+        let uuid: String = sb.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let dashed = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| uuid.get(part).unwrap_or_default());
+        Summary {
+            kind: "hybridfs",
+            label: escape_name(sb.label.split(|byte| *byte == 0).next().unwrap_or_default()),
+            uuid: dashed.join("-"),
+            block_size: sb.fragment_size.into(),
+            blocks_total: sb.fragments,
+            files_total: sb.inodes,
+            journal: if self.state.is_clean { JournalUse::Clean } else { JournalUse::Replayed },
+            superblock: self.state.used_place / u64::from(sb.fragment_size),
+            superblock_is_backup: self.state.used_place != fsmend_hybridfs_format::SUPERBLOCK_OFFSET,
+            ..Summary::default()
+        }
+    }
+
+    fn expected(&self) -> Expected {
+        let units = self.sb().fragments;
+        let inodes = self.state.blocks.len() as u64 * u64::from(self.inodes_per_chunk());
+        let chunks = u64::from(self.inodes_count() / self.inodes_per_chunk());
+        let totals = &self.state.last.totals;
+        Expected {
+            units,
+            // Generations, and what each chunk of inodes takes.
+            fact_bytes: units / 4 + 9 * inodes + 160 * chunks,
+            to_read: totals.log.min(self.sb().log_fragments) * u64::from(self.sb().fragment_size),
+            directories: totals.directories.min(inodes),
+            chunk_inodes: self.inodes_per_chunk().into(),
+        }
+    }
+
+    fn inodes_count(&self) -> u32 {
+        // Those up to the last block that there is, and one block more for what a repair makes.
+        let per_block = u64::from(self.inodes_per_chunk());
+        let last = self.state.blocks.last().map_or(0, |block| block.record.key + 1);
+        u32::try_from(((last + 1) * per_block).min(self.sb().inodes)).unwrap_or(u32::MAX)
+    }
+
+    fn scanned_in(&self, chunk: u32) -> u32 {
+        let left = self.inodes_count().saturating_sub(chunk.saturating_mul(self.inodes_per_chunk()));
+        match self.state.block(u64::from(chunk)) {
+            Some(_) => left.min(self.inodes_per_chunk()),
+            None => 0,
+        }
+    }
+
+    fn record_bytes(&self) -> usize {
+        INODE_LEN
+    }
+
+    fn record_place(&self, inode: InodeNo) -> Option<u64> {
+        let per_block = self.inodes_per_chunk();
+        let (_, block) = self.state.block(u64::from(inode.0 / per_block))?;
+        let at = u64::from(inode.0 % per_block) * INODE_LEN as u64;
+        Some(self.log().offset(block.record.place.address) + at)
+    }
+
+    fn visit_static(&self, claim: &mut dyn FnMut(u64, u64)) {
+        self.state.fixed.iter().for_each(|(start, len)| claim(*start, *len));
+    }
+
+    fn summarize(&self, inode: InodeNo, bytes: &[u8], summary: &mut InodeSummary) -> bool {
+        let judged = inode::judge_quickly(self, inode, bytes);
+        if !judged.problems.is_empty() {
+            return false;
+        }
+        judged.leave_facts(self, inode);
+        *summary = judged.summary;
+        true
+    }
+
+    fn inspect(&self, inode: InodeNo, bytes: &[u8], findings: &mut Findings) -> InodeSummary {
+        let judged = inode::judge(self, inode, Some(bytes));
+        judged.leave_facts(self, inode);
+        judged.problems.into_iter().for_each(|problem| findings.raise(problem));
+        if findings.gathers_edits() {
+            self.state.touch(inode.0);
+        }
+        judged.summary
+    }
+
+    fn size_of(&self, record: &[u8]) -> Option<u64> {
+        let number = record.get(4..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes)?;
+        fsmend_hybridfs_format::Inode::parse(record, number, &self.sb().uuid).ok().map(|inode| inode.size)
+    }
+
+    fn unreadable(&self, inode: InodeNo) -> Problem {
+        self.state.touch(inode.0);
+        Problem::new(&rows::INODE_UNREADABLE).inode(inode)
+    }
+
+    fn summarize_directory(&self, _inode: InodeNo, record: &[u8], summary: &mut DirectorySummary) -> bool {
+        directory::summarize(self, record, summary)
+    }
+
+    fn inspect_directory(
+        &self,
+        inode: InodeNo,
+        inodes: &InodeTable,
+        findings: &mut Findings,
+        summary: &mut DirectorySummary,
+    ) {
+        let mended = directory::inspect(self, inode, inodes, findings, summary);
+        if let Some(entries) = mended.filter(|_| findings.gathers_edits()) {
+            self.state.mended.lock().unwrap_or_else(PoisonError::into_inner).insert(inode.0, entries);
+        }
+    }
+
+    fn contest_rows(&self) -> OwnerRows {
+        OwnerRows { multiply_claimed: &rows::MULTIPLE, shares: &rows::SHARES }
+    }
+
+    fn copy_rows(&self) -> CopyRows {
+        CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
+    }
+
+    fn check_totals(&self, sums: &[Sum], findings: &mut Findings) {
+        allocation::check_totals(self, sums, self.orphans(), findings);
+    }
+}
+
+impl LinkRules for HybridFs<'_> {
+    fn link_rows(&self) -> LinkRows {
+        LinkRows {
+            mismatch: &rows::LINKS,
+            unattached: &rows::UNATTACHED,
+            unattached_empty: &rows::UNATTACHED_EMPTY,
+        }
+    }
+
+    fn has_names(&self, _inode: InodeNo, _fact: InodeFact) -> bool {
+        true
+    }
+
+    fn is_worthless(&self, inode: InodeNo) -> bool {
+        let judged = inode::judge(self, inode, self.record(inode).as_deref());
+        judged.inode.is_none_or(|inode| inode.size == 0 && inode.attribute_slots == 0)
+    }
+}
+
+impl TreeRows for HybridFs<'_> {
+    fn tree_rows(&self) -> Rows {
+        Rows {
+            root_missing: &rows::ROOT_MISSING,
+            unconnected: &rows::UNCONNECTED,
+            looped: &rows::LOOPED,
+            parent_wrong: &rows::PARENT,
+        }
+    }
+}

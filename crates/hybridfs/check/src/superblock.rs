@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The superblocks and the anchors: which of them count, and what has to be written where one does not.
+
+use std::sync::Arc;
+
+use fsmend_device::Device;
+use fsmend_engine::{Findings, Layer, Problem, Refusal};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, LOG_DEVICE, SUPERBLOCK_OFFSET, Superblock, anchor_offset};
+
+use crate::log::{Log, Segment};
+use crate::rows;
+
+const LEN: usize = 512;
+
+fn read(device: &dyn Device, offset: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = vec![0; LEN];
+    device.read_at(offset, &mut bytes).map_err(|_| "it cannot be read".to_owned())?;
+    Ok(bytes)
+}
+
+fn parsed(device: &dyn Device, offset: u64) -> Result<Superblock, String> {
+    Superblock::parse(&read(device, offset)?).map_err(|wrong| wrong.to_string())
+}
+
+/// The superblock at its place, or the copy at the end of the device.
+pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
+    let last = (device.len() / 4096).saturating_sub(1) * 4096;
+    let first = parsed(device, SUPERBLOCK_OFFSET);
+    match (first, parsed(device, last)) {
+        (Ok(sb), _) => Ok((SUPERBLOCK_OFFSET, sb)),
+        (Err(_), Ok(sb)) => Ok((last, sb)),
+        (Err(why), Err(_)) => Err(why),
+    }
+}
+
+/// Finds the superblock that counts, and raises what is wrong with the others. Returns where it was found, too.
+pub(crate) fn settle(
+    device: &dyn Device,
+    is_repair: bool,
+    findings: &mut Findings,
+) -> Result<(u64, Arc<Superblock>), Refusal> {
+    let refused = |code, message: String, hint: &str| Refusal { code, message, hint: hint.to_owned() };
+    let (place, first) = find(device).map_err(|why| {
+        let message = format!("There is no usable hybridfs superblock: {why}");
+        refused("not-hybridfs", message, "Check that this is the right device and offset")
+    })?;
+    let copies = first.copies().map(|offset| (offset, parsed(device, offset)));
+    let (place, used) = chosen(device, (place, first), &copies);
+    if used.fragments.saturating_mul(u64::from(used.fragment_size)) > device.len() {
+        if used.log_device().is_some() {
+            let message = "The log of the file system is on another device".to_owned();
+            return Err(refused("log-elsewhere", message, "Give its device with -j"));
+        }
+        let message = "The file system is larger than its device".to_owned();
+        return Err(refused("cut-off", message, "Extend the device or restore the missing part"));
+    }
+    let is_foreign = |copy: &Superblock| copy.uuid != used.uuid || copy.log_uuid != used.log_uuid;
+    if used.log_device().is_some() && matches!(&copies[1].1, Ok(copy) if is_foreign(copy)) {
+        let message = "The device of the log belongs to another file system".to_owned();
+        return Err(refused("wrong-log", message, "Give the right one with -j"));
+    }
+    let unknown = used.incompat & !LOG_DEVICE | if is_repair { used.ro_compat } else { 0 };
+    if unknown != 0 {
+        let message = format!("The file system has unknown features ({unknown:#x})");
+        return Err(refused("unknown-feature", message, "Use a newer version of fsmend"));
+    }
+    let bytes = used.store();
+    for (offset, found) in copies {
+        let problem = match found {
+            Ok(found) if found == used => continue,
+            Ok(_) => Problem::new(&rows::SUPERBLOCK_DIFFERS),
+            Err(why) => Problem::new(&rows::SUPERBLOCK).detail("why", why),
+        };
+        findings.raise(problem.detail("place", offset));
+        findings.edit(Layer::Record, offset, &bytes);
+    }
+    Ok((place, Arc::new(used)))
+}
+
+/// The version that most have; of two that differ the one that anchors belong to.
+fn chosen(
+    device: &dyn Device,
+    first: (u64, Superblock),
+    copies: &[(u64, Result<Superblock, String>); 3],
+) -> (u64, Superblock) {
+    let votes = |sb: &Superblock| {
+        let same = copies.iter().filter(|(_, copy)| copy.as_ref() == Ok(sb)).count();
+        let anchors = (0..ANCHORS).filter(|slot| anchor(device, sb, *slot).is_ok()).count();
+        (same, anchors)
+    };
+    let mut best = first;
+    for (offset, copy) in copies {
+        if let Ok(copy) = copy
+            && votes(copy) > votes(&best.1)
+        {
+            best = (*offset, copy.clone());
+        }
+    }
+    best
+}
+
+fn anchor(device: &dyn Device, sb: &Superblock, slot: u64) -> Result<Anchor, String> {
+    let bytes = read(device, anchor_offset(sb, slot))?;
+    Anchor::parse(&bytes, &sb.uuid).map_err(|wrong| wrong.to_string())
+}
+
+/// All anchors that can be read, the newest first.
+pub(crate) fn anchors(log: &Log<'_>) -> Vec<Anchor> {
+    let mut found: Vec<Anchor> =
+        (0..ANCHORS).filter_map(|slot| anchor(log.device, log.sb, slot).ok()).collect();
+    // Numbers have to go on for as long as anything lives.
+    found.retain(|anchor| anchor.ssn < 1 << 60 && anchor.number < 1 << 60);
+    found.sort_by_key(|anchor| std::cmp::Reverse(anchor.number));
+    found
+}
+
+/// The segment that an anchor leads to, if it is that.
+pub(crate) fn segment_of(log: &Log<'_>, anchor: &Anchor) -> Option<Segment> {
+    let segment = log.segment(anchor.summary)?;
+    let is_it = segment.summary.ssn == anchor.ssn
+        && segment.crc == anchor.summary_crc
+        && segment.summary.flags & fsmend_hybridfs_format::FLAG_CHECKPOINT != 0;
+    is_it.then_some(segment)
+}
+
+/// Raises which anchors before the newest one are lost. The slot that is written next, where the oldest stands, may be torn.
+pub(crate) fn check_anchors(log: &Log<'_>, newest: &Anchor, findings: &mut Findings) {
+    for number in (newest.number + 2).saturating_sub(ANCHORS)..newest.number + 2 {
+        // Until each slot has been written once, some are empty.
+        if number == 0 || number == newest.number {
+            continue;
+        }
+        let slot = number % ANCHORS;
+        let offset = anchor_offset(log.sb, slot);
+        let Err(why) = anchor(log.device, log.sb, slot) else { continue };
+        if number > newest.number {
+            let is_empty = read(log.device, offset).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+            if !is_empty || number > ANCHORS {
+                findings.raise(Problem::new(&rows::ANCHOR_TORN).detail("slot", slot));
+            }
+            continue;
+        }
+        findings.raise(Problem::new(&rows::ANCHOR).detail("slot", slot).detail("why", why));
+        let mended = Anchor { number, ..*newest };
+        findings.edit(Layer::Record, offset, &mended.store(&log.sb.uuid));
+    }
+}

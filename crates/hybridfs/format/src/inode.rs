@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inodes: 84 bytes of facts, 12 of a head, 416 of a body.
+
+use crate::bytes::{crc_without, get_u8, get_u16, get_u32, get_u64, put, put_u16, put_u32, put_u64};
+use crate::record::RECORD_LEN;
+use crate::{Parsed, Wrong, seed};
+
+/// Bytes of an inode.
+pub const INODE_LEN: usize = 512;
+/// Bytes of its body.
+pub const BODY_LEN: usize = 416;
+const BODY: usize = INODE_LEN - BODY_LEN;
+/// In [`Inode::attribute_slots`]: the last slot leads to the attributes.
+pub const SLOT_ATTRIBUTES: u8 = 255;
+/// Seconds from the beginning of times on the disk to 1970.
+const EPOCH: i64 = 1 << 31;
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// Where contents are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Format {
+    /// There are none.
+    Nothing = 0,
+    /// In the body.
+    Inline = 1,
+    /// In the log, in one piece.
+    Small = 2,
+    /// Where the map says.
+    Map = 3,
+}
+
+/// A time on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// From seconds since 1970 and nanoseconds; what lies too far away becomes the nearest time there is.
+    pub fn new(seconds: i64, nanoseconds: u32) -> Stamp {
+        let seconds = u64::try_from(seconds.saturating_add(EPOCH)).unwrap_or(0);
+        Stamp(seconds.saturating_mul(NANOSECONDS).saturating_add(u64::from(nanoseconds)))
+    }
+
+    /// Seconds since 1970, and nanoseconds.
+    pub fn parts(self) -> (i64, u32) {
+        // Both are small enough: 2^64 nanoseconds are fewer than 2^35 seconds.
+        ((self.0 / NANOSECONDS) as i64 - EPOCH, (self.0 % NANOSECONDS) as u32)
+    }
+}
+
+/// An inode as it stands on the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inode {
+    /// Its number.
+    pub number: u64,
+    /// Tells users of the number apart.
+    pub generation: u32,
+    /// Type and permissions.
+    pub mode: u16,
+    /// Where contents are.
+    pub format: Format,
+    /// Flags.
+    pub flags: u8,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names.
+    pub links: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Last read.
+    pub atime: Stamp,
+    /// Last written.
+    pub mtime: Stamp,
+    /// Last changed.
+    pub ctime: Stamp,
+    /// Made.
+    pub crtime: Stamp,
+    /// Birth of the inode block.
+    pub birth: u64,
+    /// Preferred AG of a directory.
+    pub group: u32,
+    /// Records in the body.
+    pub count: u8,
+    /// Height of the map.
+    pub height: u8,
+    /// How attributes are kept.
+    pub attribute_slots: u8,
+    /// Fragments used; of a directory parent and its generation.
+    pub used: u64,
+    /// The body, slots of attributes included.
+    pub body: [u8; BODY_LEN],
+}
+
+impl Inode {
+    /// Reads an inode that should be number `number`.
+    pub fn parse(bytes: &[u8], number: u64, uuid: &[u8; 16]) -> Parsed<Inode> {
+        let bytes = bytes.get(..INODE_LEN).ok_or(Wrong::Short)?;
+        if crc_without(seed(uuid), bytes, 0) != get_u32(bytes, 0) {
+            return Err(Wrong::Checksum);
+        }
+        if get_u64(bytes, 4) != number {
+            return Err(Wrong::Identity);
+        }
+        let format = match get_u8(bytes, 18) {
+            0 => Format::Nothing,
+            1 => Format::Inline,
+            2 => Format::Small,
+            3 => Format::Map,
+            _ => return Err(Wrong::Value("format of an inode")),
+        };
+        let body = bytes.get(BODY..).and_then(|body| body.first_chunk()).ok_or(Wrong::Short)?;
+        let inode = Inode {
+            number,
+            generation: get_u32(bytes, 12),
+            mode: get_u16(bytes, 16),
+            format,
+            flags: get_u8(bytes, 19),
+            uid: get_u32(bytes, 20),
+            gid: get_u32(bytes, 24),
+            links: get_u32(bytes, 28),
+            size: get_u64(bytes, 32),
+            atime: Stamp(get_u64(bytes, 40)),
+            mtime: Stamp(get_u64(bytes, 48)),
+            ctime: Stamp(get_u64(bytes, 56)),
+            crtime: Stamp(get_u64(bytes, 64)),
+            birth: get_u64(bytes, 72),
+            group: get_u32(bytes, 80),
+            count: get_u8(bytes, 84),
+            height: get_u8(bytes, 85),
+            attribute_slots: get_u8(bytes, 86),
+            used: get_u64(bytes, 88),
+            body: *body,
+        };
+        let room = inode.room().len();
+        let fits = match format {
+            Format::Nothing => true,
+            Format::Inline => inode.size <= room as u64,
+            Format::Small => room >= RECORD_LEN,
+            Format::Map => usize::from(inode.count) * RECORD_LEN <= room,
+        };
+        if fits { Ok(inode) } else { Err(Wrong::Value("contents of the body")) }
+    }
+
+    /// Its bytes.
+    pub fn store(&self, uuid: &[u8; 16]) -> [u8; INODE_LEN] {
+        let mut bytes = [0; INODE_LEN];
+        put_u64(&mut bytes, 4, self.number);
+        put_u32(&mut bytes, 12, self.generation);
+        put_u16(&mut bytes, 16, self.mode);
+        put(&mut bytes, 18, &[self.format as u8, self.flags]);
+        put_u32(&mut bytes, 20, self.uid);
+        put_u32(&mut bytes, 24, self.gid);
+        put_u32(&mut bytes, 28, self.links);
+        put_u64(&mut bytes, 32, self.size);
+        put_u64(&mut bytes, 40, self.atime.0);
+        put_u64(&mut bytes, 48, self.mtime.0);
+        put_u64(&mut bytes, 56, self.ctime.0);
+        put_u64(&mut bytes, 64, self.crtime.0);
+        put_u64(&mut bytes, 72, self.birth);
+        put_u32(&mut bytes, 80, self.group);
+        put(&mut bytes, 84, &[self.count, self.height, self.attribute_slots, 0]);
+        put_u64(&mut bytes, 88, self.used);
+        put(&mut bytes, BODY, &self.body);
+        Inode::reseal(&mut bytes, self.birth, uuid);
+        bytes
+    }
+
+    /// Gives the bytes of a live inode another birth, and makes its checksum right.
+    pub fn reseal(bytes: &mut [u8], birth: u64, uuid: &[u8; 16]) {
+        put_u64(bytes, 72, birth);
+        let crc = crc_without(seed(uuid), bytes, 0);
+        put_u32(bytes, 0, crc);
+    }
+
+    /// The part of the body that is not for attributes.
+    pub fn room(&self) -> &[u8] {
+        let slots = match self.attribute_slots {
+            SLOT_ATTRIBUTES => 1,
+            slots => usize::from(slots),
+        };
+        self.body.get(..BODY_LEN.saturating_sub(slots * RECORD_LEN)).unwrap_or_default()
+    }
+
+    /// The part of the body that is for attributes.
+    pub fn attribute_room(&self) -> &[u8] {
+        self.body.get(self.room().len()..).unwrap_or_default()
+    }
+}

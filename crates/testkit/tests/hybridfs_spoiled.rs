@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! hybridfs with sectors that cannot be read, without room, and with random damage: one repair mends it, the same at any thread count.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod hybridfs_common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsmend_base::SeededRandom;
+use fsmend_device::{Device, MemoryDevice, Plan, PlanBuilder};
+use fsmend_engine::Progress;
+use fsmend_engine::checker::Checker;
+use fsmend_engine::options::{RepairOptions, RepairPolicy};
+use fsmend_engine::report::Repair;
+use fsmend_hybridfs_check::{Hybrid as Family, rows};
+use fsmend_hybridfs_format::{INODE_LEN, Place, RECORD_LEN, Record};
+use fsmend_testkit::crash::Case;
+use fsmend_testkit::hybridfs::{Image, PIECES, dirty_image, image};
+use fsmend_testkit::within::options;
+
+use hybridfs_common::{FILE_2000, FILE_9000, check, manner, mended, put, share, told, tree, with};
+
+/// A device of which some bytes cannot be read.
+struct Bad(MemoryDevice, std::ops::Range<u64>);
+
+impl Device for Bad {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), fsmend_device::ReadError> {
+        let end = offset + buf.len() as u64;
+        if self.1.start < end && offset < self.1.end {
+            return Err(fsmend_device::ReadError::beyond_end(offset, buf.len() as u64));
+        }
+        self.0.read_at(offset, buf)
+    }
+}
+
+fn plan_on(device: Arc<dyn Device>) -> Repair {
+    let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
+    Checker(Family).plan(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn an_inode_that_cannot_be_read_costs_no_other() {
+    let sound = image();
+    let (before, inode) = (tree(&sound.bytes), sound.lookup(FILE_2000));
+    let at = sound.inode_at(inode) as u64;
+    let bad = Bad(MemoryDevice::new("bad", sound.bytes.clone()), at..at + INODE_LEN as u64);
+    let repair = plan_on(Arc::new(bad));
+    assert!(repair.found.findings.has(&rows::INODE_UNREADABLE), "{:#?}", told(&repair.found));
+    assert!(repair.is_clean(), "{:#?}", told(&repair.left));
+    let after = tree(&with(&sound.bytes, &repair.changes));
+    for (path, node) in
+        before.iter().filter(|(path, _)| !path.contains("file-2000") && !path.contains("second"))
+    {
+        assert!(after.get(path) == Some(node), "{path}");
+    }
+}
+
+#[test]
+fn what_cannot_be_copied_is_told() {
+    let mut image = image();
+    share(&mut image);
+    let shared = Record::parse(image.inode(image.lookup(FILE_9000)).room()).place;
+    let start = image.offset(shared.address) as u64;
+    let bad = Bad(MemoryDevice::new("bad", image.bytes.clone()), start..start + 512);
+    let repair = plan_on(Arc::new(bad));
+    assert!(repair.found.findings.has(&rows::COPY_UNREADABLE), "{:#?}", told(&repair.found));
+    assert!(repair.is_clean(), "{:#?}", told(&repair.left));
+}
+
+fn blocks_in_use(image: &Image) -> BTreeSet<u64> {
+    let extents = image.live().into_iter().flat_map(|inode| image.extents(inode));
+    let places = extents.filter(|(level, _)| *level == 0).map(|(_, record)| record.place);
+    let runs = places.map(|place| (image.sb.data_index(place.address).unwrap(), u64::from(place.len)));
+    runs.flat_map(|(first, len)| first..first + len).collect()
+}
+
+#[test]
+fn a_full_data_area_makes_a_hole_and_says_so() {
+    let mut image = image();
+    // One file has all that is left, and shares its first block with another.
+    let small = image.lookup(FILE_9000);
+    let before = blocks_in_use(&image);
+    for (_, node) in image.extents(image.lookup(PIECES)).into_iter().filter(|(level, _)| *level == 1) {
+        let sb = image.sb.clone();
+        image.change_node(node.place, |records| {
+            for record in records {
+                let next = record.place.address + sb.per_block();
+                let is_free = sb.data_index(next).is_some_and(|block| !before.contains(&block));
+                record.place.len += u16::from(is_free);
+            }
+        });
+    }
+    let used = blocks_in_use(&image);
+    let big = image.lookup("inline/file-70000");
+    let mut free = (0..image.sb.data_blocks()).filter(|block| !used.contains(block)).peekable();
+    let mut records = image.map(big).records;
+    let mut key = 100;
+    while let Some(first) = free.next() {
+        let mut len = 1;
+        let is_next = |block: &u64, len: u64| {
+            *block == first + len
+                && image.sb.data_address(*block) == image.sb.data_address(first) + len * image.sb.per_block()
+        };
+        while len < 60_000 && free.peek().is_some_and(|block| is_next(block, len)) {
+            free.next();
+            len += 1;
+        }
+        let place = Place { address: image.sb.data_address(first), len: len as u16 };
+        records.push(Record { key, place, birth: 1, aux: 0 });
+        key += len;
+    }
+    assert!(records.len() <= 12, "{}", records.len());
+    let shared = records[0].place;
+    image.change_inode(big, |inode| {
+        inode.count = records.len() as u8;
+        for (slot, record) in inode.body.chunks_exact_mut(RECORD_LEN).zip(&records) {
+            slot.copy_from_slice(&record.store());
+        }
+        inode.size = key * 4096;
+    });
+    image.change_inode(small, |inode| put(inode, |record| record.place.address = shared.address));
+    let (repair, _) = mended(&image.bytes);
+    assert!(repair.found.findings.has(&rows::NO_ROOM), "{:#?}", told(&repair.found));
+}
+
+#[test]
+fn a_repair_survives_every_power_cut_and_is_undone() {
+    let mut image = image();
+    share(&mut image);
+    let inode = image.lookup(FILE_2000);
+    image.change_inode(inode, |inode| inode.links = 9);
+    let number = image.anchors()[1].number % 4;
+    let at = image.anchor_offset(number);
+    image.bytes[at + 60] ^= 1;
+    let (repair, _) = mended(&image.bytes);
+    let is_anchor = |(_, bytes): &&(u64, Vec<u8>)| bytes.starts_with(b"hybanchr");
+    let last: Vec<(u64, u64)> =
+        repair.changes.iter().filter(is_anchor).map(|(at, bytes)| (*at, bytes.len() as u64)).collect();
+    assert_eq!(last.len(), 4);
+    let device = MemoryDevice::new("hybridfs", image.bytes.clone());
+    let builder = PlanBuilder { changes: &repair.changes, last: &last, ..PlanBuilder::default() };
+    let plan = Plan::make(&device, &builder).unwrap();
+    let before = Arc::new(image.bytes);
+    let case = Case { name: "hybridfs".to_owned(), before, bad_sectors: Vec::new(), plan };
+    let swept = case.sweep(0..1).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(swept.cuts > 10, "{swept:?}");
+}
+
+/// A segment is whole or it is none: what is declined takes all of it along.
+#[test]
+fn a_part_of_a_repair_is_declined_with_all_of_it() {
+    let mut image = image();
+    for path in [FILE_2000, FILE_9000] {
+        let inode = image.lookup(path);
+        image.change_inode(inode, |inode| inode.links = 9);
+    }
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("hybridfs", image.bytes.clone()));
+    let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
+    let (repair, _) = mended(&image.bytes);
+    let problems: Vec<_> = repair.found.findings.iter().collect();
+    assert_eq!(problems.len(), 2);
+    let watch = (&Progress::new(), &AtomicBool::new(false));
+    let all = (&repair.changes, &problems[..]);
+    let rest =
+        fsmend_engine::repair::without(&Checker(Family), &device, &options, all, &problems[..1], watch)
+            .unwrap();
+    assert!(rest.is_none());
+}
+
+/// One random damage.
+fn spoil(image: &mut Image, random: &mut SeededRandom) {
+    let live = image.live();
+    let inode = live[random.below(live.len() as u64) as usize];
+    let mut word = random.next_u64().to_le_bytes();
+    if random.below(3) == 0 {
+        word = [[0; 8], [0xFF; 8], [1, 0, 0, 0, 0, 0, 0, 0]][random.below(3) as usize];
+    }
+    let len = 1 + random.below(8) as usize;
+    match random.below(6) {
+        // Anywhere in the log, or in what stands before and behind it.
+        0 | 1 => {
+            let log =
+                image.offset(image.sb.log_start)..image.offset(image.sb.log_start + image.sb.log_fragments);
+            let (start, count) = match random.below(4) {
+                0 => (64 << 10, 12 << 10),
+                1 => (log.start, 16 << 10),
+                _ => (log.start, log.len()),
+            };
+            let at = start + random.below(count as u64) as usize;
+            let len = if random.below(4) == 0 { 2_000 } else { len };
+            for byte in image.bytes.iter_mut().skip(at).take(len) {
+                *byte = random.next_u64() as u8;
+            }
+        }
+        // A field of an inode, sealed.
+        2 | 3 => {
+            let at = image.inode_at(inode);
+            let field = 12 + random.below(200) as usize;
+            image.bytes[at + field..at + field + len].copy_from_slice(&word[..len]);
+            image.seal_inode(at);
+        }
+        // An object, sealed.
+        4 => {
+            let objects = image.objects();
+            let place = objects[random.below(objects.len() as u64) as usize];
+            let field = 8 + random.below(250) as usize;
+            image.at(place)[field..field + len].copy_from_slice(&word[..len]);
+            image.seal_object(place);
+        }
+        _ => {
+            let address = image.last().address;
+            let at = image.offset(address) + 64 + random.below(900) as usize;
+            image.bytes[at..at + len].copy_from_slice(&word[..len]);
+            image.seal_summary(address);
+        }
+    }
+}
+
+#[test]
+fn random_damage_is_mended_in_one_run_with_the_same_bytes_at_any_thread_count() {
+    let seeds =
+        std::env::var("FSMEND_HYBRIDFS_SEEDS").ok().and_then(|value| value.parse().ok()).unwrap_or(120);
+    let first: u64 =
+        std::env::var("FSMEND_HYBRIDFS_FIRST").ok().and_then(|value| value.parse().ok()).unwrap_or(0);
+    let bases = [image(), dirty_image(4)];
+    let (mut failed, mut damaged) = (Vec::new(), 0);
+    for seed in first..first + seeds {
+        let mut random = SeededRandom::new(seed);
+        let mut image = bases[seed as usize % 2].clone();
+        for _ in 0..1 + random.below(4) {
+            // What is spoiled already may not be found again.
+            let spoiled = std::panic::AssertUnwindSafe(|| spoil(&mut image, &mut random));
+            if std::panic::catch_unwind(spoiled).is_err() {
+                break;
+            }
+        }
+        let result = std::panic::catch_unwind(|| match check(&image.bytes, 1) {
+            // Without a superblock, or any segment, it is refused, and that is all.
+            Err(refused) => {
+                let known = ["not-hybridfs", "no-segment", "cut-off", "memory-too-small"];
+                assert!(known.contains(&refused.refusal.code), "{refused}");
+                false
+            }
+            Ok(report) => {
+                let _ = mended(&image.bytes);
+                report.findings.is_damaged()
+            }
+        });
+        match result {
+            Ok(is_damaged) => damaged += u64::from(is_damaged),
+            Err(why) => {
+                let why = why.downcast_ref::<String>().cloned().unwrap_or_else(|| "panic".to_owned());
+                failed.push(format!("seed {seed}: {why}"));
+            }
+        }
+    }
+    assert!(failed.len() as u64 + damaged * 2 > seeds, "only {damaged} of {seeds} are damaged");
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n\n"));
+}

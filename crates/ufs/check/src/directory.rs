@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Directories: chunks of entries. A chunk that cannot be read on keeps the entries on both sides of the damage.
+
+use std::collections::BTreeSet;
+
+use fsmend_base::InodeNo;
+use fsmend_engine::checker::{EntryVerdict, judge_entry};
+use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::names::paths::Directories;
+use fsmend_engine::scan::certification::{DirectorySummary, Target, hash_of};
+use fsmend_engine::{Findings, Layer, Problem, Row, Value};
+use fsmend_ufs_format::ByteOrder;
+use fsmend_ufs_format::directory::{
+    CHUNK, Entries, HEADER, NAME_MAX, WHITEOUT_INODE, add, clear_chunk, entry, kind, needed, put_entry,
+};
+use fsmend_ufs_format::geometry;
+use fsmend_ufs_format::inode::Inode;
+
+use crate::blocks::contents;
+use crate::{UfsFs, rows};
+
+/// The kind that an entry says; `Unknown` for numbers without one.
+pub fn kind_of(kind: u8) -> Kind {
+    match kind {
+        kind::PIPE => Kind::Fifo,
+        kind::CHARACTER => Kind::CharDevice,
+        kind::DIRECTORY => Kind::Directory,
+        kind::BLOCK => Kind::BlockDevice,
+        kind::REGULAR => Kind::Regular,
+        kind::LINK => Kind::Symlink,
+        kind::SOCKET => Kind::Socket,
+        _ => Kind::Unknown,
+    }
+}
+
+/// What an entry says for a kind.
+pub fn number_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Fifo => kind::PIPE,
+        Kind::CharDevice => kind::CHARACTER,
+        Kind::Directory => kind::DIRECTORY,
+        Kind::BlockDevice => kind::BLOCK,
+        Kind::Regular => kind::REGULAR,
+        Kind::Symlink => kind::LINK,
+        Kind::Socket => kind::SOCKET,
+        Kind::Unused | Kind::Unknown => kind::UNKNOWN,
+    }
+}
+
+impl UfsFs<'_> {
+    /// Calls `visit` with place and bytes of each chunk of a directory, in order, until it returns false. A chunk that cannot be read comes as `None`.
+    pub(crate) fn each_chunk(&self, inode: InodeNo, mut visit: impl FnMut(u64, Option<&[u8]>) -> bool) {
+        let geometry = self.geometry();
+        let Some(record) = self.record(inode) else { return };
+        if record.file_type() != fsmend_ufs_format::inode::mode::DIRECTORY {
+            return;
+        }
+        for (_, fragment, len) in contents(self, &record) {
+            let place = geometry.place(fragment);
+            let len = len.next_multiple_of(CHUNK);
+            let bytes = self.read(fragment, len);
+            for at in (0..len).step_by(CHUNK) {
+                let mut single = [0; CHUNK];
+                let chunk = match &bytes {
+                    Some(bytes) => bytes.get(at..at + CHUNK),
+                    // Chunks beside an unreadable sector can be read by themselves.
+                    None => {
+                        self.device.read_at(place + at as u64, &mut single).is_ok().then_some(&single[..])
+                    }
+                };
+                if !visit(place + at as u64, chunk) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The fast path: every chunk is in order, `.` and `..` stand at the start, no name stands twice.
+pub fn summarize(
+    fs: &UfsFs<'_>,
+    inode: InodeNo,
+    record: &Inode<&[u8]>,
+    summary: &mut DirectorySummary,
+) -> bool {
+    let (mut is_read, mut is_clean, mut number) = (true, true, 0u64);
+    let mut bytes = Vec::new();
+    for (_, fragment, len) in contents(fs, record) {
+        bytes.resize(len.next_multiple_of(CHUNK), 0);
+        // What comes behind it is wanted all the same.
+        is_read &= fs.device.read_at(fs.geometry().place(fragment), &mut bytes).is_ok();
+        is_clean = is_clean
+            && is_read
+            && bytes
+                .chunks_exact(CHUNK)
+                .all(|chunk| summarize_chunk(chunk, (fs.geometry().order, inode), &mut number, summary));
+    }
+    is_clean && number >= 2 && summary.names_are_unique()
+}
+
+/// Gathers the entries of a chunk; `number` counts those of the directory. Returns whether all are in order.
+fn summarize_chunk(
+    chunk: &[u8],
+    (order, inode): (ByteOrder, InodeNo),
+    number: &mut u64,
+    summary: &mut DirectorySummary,
+) -> bool {
+    let mut is_clean = true;
+    for entry in Entries::new(chunk, order) {
+        let Ok(entry) = entry else { return false };
+        match *number {
+            0 => {
+                is_clean &= entry.name == b"." && entry.inode == inode.0 && entry.kind == kind::DIRECTORY;
+            }
+            1 => {
+                is_clean &= entry.name == b".." && entry.inode != 0 && entry.kind == kind::DIRECTORY;
+                summary.parent_entry = InodeNo(entry.inode);
+            }
+            _ if entry.inode == 0 => {}
+            _ if entry.kind == kind::WHITEOUT => is_clean &= entry.inode == WHITEOUT_INODE,
+            _ => {
+                // The root has no name.
+                is_clean &= entry.inode > geometry::ROOT && !matches!(entry.name, b"." | b"..");
+                summary.targets.push(Target { inode: InodeNo(entry.inode), kind: kind_of(entry.kind) });
+            }
+        }
+        if entry.inode != 0 {
+            summary.add_name(hash_of(entry.name));
+        }
+        *number += 1;
+    }
+    is_clean
+}
+
+/// An entry that stays.
+#[derive(Clone, Debug)]
+struct Kept {
+    inode: u32,
+    kind: u8,
+    name: Vec<u8>,
+}
+
+/// Entries of a chunk that can be read, and whether some could not.
+fn salvage(chunk: &[u8], order: ByteOrder) -> (Vec<Kept>, bool) {
+    let mut kept = Vec::new();
+    let mut is_broken = false;
+    let mut at = 0;
+    while at < chunk.len() {
+        if let Some(entry) = entry(chunk, at, order) {
+            if entry.inode != 0 {
+                kept.push(Kept { inode: entry.inode, kind: entry.kind, name: entry.name.to_vec() });
+            }
+            at += entry.length;
+            continue;
+        }
+        is_broken = true;
+        // Where the rest makes sense again: entries from there reach the end of the chunk.
+        let next = (at + 4..chunk.len()).step_by(4).find(|start| reaches_end(chunk, *start, order));
+        let end = next.unwrap_or(chunk.len());
+        // The entry itself may lack nothing but its length.
+        if let Some(whole) = with_length(chunk, at, end - at, order) {
+            kept.push(whole);
+        }
+        at = end;
+    }
+    (kept, is_broken)
+}
+
+/// Whether entries from `at` on reach the end of the chunk, the first of them being in use.
+fn reaches_end(chunk: &[u8], at: usize, order: ByteOrder) -> bool {
+    let mut here = at;
+    while here < chunk.len() {
+        match entry(chunk, here, order) {
+            Some(entry) if here > at || entry.inode != 0 => here += entry.length,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The entry at `at` as it would be with a length of `room`.
+fn with_length(chunk: &[u8], at: usize, room: usize, order: ByteOrder) -> Option<Kept> {
+    let mut copy = chunk.get(at..at + room.min(CHUNK - at))?.to_vec();
+    if copy.len() < HEADER {
+        return None;
+    }
+    let length = u16::try_from(copy.len() / 4 * 4).ok()?;
+    order.put_u16(&mut copy, 4, length);
+    let entry = entry(&copy, 0, order).filter(|entry| entry.inode != 0 && entry.name.len() <= NAME_MAX)?;
+    Some(Kept { inode: entry.inode, kind: entry.kind, name: entry.name.to_vec() })
+}
+
+/// The full check, entry by entry.
+pub fn inspect(
+    fs: &UfsFs<'_>,
+    inode: InodeNo,
+    inodes: &InodeTable,
+    findings: &mut Findings,
+    summary: &mut DirectorySummary,
+) {
+    let mut inspector = Inspector { fs, inode, inodes, names: BTreeSet::new(), directories: BTreeSet::new() };
+    let mut number = 0;
+    fs.each_chunk(inode, |place, chunk| {
+        inspector.chunk((place, number), chunk, findings, summary);
+        number += 1;
+        true
+    });
+}
+
+/// A directory under inspection.
+struct Inspector<'i, 'd> {
+    fs: &'i UfsFs<'d>,
+    inode: InodeNo,
+    inodes: &'i InodeTable,
+    names: BTreeSet<Vec<u8>>,
+    directories: BTreeSet<u32>,
+}
+
+impl Inspector<'_, '_> {
+    fn problem(&self, row: &'static Row) -> Problem {
+        Problem::new(row).inode(self.inode)
+    }
+
+    fn about(&self, row: &'static Row, entry: &Kept) -> Problem {
+        self.problem(row).detail("name", Value::name(&entry.name))
+    }
+
+    fn chunk(
+        &mut self,
+        (place, number): (u64, u64),
+        chunk: Option<&[u8]>,
+        findings: &mut Findings,
+        summary: &mut DirectorySummary,
+    ) {
+        let order = self.fs.geometry().order;
+        let Some(chunk) = chunk else {
+            findings.raise(self.problem(&rows::CHUNK_UNREADABLE).detail("chunk", number));
+            let mut fresh = [0; CHUNK];
+            clear_chunk(&mut fresh, order);
+            self.lay((place, number), &fresh, &[], None, findings);
+            return;
+        };
+        let (mut kept, is_broken) = salvage(chunk, order);
+        if is_broken {
+            findings.raise(
+                self.problem(&rows::CHUNK_BROKEN).detail("chunk", number).detail("kept", kept.len() as u64),
+            );
+        }
+        let before = kept.len();
+        let dots = if number == 0 { Some(self.dots(chunk, &mut kept, findings, summary)) } else { None };
+        let mut is_changed = is_broken || dots.is_some_and(|(_, is_changed)| is_changed);
+        let mut stays = Vec::with_capacity(before);
+        for mut entry in kept {
+            match self.judge(&mut entry, findings) {
+                Judged::Stays => stays.push(entry),
+                Judged::Changes => {
+                    is_changed = true;
+                    stays.push(entry);
+                }
+                Judged::Goes => is_changed = true,
+            }
+        }
+        for entry in stays.iter().filter(|entry| entry.kind != kind::WHITEOUT) {
+            let target = InodeNo(entry.inode);
+            summary.targets.push(Target { inode: target, kind: self.inodes.kind(target) });
+        }
+        if is_changed {
+            self.lay((place, number), chunk, &stays, dots.map(|(parent, _)| parent), findings);
+        }
+    }
+
+    /// Takes `.` and `..` out of the entries of the first chunk; returns what `..` will lead to, and whether they change.
+    fn dots(
+        &mut self,
+        chunk: &[u8],
+        kept: &mut Vec<Kept>,
+        findings: &mut Findings,
+        summary: &mut DirectorySummary,
+    ) -> (u32, bool) {
+        let order = self.fs.geometry().order;
+        let mut is_changed = false;
+        let first = entry(chunk, 0, order);
+        let is_dot = first.is_some_and(|entry| {
+            entry.name == b"." && entry.inode == self.inode.0 && entry.kind == kind::DIRECTORY
+        });
+        if !is_dot {
+            is_changed = true;
+            findings.raise(self.problem(&rows::DOT_WRONG));
+        }
+        if let Some(at) = kept.iter().position(|entry| entry.name == b".") {
+            kept.remove(at);
+        }
+        let parent = kept.iter().position(|entry| entry.name == b"..").map(|at| kept.remove(at));
+        let stands = first.and_then(|first| entry(chunk, first.length, order));
+        let in_place = stands.is_some_and(|entry| entry.name == b".." && entry.kind == kind::DIRECTORY);
+        let target = parent.map_or(0, |entry| entry.inode);
+        let leads = self.inodes.kind(InodeNo(target)) == Kind::Directory;
+        if !in_place || !leads {
+            is_changed = true;
+            findings.raise(self.problem(&rows::DOT_DOT_WRONG).stored(target));
+        }
+        if leads {
+            summary.parent_entry = InodeNo(target);
+        }
+        // The tree says where one that leads nowhere has to lead; until then to the root.
+        (if leads { target } else { fsmend_ufs_format::geometry::ROOT }, is_changed)
+    }
+
+    fn judge(&mut self, entry: &mut Kept, findings: &mut Findings) -> Judged {
+        if matches!(entry.name.as_slice(), b"." | b"..") {
+            findings.raise(self.about(&rows::DOT_EXTRA, entry));
+            return Judged::Goes;
+        }
+        if !self.names.insert(entry.name.clone()) {
+            findings.raise(self.about(&rows::NAME_TWICE, entry));
+            return Judged::Goes;
+        }
+        if entry.kind == kind::WHITEOUT || entry.inode == WHITEOUT_INODE {
+            if entry.kind == kind::WHITEOUT && entry.inode == WHITEOUT_INODE {
+                return Judged::Stays;
+            }
+            if entry.inode == WHITEOUT_INODE || self.inodes.kind(InodeNo(entry.inode)) == Kind::Unused {
+                findings.raise(self.about(&rows::WHITEOUT, entry));
+                (entry.inode, entry.kind) = (WHITEOUT_INODE, kind::WHITEOUT);
+                return Judged::Changes;
+            }
+        }
+        let target = InodeNo(entry.inode);
+        let mut verdict = judge_entry(self.inodes, self.inode, target, kind_of(entry.kind));
+        if verdict != EntryVerdict::LeadsNowhere
+            && self.inodes.kind(target) == Kind::Directory
+            && (entry.inode == geometry::ROOT || !self.directories.insert(entry.inode))
+        {
+            verdict = EntryVerdict::SecondName;
+        }
+        match verdict {
+            EntryVerdict::Right => Judged::Stays,
+            EntryVerdict::IsReally(kind) => {
+                let stored = u64::from(entry.kind);
+                entry.kind = number_of(kind);
+                let problem = self.about(&rows::ENTRY_TYPE, entry).stored(stored);
+                findings.raise(problem.observed(u64::from(entry.kind)));
+                Judged::Changes
+            }
+            EntryVerdict::LeadsNowhere => {
+                findings.raise(self.about(&rows::ENTRY_UNUSED, entry).stored(entry.inode));
+                Judged::Goes
+            }
+            EntryVerdict::SecondName => {
+                findings.raise(self.about(&rows::DIRECTORY_SECOND_NAME, entry).stored(entry.inode));
+                Judged::Goes
+            }
+        }
+    }
+
+    /// Writes a chunk with these entries; those that find no room behind `.` and `..` lose their names here and get others in lost+found.
+    fn lay(
+        &self,
+        (place, number): (u64, u64),
+        chunk: &[u8],
+        entries: &[Kept],
+        parent: Option<u32>,
+        findings: &mut Findings,
+    ) {
+        let order = self.fs.geometry().order;
+        let mut fresh = match parent {
+            Some(parent) => fsmend_ufs_format::directory::first_chunk(order, self.inode.0, parent),
+            None => {
+                let mut fresh = [0; CHUNK];
+                clear_chunk(&mut fresh, order);
+                fresh
+            }
+        };
+        for entry in entries {
+            if !add(&mut fresh, order, (entry.inode, entry.kind), &entry.name) {
+                findings.raise(self.about(&rows::NAME_NO_ROOM, entry).detail("chunk", number));
+            }
+        }
+        if fresh.as_slice() != chunk {
+            findings.edit(Layer::Contents, place, &fresh);
+        }
+    }
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Stays,
+    Changes,
+    Goes,
+}
+
+impl Directories for UfsFs<'_> {
+    fn visit_entries(
+        &self,
+        holder: InodeNo,
+        wanted: &dyn Fn(InodeNo) -> bool,
+        visit: &mut dyn FnMut(InodeNo, &[u8]),
+    ) {
+        let order = self.geometry().order;
+        self.each_chunk(holder, |_, chunk| {
+            let Some(chunk) = chunk else { return true };
+            let (kept, _) = salvage(chunk, order);
+            for entry in kept {
+                let is_name = !matches!(entry.name.as_slice(), b"." | b"..") && entry.kind != kind::WHITEOUT;
+                if is_name && wanted(InodeNo(entry.inode)) {
+                    visit(InodeNo(entry.inode), &entry.name);
+                }
+            }
+            true
+        });
+    }
+}
+
+/// Puts `..` of a directory's first chunk, in whatever state that is.
+pub fn set_parent(chunk: &mut [u8], order: ByteOrder, inode: InodeNo, parent: u32) {
+    let second = entry(chunk, 0, order).map_or(12, |first| first.length);
+    let length = entry(chunk, second, order).filter(|entry| entry.name == b"..").map(|entry| entry.length);
+    match length {
+        Some(length) => {
+            put_entry(chunk, (second, length), order, (parent, kind::DIRECTORY), b"..");
+        }
+        None => chunk.copy_from_slice(&fsmend_ufs_format::directory::first_chunk(order, inode.0, parent)),
+    }
+    debug_assert!(needed(2) <= CHUNK);
+}

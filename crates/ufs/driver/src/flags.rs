@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flags of files, as chattr and lsattr know them and as FreeBSD's chflags does.
+
+use fsmend_ufs_format::inode::flags;
+use fsmend_vfs::{Errno, InodeFlags, Result};
+
+use crate::inode::Inode;
+
+/// The owner's flags that forbid changes: immutable, append-only.
+pub(crate) const USER_FIXED: u32 = 0x2 | 0x4;
+
+/// Pairs that mean the same.
+const PAIRS: [(u32, u32); 3] = [
+    (InodeFlags::IMMUTABLE, flags::IMMUTABLE),
+    (InodeFlags::APPEND, flags::APPEND),
+    (InodeFlags::NO_DUMP, flags::NO_DUMP),
+];
+
+/// The flags of an inode.
+pub(crate) fn shown(inode: &Inode) -> InodeFlags {
+    let stored = inode.raw.flags();
+    let bits = PAIRS.iter().filter(|(_, own)| stored & own != 0).map(|(shown, _)| shown);
+    InodeFlags { bits: bits.fold(0, |all, bit| all | bit), project: 0 }
+}
+
+/// Sets those flags of an inode that both sides know; the others stay. The caller saves it.
+pub(crate) fn set(inode: &mut Inode, wanted: InodeFlags) -> Result<()> {
+    let known = PAIRS.iter().fold(0, |all, (shown, _)| all | shown);
+    if wanted.bits & !known != 0 || wanted.project != 0 {
+        return Err(Errno::NotSupported);
+    }
+    let mut stored = inode.raw.flags();
+    for (shown, own) in PAIRS {
+        stored = if wanted.bits & shown != 0 { stored | own } else { stored & !own };
+    }
+    inode.raw.set_flags(stored);
+    Ok(())
+}

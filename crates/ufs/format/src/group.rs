@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cylinder groups: a header with counts, a map of inodes, a map of fragments, a map of whole free blocks with the lengths of its runs.
+//!
+//! In the map of inodes a set bit is one in use; in the map of fragments one that is free; in the map of blocks one that is free as a whole.
+//! Bits are counted from the least significant one of each byte, in either byte order.
+
+use fsmend_base::crc32c;
+
+use crate::geometry::Geometry;
+use crate::order::{ByteOrder, Version, fields};
+use crate::summary::Counts;
+use crate::superblock::hashes;
+
+/// The magic of a cylinder group.
+pub const GROUP_MAGIC: u32 = 0x0009_0255;
+/// Bytes of the header.
+pub const HEADER_SIZE: u64 = 168;
+
+/// Where things are in a cylinder group block. FreeBSD demands exactly these places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupLayout {
+    /// Map of inodes in use, and its bytes.
+    pub inode_map: (u64, u64),
+    /// Map of free fragments, and its bytes.
+    pub fragment_map: (u64, u64),
+    /// Sums of free runs by length, 4 bytes each from index 0, which is not used; 0 without cluster maps.
+    pub cluster_sums: u64,
+    /// Map of free blocks, and its bytes; 0 without.
+    pub cluster_map: (u64, u64),
+    /// End of all.
+    pub end: u64,
+    /// Bytes that have to fit into a block.
+    pub needed: u64,
+    /// UFS1: places of two tables of old, which hold nothing.
+    pub old_tables: (u64, u64),
+}
+
+impl GroupLayout {
+    /// The layout for `ipg` inodes, `fpg` fragments and `frag` fragments a block, with runs counted up to `cluster_max`.
+    pub fn new(version: Version, (ipg, fpg, frag): (u32, u64, u64), cluster_max: u32) -> GroupLayout {
+        let (old_totals, old_blocks, inode_map) = match version {
+            Version::Ufs1 => (HEADER_SIZE, HEADER_SIZE + 4, HEADER_SIZE + 6),
+            Version::Ufs2 => (0, 0, HEADER_SIZE),
+        };
+        let inode_bytes = u64::from(ipg).div_ceil(8);
+        let fragment_map = inode_map + inode_bytes;
+        let fragment_bytes = fpg.div_ceil(8);
+        let behind = fragment_map + fragment_bytes;
+        let cluster_bytes = (fpg / frag.max(1)).div_ceil(8);
+        let with_clusters = cluster_max > 0;
+        let sums = behind.next_multiple_of(4) - 4;
+        let clusters = sums + 4 * (u64::from(cluster_max) + 1);
+        // What the kernel reserves: the tables of old for one cylinder in both versions, and the end of the cluster map.
+        let cluster_room = if with_clusters { 4 * u64::from(cluster_max) + cluster_bytes } else { 0 };
+        let needed = HEADER_SIZE + 6 + inode_bytes + fragment_bytes + 4 + cluster_room;
+        GroupLayout {
+            inode_map: (inode_map, inode_bytes),
+            fragment_map: (fragment_map, fragment_bytes),
+            cluster_sums: if with_clusters { sums } else { 0 },
+            cluster_map: if with_clusters { (clusters, cluster_bytes) } else { (0, 0) },
+            end: if with_clusters { clusters + cluster_bytes } else { behind },
+            needed,
+            old_tables: (old_totals, old_blocks),
+        }
+    }
+}
+
+/// A cylinder group block, as many bytes as are in use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CylinderGroup {
+    bytes: Vec<u8>,
+    order: ByteOrder,
+}
+
+impl CylinderGroup {
+    /// The block with these bytes ([`Geometry::group_bytes`] of them). Whether they make sense is told by [`flaw`](Self::flaw).
+    pub fn new(bytes: Vec<u8>, order: ByteOrder) -> CylinderGroup {
+        CylinderGroup { bytes, order }
+    }
+
+    /// A new block for a group: constants and places are set, all inodes are free, no fragment is.
+    pub fn empty(geometry: &Geometry, group: u32) -> CylinderGroup {
+        let length = usize::try_from(geometry.group_bytes).unwrap_or(0);
+        let mut made = CylinderGroup { bytes: vec![0; length], order: geometry.order };
+        made.set_magic(GROUP_MAGIC);
+        made.set_cgx(group);
+        made.set_ndblk(geometry.group_length(group) as u32);
+        let layout = &geometry.layout;
+        match geometry.version {
+            Version::Ufs1 => {
+                made.set_old_ncyl(1);
+                made.set_old_niblk(geometry.group_inodes as u16);
+                made.set_old_btotoff(layout.old_tables.0 as u32);
+                made.set_old_boff(layout.old_tables.1 as u32);
+            }
+            Version::Ufs2 => {
+                made.set_niblk(geometry.group_inodes);
+                made.set_initediblk(geometry.group_inodes.min(2 * geometry.block_inodes));
+            }
+        }
+        made.set_iusedoff(layout.inode_map.0 as u32);
+        made.set_freeoff(layout.fragment_map.0 as u32);
+        made.set_nextfreeoff(layout.end as u32);
+        if geometry.cluster_max > 0 {
+            made.set_clustersumoff(layout.cluster_sums as u32);
+            made.set_clusteroff(layout.cluster_map.0 as u32);
+            made.set_nclusterblks((geometry.group_length(group) / geometry.fragments) as u32);
+        }
+        made
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fields! {
+        /// The magic.
+        magic set_magic u32 put_u32 u32 4;
+        /// UFS1: time of the last write, seconds.
+        old_time set_old_time u32 put_u32 u32 8;
+        /// The number of the group.
+        cgx set_cgx u32 put_u32 u32 12;
+        /// UFS1: cylinders, 1.
+        old_ncyl set_old_ncyl u16 put_u16 u16 16;
+        /// UFS1: inodes.
+        old_niblk set_old_niblk u16 put_u16 u16 18;
+        /// Fragments.
+        ndblk set_ndblk u32 put_u32 u32 20;
+        /// Position of the search for free blocks.
+        rotor set_rotor u32 put_u32 u32 40;
+        /// Position of the search for free fragments.
+        frotor set_frotor u32 put_u32 u32 44;
+        /// Position of the search for free inodes.
+        irotor set_irotor u32 put_u32 u32 48;
+        /// UFS1: place of a table of old.
+        old_btotoff set_old_btotoff u32 put_u32 u32 84;
+        /// UFS1: place of a table of old.
+        old_boff set_old_boff u32 put_u32 u32 88;
+        /// Place of the map of inodes.
+        iusedoff set_iusedoff u32 put_u32 u32 92;
+        /// Place of the map of fragments.
+        freeoff set_freeoff u32 put_u32 u32 96;
+        /// Place behind all.
+        nextfreeoff set_nextfreeoff u32 put_u32 u32 100;
+        /// Place of the sums of free runs.
+        clustersumoff set_clustersumoff u32 put_u32 u32 104;
+        /// Place of the map of blocks.
+        clusteroff set_clusteroff u32 put_u32 u32 108;
+        /// Blocks in the map of blocks.
+        nclusterblks set_nclusterblks u32 put_u32 u32 112;
+        /// UFS2: inodes.
+        niblk set_niblk u32 put_u32 u32 116;
+        /// UFS2: inodes that were ever written.
+        initediblk set_initediblk u32 put_u32 u32 120;
+        /// Inodes without a name that are still open.
+        unrefs set_unrefs u32 put_u32 u32 124;
+        /// Check hash.
+        ckhash set_ckhash u32 put_u32 u32 132;
+        /// UFS2: time of the last write, seconds.
+        time set_time i64 put_i64 i64 136;
+    }
+
+    /// Counts of what is in the group.
+    pub fn counts(&self) -> Counts<i32> {
+        Counts::parse(self.bytes.get(24..).unwrap_or_default(), self.order)
+    }
+
+    /// Sets [`counts`](Self::counts).
+    pub fn set_counts(&mut self, counts: Counts<i32>) {
+        if let Some(place) = self.bytes.get_mut(24..) {
+            counts.store(place, self.order);
+        }
+    }
+
+    /// How many runs of exactly `length` (1 to 7) free fragments there are in blocks that are in use in part.
+    pub fn fragment_sum(&self, length: usize) -> i32 {
+        if length < 8 { self.order.i32(&self.bytes, 52 + 4 * length) } else { 0 }
+    }
+
+    /// Sets [`fragment_sum`](Self::fragment_sum).
+    pub fn set_fragment_sum(&mut self, length: usize, count: i32) {
+        if length < 8 {
+            self.order.put_i32(&mut self.bytes, 52 + 4 * length, count);
+        }
+    }
+
+    /// Inodes that were ever written: all of UFS1, the first ones of UFS2.
+    pub fn initialised(&self, geometry: &Geometry) -> u32 {
+        match geometry.version {
+            Version::Ufs1 => geometry.group_inodes,
+            Version::Ufs2 => self.initediblk().min(geometry.group_inodes),
+        }
+    }
+
+    /// The map of inodes.
+    pub fn inode_map(&self, layout: &GroupLayout) -> &[u8] {
+        self.part(layout.inode_map)
+    }
+
+    /// The map of inodes, to be changed.
+    pub fn inode_map_mut(&mut self, layout: &GroupLayout) -> &mut [u8] {
+        self.part_mut(layout.inode_map)
+    }
+
+    /// The map of fragments.
+    pub fn fragment_map(&self, layout: &GroupLayout) -> &[u8] {
+        self.part(layout.fragment_map)
+    }
+
+    /// The map of fragments, to be changed.
+    pub fn fragment_map_mut(&mut self, layout: &GroupLayout) -> &mut [u8] {
+        self.part_mut(layout.fragment_map)
+    }
+
+    /// The map of free blocks; empty where there is none.
+    pub fn cluster_map(&self, layout: &GroupLayout) -> &[u8] {
+        self.part(layout.cluster_map)
+    }
+
+    /// The map of free blocks, to be changed.
+    pub fn cluster_map_mut(&mut self, layout: &GroupLayout) -> &mut [u8] {
+        self.part_mut(layout.cluster_map)
+    }
+
+    /// How many runs of `length` free blocks there are; the last counted length stands for all longer ones.
+    pub fn cluster_sum(&self, layout: &GroupLayout, length: u32) -> i32 {
+        match layout.cluster_sums {
+            0 => 0,
+            sums => self.order.i32(&self.bytes, sums as usize + 4 * length as usize),
+        }
+    }
+
+    /// Sets [`cluster_sum`](Self::cluster_sum). `length` is 1 at least: what would be the first sum is the end of another map.
+    pub fn set_cluster_sum(&mut self, layout: &GroupLayout, length: u32, count: i32) {
+        if layout.cluster_sums != 0 && length > 0 {
+            self.order.put_i32(&mut self.bytes, layout.cluster_sums as usize + 4 * length as usize, count);
+        }
+    }
+
+    fn part(&self, (at, length): (u64, u64)) -> &[u8] {
+        let at = at as usize;
+        self.bytes.get(at..at + length as usize).unwrap_or_default()
+    }
+
+    fn part_mut(&mut self, (at, length): (u64, u64)) -> &mut [u8] {
+        let at = at as usize;
+        self.bytes.get_mut(at..at + length as usize).unwrap_or_default()
+    }
+
+    /// What the check hash should be.
+    pub fn computed_hash(&self) -> u32 {
+        let (before, rest) = self.bytes.split_at(self.bytes.len().min(132));
+        crc32c(crc32c(crc32c(!0, before), &[0; 4]), rest.get(4..).unwrap_or_default())
+    }
+
+    /// Whether its check hash is right, or it has none.
+    pub fn hash_is_right(&self, geometry: &Geometry) -> bool {
+        geometry.hashes & hashes::GROUPS == 0 || self.ckhash() == self.computed_hash()
+    }
+
+    /// Puts the right check hash, if it has one.
+    pub fn seal(&mut self, geometry: &Geometry) {
+        if geometry.hashes & hashes::GROUPS != 0 {
+            self.set_ckhash(self.computed_hash());
+        }
+    }
+
+    /// The header as it has to be: what only this group knows stays, positions of searches begin anew where they lead out of the group, everything else has one value.
+    pub fn normalised(&self, geometry: &Geometry, group: u32) -> CylinderGroup {
+        let mut made = self.clone();
+        let fresh = CylinderGroup::empty(geometry, group);
+        // Counts, positions and sums (24 to 84), inodes written, inodes without a name, the hash and the times are the group's own.
+        for (from, until) in [(0, 8), (16, 24), (52, 56), (84, 120), (128, 132), (144, 168)] {
+            if let (Some(to), Some(from)) = (made.bytes.get_mut(from..until), fresh.bytes.get(from..until)) {
+                to.copy_from_slice(from);
+            }
+        }
+        let length = made.ndblk();
+        if made.rotor() >= length {
+            made.set_rotor(0);
+        }
+        if made.frotor() >= length {
+            made.set_frotor(0);
+        }
+        if made.irotor() >= geometry.group_inodes {
+            made.set_irotor(0);
+        }
+        made
+    }
+
+    /// The first field that does not hold what group `group` has to have there, hash apart: its name in FreeBSD's header without `cg_`, what it holds and what it should.
+    pub fn flaw(&self, geometry: &Geometry, group: u32) -> Option<(&'static str, u64, u64)> {
+        let expected = CylinderGroup::empty(geometry, group);
+        let mut fields = vec![
+            ("magic", self.magic(), expected.magic()),
+            ("cgx", self.cgx(), expected.cgx()),
+            ("ndblk", self.ndblk(), expected.ndblk()),
+            ("iusedoff", self.iusedoff(), expected.iusedoff()),
+            ("freeoff", self.freeoff(), expected.freeoff()),
+            ("nextfreeoff", self.nextfreeoff(), expected.nextfreeoff()),
+        ];
+        match geometry.version {
+            Version::Ufs1 => fields.extend([
+                ("old_ncyl", self.old_ncyl().into(), expected.old_ncyl().into()),
+                ("old_niblk", self.old_niblk().into(), expected.old_niblk().into()),
+                ("old_btotoff", self.old_btotoff(), expected.old_btotoff()),
+                ("old_boff", self.old_boff(), expected.old_boff()),
+                ("niblk", self.niblk(), 0),
+                ("initediblk", self.initediblk(), 0),
+            ]),
+            Version::Ufs2 => fields.extend([
+                ("niblk", self.niblk(), expected.niblk()),
+                ("initediblk", self.initediblk(), self.initediblk().min(geometry.group_inodes)),
+            ]),
+        }
+        if geometry.cluster_max > 0 {
+            fields.extend([
+                ("clustersumoff", self.clustersumoff(), expected.clustersumoff()),
+                ("clusteroff", self.clusteroff(), expected.clusteroff()),
+                ("nclusterblks", self.nclusterblks(), expected.nclusterblks()),
+            ]);
+        }
+        let (field, stored, expected) =
+            fields.into_iter().find(|(_, stored, expected)| stored != expected)?;
+        Some((field, stored.into(), expected.into()))
+    }
+}
+
+/// Whether bit `index` of a map is set.
+#[inline]
+pub fn bit(map: &[u8], index: u64) -> bool {
+    usize::try_from(index / 8)
+        .ok()
+        .and_then(|at| map.get(at))
+        .is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+}
+
+/// Sets or clears bit `index` of a map.
+#[inline]
+pub fn set_bit(map: &mut [u8], index: u64, value: bool) {
+    if let Some(byte) = usize::try_from(index / 8).ok().and_then(|at| map.get_mut(at)) {
+        let mask = 1 << (index % 8);
+        *byte = if value { *byte | mask } else { *byte & !mask };
+    }
+}
+
+/// What a map of free fragments adds up to.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct FragmentSums {
+    /// Blocks that are free as a whole.
+    pub free_blocks: u32,
+    /// Free fragments of other blocks.
+    pub free_fragments: u32,
+    /// Runs of free fragments in other blocks, by length 1 to 7.
+    pub runs: [u32; 8],
+    /// Runs of free blocks, by length from 1; the last entry counts all longer ones.
+    pub clusters: Vec<u32>,
+}
+
+impl FragmentSums {
+    /// Adds up the first `length` fragments of `map`, in blocks of `fragments`, with runs of blocks counted up to `cluster_max`. `block` is called for each block that is free.
+    pub fn of(
+        map: &[u8],
+        (length, fragments): (u64, u64),
+        cluster_max: u32,
+        block: &mut dyn FnMut(u64),
+    ) -> FragmentSums {
+        let mut sums =
+            FragmentSums { clusters: vec![0; cluster_max as usize + 1], ..FragmentSums::default() };
+        let mut run = 0;
+        let full = ((1u16 << fragments) - 1) as u8;
+        let per_byte = 8 / fragments.max(1);
+        for index in 0..length.div_ceil(fragments.max(1)) {
+            let byte = map.get((index / per_byte) as usize).copied().unwrap_or(0);
+            let bits = byte >> ((index % per_byte) * fragments) & full;
+            let is_whole = (index + 1) * fragments <= length;
+            if bits == full && is_whole {
+                sums.free_blocks += 1;
+                run += 1;
+                block(index);
+            } else {
+                sums.end_run(&mut run);
+                sums.add_partial(bits);
+            }
+        }
+        sums.end_run(&mut run);
+        sums
+    }
+
+    fn end_run(&mut self, run: &mut usize) {
+        let most = self.clusters.len().saturating_sub(1);
+        if *run > 0 && most > 0 {
+            self.clusters[(*run).min(most)] += 1;
+        }
+        *run = 0;
+    }
+
+    fn add_partial(&mut self, bits: u8) {
+        self.free_fragments += bits.count_ones();
+        let mut rest = bits;
+        while rest != 0 {
+            rest >>= rest.trailing_zeros();
+            let length = rest.trailing_ones();
+            self.runs[length.min(7) as usize] += 1;
+            rest = rest.checked_shr(length).unwrap_or(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_add_up() {
+        // Blocks of four fragments: free, free, the second and fourth free, used; of the last block only two fragments exist, both free.
+        let map = [0b1111_1111, 0b0000_1010, 0b0000_0011];
+        let mut free = Vec::new();
+        let sums = FragmentSums::of(&map, (18, 4), 2, &mut |block| free.push(block));
+        assert_eq!((sums.free_blocks, sums.free_fragments, free), (2, 4, vec![0, 1]));
+        assert_eq!((sums.runs[1], sums.runs[2], sums.clusters), (2, 1, vec![0, 0, 1]));
+    }
+
+    #[test]
+    fn the_layout_of_a_group_made_by_newfs() {
+        // newfs -O2 -b 4096 -f 512: fpg 8200? The places follow from the counts alone.
+        let layout = GroupLayout::new(Version::Ufs2, (1024, 4104, 8), 16);
+        assert_eq!(layout.inode_map, (168, 128));
+        assert_eq!(layout.fragment_map, (296, 513));
+        assert_eq!(layout.cluster_sums, 808);
+        assert_eq!(layout.cluster_map, (876, 65));
+        assert_eq!(layout.end, 941);
+        let old = GroupLayout::new(Version::Ufs1, (1024, 4104, 8), 0);
+        assert_eq!((old.inode_map.0, old.old_tables, old.end), (174, (168, 172), 174 + 128 + 513));
+    }
+}

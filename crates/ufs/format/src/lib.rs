@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! UFS1 and UFS2, the file systems of FreeBSD (FFS), in the byte order of either kind of machine: what stands where, and what it means. Does no I/O.
+//!
+//! - [`order`]: byte orders, versions, fields at offsets
+//! - [`superblock`]: the superblock, where it and its copies are, its rules; [`geometry`]: what follows from it
+//! - [`group`]: cylinder groups with their maps and counts; [`summary`]: the counts of all groups in one area
+//! - [`inode`]: inodes of both versions, block maps; [`directory`]: chunks of entries; [`attributes`]: extended attributes
+//! - [`journal`]: the journal of soft updates; [`snapshot`]: snapshots; [`quota`]: quota files
+//!
+//! Source: `docs/formats/ufs.md`, which names FreeBSD's headers (fs.h, dinode.h, dir.h, extattr.h).
+
+pub mod attributes;
+pub mod directory;
+pub mod geometry;
+pub mod group;
+pub mod inode;
+pub mod journal;
+pub mod order;
+pub mod quota;
+pub mod snapshot;
+pub mod summary;
+pub mod superblock;
+
+pub use geometry::Geometry;
+pub use order::{ByteOrder, Version};
+
+/// Bytes of a device sector, which addresses of FreeBSD's tools and the counts of inodes are in.
+pub const SECTOR: u64 = 512;

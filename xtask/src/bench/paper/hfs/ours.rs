@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the paper did not measure: logs and file systems that are nearly full, fsync, mounting after a crash, checks, and disks without heads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fsmend_device::Device;
+use fsmend_disksim::{Drive, HddDescription, MemoryDescription, Timed};
+use fsmend_engine::Progress;
+use fsmend_engine::checker::Checker;
+use fsmend_lab::postmark;
+use fsmend_lab::trees::{Mix, MixOptions};
+use fsmend_testkit::within::{Manner, options};
+use fsmend_vfs::{Permissions, Result as Done};
+
+use super::contestants::{CONTESTANTS, Ground, Kind, PAPER_MEMORY, mount, on_two_disks};
+use super::tables::postmark_options;
+use crate::bench::paper::figure::Table;
+
+const SMALL_DISK: u64 = 4 << 30;
+const DRIVES: [&str; 3] = ["barracuda-iv", "ssd", "nvme"];
+/// Today's systems join what touches, and empty the cache of the disk.
+const SAFE_MEMORY: MemoryDescription = MemoryDescription { joins: true, flushes: true, ..PAPER_MEMORY };
+
+fn drive(name: &str) -> io::Result<Drive> {
+    Drive::named(name).ok_or_else(|| io::Error::other(format!("there is no disk {name}")))
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    CONTESTANTS.iter().find(|contestant| contestant.kind == kind).map_or("", |contestant| contestant.name)
+}
+
+/// Seconds and requests of `operations` more when a mix has made a file system as full as it says.
+fn when_full(kind: Kind, filling: MixOptions, operations: u64) -> io::Result<(f64, u64)> {
+    let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, SMALL_DISK)?;
+    let (cost, _) = ground.work(|bench, _| {
+        let mut mix = Mix::new(bench, filling);
+        mix.fill(bench, 2_000_000)?;
+        let before = ground.count();
+        mix.run(bench, operations)?;
+        Ok(ground.count().since(&before))
+    })?;
+    println!("{}, {:.0} % full: {:.1} s", name_of(kind), filling.fill_max * 100.0, cost.seconds);
+    Ok((cost.seconds, cost.requests()))
+}
+
+/// The aging of Table 4 on file systems that are this full.
+pub fn by_fill() -> io::Result<String> {
+    let mut table = Table::new(&["full", "file system", "2,000 operations", "against UFS1", "requests"]);
+    for fill in [0.5, 0.7, 0.8, 0.9] {
+        let mut base = None;
+        for kind in [Kind::Ufs, Kind::Ext3, Kind::Hybrid, Kind::HybridOurs] {
+            let filling = MixOptions { fill_max: fill, ..MixOptions::default() };
+            let (seconds, requests) = when_full(kind, filling, 2_000)?;
+            table.push(vec![
+                format!("{:.0} %", fill * 100.0),
+                name_of(kind).to_owned(),
+                format!("{seconds:.1} s"),
+                format!("{:.2}", seconds / *base.get_or_insert(seconds)),
+                requests.to_string(),
+            ]);
+        }
+    }
+    Ok(table.text())
+}
+
+/// Small files, made and deleted at random, in a log that is this full.
+pub fn by_log() -> io::Result<String> {
+    let mut table = Table::new(&["log full", "file system", "10,000 operations", "against 50 %", "requests"]);
+    for kind in [Kind::Hybrid, Kind::HybridOurs] {
+        let mut base = None;
+        for fill in [0.5, 0.6, 0.7, 0.8, 0.9, 0.95] {
+            let filling = MixOptions {
+                fill_max: fill,
+                lens: Some((500, 10_000)),
+                counts_metadata: true,
+                ..MixOptions::default()
+            };
+            let (seconds, requests) = when_full(kind, filling, 10_000)?;
+            table.push(vec![
+                format!("{:.0} %", fill * 100.0),
+                name_of(kind).to_owned(),
+                format!("{seconds:.1} s"),
+                format!("{:.2}", seconds / *base.get_or_insert(seconds)),
+                requests.to_string(),
+            ]);
+        }
+    }
+    Ok(table.text())
+}
+
+/// How long a file of 4 KiB takes to be made, written and synchronised.
+pub fn fsync() -> io::Result<String> {
+    const FILES: u32 = 500;
+    let mut table = Table::new(&["file system", "hard disk, ms", "SSD, ms", "NVMe, ms"]);
+    for kind in [Kind::Hybrid, Kind::HybridOurs, Kind::Ext3, Kind::Ext4] {
+        let mut cells = vec![name_of(kind).to_owned()];
+        for name in DRIVES {
+            let ground = Ground::with(kind, drive(name)?, SAFE_MEMORY, SMALL_DISK)?;
+            let (_, cost) = ground.work(|bench, _| {
+                let of = Permissions { mode: 0o644, uid: 0, gid: 0 };
+                for number in 0..FILES {
+                    let now = bench.tick();
+                    let root = bench.fs.root();
+                    let file = bench.fs.create(root, format!("{number}").as_bytes(), of, now)?.inode;
+                    bench.fs.write(file, 0, &[1; 4096], now)?;
+                    bench.fs.fsync(file, false, now)?;
+                }
+                Ok(())
+            })?;
+            cells.push(format!("{:.2}", cost.seconds * 1e3 / f64::from(FILES)));
+        }
+        table.push(cells);
+    }
+    Ok(table.text())
+}
+
+/// How long mounting takes when the power failed while files were made, and a check of the same tree when it was unmounted.
+pub fn recovery_and_check(files: u32) -> io::Result<String> {
+    let mut table = Table::new(&[
+        "file system",
+        "disk",
+        "mount after a crash",
+        "requests read",
+        "check, cold",
+        "MiB read",
+    ]);
+    for kind in [Kind::HybridOurs, Kind::Ext4] {
+        for name in DRIVES {
+            let ground = Ground::with(kind, drive(name)?, SAFE_MEMORY, SMALL_DISK)?;
+            ground.work(|bench, _| fill_with(bench, files))?;
+            let (check, bytes) = check_of(kind, &ground, name)?;
+            ground.abandon(|bench, _| fill_with(bench, files / 10))?;
+            let before = ground.count();
+            let driver = mount(kind, Arc::new(ground.device.clone()))?;
+            let cost = ground.count().since(&before);
+            drop(driver);
+            table.push(vec![
+                name_of(kind).to_owned(),
+                name.to_owned(),
+                format!("{:.2} s", cost.seconds),
+                cost.reads.to_string(),
+                format!("{:.2} s", check.as_secs_f64()),
+                format!("{:.1}", bytes as f64 / f64::from(1 << 20)),
+            ]);
+        }
+    }
+    Ok(table.text())
+}
+
+/// Small files in folders of a hundred.
+fn fill_with(bench: &mut fsmend_lab::Bench<'_>, files: u32) -> Done<()> {
+    let root = bench.fs.root();
+    let mut folder = root;
+    // Names of an earlier filling are taken.
+    let stamp = bench.fs.statfs()?.inodes_free;
+    for number in 0..files {
+        if number % 100 == 0 {
+            folder = bench.make_folder(root, &format!("folder-{stamp}-{number}"))?;
+        }
+        let file = bench.make_file(folder, &format!("file-{number}"))?;
+        let len = bench.between(500, 10_000);
+        bench.write(file, 0, len)?;
+        bench.rest()?;
+    }
+    bench.sync()
+}
+
+/// Time on the disk, and bytes read.
+fn check_of(kind: Kind, ground: &Ground, drive_name: &str) -> io::Result<(Duration, u64)> {
+    let timed = Timed::new(Arc::clone(ground.device.inner()), drive(drive_name)?);
+    let device: Arc<dyn Device> = Arc::new(timed.clone());
+    let how = options(Manner::default());
+    let (progress, cancel) = (Progress::new(), AtomicBool::new(false));
+    let report = match kind {
+        Kind::Ext3 | Kind::Ext4 => fsmend_ext_check::run::check(&device, &how, &progress, &cancel),
+        Kind::Ufs => Checker(fsmend_ufs_check::Ufs).check(&device, &how, &progress, &cancel),
+        _ => Checker(fsmend_hybridfs_check::Hybrid).check(&device, &how, &progress, &cancel),
+    };
+    let report = report.map_err(|refused| io::Error::other(refused.refusal.message))?;
+    if report.findings.is_damaged() {
+        return Err(io::Error::other("the check finds damage"));
+    }
+    let disk = timed.disk();
+    Ok((disk.now(), disk.statistics().bytes_read))
+}
+
+/// Table 4 with the log on a second disk.
+pub fn two_disks() -> io::Result<String> {
+    let mut table = Table::new(&[
+        "operations",
+        "hybridfs, one disk",
+        "two disks",
+        "ext4, one disk",
+        "hybridfs against ext4: one disk",
+        "two disks",
+        "requests",
+    ]);
+    for operations in [10_000, 20_000] {
+        let one = |kind: Kind| -> io::Result<f64> {
+            let ground = Ground::new(kind)?;
+            let (_, cost) =
+                ground.work(|bench, _| Mix::new(bench, MixOptions::default()).run(bench, operations))?;
+            Ok(cost.seconds)
+        };
+        let (hybrid, ext4) = (one(Kind::Hybrid)?, one(Kind::Ext4)?);
+        let (two, requests) =
+            on_two_disks(|bench| Mix::new(bench, MixOptions::default()).run(bench, operations))?;
+        println!("{operations}: {hybrid:.1} s, {two:.1} s, {ext4:.1} s");
+        table.push(vec![
+            operations.to_string(),
+            format!("{hybrid:.1} s"),
+            format!("{two:.1} s"),
+            format!("{ext4:.1} s"),
+            format!("{:.2}", hybrid / ext4),
+            format!("{:.2}", two / ext4),
+            requests.to_string(),
+        ]);
+    }
+    Ok(table.text())
+}
+
+/// PostMark on disks without heads, and with today's memory: requests that touch are joined, the cache of the disk is emptied.
+pub fn drives() -> io::Result<String> {
+    let mut table = Table::new(&["file system", "hard disk, s", "SSD, s", "NVMe, s"]);
+    for contestant in &CONTESTANTS {
+        let mut cells = vec![contestant.name.to_owned()];
+        for name in DRIVES {
+            let ground = Ground::with(contestant.kind, drive(name)?, SAFE_MEMORY, SMALL_DISK)?;
+            let (_, cost) =
+                ground.work(|bench, clock| postmark::run(bench, clock, &postmark_options(50_000)))?;
+            cells.push(format!("{:.1}", cost.seconds));
+        }
+        println!("{}", cells.join(", "));
+        table.push(cells);
+    }
+    Ok(table.text())
+}
