@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::budget::growing;
-use crate::edits::{Edit, Edits, Layer};
+use crate::edits::{Cause, Edit, Edits, Layer, Part};
 use crate::names::former::FormerName;
 
 /// How bad a kind of problem is, mildest first.
@@ -442,11 +442,20 @@ pub struct Findings {
     room: usize,
     /// What a repair will do about them.
     edits: Edits,
+    /// What was raised about one subject, where that is noted for its edits.
+    raised: Option<Vec<Key>>,
 }
+
+/// Of one subject so many problems are noted for its edits. Where more are wrong, its edits are for all that is wrong with its inode.
+const NOTED_MAX: usize = 1024;
+
+/// A place in what was raised about a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(usize);
 
 impl Default for Findings {
     fn default() -> Self {
-        Findings { rows: BTreeMap::new(), kept: 0, room: usize::MAX, edits: Edits::default() }
+        Findings { rows: BTreeMap::new(), kept: 0, room: usize::MAX, edits: Edits::default(), raised: None }
     }
 }
 
@@ -479,6 +488,11 @@ impl Findings {
         Self::with_room(self.room).gathering(self.gathers_edits())
     }
 
+    /// An empty set for the inspection of one subject: its edits mend what is raised about it.
+    pub fn for_subject(&self) -> Self {
+        Findings { raised: self.gathers_edits().then(Vec::new), ..self.fresh() }
+    }
+
     /// The same set, which gathers the edits of a repair if `wanted`.
     pub fn gathering(mut self, wanted: bool) -> Self {
         if wanted != self.gathers_edits() {
@@ -492,9 +506,43 @@ impl Findings {
         self.edits.is_gathering()
     }
 
-    /// Says that a repair puts `bytes` at `offset` of the device. In a check, nothing happens.
+    /// Says that a repair puts `bytes` at `offset` of the device, which mends what was raised about the subject so far. In a check, nothing happens.
     pub fn edit(&mut self, layer: Layer, offset: u64, bytes: &[u8]) {
-        self.edits.add(layer, offset, bytes);
+        self.edit_since(Mark(0), layer, offset, bytes);
+    }
+
+    /// The same, for what was raised since `mark`.
+    pub fn edit_since(&mut self, mark: Mark, layer: Layer, offset: u64, bytes: &[u8]) {
+        let raised = self.raised.as_deref().unwrap_or_default();
+        self.edits.add(layer, offset, bytes, || match raised.first() {
+            Some((_, Some(inode), ..)) if raised.len() >= NOTED_MAX => Cause::Part(Part::Inode(*inode)),
+            _ => Cause::Problems(raised.get(mark.0..).unwrap_or_default().into()),
+        });
+    }
+
+    /// A place in what was raised about the subject: what comes behind it is mended by an edit of its own.
+    pub fn mark(&self) -> Mark {
+        Mark(self.raised.as_ref().map_or(0, Vec::len))
+    }
+
+    /// Adds a problem that is mended by putting `bytes` at `offset` of the device.
+    pub fn raise_with_edit(&mut self, problem: Problem, layer: Layer, offset: u64, bytes: &[u8]) {
+        self.edits.add(layer, offset, bytes, || Cause::Problems([problem.key()].into()));
+        self.raise(problem);
+    }
+
+    /// Says that a repair puts `bytes` at `offset`, whatever of `part` is wrong.
+    pub fn edit_part(&mut self, part: Part, layer: Layer, offset: u64, bytes: &[u8]) {
+        self.edits.add(layer, offset, bytes, || Cause::Part(part));
+    }
+
+    fn note(&mut self, key: Key) {
+        if let Some(raised) = &mut self.raised
+            && raised.len() < NOTED_MAX
+            && raised.last() != Some(&key)
+        {
+            raised.push(key);
+        }
     }
 
     /// Memory that the edits hold: their list while it grows, and what they put in place.
@@ -525,6 +573,7 @@ impl Findings {
         if cfg!(debug_assertions) {
             witness::note(problem.row.code);
         }
+        self.note(problem.key());
         let row = self.rows.entry(problem.row.code).or_default();
         row.count += 1;
         if row.is_beyond(&problem.object) {
@@ -540,7 +589,11 @@ impl Findings {
     /// nothing happens, and it has to be raised.
     pub fn passes_over(&mut self, row: &'static Row, object: &Object) -> bool {
         let beyond = self.rows.get_mut(row.code).filter(|row| row.is_beyond(object));
-        beyond.map(|row| row.count += 1).is_some()
+        let is_beyond = beyond.map(|row| row.count += 1).is_some();
+        if is_beyond {
+            self.note((row.code, object.inode, object.block, object.group));
+        }
+        is_beyond
     }
 
     fn make_room(&mut self) {
@@ -566,6 +619,7 @@ impl Findings {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: Findings) {
         self.edits.merge(other.edits);
+        other.raised.into_iter().flatten().for_each(|key| self.note(key));
         for (code, mut found) in other.rows {
             let row = self.rows.entry(code).or_default();
             row.count += found.count;

@@ -41,7 +41,7 @@ const BASES: &[&str] = &[
 const NOW: u64 = 1_800_000_000;
 
 fn cases() -> u64 {
-    std::env::var("FSMEND_INNOCENCE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500)
+    std::env::var("FSMEND_FAST_PATH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500)
 }
 
 /// A sound image, and what it consists of.

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::InodeNo;
 use fsmend_device::{Device, MemoryDevice};
+use fsmend_engine::repair::Whole;
 use fsmend_engine::{Problem, Progress};
 use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::CheckOptions;
@@ -63,7 +64,7 @@ fn what_the_journal_brings_to_a_declined_record_is_written() {
     let declined: Vec<&Problem> =
         found.iter().copied().filter(|problem| problem.object.inode == Some(InodeNo(12))).collect();
     assert!(!declined.is_empty() && declined.len() < found.len(), "inode 12 is one of several");
-    let asked = (&plan.changes, found.as_slice());
+    let asked = Whole { changes: &plan.changes, mends: &plan.mends, found: &found };
     let rest = repair::without(&device, &options, asked, &declined, (&progress, &cancel)).unwrap().unwrap();
     let mut mended = bytes;
     for (offset, change) in &rest.changes {

@@ -20,6 +20,7 @@ use crate::{Fs, Refusal, superblock};
 use fsmend_engine::Refused;
 use fsmend_engine::options::BadBlockOption;
 use fsmend_engine::options::CheckOptions;
+use fsmend_engine::repair::Changes;
 
 /// Bytes of a sector, in which `i_blocks` counts.
 const SECTOR: u64 = 512;
@@ -30,7 +31,7 @@ pub(crate) fn relist(
     device: &Arc<dyn Device>,
     options: &CheckOptions,
     wish: &BadBlockOption,
-) -> Result<Vec<(u64, Vec<u8>)>, Refused> {
+) -> Result<Changes, Refused> {
     let plain = |refusal| Refused { refusal, findings: Box::default() };
     let mut overlay = Overlay::new(Arc::clone(device));
     let seen = precheck(device, options)?;
@@ -76,7 +77,7 @@ struct List<'l, 'd> {
     blocks: Vec<u64>,
     /// Where indirect blocks may go: those that the list had, then free ones.
     places: Box<dyn Iterator<Item = u64> + 'l>,
-    writes: Vec<(u64, Vec<u8>)>,
+    writes: Changes,
 }
 
 impl<'l, 'd> List<'l, 'd> {

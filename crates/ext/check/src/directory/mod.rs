@@ -133,5 +133,8 @@ pub fn inspect_with(
     findings: &mut Findings,
 ) -> Mending {
     let parent_claims = parent_claims::DeferredParentClaims::at_once(inodes, directory.inode);
-    inspect::Inspector::new(fs, directory, surroundings, parent_claims, findings).run()
+    let mut subject = findings.for_subject();
+    let mending = inspect::Inspector::new(fs, directory, surroundings, parent_claims, &mut subject).run();
+    findings.merge(subject);
+    mending
 }

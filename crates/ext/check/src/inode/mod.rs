@@ -45,7 +45,7 @@ use subject::Subject;
 /// deletion time, or none, and blocks behind its end, for good reason). Raises every problem that it finds.
 /// Reads map, attribute and directory blocks as it needs them, each at most a bounded number of times.
 pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findings) -> Inspection {
-    let mut subject = Subject::new(fs, inode, record, findings.fresh());
+    let mut subject = Subject::new(fs, inode, record, findings.for_subject());
     let mut inspection = examine(&mut subject);
     inspection.has_problems = !subject.is_clean();
     inspection.map_reads = subject.map_reads;

@@ -122,11 +122,14 @@ impl<'a> Scan<'a> {
             let block = error.offset / u64::from(fs.geometry.block_size);
             let count = error.len.div_ceil(u64::from(fs.geometry.block_size)).max(1);
             let problem = Problem::new(&problems::TABLE_UNREADABLE).group(group);
-            outcome.findings.raise(problem.blocks(BlockNo(block), count));
-            if matches!(error.kind, ReadErrorKind::Io(_)) {
-                // Free inodes; to be written is also what makes a disk put a sound sector in its place.
-                outcome.findings.edit(Layer::Record, error.offset, &vec![0; error.len as usize]);
+            let problem = problem.blocks(BlockNo(block), count);
+            if !matches!(error.kind, ReadErrorKind::Io(_)) {
+                outcome.findings.raise(problem);
+                continue;
             }
+            // Free inodes; to be written is also what makes a disk put a sound sector in its place.
+            let empty = vec![0; error.len as usize];
+            outcome.findings.raise_with_edit(problem, Layer::Record, error.offset, &empty);
         }
         let first = index * (TABLE_READ as usize / inode_size);
         for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
