@@ -66,8 +66,8 @@ pub fn run(arguments: &InspectArgs) -> u8 {
     let (mut all, mut code) = (Vec::new(), exit::CLEAN);
     for volume in &volumes {
         match described(volume).map_or_else(
-            || facts(volume).map(|facts| Told::Ext(Box::new(facts))),
-            |told| told.map(Told::Other),
+            || facts(volume).map(|facts| Described::Ext(Box::new(facts))),
+            |told| told.map(Described::Other),
         ) {
             Ok(told) => all.push(told),
             Err(why) => {
@@ -86,7 +86,7 @@ pub fn run(arguments: &InspectArgs) -> u8 {
 }
 
 /// What is known of one file system, by its family.
-enum Told {
+enum Described {
     Ext(Box<Facts>),
     Other(Described),
 }
@@ -98,18 +98,18 @@ struct Described {
     values: Vec<(&'static str, Value)>,
 }
 
-impl Told {
+impl Described {
     fn text(&self) -> String {
         match self {
-            Told::Ext(facts) => text(facts),
-            Told::Other(described) => described.text(),
+            Described::Ext(facts) => text(facts),
+            Described::Other(described) => described.text(),
         }
     }
 
     fn member(&self) -> Json {
         match self {
-            Told::Ext(facts) => member(facts),
-            Told::Other(described) => described.member(),
+            Described::Ext(facts) => member(facts),
+            Described::Other(described) => described.member(),
         }
     }
 }
@@ -263,8 +263,8 @@ fn regions(facts: &Facts) -> String {
     )
 }
 
-fn document(all: &[Told]) -> Json {
-    let file_systems: Vec<Json> = all.iter().map(Told::member).collect();
+fn document(all: &[Described]) -> Json {
+    let file_systems: Vec<Json> = all.iter().map(Described::member).collect();
     json!({
         "version": report::VERSION,
         "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},

@@ -254,12 +254,12 @@ fn hold(wanted: &[&str], word: &str, compare: impl Fn(&Base, &Fs<'_>, InodeNo) -
 }
 
 #[test]
-fn innocent_inodes_pass_inspection_with_the_same_facts() {
+fn clean_inodes_pass_inspection_with_the_same_facts() {
     hold(&["inode of a", "attribute magic"], "inode ", |_, fs, inode| compare_inode(fs, inode));
 }
 
 #[test]
-fn innocent_maps_pass_inspection_with_the_same_facts() {
+fn clean_maps_pass_inspection_with_the_same_facts() {
     hold(&["extent", "pointer"], "inode ", |_, fs, inode| compare_inode(fs, inode));
 }
 
@@ -356,7 +356,7 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
 }
 
 #[test]
-fn innocent_directories_pass_inspection_with_the_same_facts() {
+fn clean_directories_pass_inspection_with_the_same_facts() {
     let mut tables: BTreeMap<&str, InodeTable> = BTreeMap::new();
     for base in BASES.iter().filter_map(|name| Base::new(name)) {
         tables.insert(base.name, base.with(&[], facts));

@@ -62,7 +62,7 @@ fn check_words(source: &Source, remarks: &mut Remarks) {
             remarks.error(&place, format!("{word}: finish it, or open an issue"));
         }
         if let Some(path) = places.iter().find(|path| starts_a_path(line, path)) {
-            remarks.error(&place, format!("names {path}, a folder of somebody's machine"));
+            remarks.error(&place, format!("names {path}, a folder of one machine"));
         }
     }
 }

@@ -36,7 +36,7 @@ use crate::{ask, check, exit, machine, target};
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
 
-/// A run of the face.
+/// A run on one file system.
 pub struct Session {
     pub(super) program: String,
     pub(super) options: Options,
@@ -235,7 +235,7 @@ impl Session {
         }
         let was_unclean = seen.state & state::VALID == 0;
         let bad_blocks = match self.bad_block_option(&seen) {
-            Ok(wish) => wish,
+            Ok(option) => option,
             Err(code) => return code,
         };
         let code = match self.options.mode {

@@ -38,7 +38,7 @@ macro_rules! say {
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
 
-/// A run of the face on one file system.
+/// A run on one file system.
 pub struct Session<'a> {
     program: &'a str,
     options: &'a Options,

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_runs_those_that_change_something_are_left_whoever_compares() {
+    fn of_many_runs_those_that_change_something_are_left_at_any_thread_count() {
         let block = |number: u64| vec![(number % 251) as u8; 64];
         let bytes: Vec<u8> = (0..4000).flat_map(block).collect();
         let below = Faulty(MemoryDevice::new("below", bytes));

@@ -207,7 +207,7 @@ fn again(findings: &Findings) -> Findings {
 fn still_in_use() -> Refused {
     let refusal = Refusal {
         code: "internal",
-        message: "the draft of the repair is still in use after a round of it".to_owned(),
+        message: "the overlay of the repair is still in use after a round".to_owned(),
         hint: "Please report this".to_owned(),
     };
     Refused { refusal, findings: Box::default() }

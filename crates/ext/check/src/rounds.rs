@@ -49,7 +49,7 @@ impl Format for Ext {
 
     fn prepare(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
         let changes = match &options.policy.bad_blocks {
-            Some(wish) => bad_blocks::relist(device, &options.check, wish)?,
+            Some(option) => bad_blocks::relist(device, &options.check, option)?,
             None => Changes::new(),
         };
         refuse_waiting_journal(device, &options.check)?;

@@ -220,7 +220,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
         groups,
         metadata,
         now,
-        crowd: Default::default(),
+        shared_maps: Default::default(),
         resize_map: Default::default(),
         regions,
     }

@@ -306,12 +306,8 @@ impl Checkable for ToyFs<'_> {
                 EntryVerdict::IsReally(kind) => {
                     let problem = problem(&rows::ENTRY_KIND);
                     let kind = if kind == Kind::Directory { DIRECTORY } else { FILE };
-                    findings.raise_with_edit(
-                        problem,
-                        Layer::Contents,
-                        place,
-                        &Entry { kind, ..entry }.store(),
-                    );
+                    let entry = Entry { kind, ..entry }.store();
+                    findings.raise_with_edit(problem, Layer::Contents, place, &entry);
                 }
                 EntryVerdict::LeadsNowhere | EntryVerdict::SecondName => {
                     findings.raise_with_edit(problem(&rows::ENTRY), Layer::Contents, place, &[0; ENTRY]);
@@ -362,12 +358,8 @@ impl LinkRules for ToyFs<'_> {
 
 impl TreeRows for ToyFs<'_> {
     fn tree_rows(&self) -> Rows {
-        Rows {
-            root_missing: &rows::ROOT_MISSING,
-            unconnected: &rows::UNCONNECTED,
-            looped: &rows::LOOPED,
-            parent_wrong: &rows::PARENT_WRONG,
-        }
+        let (root_missing, unconnected) = (&rows::ROOT_MISSING, &rows::UNCONNECTED);
+        Rows { root_missing, unconnected, looped: &rows::LOOPED, parent_wrong: &rows::PARENT_WRONG }
     }
 }
 

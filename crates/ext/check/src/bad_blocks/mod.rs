@@ -3,7 +3,7 @@
 //! nothing else.
 
 mod mend;
-pub mod problems;
+pub(crate) mod problems;
 mod read_test;
 mod relist;
 #[cfg(test)]

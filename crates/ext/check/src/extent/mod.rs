@@ -8,7 +8,7 @@
 mod depth;
 pub(crate) mod head;
 mod order;
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 mod root;
 mod tail;

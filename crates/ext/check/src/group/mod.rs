@@ -12,7 +12,7 @@ mod mark;
 mod moved;
 mod padding;
 mod places;
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 //! them. Where wrong ones are many, and more than the others, the map is taken for something
 //! else altogether, unless the others are all the blocks that the file has in use.
 
-pub mod problems;
+pub(crate) mod problems;
 #[cfg(test)]
 mod tests;
 

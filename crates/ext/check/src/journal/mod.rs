@@ -109,7 +109,7 @@ struct Examination<'a, 'd> {
     is_unreadable: bool,
 }
 
-/// Memory for a replayed block beside its contents: its place in the list of sources, in the draft and in the overlay.
+/// Memory for a replayed block beside its contents: its place in the list of sources, in the overlay of the replay and in that of the run.
 const REPLAYED_BLOCK_BYTES: u64 = 160;
 
 fn too_large(needed: u64, room: u64) -> Refusal {
@@ -425,7 +425,7 @@ impl Examination<'_, '_> {
         }
     }
 
-    /// Puts the contents of all replayed blocks into the draft. Tells whether all could be read.
+    /// Puts the contents of all replayed blocks into the overlay. Tells whether all could be read.
     fn write_sources(&mut self, log: &Log<'_>, recovery: &Recovery) -> bool {
         let mut whole = true;
         let block_bytes = u64::from(self.fs.geometry.block_size) + REPLAYED_BLOCK_BYTES;

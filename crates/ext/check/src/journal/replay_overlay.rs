@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A draft of the file system: the device with changed blocks over it, in memory. Replay, fast commits and the
+//! The file system as a replay leaves it: the device with changed blocks over it, in memory. Replay, fast commits and the
 //! release of orphans work on it; what changed is laid over the device for the checks that follow.
 //!
 //! Invariant: whatever is changed here keeps its checksum right if it was right before.
@@ -23,7 +23,7 @@ type Blocks = BTreeMap<u64, Box<[u8]>>;
 
 /// Longest stretch that is announced in one go, in bytes.
 const ANNOUNCED_MAX: u32 = 1 << 20;
-/// Memory for a changed block beside its contents: its place in the draft and in the overlay.
+/// Memory for a changed block beside its contents: its places in this overlay and in that of the run.
 const CHANGED_BLOCK_BYTES: u64 = 128;
 
 /// The device with changes over it.
@@ -53,7 +53,7 @@ impl From<ReadError> for EditError {
 }
 
 impl<'d> ReplayOverlay<'d> {
-    /// A draft of `fs` without changes.
+    /// An overlay of `fs` without changes.
     pub fn new(fs: &Fs<'d>) -> Self {
         ReplayOverlay {
             device: fs.device,

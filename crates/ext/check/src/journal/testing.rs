@@ -197,7 +197,7 @@ impl World {
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata: SharedBitmap::new(BLOCKS),
             now: 1_700_000_000,
-            crowd: Default::default(),
+            shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
         }

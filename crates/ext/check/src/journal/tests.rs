@@ -92,7 +92,7 @@ fn journal_superblocks() {
     world.dirty_journal();
     world.bytes(JOURNAL, 0xFC, &[1, 2, 3, 4]);
     assert!(world.examine().1.has(&SUPERBLOCK_BAD), "checksum");
-    for (what, at, value) in [("a kind that nobody knows", 7, 9), ("features that nobody knows", 0x2A, 1)] {
+    for (what, at, value) in [("an unknown kind", 7, 9), ("unknown features", 0x2A, 1)] {
         let mut world = World::new(0);
         world.dirty_journal();
         world.bytes(JOURNAL, at, &[value]);

@@ -6,7 +6,7 @@
 //! 0x70 mmp_check_interval (16)  ...  0x3FC mmp_checksum
 //! ```
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;

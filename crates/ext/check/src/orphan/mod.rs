@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Orphans: the list that starts in the superblock, and the orphan file.
 //!
-//! Orphans are released before anything else is checked: on a draft, freed inodes and their blocks leave the bitmaps,
+//! Orphans are released before anything else is checked: on an overlay, freed inodes and their blocks leave the bitmaps,
 //! so that the other checks see the file system as it will be, and need not know about orphans at all. What stands beyond the size of a truncated
 //! file never comes back, even where its map is damaged or the list cannot be trusted.
 
 mod file;
-pub mod problems;
+pub(crate) mod problems;
 mod release;
 pub(crate) mod repair;
 #[cfg(test)]
@@ -60,7 +60,7 @@ pub struct JournalState<'a> {
     pub listed: &'a [InodeNo],
 }
 
-/// Releases the orphans of `fs` on a draft: those of the list, then those of the orphan file. Bounded: the list ends at the first inode that is met
+/// Releases the orphans of `fs` on an overlay: those of the list, then those of the orphan file. Bounded: the list ends at the first inode that is met
 /// a second time. Refuses when what changes takes more than `room` bytes of memory.
 pub fn released(
     fs: &Fs<'_>,

@@ -5,7 +5,7 @@
 //! `i`th reserved block of group 0, which in turn serves as an indirect block and lists its own copies in the groups
 //! that have backups, in ascending order.
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 pub(crate) mod sound_map;
 #[cfg(test)]
