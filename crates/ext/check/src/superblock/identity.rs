@@ -12,6 +12,7 @@ use fsmend_ext_format::checksum::{self, Checked};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 
+use super::Settled;
 use super::candidates::Candidate;
 use crate::group::{self, right_checksums};
 
@@ -61,7 +62,11 @@ pub(super) fn with_seed_of_inodes(device: &dyn Device, primary: &Candidate) -> O
     let mut raw = primary.raw.clone();
     raw.s_feature_incompat |= incompat::CSUM_SEED;
     raw.s_checksum_seed = seed.into();
-    Some(primary.set_right(raw, device.len()))
+    let candidate = primary.set_right(raw.clone(), device.len());
+    let geometry = candidate.geometry.clone().ok()?;
+    let settled = Settled { superblock: raw, geometry, block: candidate.block, is_corrected: true };
+    // Records that stand some places away from their own agree as well, on another seed: where their numbers differ in the same bits, so do their seeds.
+    group::leads_to_root(device, &settled).then_some(candidate)
 }
 
 /// UUID and seed.
