@@ -86,7 +86,8 @@ pub fn first_inodes(
 /// Whether the table to which the first descriptor leads, with a right checksum or not, begins where it should: its second record is a directory whose first
 /// block names it as the root.
 pub fn leads_to_root(device: &dyn Device, settled: &Settled) -> bool {
-    let first = descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
+    let first =
+        descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
     first.is_some_and(|(_, slot)| {
         Finder::new(device, settled).has_directory(slot.desc.inode_table, InodeNo(special::ROOT))
     })
