@@ -1,8 +1,10 @@
 "use strict";
 // Reads the document that is embedded in the page and shows it. Whatever stands in the document is text: it is only ever put into text nodes.
 (() => {
-  const started = performance.now();
   const PAGE = 50;
+  // Tables of fewer rows are seen at once.
+  const SEARCHED_FROM = 15;
+  const LOSSES_MAX = 12;
   const CELLS_MAX = 4096;
   const SEVERITIES = ["critical", "major", "minor", "note"];
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -118,10 +120,11 @@
       status.textContent = order.length ? `${thousands(from + 1)}\u2013${thousands(to)} of ${thousands(order.length)}` : "nothing found";
       back.disabled = state.page === 0;
       next.disabled = state.page >= pages - 1;
+      back.hidden = next.hidden = pages === 1;
     };
     show();
     return element("div", { id },
-      element("div", { class: "controls" }, search, choice || null),
+      rows.length < SEARCHED_FROM && !choice ? null : element("div", { class: "controls" }, search, choice || null),
       element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body)),
       element("div", { class: "controls pager" }, back, next, status));
   };
@@ -169,17 +172,16 @@
     if (repair) lines.push(`${outcomes[repair.outcome] || `Outcome: ${repair.outcome}.`} ${bytes(repair.bytes || 0)} in ${counted((repair.blocks || []).length, "block", "blocks")}.`);
     (target.warnings || []).concat(target.degraded || []).forEach((text) => lines.push(text));
     const losses = element("div", { class: "panel", id: "losses" }, element("strong", {}, "Estimate of loss: "));
-    if (repair) {
-      const losing = repair.files.filter(mayLose);
-      const kinds = repair.losses.filter((loss) => isLoss(loss.loss));
-      losses.append(losing.length || kinds.length
-        ? `${counted(losing.length, "file or directory", "files and directories")} may lose something.` : "nothing is lost.");
-      if (kinds.length) losses.append(element("ul", {}, ...kinds.slice(0, 12).map((loss) => element("li", {}, `${loss.code} (${thousands(loss.count)}): ${loss.loss}`))));
-    } else {
-      const lossy = found.filter(([code]) => isLoss((explanations[code] || {}).loss));
-      const sum = lossy.reduce((total, [, count]) => total + count, 0);
-      losses.append(sum ? `the repair of ${counted(sum, "problem", "problems")} may lose something. "fsmend repair --plan" tells of which files.` : "nothing is lost by a repair.");
+    const kinds = repair ? repair.losses.filter((loss) => isLoss(loss.loss)).map((loss) => [loss.code, loss.count, loss.loss])
+      : found.map(([code, count]) => [code, count, (explanations[code] || {}).loss]).filter(([, , loss]) => isLoss(loss));
+    const losing = repair ? repair.files.filter(mayLose).length
+      : new Set((target.problems || []).filter((problem) => kinds.some(([code]) => code === problem.code)).map((problem) => (problem.object || {}).inode)).size;
+    losses.append(losing || kinds.length ? `${counted(losing, "file or directory", "files and directories")} may lose something.` : "nothing is lost by a repair.");
+    if (kinds.length) {
+      losses.append(element("ul", {}, ...kinds.slice(0, LOSSES_MAX).map(([code, count, loss]) => element("li", {}, `${loss} `, element("span", { class: "soft" }, `${code} (${thousands(count)})`))),
+        kinds.length > LOSSES_MAX ? element("li", { class: "soft" }, `and ${thousands(kinds.length - LOSSES_MAX)} more kinds of problems`) : null));
     }
+    if (!repair && kinds.length) losses.append(element("div", { class: "soft" }, "\"fsmend repair -n\" tells what happens to each file, and writes nothing."));
     return element("div", {}, element("p", {}, element("span", { class: `verdict ${kind}`, id: "verdict" }, word)),
       ...lines.map((text) => element("div", {}, text)), target.verdict === "refused" ? null : losses);
   };
@@ -188,9 +190,11 @@
     const total = repair.files_total || repair.files.length;
     const more = total > repair.files.length ? element("p", { class: "soft" }, `${thousands(total - repair.files.length)} more are not listed.`) : null;
     const actions = [...new Set(repair.files.flatMap((file) => file.actions.map((action) => action.action)))].sort();
+    // What may lose something comes first.
+    const rows = [...repair.files.filter(mayLose), ...repair.files.filter((file) => !mayLose(file))];
     return section("What happens to which file", repair.files.length ? table({
       id: "files",
-      rows: repair.files,
+      rows,
       filters: { values: actions, of: (file) => file.actions.map((action) => action.action) },
       columns: [
         { name: "File", text: nameOf, class: () => "path" },
@@ -466,5 +470,5 @@
   }
   show(0);
   document.getElementById("footer").append(element("p", { class: "soft" }, `fsmend ${data.tool ? data.tool.version : ""}. This page loads nothing from anywhere.`));
-  document.documentElement.dataset.shown = String(Math.round(performance.now() - started));
+  document.documentElement.dataset.shown = String(Math.round(performance.now()));
 })();
