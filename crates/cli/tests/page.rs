@@ -56,6 +56,8 @@ if (canvas) {
   canvas.dispatchEvent(new MouseEvent('click', {clientX: box.left + 2, clientY: box.top + 2}));
   seen.zoomed = !document.querySelector('#map').parentNode.querySelectorAll('.controls button')[0].disabled;
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  seen.violet = 0;
+  for (let at = 0; at < pixels.length; at += 28) if (pixels[at] > pixels[at + 1] + 8 && pixels[at + 2] > pixels[at + 1] + 8) seen.violet += 1;
   seen.colours = new Set(Array.from({length: 4000}, (_, at) => pixels.slice(at * 64, at * 64 + 3).join())).size;
 }
 seen.images = document.images.length;
@@ -286,4 +288,24 @@ fn a_map_shows_what_each_family_has() {
             assert!(seen.contains(wanted), "{kind}: {seen}");
         }
     }
+}
+
+#[test]
+fn a_metadata_area_that_is_free_is_not_drawn_as_free_space() {
+    if !ready("page: metadata area") {
+        return;
+    }
+    let folder = Folder::new("page-area");
+    let violet = |area: &str| {
+        let image = folder.path("ufs2.img");
+        let words = ["mkfs", "--force", "--type", "ufs2", "-k", area, image.to_str().unwrap(), "64M"];
+        let made = fsmend(&words);
+        assert_eq!(code(&made), 0, "{}", stderr(&made));
+        let page = stdout(&fsmend(&["check", "--format", "html", image.to_str().unwrap()]));
+        let seen = seen(&folder, &page);
+        assert_eq!(seen["noted"], serde_json::json!([]), "nothing on the console: {seen:#}");
+        seen["violet"].as_u64().unwrap()
+    };
+    let (without, with) = (violet("0"), violet("512"));
+    assert!(without == 0 && with > 500, "{without} {with}");
 }
