@@ -55,7 +55,8 @@ fn write(command: &Command, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
     let usage = named.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").trim_start_matches(name).trim().to_owned();
     let named = named.override_usage(usage).disable_help_subcommand(true).version(version);
-    let man = Man::new(named).section(SECTION).source(format!("fsmend {version}")).manual("System Administration");
+    let man =
+        Man::new(named).section(SECTION).source(format!("fsmend {version}")).manual("System Administration");
     man.render_title(out)?;
     man.render_name_section(out)?;
     man.render_synopsis_section(out)?;
@@ -187,15 +188,24 @@ fn environment(name: &str) -> &'static [(&'static str, &'static str)] {
 fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "fsmend" => &[
-            ("fsmend check /dev/sdb1", "What is wrong, with which file, and what a repair would do. Never writes."),
+            (
+                "fsmend check /dev/sdb1",
+                "What is wrong, with which file, and what a repair would do. Never writes.",
+            ),
             ("fsmend repair /dev/sdb1", "Shows the repair and what may be lost, then asks once."),
             ("fsmend explain ext.inode.links-mismatch", "What a problem means."),
         ],
         "fsmend check" => &[
             ("fsmend check /dev/sdb1", "Checks a device that is not mounted."),
             ("fsmend check --online /srv", "Checks a mounted file system."),
-            ("fsmend check disk.qcow2 --partition 2", "Checks a partition in an image. Without the option, all of a known type."),
-            ("fsmend check -b 32768 disk.img", "Starts from a backup superblock. Usually one is found without this."),
+            (
+                "fsmend check disk.qcow2 --partition 2",
+                "Checks a partition in an image. Without the option, all of a known type.",
+            ),
+            (
+                "fsmend check -b 32768 disk.img",
+                "Starts from a backup superblock. Usually one is found without this.",
+            ),
             ("fsmend check --format html disk.img > disk.html", "Writes a page for a browser."),
             ("fsmend check --estimate /dev/sdb1", "Says how long a check would take."),
         ],
@@ -203,18 +213,29 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
             ("fsmend repair /dev/sdb1", "Shows the repair and what may be lost, then asks once."),
             ("fsmend repair -n disk.img", "Shows the repair and writes nothing."),
             ("fsmend repair -p /dev/sdb1", "Repairs if everything is safe to repair, without asking."),
-            ("fsmend repair --plan p.fsmend disk.img", "Saves the repair, for fsmend plan show and fsmend apply."),
-            ("fsmend repair --step disk.img", "Asks about every problem: y, n, a for all, q to quit with nothing written, ? for an explanation."),
+            (
+                "fsmend repair --plan p.fsmend disk.img",
+                "Saves the repair, for fsmend plan show and fsmend apply.",
+            ),
+            (
+                "fsmend repair --step disk.img",
+                "Asks about every problem: y, n, a for all, q to quit with nothing written, ? for an explanation.",
+            ),
         ],
         "fsmend apply" => &[
             ("fsmend apply -n p.fsmend", "Compares the target with the plan."),
             ("fsmend apply p.fsmend", "Writes the plan."),
         ],
         "fsmend plan" | "fsmend plan show" => &[
-            ("fsmend plan show p.fsmend", "What the plan does to which file, to the tree and to which structures."),
+            (
+                "fsmend plan show p.fsmend",
+                "What the plan does to which file, to the tree and to which structures.",
+            ),
             ("fsmend plan show --format html p.fsmend > p.html", "The same as a page for a browser."),
         ],
-        "fsmend plan verify" => &[("fsmend plan verify p.fsmend", "Says whether the target is as it was when the plan was made.")],
+        "fsmend plan verify" => {
+            &[("fsmend plan verify p.fsmend", "Says whether the target is as it was when the plan was made.")]
+        }
         "fsmend undo" => &[("fsmend undo disk.img.fsmend-undo", "Takes the repair of disk.img back.")],
         "fsmend mount" => &[
             ("fsmend mount disk.img /mnt", "Serves the file system until it is unmounted."),
@@ -236,7 +257,9 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
             ("fsmend fleet status --run /shared/run-47", "How far it is."),
             ("fsmend fleet merge --run /shared/run-47", "One report over all volumes."),
         ],
-        "fsmend fleet work" => &[("fsmend fleet work --run /shared/run-47", "Works on any shards, beside other workers.")],
+        "fsmend fleet work" => {
+            &[("fsmend fleet work --run /shared/run-47", "Works on any shards, beside other workers.")]
+        }
         "fsmend generate man" => &[("fsmend generate man /usr/local/share/man/man8", "Installs the pages.")],
         "fsmend generate completions" => &[("fsmend generate completions bash > fsmend.bash", "For bash.")],
         _ => &[],
@@ -259,13 +282,19 @@ mod tests {
     #[test]
     fn every_example_is_understood() {
         let mut names = vec!["fsmend".to_owned()];
-        names.extend(pages(&Cli::command()).iter().map(|page| page.file.trim_end_matches(".8").replace('-', " ")));
+        names.extend(
+            pages(&Cli::command()).iter().map(|page| page.file.trim_end_matches(".8").replace('-', " ")),
+        );
         let lines: Vec<&str> = names.iter().flat_map(|name| examples(name)).map(|(line, _)| *line).collect();
         assert!(lines.len() > 30, "{lines:?}");
         for line in lines {
             let words = line.split(" > ").next().unwrap_or_default().split(' ');
             let understood = Cli::try_parse_from(words);
-            assert!(understood.is_ok(), "{line}: {}", understood.err().map(|error| error.to_string()).unwrap_or_default());
+            assert!(
+                understood.is_ok(),
+                "{line}: {}",
+                understood.err().map(|error| error.to_string()).unwrap_or_default()
+            );
         }
     }
 
@@ -273,9 +302,15 @@ mod tests {
     fn the_exit_status_is_a_list() {
         let told = statuses("0 clean (or saved), 4 problems found, or left, 8 operational error.");
         let told: Vec<(&str, &str)> = told.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-        assert_eq!(told, [("0", "clean (or saved)"), ("4", "problems found, or left"), ("8", "operational error")]);
+        assert_eq!(
+            told,
+            [("0", "clean (or saved)"), ("4", "problems found, or left"), ("8", "operational error")]
+        );
         let page = text("fsmend-check.8");
-        assert!(page.contains(".SH \"EXIT STATUS\"\nBits, combined over all targets.\n.TP\n\\fB0\\fR\nclean\n"), "{page}");
+        assert!(
+            page.contains(".SH \"EXIT STATUS\"\nBits, combined over all targets.\n.TP\n\\fB0\\fR\nclean\n"),
+            "{page}"
+        );
         assert!(!page.contains("EXTRA"), "{page}");
     }
 
@@ -287,6 +322,10 @@ mod tests {
                 assert!(text.contains(section), "{}: {section}: {text}", page.file);
             }
         }
-        assert!(text("fsmend-fleet-plan.8").contains("\\fBfsmend\\-fleet\\fR(8)"), "{}", text("fsmend-fleet-plan.8"));
+        assert!(
+            text("fsmend-fleet-plan.8").contains("\\fBfsmend\\-fleet\\fR(8)"),
+            "{}",
+            text("fsmend-fleet-plan.8")
+        );
     }
 }

@@ -223,7 +223,8 @@ fn a_directory_whose_entries_change_is_corrected() {
     let json: Json =
         serde_json::from_str(&stdout(&fsmend(&["plan", "show", "--format", "json", &plan]))).unwrap();
     let files = json["plan"]["files"].as_array().unwrap();
-    for path in ["/users/alice/photos/2026-06", "/users/alice/recipes", "/users/bob/thesis/figures", "/srv/mail"]
+    for path in
+        ["/users/alice/photos/2026-06", "/users/alice/recipes", "/users/bob/thesis/figures", "/srv/mail"]
     {
         let directory = files.iter().find(|file| file["path"] == path).unwrap();
         let actions = directory["actions"].as_array().unwrap();

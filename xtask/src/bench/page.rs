@@ -40,7 +40,9 @@ pub fn run(options: &Options) -> io::Result<()> {
 }
 
 fn measured(page: &str, folder: &Path, runs: usize) -> io::Result<()> {
-    println!("medians of {runs} runs, milliseconds\n\n| page | MB | shown after | sorted in |\n|---|---|---|---|");
+    println!(
+        "medians of {runs} runs, milliseconds\n\n| page | MB | shown after | sorted in |\n|---|---|---|---|"
+    );
     let mut within = true;
     for (name, page) in [("the bundled image", page.to_owned()), ("100 000 problems", with_many(page)?)] {
         let file = folder.join("page.html");
@@ -85,7 +87,7 @@ fn load(page: &Path, folder: &Path) -> io::Result<(f64, f64)> {
         let value = text.split(&format!("{name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
         value.and_then(|value| value.parse().ok())
     };
-    number("data-shown")
-        .zip(number("data-sorted"))
-        .ok_or_else(|| io::Error::other(format!("the page does not run: {}", String::from_utf8_lossy(&output.stderr))))
+    number("data-shown").zip(number("data-sorted")).ok_or_else(|| {
+        io::Error::other(format!("the page does not run: {}", String::from_utf8_lossy(&output.stderr)))
+    })
 }
