@@ -17,6 +17,7 @@ mod mount;
 mod needs;
 mod neighbour;
 mod one_damage;
+mod page;
 mod paper;
 mod populate;
 mod repair;
@@ -42,6 +43,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["fleet", options @ ..] => fleet::run(&Options::parse(options)?),
         ["mount", options @ ..] => mount::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
+        ["page", options @ ..] => page::run(&Options::parse(options)?),
         ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
@@ -50,7 +52,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, fleet, mount, neighbour, paper, repair, repair-fields, scaling, slow, ufs",
+            "expected `bench` and what: images, check, estimate, fleet, mount, neighbour, page, paper, repair, repair-fields, scaling, slow, ufs",
         )),
     }
 }
