@@ -124,8 +124,9 @@ fn a_snapshot_without_the_blocks_that_it_needs_is_none() {
         let damages: [fn(&mut [u8], ByteOrder); 3] = [
             |list, order| order.put_u64(list, 0, 1),
             |list, order| {
-                let entry = order.u64(list, 16);
-                order.put_u64(list, 16, entry + 1);
+                // The last one: the last group.
+                let at = 8 * order.u64(list, 0) as usize;
+                order.put_u64(list, at, order.u64(list, at) + 1);
             },
             |list, _| list.fill(0),
         ];
