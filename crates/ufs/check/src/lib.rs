@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Check and repair of UFS1 and UFS2, by the engine's checker.
 //!
-//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups
+//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups; `snapshots` the list of active ones
 //! - `blocks`: the blocks that an inode leads to; `inode`: the fast path and the inspection of an inode; `attributes`: extended attributes
 //! - `directory`: chunks of entries
 //! - `allocation`: maps and counts of the cylinder groups; `quota`: quota files
@@ -24,6 +24,7 @@ pub mod opening;
 mod quota;
 pub(crate) mod repair;
 pub mod rows;
+mod snapshots;
 mod survey;
 
 use std::sync::Arc;
