@@ -1,59 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench hybridfs`: `fsmend check` on hybridfs and on ext4 with the same tree of a million small files, and the floors of both, alternately.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use fsmend_testkit::host::run as run_program;
+use fsmend_device::{WritableDevice, WritableFile};
+use fsmend_ext_driver::{Ext, mkfs as ext};
+use fsmend_hybridfs_driver::{Hybrid, mkfs as hybrid};
+use fsmend_vfs::{Errno, FileSystem, Permissions, Time};
 
 use super::check::{Programs, State};
 use super::measure::{Spread, drop_caches, load_average, measure, spread};
-use super::{Options, needs, populate};
+use super::{Options, needs};
 
-const ENTRIES: u32 = 1_000_000;
-/// Folders of the first level, and in each of them.
-const FAN: [u32; 2] = [100, 99];
+/// Folders in the root, folders in each of them, and files in each of those: a million inodes.
+const TREE: [u32; 3] = [100, 100, 99];
+const INODES: u32 = 1_200_000;
+const UUID: [u8; 16] = *b"fsmend a million";
 /// By how much slower than its floor a warm check may be.
 const WANTED: f64 = 1.5;
 
-/// A tree: its name, what its files hold, and the size and options of its file systems.
+/// A tree: its name, the length of its files, and the sizes of the file systems and of the log.
 struct Case {
     name: &'static str,
-    files: populate::Files,
-    size: &'static str,
-    hybridfs: &'static str,
-    ext4: &'static str,
+    file: usize,
+    bytes: u64,
+    log: u64,
 }
 
 const CASES: [Case; 2] = [
     // In the inodes, as far as hybridfs is concerned.
-    Case {
-        name: "inline",
-        files: populate::Files::Written,
-        size: "12G",
-        hybridfs: "log-size=2G,inodes=1200000",
-        ext4: "inodes=1200000",
-    },
+    Case { name: "inline", file: 200, bytes: 12 << 30, log: 2 << 30 },
     // Contents in the log, which a check reads.
-    Case {
-        name: "2000-bytes",
-        files: populate::Files::Short(2000),
-        size: "20G",
-        hybridfs: "log-size=10G,inodes=1200000",
-        ext4: "inodes=1200000",
-    },
+    Case { name: "2000-bytes", file: 2000, bytes: 20 << 30, log: 10 << 30 },
 ];
 
 /// Measures and prints a table.
 pub fn run(options: &Options) -> io::Result<()> {
-    needs::superuser("it mounts images")?;
+    needs::superuser("it drops caches")?;
     let programs = Programs::find(options.build)?;
     fs::create_dir_all(&options.cache)?;
     needs::room(&options.cache, 16 << 30)?;
     for case in CASES.iter().filter(|case| options.wants(case.name)) {
-        let hybridfs = image(&programs, options, case, "hybridfs", case.hybridfs)?;
-        let ext4 = image(&programs, options, case, "ext4", case.ext4)?;
+        let hybridfs = image(options, case, "hybridfs", hybridfs)?;
+        let ext4 = image(options, case, "ext4", ext4)?;
         for state in [State::Warm, State::Cold] {
             let load = load_average().unwrap_or(0.0);
             let [(ours, floor), (theirs, their_floor)] =
@@ -104,33 +96,69 @@ fn compare(
     Ok(samples.map(|(checks, floors)| (spread(&checks), spread(&floors))))
 }
 
+type Mounted = io::Result<Box<dyn FileSystem>>;
+
+fn now() -> Time {
+    Time::at(1_700_000_000)
+}
+
+fn failed(what: Errno) -> io::Error {
+    io::Error::other(what.to_string())
+}
+
+fn hybridfs(device: Arc<dyn WritableDevice>, case: &Case) -> Mounted {
+    let options = hybrid::Options {
+        log_bytes: Some(case.log),
+        inodes: Some(INODES.into()),
+        ..hybrid::Options::new(UUID, now())
+    };
+    hybrid::mkfs(Arc::clone(&device), &options).map_err(io::Error::other)?;
+    let options = fsmend_hybridfs_driver::MountOptions::new(now());
+    Ok(Box::new(Hybrid::mount(device, options).map_err(io::Error::other)?))
+}
+
+fn ext4(device: Arc<dyn WritableDevice>, _: &Case) -> Mounted {
+    let options =
+        ext::Options { inodes: Some(INODES.into()), ..ext::Options::new(ext::Kind::Ext4, UUID, now()) };
+    ext::mkfs(Arc::clone(&device), &options).map_err(io::Error::other)?;
+    let options =
+        fsmend_ext_driver::MountOptions { bulk: true, ..fsmend_ext_driver::MountOptions::new(now()) };
+    Ok(Box::new(Ext::mount(device, options).map_err(io::Error::other)?))
+}
+
 /// The image of a case, made if it is not there.
 fn image(
-    programs: &Programs,
     options: &Options,
     case: &Case,
     kind: &str,
-    extended: &str,
+    make: fn(Arc<dyn WritableDevice>, &Case) -> Mounted,
 ) -> io::Result<PathBuf> {
     let image = options.cache.join(format!("{kind}-{}-1m.img", case.name));
     if image.exists() {
         return Ok(image);
     }
     let fresh = image.with_extension("new");
-    let place = image.with_extension("here");
-    fs::create_dir_all(&place)?;
-    let _ = fs::remove_file(&fresh);
-    let (program, target, folder) =
-        (programs.fsmend.to_string_lossy(), fresh.to_string_lossy(), place.to_string_lossy());
-    run_program(&program, ["mkfs", "--type", kind, "-E", extended, &target, case.size])?;
-    run_program(&program, ["mount", "--background", &target, &folder])?;
-    let tree = populate::Tree { fan: FAN.to_vec(), entries: ENTRIES };
-    let filled = populate::fill(&place, &tree, case.files);
-    run_program("umount", [&*folder])?;
-    filled?;
-    // The process that served the mount writes what remains; a check waits for it.
-    run_program(&program, ["check", &target])?;
-    fs::remove_dir(&place)?;
+    File::create(&fresh)?.set_len(case.bytes)?;
+    let device = Arc::new(WritableFile::open(&fresh, false)?);
+    let mut fs = make(device, case)?;
+    fill(&mut *fs, &vec![b'x'; case.file]).map_err(failed)?;
+    fs.unmount(now()).map_err(failed)?;
     fs::rename(&fresh, &image)?;
     Ok(image)
+}
+
+fn fill(fs: &mut dyn FileSystem, contents: &[u8]) -> fsmend_vfs::Result<()> {
+    let of = Permissions { mode: 0o755, uid: 0, gid: 0 };
+    let root = fs.root();
+    for top in 0..TREE[0] {
+        let top = fs.mkdir(root, format!("top-{top:04}").as_bytes(), of, now())?.inode;
+        for folder in 0..TREE[1] {
+            let folder = fs.mkdir(top, format!("directory-{folder:04}").as_bytes(), of, now())?.inode;
+            for file in 0..TREE[2] {
+                let file = fs.create(folder, format!("file-{file:05}.dat").as_bytes(), of, now())?.inode;
+                fs.write(file, 0, contents, now())?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -35,9 +35,6 @@ impl Tree {
     }
 }
 
-/// The longest of [`Files::Short`].
-const SHORT_MAX: usize = 4096;
-
 /// What each file holds.
 #[derive(Clone, Copy)]
 pub enum Files {
@@ -45,10 +42,8 @@ pub enum Files {
     Empty,
     /// A block that is allocated and never written.
     Allocated,
-    /// A few bytes.
+    /// A block of data.
     Written,
-    /// So many bytes, at most [`SHORT_MAX`].
-    Short(usize),
 }
 
 /// Makes the tree under `root`.
@@ -102,7 +97,6 @@ fn fill_directory(path: &PathBuf, fan: &[u32], spread: &Spread, index: &mut u32)
         match spread.contents {
             Files::Empty => fs::write(file, b"")?,
             Files::Allocated => fallocate(fs::File::create(file)?, FallocateFlags::empty(), 0, 4096)?,
-            Files::Short(len) => fs::write(file, &[b'x'; SHORT_MAX][..len.min(SHORT_MAX)])?,
             Files::Written => fs::write(file, b"a small file of one block\n")?,
         }
     }
