@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_engine::options::SuperblockOptions;
 
 pub const EXIT_CODES: &str = "Exit status (bits, combined over all targets): 0 clean, 1 repaired, 4 problems left uncorrected, \
                           8 operational error, 16 usage error, 32 cancelled.";

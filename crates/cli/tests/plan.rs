@@ -8,7 +8,7 @@ mod images;
 
 use std::path::{Path, PathBuf};
 
-use images::{Folder, asked, code, debugfs, e2fsck, face, fsmend, have, stderr, stdout};
+use images::{Folder, asked, code, compat, debugfs, e2fsck, fsmend, have, stderr, stdout};
 use serde_json::Value as Json;
 
 fn ready(test: &str) -> bool {
@@ -120,7 +120,7 @@ fn scripts_that_look_for_bare_numbers_find_them() {
     }
     assert_eq!(code(&on(&image, &["repair", "-y", "--no-undo"])), 1);
     assert_eq!(code(&on(&copies[0], &["repair", "-y", "--no-undo", "--bare-numbers"])), 1);
-    assert_eq!(code(&face("-fy", &copies[1])), 1, "the face of e2fsck");
+    assert_eq!(code(&compat("-fy", &copies[1])), 1, "e2fsck_compat");
     let names = |image: &Path| asked(image, "ls lost+found");
     assert!(names(&image).contains(&format!("#{number}.thesis.txt")), "{}", names(&image));
     for copy in &copies {

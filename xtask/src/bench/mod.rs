@@ -9,6 +9,7 @@ mod estimate;
 mod fleet;
 mod floor;
 mod fragmented;
+mod hybridfs;
 mod images;
 mod layout;
 mod many_errors;
@@ -41,6 +42,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["fleet", options @ ..] => fleet::run(&Options::parse(options)?),
+        ["hybridfs", options @ ..] => hybridfs::run(&Options::parse(options)?),
         ["mount", options @ ..] => mount::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
         ["page", options @ ..] => page::run(&Options::parse(options)?),
@@ -52,7 +54,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, fleet, mount, neighbour, page, paper, repair, repair-fields, scaling, slow, ufs",
+            "expected `bench` and what: images, check, estimate, fleet, hybridfs, mount, neighbour, page, paper, repair, repair-fields, scaling, slow, ufs",
         )),
     }
 }

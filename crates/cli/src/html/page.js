@@ -161,7 +161,7 @@
     const found = Object.entries(target.counts || {}).filter(([code]) => (explanations[code] || {}).severity !== "note");
     const problems = found.reduce((sum, [, count]) => sum + count, 0);
     const lines = [];
-    if (target.error) lines.push(`${target.error.message}. ${target.error.way_out || ""}`);
+    if (target.error) lines.push(`${target.error.message}. ${target.error.hint || ""}`);
     if (target.summary) {
       const is = target.summary;
       lines.push(`${is.kind}${is.label ? ` "${is.label}"` : ""}: ${thousands(is.files_used)} of ${thousands(is.files_total)} inodes, ` +

@@ -8,9 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fsmend_device::Plan;
-use fsmend_engine::Problem;
 use fsmend_engine::report::Report;
-use fsmend_ext_check::Refusal;
+use fsmend_engine::{Problem, Refusal};
 use serde_json::{Value as Json, json};
 
 use super::args::RepairArgs;

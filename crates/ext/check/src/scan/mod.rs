@@ -3,11 +3,11 @@
 
 mod ahead;
 mod directories;
-pub mod foresight;
+pub(crate) mod foresight;
 mod kept;
 mod maps;
 mod outcome;
-pub mod problems;
+pub(crate) mod problems;
 mod regions;
 mod sweep;
 mod tables;
