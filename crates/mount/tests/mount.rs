@@ -90,7 +90,13 @@ fn ufs2_conforms(order: ByteOrder, name: &str) {
     }
     let folder = Folder::new(name);
     let device = Arc::new(WritableMemory::new("image", vec![0; BYTES as usize]));
-    let options = ufs::mkfs::Options { order, ..ufs::mkfs::Options::new(Version::Ufs2, [1, 2], now()) };
+    // Holes of the cases are made of blocks of 4 KiB.
+    let options = ufs::mkfs::Options {
+        order,
+        block_size: 4096,
+        fragment_size: Some(512),
+        ..ufs::mkfs::Options::new(Version::Ufs2, [1, 2], now())
+    };
     ufs::mkfs::mkfs(device.clone(), &options).unwrap();
     let mounted = ufs::Ufs::mount(device.clone(), ufs::MountOptions::new(now())).unwrap();
     let served = Guarded::new(Box::new(mounted), &folder.sub("here"), &Options::default());

@@ -13,7 +13,15 @@ use crate::options::CheckOptions;
 use crate::problem::{Severity, escape_name};
 use crate::repair::changes::lay;
 use crate::report::Repair;
-use crate::{Action, FileChange, Findings, InodeState, Row};
+use crate::{Action, FileChange, Findings, FormerName, InodeState, Row};
+
+/// What the problems tell of a file.
+#[derive(Default)]
+struct Known {
+    path: Option<String>,
+    former_names: Vec<FormerName>,
+    losses: Vec<&'static Row>,
+}
 
 impl<F: Family> Checker<F> {
     /// What `repair` does to each file and directory that its problems are about, in the order of inodes.
@@ -23,16 +31,19 @@ impl<F: Family> Checker<F> {
         repair: &mut Repair,
         check: &CheckOptions,
     ) -> Vec<FileChange> {
-        let mut known: BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)> = BTreeMap::new();
+        let mut known: BTreeMap<InodeNo, Known> = BTreeMap::new();
         let problems = repair.found.findings.iter().filter(|problem| problem.row.severity > Severity::Note);
         for problem in problems.chain(repair.later.iter()) {
             let Some(inode) = problem.object.inode else { continue };
-            let (path, losses) = known.entry(inode).or_default();
-            if path.is_none() {
-                path.clone_from(&problem.object.path);
+            let known = known.entry(inode).or_default();
+            if known.path.is_none() {
+                known.path.clone_from(&problem.object.path);
             }
-            if problem.row.loses_something() && !losses.contains(&problem.row) {
-                losses.push(problem.row);
+            if known.former_names.is_empty() {
+                known.former_names = problem.former_names();
+            }
+            if problem.row.loses_something() && !known.losses.contains(&problem.row) {
+                known.losses.push(problem.row);
             }
         }
         if known.is_empty() {
@@ -50,13 +61,13 @@ impl<F: Family> Checker<F> {
         before: &dyn Device,
         after: &dyn Device,
         check: &CheckOptions,
-        known: BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)>,
+        known: BTreeMap<InodeNo, Known>,
     ) -> Vec<FileChange> {
         let open = |device| self.0.open(device, (check, &super::nothing_kept()), &mut Findings::new());
         let (Ok(old), Ok(new)) = (open(before), open(after)) else { return Vec::new() };
         let (old, new) = (self.0.volume(old, before), self.0.volume(new, after));
         let recovered = recovered_names(&new);
-        let change = |(inode, (path, losses))| file(&old, &new, inode, (path, losses), recovered.get(&inode));
+        let change = |(inode, known)| file(&old, &new, inode, known, recovered.get(&inode));
         known.into_iter().map(change).collect()
     }
 }
@@ -82,7 +93,7 @@ fn file<V: Checkable>(
     old: &V,
     new: &V,
     inode: InodeNo,
-    (path, losses): (Option<String>, Vec<&'static Row>),
+    Known { path, former_names, losses }: Known,
     recovered: Option<&String>,
 ) -> FileChange {
     let (before, after) = (read_record(old, inode), read_record(new, inode));
@@ -124,7 +135,7 @@ fn file<V: Checkable>(
         (_, None) => InodeState::Unused,
     };
     let kind = kind.or(new_kind).unwrap_or(Kind::Unused);
-    FileChange { inode, path, former_names: Vec::new(), kind, state, size: old_size, actions, losses }
+    FileChange { inode, path, former_names, kind, state, size: old_size, actions, losses }
 }
 
 /// Runs in ascending order, neighbours as one.
