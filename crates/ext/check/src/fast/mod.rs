@@ -9,4 +9,7 @@ pub mod htree;
 pub mod inode;
 pub mod jobs;
 pub mod map;
+mod pending;
+mod pieces;
 pub mod plain;
+mod pointers;
