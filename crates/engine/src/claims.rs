@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn clear_stretches_end_at_pages_that_somebody_touched() {
+    fn clear_stretches_end_at_pages_that_were_touched() {
         let bitmap = SharedBitmap::new(30 * BITS_PER_PAGE - 100);
         bitmap.set_word(0, 1);
         bitmap.set_word(WORDS_PER_PAGE as u64 * 4 + 3, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Check and repair of UFS1 and UFS2, by the engine's checker.
 //!
-//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups
+//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups; `snapshots` the list of active ones
 //! - `blocks`: the blocks that an inode leads to; `inode`: the fast path and the inspection of an inode; `attributes`: extended attributes
 //! - `directory`: chunks of entries
 //! - `allocation`: maps and counts of the cylinder groups; `quota`: quota files
@@ -24,6 +24,7 @@ pub mod opening;
 mod quota;
 pub(crate) mod repair;
 pub mod rows;
+mod snapshots;
 mod survey;
 
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use fsmend_engine::format::Volume;
 use fsmend_engine::inodes::{InodeFact, InodeTable};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::repair::Changes;
+use fsmend_engine::repair::{Changes, Mended};
 use fsmend_engine::report::Summary;
 use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
@@ -86,7 +87,7 @@ impl Family for Ufs {
         layout: Self::Layout,
         found: Wrongs<'_>,
         room: (PoolConfig<'_>, &Budget),
-    ) -> Result<(Changes, Findings), Refusal> {
+    ) -> Result<Mended, Refusal> {
         mend_in_place(self, device, layout, found, room)
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bitmaps and counts against what the inodes own: what e2fsck calls pass 5.
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};

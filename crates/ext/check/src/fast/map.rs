@@ -10,6 +10,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
 use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
@@ -341,7 +342,7 @@ impl<'a> Walk<'a> {
         let word = |at: usize| u16::from_le_bytes([contents[at], contents[at + 1]]);
         let (magic, entries, max, depth) = (word(0), usize::from(word(2)), usize::from(word(4)), word(6));
         let room = (contents.len() - 12) / 12;
-        let sound = magic == 0xF30A
+        let sound = magic == EXTENT_MAGIC
             && depth == u16::from(node.level)
             && max == room
             && entries <= max

@@ -3,12 +3,12 @@
 
 mod ahead;
 mod directories;
-pub mod foresight;
+pub(crate) mod foresight;
 mod kept;
 mod maps;
 mod outcome;
-pub mod pace;
-pub mod problems;
+pub(crate) mod pace;
+pub(crate) mod problems;
 mod regions;
 mod sampling;
 mod sweep;
