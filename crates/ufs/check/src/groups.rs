@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use fsmend_base::GroupNo;
 use fsmend_device::{BatchReader, Device, ReadBackend, Request};
 use fsmend_engine::kept::Kept;
-use fsmend_engine::{Findings, Layer, Problem};
+use fsmend_engine::{Findings, Layer, Part, Problem};
 use fsmend_ufs_format::group::{CylinderGroup, bit};
 use fsmend_ufs_format::inode::Inode;
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, hashes};
@@ -163,7 +163,8 @@ impl Groups {
             } else if !hash_is_right {
                 let mut sealed = group.clone();
                 sealed.seal(geometry);
-                findings.edit(Layer::Record, geometry.group_place(number), sealed.bytes());
+                let (part, place) = (Part::Group(GroupNo(number)), geometry.group_place(number));
+                findings.edit_part(part, Layer::Record, place, sealed.bytes());
             }
         }
         self.directories +=

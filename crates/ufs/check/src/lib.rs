@@ -44,7 +44,7 @@ use fsmend_engine::inodes::{InodeFact, InodeTable};
 use fsmend_engine::names::traces::Traces;
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::repair::Changes;
+use fsmend_engine::repair::{Changes, Mended};
 use fsmend_engine::report::Summary;
 use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
@@ -91,7 +91,7 @@ impl Family for Ufs {
         layout: Self::Layout,
         found: Wrongs<'_>,
         room: (PoolConfig<'_>, &Budget),
-    ) -> Result<(Changes, Findings), Refusal> {
+    ) -> Result<Mended, Refusal> {
         mend_in_place(self, device, layout, found, room)
     }
 }

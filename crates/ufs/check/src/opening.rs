@@ -12,7 +12,7 @@ use fsmend_engine::kept::Kept;
 use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::repair::Changes;
 use fsmend_engine::report::JournalUse;
-use fsmend_engine::{Budget, Findings, Layer, Problem, Refusal};
+use fsmend_engine::{Budget, Findings, Layer, Part, Problem, Refusal};
 use fsmend_ufs_format::geometry::{Flaw, Geometry};
 use fsmend_ufs_format::group::{CylinderGroup, GROUP_MAGIC, HEADER_SIZE};
 use fsmend_ufs_format::superblock::{
@@ -169,13 +169,13 @@ pub fn open(
     let kept = Kept::new(budget, geometry.groups as usize, geometry.group_bytes);
     let groups = Groups::read(device, &geometry, &kept, findings);
     for group in &groups.without_copy {
-        findings.raise(Problem::new(&rows::COPY_WRONG).group(GroupNo(*group)));
+        let problem = Problem::new(&rows::COPY_WRONG).group(GroupNo(*group));
         let mut copy = superblock.clone();
         let place = geometry.superblock_copy(*group);
         copy.set_clean(1);
         copy.set_sblockactualloc(place as i64);
         copy.seal();
-        findings.edit(Layer::Record, place, copy.covered());
+        findings.raise_with_edit(problem, Layer::Record, place, copy.covered());
     }
     let lists_others = snapshots::mend(device, &geometry, (&groups.initialised, &mut superblock), findings);
     if findings.gathers_edits()
@@ -184,7 +184,7 @@ pub fn open(
         let mut written = superblock.clone();
         written.set_clean(1);
         written.seal();
-        findings.edit(Layer::Record, primary, written.covered());
+        findings.edit_part(Part::FileSystem, Layer::Record, primary, written.covered());
     }
     Ok(Layout {
         geometry: Arc::new(geometry),
@@ -289,9 +289,9 @@ fn find(device: &dyn Device, findings: &mut Findings) -> Result<Found, Refusal> 
                             == Geometry { hashes: copy.geometry.hashes, ..found.geometry.clone() }
                 });
                 if shape_agrees {
-                    findings.raise(Problem::new(&rows::SUPERBLOCK_HASH));
                     found.superblock.seal();
-                    findings.edit(Layer::Record, place, found.superblock.covered());
+                    let problem = Problem::new(&rows::SUPERBLOCK_HASH);
+                    findings.raise_with_edit(problem, Layer::Record, place, found.superblock.covered());
                     return Ok(found);
                 }
                 broken = Some((found.superblock, Vec::new()));
@@ -432,8 +432,8 @@ fn recovery_record(device: &dyn Device, superblock: &Superblock, findings: &mut 
     let is_right = Recovery::parse(&wanted)
         .is_some_and(|(order, record)| order == superblock.order() && record == stored);
     if !is_right {
-        findings.raise(Problem::new(&rows::RECOVERY_RECORD));
-        findings.edit(Layer::Record, Recovery::PLACE, &wanted);
+        let problem = Problem::new(&rows::RECOVERY_RECORD);
+        findings.raise_with_edit(problem, Layer::Record, Recovery::PLACE, &wanted);
     }
 }
 

@@ -141,7 +141,7 @@ impl Suspects<'_> {
             return (Ahead::Waits, 0);
         }
         let Some(directory) = Directory::open(self.fs, inode) else { return (Ahead::Nothing, 0) };
-        let mut findings = blank.fresh();
+        let mut findings = blank.for_subject();
         let parent_claims = DeferredParentClaims::kept(self.inodes, inode);
         let inspector = Inspector::new(self.fs, &directory, self.surroundings, parent_claims, &mut findings);
         let Some((mending, said)) = inspector.run_within(room) else { return (Ahead::Waits, 0) };

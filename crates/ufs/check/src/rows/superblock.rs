@@ -8,7 +8,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock field fs_{field} holds {stored}{observed?, expected }",
         meaning: "The superblock describes the shape of the file system. This value cannot be right, so the superblock cannot be used.",
         repair: "The superblock is restored from a copy.",
-        loss: "Nothing.",
+        loss: "Settings that tunefs has changed since the copy was written.",
         peers: [], messages: ["superblock failed"],
     }
     /// `ufs.superblock.hint`.
@@ -44,7 +44,7 @@ fsmend_engine::problem_rows! {
         message: "the primary superblock cannot be used; the copy in sector {sector} is used instead",
         meaning: "The primary superblock is overwritten or damaged. Copies are in every cylinder group. The kernel refuses to mount the file system until the primary one is restored.",
         repair: "The copy is written to the place of the primary superblock; its counts are computed anew.",
-        loss: "Nothing. Settings changed by tunefs since the copy was written may be undone.",
+        loss: "Settings that tunefs has changed since the copy was written.",
         peers: [], messages: ["Attempted recovery for standard superblock", "SEARCH FOR ALTERNATE SUPER-BLOCK FAILED"],
     }
     /// `ufs.superblock.not-clean`.
