@@ -66,10 +66,10 @@ pub fn run(arguments: &InspectArgs) -> u8 {
     let (mut all, mut code) = (Vec::new(), exit::CLEAN);
     for volume in &volumes {
         match described(volume).map_or_else(
-            || facts(volume).map(|facts| Described::Ext(Box::new(facts))),
-            |told| told.map(Described::Other),
+            || facts(volume).map(|facts| Description::Ext(Box::new(facts))),
+            |described| described.map(Description::Other),
         ) {
-            Ok(told) => all.push(told),
+            Ok(description) => all.push(description),
             Err(why) => {
                 eprintln!("fsmend: {}: {why}.", printable(&volume.target));
                 code = exit::OPERATIONAL;
@@ -77,7 +77,7 @@ pub fn run(arguments: &InspectArgs) -> u8 {
         }
     }
     let told = match arguments.format {
-        Format::Text => all.iter().map(|told| told.text() + "\n").collect::<Vec<_>>().join("\n"),
+        Format::Text => all.iter().map(|description| description.text() + "\n").collect::<Vec<_>>().join("\n"),
         Format::Json => format!("{:#}\n", document(&all)),
     };
     // A reader that has seen enough closes the pipe; that is no error.
@@ -86,7 +86,7 @@ pub fn run(arguments: &InspectArgs) -> u8 {
 }
 
 /// What is known of one file system, by its family.
-enum Described {
+enum Description {
     Ext(Box<Facts>),
     Other(Described),
 }
@@ -98,18 +98,18 @@ struct Described {
     values: Vec<(&'static str, Value)>,
 }
 
-impl Described {
+impl Description {
     fn text(&self) -> String {
         match self {
-            Described::Ext(facts) => text(facts),
-            Described::Other(described) => described.text(),
+            Description::Ext(facts) => text(facts),
+            Description::Other(described) => described.text(),
         }
     }
 
     fn member(&self) -> Json {
         match self {
-            Described::Ext(facts) => member(facts),
-            Described::Other(described) => described.member(),
+            Description::Ext(facts) => member(facts),
+            Description::Other(described) => described.member(),
         }
     }
 }
@@ -263,8 +263,8 @@ fn regions(facts: &Facts) -> String {
     )
 }
 
-fn document(all: &[Described]) -> Json {
-    let file_systems: Vec<Json> = all.iter().map(Described::member).collect();
+fn document(all: &[Description]) -> Json {
+    let file_systems: Vec<Json> = all.iter().map(Description::member).collect();
     json!({
         "version": report::VERSION,
         "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},
