@@ -76,7 +76,7 @@ fn an_interrupt_at_a_question_ends_the_run() {
     let image = damaged(&folder, "x.img");
     let before = std::fs::read(&image).unwrap();
     for (arguments, question) in
-        [("repair", "[y/n] "), ("repair --step", "[y/n/a/q/?] "), ("e2fsck -f", "Fix<y>? ")]
+        [("repair", "[y/n/?] "), ("repair --step", "[y/n/a/q/?] "), ("e2fsck -f", "Fix<y>? ")]
     {
         let (said, code) = interrupted_at_question(arguments, &image, question);
         assert_eq!(code, 32, "{arguments}: {said}");

@@ -181,3 +181,54 @@ fn hostile_names_do_not_become_markup() {
         assert!(!page.contains("<img"), "{page}");
     }
 }
+
+/// A repair of a UFS whose names change is told as one of ext: names that go, and what becomes of them.
+#[test]
+fn a_plan_for_ufs_tells_which_names_change() {
+    use fsmend_testkit::ufs::{Maker, Shape};
+    use fsmend_ufs_format::{ByteOrder, Version};
+
+    let folder = Folder::new("plan-ufs");
+    let image = folder.path("ufs.img");
+    let mut made = Maker::filled(Shape::small(Version::Ufs2, ByteOrder::Little)).finish();
+    // The entry of a file leads to an inode that is not in use, so that the file has no name and the name no file.
+    let at = made.entry_at("/d", "single");
+    made.bytes[at..at + 4].copy_from_slice(&900_u32.to_le_bytes());
+    std::fs::write(&image, &made.bytes).unwrap();
+    let plan = saved(&folder, &image);
+    let json: Json =
+        serde_json::from_str(&stdout(&fsmend(&["plan", "show", "--format", "json", &plan]))).unwrap();
+    let tree = json["plan"]["tree"].as_array().unwrap();
+    let has = |member: &str, wanted: &dyn Fn(&str) -> bool| {
+        tree.iter().any(|change| change[member].as_str().is_some_and(wanted))
+    };
+    assert!(has("before", &|path| path == "/d/single"), "{tree:#?}");
+    assert!(has("after", &|path| path.starts_with("/lost+found/#")), "{tree:#?}");
+    let files = json["plan"]["files"].as_array().unwrap();
+    let gone = files.iter().find(|file| file["inode"] == 900).unwrap();
+    assert_eq!(gone["actions"][0]["action"], "name-removed", "{gone:#}");
+    let directory = files.iter().find(|file| file["path"] == "/d").unwrap();
+    assert_eq!(directory["actions"][0]["action"], "corrected", "{directory:#}");
+}
+
+/// What changes in a directory is its entries: it is not "kept", and a smaller one has lost nothing.
+#[test]
+fn a_directory_whose_entries_change_is_corrected() {
+    if !ready("plan: directories") {
+        return;
+    }
+    let folder = Folder::new("plan-directories");
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/damaged.qcow2");
+    let plan = saved(&folder, &example);
+    let json: Json =
+        serde_json::from_str(&stdout(&fsmend(&["plan", "show", "--format", "json", &plan]))).unwrap();
+    let files = json["plan"]["files"].as_array().unwrap();
+    for path in
+        ["/users/alice/photos/2026-06", "/users/alice/recipes", "/users/bob/thesis/figures", "/srv/mail"]
+    {
+        let directory = files.iter().find(|file| file["path"] == path).unwrap();
+        let actions = directory["actions"].as_array().unwrap();
+        let words: Vec<&str> = actions.iter().map(|action| action["action"].as_str().unwrap()).collect();
+        assert_eq!(words, ["corrected"], "{path}");
+    }
+}

@@ -51,7 +51,7 @@ impl Family for Ufs {
     }
 
     fn catalogue(&self) -> Vec<&'static Row> {
-        let mut rows = rows::ROWS.to_vec();
+        let mut rows = rows::all();
         rows.sort_by_key(|row| row.code);
         rows
     }

@@ -327,7 +327,7 @@ impl Show {
             return self.ask_step_by_step(stop);
         }
         let what = "The whole repair is written, and checked before that. An undo file takes it back, unless --no-undo is given.\n";
-        match ask::ask("\nWrite this repair? [y/n] ", what, Some(Answer::No), stop) {
+        match ask::ask("\nWrite this repair? [y/n/?] ", what, Some(Answer::No), stop) {
             Answer::Stop => Err(Ending::Stopped),
             Answer::No => Err(Ending::Declined),
             Answer::Yes | Answer::All => Ok(Vec::new()),
