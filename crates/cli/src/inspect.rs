@@ -77,7 +77,9 @@ pub fn run(arguments: &InspectArgs) -> u8 {
         }
     }
     let told = match arguments.format {
-        Format::Text => all.iter().map(|description| description.text() + "\n").collect::<Vec<_>>().join("\n"),
+        Format::Text => {
+            all.iter().map(|description| description.text() + "\n").collect::<Vec<_>>().join("\n")
+        }
         Format::Json => format!("{:#}\n", document(&all)),
     };
     // A reader that has seen enough closes the pipe; that is no error.
