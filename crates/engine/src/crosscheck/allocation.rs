@@ -31,9 +31,7 @@ pub struct InUse<'a> {
 impl InUse<'_> {
     /// Which of `count` claim units from `first` on are in use.
     pub fn units(&self, first: u64, count: u64) -> Words {
-        let mut units = Words::new(count);
-        units.fill(|at| self.claims.claimed().load_word_at(first + at));
-        units
+        Words::of_bitmap(self.claims.claimed(), first, count)
     }
 
     /// Adds the inodes of a chunk that are in use, its first inode being the first bit; returns the number of directories among them.

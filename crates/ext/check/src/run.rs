@@ -422,11 +422,9 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, run_context: RunContext
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
         let claim_part = |(): &mut (), starts: &[u64]| {
-            let indices = starts.iter().flat_map(|start| *start..(start + WORDS_AT_ONCE).min(words));
-            for (index, mask) in indices.map(|index| (index, fs.metadata.load_word(index))) {
-                if mask != 0 {
-                    claims.claim_word(index, mask, Origin::KNOWN, &mut Noted::default());
-                }
+            let set = |start: &u64| fs.metadata.words_set(*start..(start + WORDS_AT_ONCE).min(words));
+            for (index, mask) in starts.iter().flat_map(set) {
+                claims.claim_word(index, mask, Origin::KNOWN, &mut Noted::default());
             }
         };
         let starts: Vec<u64> = (0..words).step_by(WORDS_AT_ONCE as usize).collect();

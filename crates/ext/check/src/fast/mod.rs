@@ -9,4 +9,7 @@ pub(crate) mod htree;
 pub mod inode;
 pub(crate) mod jobs;
 pub mod map;
+mod pending;
+mod pieces;
 pub(crate) mod plain;
+mod pointers;

@@ -12,6 +12,7 @@ use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
 use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
+use super::sampling::Size;
 use super::{INODE_TABLES, Scan, Worker, job_of, problems};
 use crate::Fs;
 use crate::fast::inode::{InodeSummary, Verdict};
@@ -29,18 +30,31 @@ const RECORDS_AT_ONCE: usize = 64;
 const SUSPECTS_MAX: usize = 1024;
 
 impl<'a> Scan<'a> {
+    /// Looks at the inodes of a group; returns the number of those for which there was time.
     pub(super) fn inode_table(&self, worker: &mut Worker<'a>, group: GroupNo) -> u64 {
-        let fs = self.fs;
         self.announce_tables(group);
         self.announce_bitmaps();
         self.announce_regions(worker, group);
+        let inodes = self.fs.groups[group.0 as usize].scan_inodes;
+        if self.sample.is_none() {
+            return self.part_of_table(worker, group, inodes);
+        }
+        let per_request = TABLE_READ / self.fs.geometry.inode_size;
+        let count = self.at_once().clamp(1, inodes.div_ceil(per_request).max(1) as usize);
+        let inodes = inodes.min(per_request.saturating_mul(count as u32));
+        self.paced(worker, (count, Size::Large), |worker| self.part_of_table(worker, group, inodes))
+    }
+
+    /// Looks at the first `inodes` inodes of a group; what is behind them counts as free.
+    fn part_of_table(&self, worker: &mut Worker<'a>, group: GroupNo, inodes: u32) -> u64 {
+        let fs = self.fs;
         let state = fs.groups[group.0 as usize];
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize, worker.jobs.take());
-        let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
+        let requests = table_requests(fs, state.desc.inode_table, inodes);
         let Worker { reader, summary, checksums, outcome, .. } = worker;
         let cost = &mut outcome.costs[INODE_TABLES];
-        cost.items += u64::from(state.scan_inodes);
+        cost.items += u64::from(inodes);
         cost.requests += requests.len() as u64;
         cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
         let per_request = TABLE_READ as usize / inode_size;
@@ -102,7 +116,7 @@ impl<'a> Scan<'a> {
         }
         worker.jobs.give_back(directories);
         self.table_is_done();
-        u64::from(state.scan_inodes)
+        u64::from(inodes)
     }
 
     /// Saves what can be read of a piece of an inode table that cannot be read whole.
