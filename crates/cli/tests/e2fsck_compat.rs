@@ -201,7 +201,7 @@ fn a_refusal_names_the_device_once() {
 }
 
 #[test]
-fn what_has_features_that_nobody_knows_is_not_repaired() {
+fn what_has_unknown_features_is_not_repaired() {
     if !have("e2fsck_compat: unknown features", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
@@ -258,7 +258,7 @@ fn a_file_system_without_a_uuid_gets_one_and_is_clean() {
 }
 
 #[test]
-fn a_rext3_has_a_face_of_its_own() {
+fn a_rext3_is_checked_by_a_name_of_its_own() {
     let folder = Folder::new("compat-rext3");
     let image = folder.path("r.img");
     let name = image.to_str().unwrap();
