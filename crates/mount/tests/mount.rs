@@ -19,6 +19,9 @@ use fsmend_mount::{Ended, Mounted, Options};
 use fsmend_testkit::conformance::{files, folders, twins};
 use fsmend_testkit::host::{LoopMount, run};
 use fsmend_testkit::memfs::{Limits, MemFs};
+use fsmend_testkit::ufs::checked::{check, codes};
+use fsmend_ufs_driver as ufs;
+use fsmend_ufs_format::{ByteOrder, Version};
 use support::{Folder, Guarded, assert_sound, made, may_mount, now};
 
 /// The kernel's own, of the same size.
@@ -79,6 +82,38 @@ fn rext3_conforms_through_the_kernel() {
 #[test]
 fn ext4_conforms_through_the_kernel() {
     driver_conforms(Kind::Ext4, "ext4_conforms_through_the_kernel");
+}
+
+fn ufs2_conforms(order: ByteOrder, name: &str) {
+    if !may_mount(name) {
+        return;
+    }
+    let folder = Folder::new(name);
+    let device = Arc::new(WritableMemory::new("image", vec![0; BYTES as usize]));
+    // Holes of the cases are made of blocks of 4 KiB.
+    let options = ufs::mkfs::Options {
+        order,
+        block_size: 4096,
+        fragment_size: Some(512),
+        ..ufs::mkfs::Options::new(Version::Ufs2, [1, 2], now())
+    };
+    ufs::mkfs::mkfs(device.clone(), &options).unwrap();
+    let mounted = ufs::Ufs::mount(device.clone(), ufs::MountOptions::new(now())).unwrap();
+    let served = Guarded::new(Box::new(mounted), &folder.sub("here"), &Options::default());
+    let failed = folders::run(&served.place);
+    served.unmount();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert_eq!(codes(&check(&device.bytes(), 2)), [""; 0]);
+}
+
+#[test]
+fn ufs2_conforms_through_the_kernel() {
+    ufs2_conforms(ByteOrder::Little, "ufs2_conforms_through_the_kernel");
+}
+
+#[test]
+fn big_endian_ufs2_conforms_through_the_kernel() {
+    ufs2_conforms(ByteOrder::Big, "big_endian_ufs2_conforms_through_the_kernel");
 }
 
 #[test]
