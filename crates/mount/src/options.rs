@@ -101,8 +101,7 @@ impl fmt::Display for UnknownOption {
         write!(
             f,
             "\"{}\" is no option for a mount; there are ro, rw, sync, allow_other, dev, nodev, suid, nosuid, exec, noexec, commit=SECONDS, \
-             writeback_cache, uid=N, gid=N, \
-             fsname=NAME, partition=N, offset=BYTES, and those of mount(8) that every file system takes",
+             writeback_cache, uid=N, gid=N, partition=N, offset=BYTES, and those of mount(8) that every file system takes",
             self.0
         )
     }
