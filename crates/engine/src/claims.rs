@@ -94,7 +94,7 @@ impl SharedBitmap {
 
     /// Copies the bits from `first` on into `words`, 64 into each, page by page where they begin with a word. Bits beyond the end are clear.
     pub fn copy_into(&self, first: u64, words: &mut [u64]) {
-        if first % 64 != 0 {
+        if !first.is_multiple_of(64) {
             for (word, bit) in words.iter_mut().zip((first..).step_by(64)) {
                 *word = self.load_word_at(bit);
             }
