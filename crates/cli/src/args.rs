@@ -8,7 +8,7 @@ use crate::common_args::When;
 
 /// How one begins.
 const START: &str = "To begin:
-  fsmend check /dev/sdb1     what is wrong, with which file, and what a repair would do; never writes
+  fsmend check /dev/sdb1     what is wrong, and with which file; never writes
   fsmend repair /dev/sdb1    shows the repair and what may be lost, then asks once
   fsmend COMMAND --help      the options of a command
 
@@ -30,7 +30,7 @@ pub enum Command {
     /// Check file systems and report every problem. Never writes
     ///
     /// Reports what is wrong, with which file, what a repair would do to it and what may be lost. A dirty journal is replayed in memory. The
-    /// target is opened read-only and not locked; of a mounted file system use --online.
+    /// target is opened read-only and not locked; for a mounted file system use --online.
     Check(CheckArgs),
     /// Repair a file system: compute a plan, check the result in memory, write it
     ///

@@ -26,13 +26,13 @@ pub struct CheckArgs {
     #[arg(long)]
     pub estimate: bool,
 
-    /// What a repair takes, too.
-    #[command(flatten)]
-    pub common: Common,
-
     /// File systems in use.
     #[command(flatten, next_help_heading = "File systems in use")]
     pub online: OnlineArgs,
+
+    /// What a repair takes, too.
+    #[command(flatten)]
+    pub common: Common,
 
     /// Print the cost of each stage: time, CPU time, memory, bytes read, rate
     #[arg(long, help_heading = heading::MEASURING)]

@@ -53,7 +53,7 @@ fn write(command: &Command, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let mut named = command.clone().display_name(dashed(name)).bin_name(name.to_owned());
     let usage = named.render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ").trim_start_matches(name).trim().to_owned();
+    let usage = usage.trim_start_matches("Usage: ").trim().to_owned();
     let named = named.override_usage(usage).disable_help_subcommand(true).version(version);
     let man =
         Man::new(named).section(SECTION).source(format!("fsmend {version}")).manual("System Administration");
@@ -318,6 +318,11 @@ mod tests {
     fn every_page_says_where_it_belongs() {
         for page in pages(&Cli::command()) {
             let text = String::from_utf8_lossy(&page.text).into_owned();
+            let name = page.file.trim_end_matches(".8").replace('-', " ");
+            let synopsis = text.split("SH SYNOPSIS\n").nth(1).unwrap_or_default();
+            let synopsis = synopsis.split(".SH").next().unwrap_or_default();
+            let plain = synopsis.replace("\\fB", "").replace("\\fR", "");
+            assert!(plain.starts_with(&name), "{}: {synopsis}", page.file);
             for section in ["SH NAME", "SH SYNOPSIS", "SH DESCRIPTION", "SH \"SEE ALSO\""] {
                 assert!(text.contains(section), "{}: {section}: {text}", page.file);
             }

@@ -21,6 +21,7 @@ mod flags;
 #[cfg(feature = "testing")]
 mod one_file;
 mod options;
+mod privileges;
 #[cfg(feature = "testing")]
 pub mod recorded;
 mod seek;

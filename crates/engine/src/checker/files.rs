@@ -13,7 +13,15 @@ use crate::options::CheckOptions;
 use crate::problem::{Severity, escape_name};
 use crate::repair::changes::lay;
 use crate::report::Repair;
-use crate::{Action, FileChange, Findings, InodeState, Row};
+use crate::{Action, FileChange, Findings, FormerName, InodeState, Row};
+
+/// What the problems tell of a file.
+#[derive(Default)]
+struct Known {
+    path: Option<String>,
+    former_names: Vec<FormerName>,
+    losses: Vec<&'static Row>,
+}
 
 /// Directory entries that are compared, of all directories together.
 const ENTRIES_MAX: usize = 1 << 20;
@@ -26,16 +34,19 @@ impl<F: Family> Checker<F> {
         repair: &mut Repair,
         check: &CheckOptions,
     ) -> Vec<FileChange> {
-        let mut known: BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)> = BTreeMap::new();
+        let mut known: BTreeMap<InodeNo, Known> = BTreeMap::new();
         let problems = repair.found.findings.iter().filter(|problem| problem.row.severity > Severity::Note);
         for problem in problems.chain(repair.later.iter()) {
             let Some(inode) = problem.object.inode else { continue };
-            let (path, losses) = known.entry(inode).or_default();
-            if path.is_none() {
-                path.clone_from(&problem.object.path);
+            let known = known.entry(inode).or_default();
+            if known.path.is_none() {
+                known.path.clone_from(&problem.object.path);
             }
-            if problem.row.loses_something() && !losses.contains(&problem.row) {
-                losses.push(problem.row);
+            if known.former_names.is_empty() {
+                known.former_names = problem.former_names();
+            }
+            if problem.row.loses_something() && !known.losses.contains(&problem.row) {
+                known.losses.push(problem.row);
             }
         }
         if known.is_empty() {
@@ -53,7 +64,7 @@ impl<F: Family> Checker<F> {
         before: &dyn Device,
         after: &dyn Device,
         check: &CheckOptions,
-        known: BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)>,
+        known: BTreeMap<InodeNo, Known>,
     ) -> Vec<FileChange> {
         let open = |device| self.0.open(device, (check, &super::nothing_kept()), &mut Findings::new());
         let (Ok(old), Ok(new)) = (open(before), open(after)) else { return Vec::new() };
@@ -62,11 +73,11 @@ impl<F: Family> Checker<F> {
         let mut names = changed_names(&old, &new, &known);
         let mut known = known;
         for (inode, (path, _)) in &names {
-            known.entry(*inode).or_default().0.get_or_insert_with(|| path.clone());
+            known.entry(*inode).or_default().path.get_or_insert_with(|| path.clone());
         }
-        let change = |(inode, (path, losses)): (InodeNo, (Option<String>, Vec<&'static Row>))| {
+        let change = |(inode, known): (InodeNo, Known)| {
             let names = names.remove(&inode).map(|(_, actions)| actions).unwrap_or_default();
-            file(&old, &new, inode, (path, losses), (recovered.get(&inode), names))
+            file(&old, &new, inode, known, (recovered.get(&inode), names))
         };
         known.into_iter().map(change).collect()
     }
@@ -77,11 +88,11 @@ impl<F: Family> Checker<F> {
 fn changed_names<V: Checkable>(
     old: &V,
     new: &V,
-    known: &BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)>,
+    known: &BTreeMap<InodeNo, Known>,
 ) -> BTreeMap<InodeNo, (String, Vec<Action>)> {
     let mut left = ENTRIES_MAX;
     let mut changes: BTreeMap<InodeNo, (String, Vec<Action>)> = BTreeMap::new();
-    for (directory, (path, _)) in known {
+    for (directory, Known { path, .. }) in known {
         let mut names = |volume: &V| {
             let mut names: BTreeMap<Vec<u8>, InodeNo> = BTreeMap::new();
             volume.visit_entries(*directory, &|_| true, &mut |inode, name| {
@@ -139,7 +150,7 @@ fn file<V: Checkable>(
     old: &V,
     new: &V,
     inode: InodeNo,
-    (path, losses): (Option<String>, Vec<&'static Row>),
+    Known { path, former_names, losses }: Known,
     (recovered, names): (Option<&String>, Vec<Action>),
 ) -> FileChange {
     let (before, after) = (read_record(old, inode), read_record(new, inode));
@@ -186,7 +197,7 @@ fn file<V: Checkable>(
         (_, None) => InodeState::Unused,
     };
     let kind = kind.or(new_kind).unwrap_or(Kind::Unused);
-    FileChange { inode, path, former_names: Vec::new(), kind, state, size: old_size, actions, losses }
+    FileChange { inode, path, former_names, kind, state, size: old_size, actions, losses }
 }
 
 /// Runs in ascending order, neighbours as one.

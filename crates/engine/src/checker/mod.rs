@@ -12,17 +12,20 @@ mod ahead;
 mod context;
 mod estimate;
 mod files;
+mod former;
 mod mend;
 mod passes;
 mod scan;
 mod shapes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 use fsmend_device::{Counted, Device};
 
+use crate::claims::Claims;
 use crate::crosscheck::allocation::{AllocationMaps, Observed, Sum};
 use crate::crosscheck::links::LinkRules;
 use crate::crosscheck::owners::OwnerRows;
@@ -31,6 +34,7 @@ use crate::edits::Edit;
 use crate::inodes::{InodeTable, Kind};
 use crate::laps::Laps;
 use crate::names::paths::Directories;
+use crate::names::traces::Traces;
 use crate::options::{CheckOptions, RepairOptions};
 use crate::pool::PoolConfig;
 use crate::repair::changes::{joined, laid};
@@ -170,6 +174,12 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// What had to be done in a poorer way for want of memory, beside what the engine does: sentences.
     fn degraded(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Where something still names one of `wanted`, inodes without a name: entries that were deleted, or are left of lost directories in what nothing claims. `None`
+    /// for formats that do not look.
+    fn traces(&self, _wanted: &BTreeSet<InodeNo>, _facts: (&InodeTable, &Claims)) -> Option<Traces> {
+        None
     }
 
     /// Compares the totals that the superblock keeps with the sums over all maps, where it keeps some.

@@ -192,3 +192,77 @@ impl Volume {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use fsmend_base::SeededRandom;
+    use fsmend_device::{WritableDevice, WritableMemory};
+    use fsmend_vfs::{FileSystem, Permissions};
+
+    use super::*;
+    use crate::mkfs::{Options, mkfs};
+    use crate::{Hybrid, MountOptions};
+
+    const ZONE_BLOCKS: u64 = 16;
+
+    fn contents(number: u64, version: u64) -> Vec<u8> {
+        vec![(number * 7 + version) as u8; 600 + (number % 5 * 700) as usize]
+    }
+
+    /// Writes files anew at random. How many zones are free then.
+    fn free_after_churn(cleaner: Option<Cleaning>) -> u64 {
+        let now = Time::at(1_700_000_000);
+        let device: Arc<dyn WritableDevice> = Arc::new(WritableMemory::new("log", vec![0; 12 << 20]));
+        let shape = Options {
+            fragment_size: 1024,
+            block_size: 4096,
+            log_bytes: Some(8 << 20),
+            segment_bytes: Some(ZONE_BLOCKS * 4096),
+            inodes: Some(4096),
+            ..Options::new(*b"0123456789abcdef", now)
+        };
+        mkfs(Arc::clone(&device), &shape).unwrap();
+        let options = MountOptions { all_in_log: true, cleaner, ..MountOptions::new(now) };
+        let mut fs = Hybrid::mount(Arc::clone(&device), options).unwrap();
+        let (root, of) = (fs.root(), Permissions { mode: 0o644, uid: 0, gid: 0 });
+        let mut random = SeededRandom::new(5);
+        let mut files: Vec<(InodeNo, u64)> = Vec::new();
+        for number in 0..1_500 {
+            let inode = fs.create(root, format!("{number}").as_bytes(), of, now).unwrap().inode;
+            fs.write(inode, 0, &contents(number, 0), now).unwrap();
+            files.push((inode, 0));
+        }
+        for _ in 0..6_000 {
+            let number = random.below(files.len() as u64);
+            let (inode, version) = &mut files[number as usize];
+            *version += 1;
+            fs.write(*inode, 0, &contents(number, *version), now).unwrap();
+        }
+        fs.sync(now).unwrap();
+        fs.volume.space.set_zones(ZONE_BLOCKS);
+        let free = fs.volume.space.free_zones();
+        assert_eq!(fs.audit().unwrap(), Vec::<String>::new());
+        fs.unmount(now).unwrap();
+        let mut fs = Hybrid::mount(device, MountOptions::new(now)).unwrap();
+        for (number, (inode, version)) in (0..).zip(files) {
+            let expected = contents(number, version);
+            let mut found = vec![0; expected.len()];
+            assert_eq!(fs.read(inode, 0, &mut found), Ok(expected.len()));
+            assert!(found == expected, "file {number}");
+        }
+        free
+    }
+
+    #[test]
+    fn a_cleaner_keeps_zones_free_and_every_file_whole() {
+        let without = free_after_churn(None);
+        for how in [Cleaning::Greedy, Cleaning::CostBenefit] {
+            let free = free_after_churn(Some(how));
+            assert!(free >= FREE_MIN / 2 && free > without, "{how:?}: {free} zones, {without} without");
+        }
+    }
+}

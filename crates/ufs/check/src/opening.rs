@@ -460,7 +460,7 @@ fn mend(superblock: &mut Superblock, flaw: &Flaw) {
         "optim" => superblock.set_optim(0),
         "maxfilesize" => superblock.set_maxfilesize(expected.try_into().unwrap_or(u64::MAX)),
         "dsize" => {
-            superblock.set_dsize(i64::try_from(expected).unwrap_or(i64::MAX));
+            superblock.set_dsize(expected);
             if superblock.version() == Version::Ufs1 {
                 superblock.set_old_dsize(small);
             }
