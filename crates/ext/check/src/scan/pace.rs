@@ -17,6 +17,15 @@ const FAST_STEPS: u32 = 3;
 /// A larger step that takes no longer than this share of a smaller one shows that requests are served side by side.
 const SIDE_BY_SIDE: f64 = 1.3;
 
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub enum Size {
+    /// Single blocks, or a few in a row.
+    Block,
+    /// Pieces of tables.
+    Large,
+}
+
 /// Things that one worker asked for at once, and nanoseconds until all were there.
 #[derive(Clone, Copy, Debug)]
 struct Step {
