@@ -133,6 +133,6 @@ fn an_estimate_of_a_slow_device_takes_a_part_of_what_it_foretells() {
         slow.asked().requests
     };
     let (estimated, checked) = (requests(&["--estimate"]), requests(&[]));
-    // A third of the check was in flight before anything could tell how slow the device is.
-    assert!(estimated * 5 < checked, "estimate: {estimated} requests, check: {checked}");
+    // As many as workers have in flight, 64 of 200, were asked for once before it was known how slow the device is.
+    assert!(estimated * 4 < checked, "estimate: {estimated} requests, check: {checked}");
 }

@@ -7,7 +7,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 
 use super::outcome::ScanOutcome;
-use super::sampling::Size;
+use super::pace::Size;
 use super::{Batch, DIRECTORIES, STAGES, Scan, Worker};
 use crate::Fs;
 use crate::fast::jobs::DirectoryJob;

@@ -13,7 +13,7 @@ use fsmend_ext_format::inode::RawInode;
 
 use super::directories::announce_directories;
 use super::outcome::is_short;
-use super::sampling::Size;
+use super::pace::Size;
 use super::{Batch, MAPS, Scan, Worker, job_of};
 use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};

@@ -12,8 +12,19 @@ use std::sync::{Mutex, PoisonError};
 pub const FULL: usize = crate::reading::DEPTH;
 /// A device that answers faster, in nanoseconds, needs no care. Disks with heads do.
 const FAST: u64 = 15_000_000;
+/// So many steps in a row have to be fast: a step may have been on its way already, read ahead by the kernel.
+const FAST_STEPS: u32 = 3;
 /// A larger step that takes no longer than this share of a smaller one shows that requests are served side by side.
 const SIDE_BY_SIDE: f64 = 1.3;
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub enum Size {
+    /// Single blocks, or a few in a row.
+    Block,
+    /// Pieces of tables.
+    Large,
+}
 
 /// Things that one worker asked for at once, and nanoseconds until all were there.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +37,31 @@ struct Step {
 struct State {
     /// What a worker may ask for next.
     next: usize,
+    /// Slow steps.
     last: Option<Step>,
     before: Option<Step>,
+    /// Fast steps in a row.
+    fast: u32,
+}
+
+impl State {
+    /// Takes in how long a step took; whether it was slow.
+    fn is_slow(&mut self, count: usize, took: u64) -> bool {
+        if took >= FAST {
+            self.fast = 0;
+            return true;
+        }
+        self.fast += 1;
+        self.grow(2 * count);
+        if self.fast >= FAST_STEPS {
+            *self = State { next: FULL, last: None, before: None, fast: self.fast };
+        }
+        false
+    }
+
+    fn grow(&mut self, next: usize) {
+        self.next = self.next.max(next).min(FULL);
+    }
 }
 
 /// What the steps so far have shown; shared by the workers of a sample and by one sample after the other.
@@ -36,7 +70,7 @@ pub struct Pace(Mutex<State>);
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace(Mutex::new(State { next: 1, last: None, before: None }))
+        Pace(Mutex::new(State { next: 1, last: None, before: None, fast: 0 }))
     }
 }
 
@@ -44,18 +78,21 @@ impl Pace {
     /// How many things a worker may ask for, with so many nanoseconds left; 0 if there is no time for any.
     pub fn next(&self, left: u64) -> usize {
         self.with(|state| match state.last {
-            Some(last) if last.took >= FAST => {
+            Some(last) => {
                 // As if they came one after the other.
                 let fitting = (left as f64 / last.took as f64 * last.count as f64) as usize;
                 state.next.min(fitting)
             }
-            _ => state.next,
+            None => state.next,
         })
     }
 
     /// Notes a step that waited for the device.
     pub fn note(&self, count: usize, took: u64) {
         self.with(|state| {
+            if !state.is_slow(count, took) {
+                return;
+            }
             let step = Step { count, took };
             match state.last {
                 Some(last) if count > last.count => {
@@ -68,27 +105,28 @@ impl Pace {
             let is_side_by_side = state.before.is_some_and(|before| {
                 before.count < count && took as f64 <= SIDE_BY_SIDE * before.took as f64
             });
-            let times = if is_side_by_side { 4 } else { 2 };
-            let next = if took < FAST { FULL } else { count * times };
-            state.next = state.next.max(next).min(FULL);
+            state.grow(count * if is_side_by_side { 4 } else { 2 });
         });
     }
 
     /// Notes a step of large requests, which tell nothing of small ones unless they come fast.
     pub fn note_large(&self, count: usize, took: u64) {
-        let next = if took < FAST { FULL } else { 2 * count };
-        self.with(|state| state.next = state.next.max(next).min(FULL));
+        self.with(|state| {
+            if state.is_slow(count, took) {
+                state.grow(2 * count);
+            }
+        });
     }
 
     /// Notes a step that memory answered.
     pub fn note_cached(&self, count: usize) {
-        self.with(|state| state.next = state.next.max(4 * count).min(FULL));
+        self.with(|state| state.grow(4 * count));
     }
 
     /// Nanoseconds from one request to the next when so many workers have as many in flight as a check; `None` for a fast device.
     pub fn per_request(&self, workers: usize) -> Option<f64> {
         self.with(|state| {
-            let last = state.last.filter(|last| last.took >= FAST)?;
+            let last = state.last?;
             let more = match state.before {
                 Some(before) => {
                     last.took.saturating_sub(before.took) as f64 / (last.count - before.count) as f64
@@ -130,7 +168,7 @@ mod tests {
 
     #[test]
     fn fast_devices_are_asked_for_all_at_once() {
-        assert_eq!(steps(LONG, |_| MS).0[..2], [1, FULL]);
+        assert_eq!(steps(LONG, |_| MS).0[..4], [1, 2, 4, FULL]);
         assert_eq!(steps(LONG, |_| MS).1, None);
     }
 
@@ -148,6 +186,17 @@ mod tests {
         assert_eq!(per_request, Some(2.0), "all that are in flight come back together");
         let (_, per_request) = steps(500 * MS, |count| (90 + 10 * count as u64) * MS);
         assert_eq!(per_request, Some(13.0), "90 ms and 32 times 10");
+    }
+
+    #[test]
+    fn a_request_that_was_on_its_way_does_not_make_a_slow_device_fast() {
+        let (_, per_request) =
+            steps(2000 * MS, |count| if count == 2 { MS } else { 100 * MS * count as u64 });
+        assert_eq!(per_request, Some(100.0));
+        let pace = Pace::default();
+        pace.note(1, 5000 * MS);
+        (0..FAST_STEPS).for_each(|_| pace.note(pace.next(LONG), MS));
+        assert_eq!((pace.per_request(1), pace.next(LONG)), (None, FULL), "a disk that had to wake up");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a sample does differently from a check: it ends in time, and asks a device for no more than it can wait for.
 
-use super::pace::FULL;
+use super::pace::{FULL, Size};
 use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGES, Scan, Worker};
 
 /// Inodes of a table, and blocks of files with maps, that are read with about one request.
@@ -59,13 +59,4 @@ impl<'a> Scan<'a> {
         }
         result
     }
-}
-
-/// What is asked for.
-#[derive(Clone, Copy)]
-pub(super) enum Size {
-    /// Single blocks, or a few in a row.
-    Block,
-    /// Pieces of tables.
-    Large,
 }

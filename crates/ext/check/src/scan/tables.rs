@@ -12,7 +12,7 @@ use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
 use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
-use super::sampling::Size;
+use super::pace::Size;
 use super::{INODE_TABLES, Scan, Worker, job_of, problems};
 use crate::Fs;
 use crate::fast::inode::{InodeSummary, Verdict};
