@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::problem::Mark;
 use fsmend_engine::{Findings, Layer, Problem, Value};
 use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{
@@ -223,6 +224,7 @@ impl<'a> Inspector<'a> {
     }
 
     fn inspect_block(&mut self, logical: u32, block: BlockNo) {
+        let mark = self.findings.mark();
         let Ok(mut bytes) = self.fs.read_block(block) else {
             let problem = Problem::new(&rows::BLOCK_UNREADABLE).inode(self.params.inode).block(block);
             self.findings.raise(problem);
@@ -231,7 +233,7 @@ impl<'a> Inspector<'a> {
             let mut empty = leaf::empty(&self.params, parent);
             let end = leaf::capacity(&self.params);
             self.seal_tail(&mut empty, (logical, end), true, block);
-            self.edit(block, &empty);
+            self.edit(mark, block, &empty);
             return;
         };
         let before = self.keeps.then(|| bytes.clone());
@@ -240,7 +242,7 @@ impl<'a> Inspector<'a> {
             Some(index) => index.add_block(&self.params, logical, &bytes, blocks_count, self.findings),
             None => true,
         };
-        let mut found = Findings::new();
+        let mut found = self.findings.for_subject();
         let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
         let (parent, broken_at) = mend_block(&mut bytes[..end], &self.params, Some(block), first, &mut found);
@@ -266,7 +268,7 @@ impl<'a> Inspector<'a> {
             self.seal(&mut bytes, logical, is_leaf);
             self.seal_tail(&mut bytes, (logical, end), is_leaf, block);
             if bytes != before {
-                self.edit(block, &bytes);
+                self.edit(mark, block, &bytes);
             }
         }
     }
@@ -313,9 +315,9 @@ impl<'a> Inspector<'a> {
         tail.seal(self.fs.geometry.checksum_seed, block, bytes);
     }
 
-    fn edit(&mut self, block: BlockNo, bytes: &[u8]) {
+    fn edit(&mut self, mark: Mark, block: BlockNo, bytes: &[u8]) {
         if self.keeps {
-            self.findings.edit(Layer::Contents, self.fs.block_offset(block), bytes);
+            self.findings.edit_since(mark, Layer::Contents, self.fs.block_offset(block), bytes);
         }
     }
 
@@ -473,7 +475,8 @@ impl<'a> Inspector<'a> {
 
     fn inspect_inline(&mut self) {
         let Some(data) = inline::gather(&self.directory.record) else { return };
-        let mut found = Findings::new();
+        let mark = self.findings.mark();
+        let mut found = self.findings.for_subject();
         self.parent_claims.observe_link(self.params.inode);
         self.inline_parent(data.parent.0, &mut found);
         let mut record = self.directory.record.clone();
@@ -495,7 +498,7 @@ impl<'a> Inspector<'a> {
             settle_hash(&mut record);
             seal_inode(self.fs, self.params.inode, &mut record);
             if let Some(offset) = self.fs.inode_offset(self.params.inode) {
-                self.findings.edit(Layer::Contents, offset, &record);
+                self.findings.edit_since(mark, Layer::Contents, offset, &record);
             }
         }
     }

@@ -306,7 +306,7 @@ impl World {
                 groups: fs.groups.clone(),
                 metadata: SharedBitmap::new(128),
                 now: fs.now,
-                crowd: Default::default(),
+                shared_maps: Default::default(),
                 resize_map: Default::default(),
                 regions: Default::default(),
             };
@@ -361,7 +361,7 @@ impl World {
             groups: vec![Group { desc: self.desc, scan_inodes: 32 }],
             metadata: SharedBitmap::new(128),
             now: 1_800_000_000,
-            crowd: Default::default(),
+            shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
         };

@@ -12,9 +12,9 @@
 //! | `crosscheck.rs` | the comparison of both, file by file |
 //! | `repair.rs` | what a repair has to do for them |
 
-pub mod crosscheck;
-pub mod facts;
-pub mod problems;
+pub(crate) mod crosscheck;
+pub(crate) mod facts;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;

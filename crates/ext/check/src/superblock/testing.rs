@@ -201,7 +201,7 @@ impl Image {
             groups,
             metadata,
             now: NOW,
-            crowd: Default::default(),
+            shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
         };

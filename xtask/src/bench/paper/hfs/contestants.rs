@@ -186,7 +186,7 @@ impl Ground {
     }
 }
 
-/// One of two disks on the same machine: whoever is asked is as late as the other.
+/// One of two disks on the same machine: each is as late as the other.
 struct Together {
     own: Buffered<Arc<SparseMemory>>,
     other: Buffered<Arc<SparseMemory>>,
