@@ -271,7 +271,7 @@ fn structures(image: &Image) -> Vec<(&'static str, Structure, Fields)> {
 #[test]
 fn a_damaged_field_is_found_alike_and_mended_in_one_run_or_the_file_system_is_refused() {
     let every: u64 =
-        std::env::var("FSMEND_FIELDS_EVERY").ok().and_then(|value| value.parse().ok()).unwrap_or(37);
+        std::env::var("FSMEND_FIELDS_EVERY").ok().and_then(|value| value.parse().ok()).unwrap_or(97);
     let mut failed = Vec::new();
     let (mut cases, mut run) = (0_u64, 0_u64);
     for base in [image(), dirty_image(3)] {

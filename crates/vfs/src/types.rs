@@ -220,7 +220,7 @@ pub enum Allocation {
 pub struct Extent {
     /// First byte of the file.
     pub offset: u64,
-    /// First byte on the device.
+    /// First byte on the device; 0 if the driver has not chosen a place yet.
     pub at: u64,
     /// Bytes.
     pub len: u64,

@@ -361,9 +361,16 @@ impl Volume {
         let block = self.block();
         let (io, number, size) = (&self.io, live.disk.number, live.disk.size);
         match &mut live.contents {
-            Contents::Extents { map, .. } => {
+            Contents::Extents { map, blocks, .. } => {
                 let mut found = Vec::new();
                 let mut key = offset / block;
+                // What waits for its place is no hole.
+                let mut waiting: Vec<u64> = Vec::new();
+                for index in blocks.range(key..).map(|(index, _)| *index) {
+                    if extent_at(map, io, index)?.is_none() {
+                        waiting.push(index);
+                    }
+                }
                 if let Some(record) =
                     map.at(io, key)?.filter(|record| key - record.key < u64::from(record.place.len))
                 {
@@ -380,6 +387,14 @@ impl Volume {
                     });
                     key = record.key.saturating_add(u64::from(record.place.len).max(1));
                 }
+                found.extend(waiting.chunk_by(|one, next| one + 1 == *next).map(|run| Extent {
+                    offset: run[0].saturating_mul(block),
+                    at: 0,
+                    len: run.len() as u64 * block,
+                    unwritten: false,
+                }));
+                found.sort_unstable_by_key(|extent| extent.offset);
+                found.truncate(max);
                 Ok(found)
             }
             Contents::Small { at, .. } if size > offset && max > 0 => {
@@ -403,5 +418,49 @@ pub(crate) fn regular(live: &Live) -> Result<()> {
         Some(FileKind::Regular) => Ok(()),
         Some(FileKind::Directory) => Err(Errno::IsDirectory),
         _ => Err(Errno::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use fsmend_device::{WritableDevice, WritableMemory};
+    use fsmend_vfs::{FileSystem, Permissions};
+
+    use super::*;
+    use crate::mkfs::{Options, mkfs};
+    use crate::{Hybrid, MountOptions};
+
+    /// A mount took them for holes: fallocate wrote zeroes over contents, and copies left them out.
+    #[test]
+    fn contents_that_have_no_place_yet_are_no_holes() {
+        let now = Time::at(1_700_000_000);
+        let device: Arc<dyn WritableDevice> = Arc::new(WritableMemory::new("image", vec![0; 32 << 20]));
+        let options = Options { log_bytes: Some(8 << 20), ..Options::new(*b"0123456789abcdef", now) };
+        mkfs(Arc::clone(&device), &options).unwrap();
+        let mut fs = Hybrid::mount(device, MountOptions::new(now)).unwrap();
+        let (root, of) = (fs.root(), Permissions { mode: 0o644, uid: 0, gid: 0 });
+        let file = fs.create(root, b"file", of, now).unwrap().inode;
+        let block = 16 << 10;
+        let runs = |fs: &mut Hybrid, from: u64, max: usize| -> Vec<(u64, u64)> {
+            let extents = fs.extents(file, from, max).unwrap();
+            extents.iter().map(|extent| (extent.offset / block, extent.len / block)).collect()
+        };
+        for at in [4, 5, 9] {
+            fs.write(file, at * block, &vec![1; block as usize], now).unwrap();
+        }
+        assert_eq!(runs(&mut fs, 0, 10), [(4, 2), (9, 1)]);
+        fs.sync(now).unwrap();
+        assert_eq!(runs(&mut fs, 0, 10), [(4, 2), (9, 1)]);
+        // New ones among old ones, and old ones that are written anew.
+        for at in [2, 5, 7] {
+            fs.write(file, at * block, &vec![2; block as usize], now).unwrap();
+        }
+        assert_eq!(runs(&mut fs, 0, 10), [(2, 1), (4, 2), (7, 1), (9, 1)]);
+        assert_eq!(runs(&mut fs, 5 * block, 2), [(4, 2), (7, 1)]);
+        assert_eq!(runs(&mut fs, 6 * block, 10), [(7, 1), (9, 1)]);
     }
 }
