@@ -228,6 +228,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
         crowd: Default::default(),
         resize_map: Default::default(),
         regions,
+        homes: Default::default(),
     }
 }
 

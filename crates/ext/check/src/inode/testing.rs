@@ -80,6 +80,7 @@ impl Bench {
             crowd: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         }
     }
 

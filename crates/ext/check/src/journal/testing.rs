@@ -197,6 +197,7 @@ impl World {
             crowd: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         }
     }
 
