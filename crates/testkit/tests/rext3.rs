@@ -393,7 +393,9 @@ fn swapped_directory_blocks_go_home() {
     let sound = build(Shape::default());
     let wrong = "ext.region.tail-wrong";
     let place = |role: (u32, u32)| sound.of(role.0, Role::Directory(role.1))[0];
-    for (one, other) in [((SUB, 1), (MANY, 3)), ((SUB, 0), (MANY, 0)), ((MANY, 2), (MANY, 5)), ((ROOT, 0), (SUB, 0))] {
+    for (one, other) in
+        [((SUB, 1), (MANY, 3)), ((SUB, 0), (MANY, 0)), ((MANY, 2), (MANY, 5)), ((ROOT, 0), (SUB, 0))]
+    {
         let mut image = sound.clone();
         exchange(&mut image, place(one), place(other));
         all_goes_home(&image, wrong);
@@ -410,6 +412,22 @@ fn swapped_directory_blocks_go_home() {
         let home = u64::from(before.word(before.pointer_at(inode, index)));
         assert!(after.block(place)[..992] == before.block(home)[..992], "names of directory {inode}");
     }
+}
+
+#[test]
+fn a_directory_that_points_to_a_block_of_another_one_finds_its_own() {
+    let sound = build(Shape::default());
+    let mut image = sound.clone();
+    let (at, other) = (image.pointer_at(SUB, 1), image.word(image.pointer_at(MANY, 3)));
+    let home = u64::from(image.word(at));
+    image.set_word(at, other);
+    assert!(codes(&image).contains("ext.block.multiply-claimed"));
+    let mut repaired = Image { bytes: sound_after_repair(&image), ..image };
+    let mut before = sound.clone();
+    let place = u64::from(repaired.word(repaired.pointer_at(SUB, 1)));
+    assert!(repaired.block(place)[..992] == before.block(home)[..992], "its own names");
+    let place = u64::from(repaired.word(repaired.pointer_at(MANY, 3)));
+    assert!(repaired.block(place)[..992] == before.block(u64::from(other))[..992], "those of the other one");
 }
 
 #[test]

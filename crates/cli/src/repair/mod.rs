@@ -202,11 +202,7 @@ fn work(
 }
 
 /// A repair of all `problems` but those that were `declined`, in the form in which it can be described.
-fn rest_of(
-    rest: Rest,
-    (problems, declined): (&[Problem], &[Problem]),
-    found_later: Vec<Problem>,
-) -> Repair {
+fn rest_of(rest: Rest, (problems, declined): (&[Problem], &[Problem]), found_later: Vec<Problem>) -> Repair {
     let told = |problem: &Problem| (problem.key(), problem.message());
     let declined: BTreeSet<_> = declined.iter().map(told).collect();
     let mut found = Findings::new();

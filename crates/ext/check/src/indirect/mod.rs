@@ -35,12 +35,15 @@ const STRAYS_MAX: usize = 2;
 const HOPELESS_AT: u32 = 12;
 /// Pointers that make no sense, in a block without any other, from which on it is no indirect block.
 const FOREIGN_AT: usize = 3;
+/// So often blocks of one map are looked for in the regions of a rext3: a bound on the work that a hostile map can ask for.
+const SEARCHES_MAX: u32 = 16;
 
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
 /// wrong that the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
     let end = end_of(subject);
-    let mut walk = Walk { map: Map::default(), wrong: 0, end, is_given_up: false };
+    let searches_left = if subject.fs.regions.exist() { SEARCHES_MAX } else { 0 };
+    let mut walk = Walk { map: Map::default(), wrong: 0, end, is_given_up: false, searches_left };
     let mut words = [(0, 0); 15];
     let mut logical = 0;
     for (index, word) in words.iter_mut().enumerate() {
@@ -140,6 +143,8 @@ struct Walk {
     end: Option<End>,
     /// Whether the map shares too much to be walked on.
     is_given_up: bool,
+    /// How often blocks may still be looked for in the regions of a rext3.
+    searches_left: u32,
 }
 
 impl Walk {
@@ -181,15 +186,22 @@ impl Walk {
     }
 
     /// On a rext3, the indirect block that says that it belongs where a wrong pointer was.
-    fn detached(&self, subject: &Subject<'_, '_>, levels: u32) -> Option<u32> {
-        let (fs, level) = (subject.fs, u8::try_from(levels).ok()?);
+    fn detached(&mut self, subject: &Subject<'_, '_>, levels: u32) -> Option<u32> {
+        self.searches_left = self.searches_left.checked_sub(1)?;
+        let level = u8::try_from(levels).ok()?;
         let roots = [0, 1, 2].map(|tree| subject.raw.block_word(DIRECT + tree));
-        let found = fs.regions.exist().then(|| fs.detached_map_block(subject.inode, level, roots))??;
+        let found = subject.fs.detached_map_block(subject.inode, level, roots)?;
         (!self.map.map_blocks.contains(&found.0)).then_some(found.0 as u32)
     }
 
     /// Follows a pointer to an indirect block; `false` when it has to be cleared.
-    fn map_pointer(&mut self, subject: &mut Subject<'_, '_>, pointer: u32, levels: u32, logical: u64) -> bool {
+    fn map_pointer(
+        &mut self,
+        subject: &mut Subject<'_, '_>,
+        pointer: u32,
+        levels: u32,
+        logical: u64,
+    ) -> bool {
         let block = BlockNo(u64::from(pointer));
         if !subject.fs.is_valid_block(block) {
             let problem = subject.problem(&MAP_POINTER_OUTSIDE).stored(pointer).detail("logical", logical);
@@ -302,7 +314,8 @@ impl Walk {
             }
             _ => subject.problem(&region::HEADER_DAMAGED).stored(header.inode.0),
         };
-        if is_strange && is_inside && !is_intact {
+        if is_strange && is_inside && !is_intact && self.searches_left > 0 {
+            self.searches_left -= 1;
             if let Some(moved) = fs.moved_map_block(right, block) {
                 subject.raise(problem.block(block));
                 bytes.copy_from_slice(&moved);

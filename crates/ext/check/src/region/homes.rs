@@ -107,7 +107,13 @@ impl Fs<'_> {
     }
 
     /// Whether all pointers in a block, of which there is one at least, lead to what `inode` has below an indirect block of `level`.
-    pub(crate) fn leads_to_parts_of(&self, inode: InodeNo, is_directory: bool, level: u8, bytes: &[u8]) -> bool {
+    pub(crate) fn leads_to_parts_of(
+        &self,
+        inode: InodeNo,
+        is_directory: bool,
+        level: u8,
+        bytes: &[u8],
+    ) -> bool {
         let seed = self.geometry.checksum_seed;
         let is_part = |pointer: u32| {
             let block = BlockNo(pointer.into());

@@ -54,7 +54,7 @@ pub(crate) fn fs(device: &MemoryDevice, features: Features) -> Fs<'_> {
         crowd: Default::default(),
         resize_map: Default::default(),
         regions: Default::default(),
-            homes: Default::default(),
+        homes: Default::default(),
     }
 }
 
