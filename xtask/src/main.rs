@@ -36,6 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
   bench estimate score `fsmend check --estimate`, and the time left that progress shows, against what runs took
+  bench page     measure how long a browser takes to show a report
   bench fleet    measure planning and merging the reports of 100 000 volumes
   bench slow     count the requests in flight on simulated devices that take 20 ms for each (needs the superuser)
   bench scaling  predict runs with up to 64 workers from the batches of real ones (docs/bench/scaling.md)

@@ -99,7 +99,7 @@ pub struct GroupUse {
     pub region: BlockRange,
 }
 
-/// Wishes for places.
+/// Proposals for places.
 pub trait Policy: Send {
     /// What it is called.
     fn name(&self) -> &'static str;

@@ -4,11 +4,20 @@
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::check_args::CheckArgs;
-use crate::common_args::{EXIT_CODES, When};
+use crate::common_args::When;
 
-/// Checks and repairs ext2, ext3 and ext4 file systems.
+/// How one begins.
+const START: &str = "To begin:
+  fsmend check /dev/sdb1     what is wrong, and with which file; never writes
+  fsmend repair /dev/sdb1    shows the repair and what may be lost, then asks once
+  fsmend COMMAND --help      the options of a command
+
+Exit status (bits, combined over all targets): 0 clean, 1 repaired, 4 problems left uncorrected, 8 operational error, 16 usage error, \
+                     32 cancelled.";
+
+/// Checks and repairs ext2, ext3, ext4, UFS1, UFS2 and hybridfs file systems
 #[derive(Parser, Debug)]
-#[command(name = "fsmend", version = crate::version::short(), long_version = crate::version::long(), max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "fsmend", version = crate::version::short(), long_version = crate::version::long(), max_term_width = 100, after_help = START)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -19,14 +28,25 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Check file systems and report every problem. Never writes
+    ///
+    /// Reports what is wrong, with which file, what a repair would do to it and what may be lost. A dirty journal is replayed in memory. The
+    /// target is opened read-only and not locked; for a mounted file system use --online.
     Check(CheckArgs),
     /// Repair a file system: compute a plan, check the result in memory, write it
+    ///
+    /// The repair is computed in memory and the result is checked there. What happens to which file, and what may be lost, is shown before the
+    /// first write. If problems would remain, nothing is written. What is written goes through a log, so that a crash at any moment
+    /// leaves what the next run finishes, and an undo file takes it back byte for byte. Mounted file systems are refused.
     Repair(crate::repair::RepairArgs),
     /// Apply a plan saved by fsmend repair --plan
+    ///
+    /// Nothing is computed again: the plan is written if the target is as it was when the plan was made, and refused otherwise.
     Apply(crate::repair::ApplyArgs),
     /// Show a saved plan, or compare its target with it
     Plan(crate::plan::PlanArgs),
     /// Undo a repair, byte for byte
+    ///
+    /// Refused if blocks that the repair wrote have changed since (see --force).
     Undo(crate::repair::UndoArgs),
     /// Mount a file system on a directory through FUSE and serve it until it is unmounted
     Mount(crate::mount::MountArgs),

@@ -27,7 +27,7 @@ pub fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Whether the face of e2fsck may ask: at a terminal, or where the environment says so.
+/// Whether `e2fsck_compat` may ask: at a terminal, or where the environment says so.
 pub fn is_possible_or_forced() -> bool {
     is_possible() || std::env::var_os(FORCE_INTERACTIVE).is_some()
 }

@@ -7,13 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use fsmend_device::{Device, ReadBackend, ReadLimit};
-use fsmend_engine::Estimate;
+use fsmend_engine::options::{CheckOptions, SuperblockOptions};
 use fsmend_engine::pool::Mode;
 use fsmend_engine::report::Report;
-use fsmend_engine::{Progress, Trace};
-use fsmend_ext_check::Refusal;
-use fsmend_ext_check::run::CheckOptions;
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_engine::{Estimate, Progress, Refusal, Trace};
 
 use fsmend_session::check_options;
 use fsmend_session::interrupted::refuse as refuse_interrupted;

@@ -7,7 +7,7 @@ use clap::Args;
 use fsmend_device::OpenOptions;
 use fsmend_engine::pool::Mode;
 
-use crate::common_args::{Common, EXIT_CODES};
+use crate::common_args::{Common, EXIT_CODES, heading};
 use crate::online::args::OnlineArgs;
 
 /// `fsmend check`.
@@ -18,34 +18,34 @@ pub struct CheckArgs {
     #[arg(required_unless_present = "mounted", value_name = "TARGET")]
     pub targets: Vec<PathBuf>,
 
-    /// How workers are scheduled: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
-    /// [default: resource-aware at low priority (nice, SCHED_BATCH, SCHED_IDLE), else dynamic]
-    #[arg(long, value_name = "MODE")]
-    pub schedule: Option<Mode>,
-
     /// Print only the headline of each target
     #[arg(short, long)]
     pub quiet: bool,
-
-    /// Print the cost of each stage: time, CPU time, memory, bytes read, rate
-    #[arg(long)]
-    pub stats: bool,
-
-    /// Write a trace of all workers for Perfetto or chrome://tracing
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
 
     /// Do not check; estimate how long a check would take
     #[arg(long)]
     pub estimate: bool,
 
+    /// File systems in use.
+    #[command(flatten, next_help_heading = "File systems in use")]
+    pub online: OnlineArgs,
+
     /// What a repair takes, too.
     #[command(flatten)]
     pub common: Common,
 
-    /// File systems in use.
-    #[command(flatten, next_help_heading = "File systems in use")]
-    pub online: OnlineArgs,
+    /// Print the cost of each stage: time, CPU time, memory, bytes read, rate
+    #[arg(long, help_heading = heading::MEASURING)]
+    pub stats: bool,
+
+    /// Write a trace of all workers for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", help_heading = heading::MEASURING)]
+    pub trace: Option<PathBuf>,
+
+    /// How workers are scheduled: serial, data, pipeline-equal, pipeline=A:B, dynamic or resource-aware
+    /// [default: resource-aware at low priority (nice, SCHED_BATCH, SCHED_IDLE), else dynamic]
+    #[arg(long, value_name = "MODE", help_heading = heading::MEASURING)]
+    pub schedule: Option<Mode>,
 }
 
 impl CheckArgs {

@@ -4,10 +4,20 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_engine::options::SuperblockOptions;
 
 pub const EXIT_CODES: &str = "Exit status (bits, combined over all targets): 0 clean, 1 repaired, 4 problems left uncorrected, \
                           8 operational error, 16 usage error, 32 cancelled.";
+
+/// Headings of help texts and man pages.
+pub mod heading {
+    /// Which file system is meant, and how it is read.
+    pub const SELECTION: &str = "Selecting the file system";
+    /// What a run may take of the machine.
+    pub const LIMITS: &str = "Limits";
+    /// For those who measure.
+    pub const MEASURING: &str = "Measuring";
+}
 
 /// What a check and a repair have in common.
 #[derive(Args, Clone, Debug)]
@@ -20,50 +30,6 @@ pub struct Common {
     #[arg(long)]
     pub all: bool,
 
-    /// Worker threads, shared by all targets [default: the number of CPUs, or the limit of the container]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub threads: Option<u16>,
-
-    /// Memory limit, e.g. 512M or 4G [default: a quarter of the memory of the machine or container]
-    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size)]
-    pub memory: Option<u64>,
-
-    /// Run at the lowest CPU and I/O priority while checking or planning, with only as many threads as CPUs are idle
-    #[arg(long)]
-    pub background: bool,
-
-    /// Read at most this many bytes per second over all targets, e.g. 50M
-    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate)]
-    pub read_limit: Option<u64>,
-
-    /// Skip journal replay (the default is to replay it in memory). A repair is then refused
-    #[arg(long)]
-    pub no_replay: bool,
-
-    /// Use only this partition of a disk (kernel numbering)
-    #[arg(long, value_name = "N", conflicts_with = "offset")]
-    pub partition: Option<u32>,
-
-    /// Byte offset of the file system in the target, e.g. 1M
-    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
-    pub offset: Option<u64>,
-
-    /// Device or image of the external journal [default: the device with the UUID in the superblock]
-    #[arg(short, long, value_name = "DEVICE")]
-    pub journal: Option<PathBuf>,
-
-    /// Use the superblock in this block instead of the primary one
-    #[arg(short = 'b', long, value_name = "BLOCK")]
-    pub superblock: Option<u64>,
-
-    /// Block size for --superblock [default: try all]
-    #[arg(short = 'B', long, value_name = "BYTES", requires = "superblock", value_parser = crate::numbers::parse_block_size)]
-    pub block_size: Option<u32>,
-
-    /// I/O backend
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
-    pub backend: Backend,
-
     /// Colours
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
     pub color: When,
@@ -71,6 +37,50 @@ pub struct Common {
     /// Progress on standard error (auto: on a terminal, after one second)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Show::Auto)]
     pub progress: Show,
+
+    /// Use only this partition of a disk (kernel numbering)
+    #[arg(long, value_name = "N", conflicts_with = "offset", help_heading = heading::SELECTION)]
+    pub partition: Option<u32>,
+
+    /// Byte offset of the file system in the target, e.g. 1M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size, help_heading = heading::SELECTION)]
+    pub offset: Option<u64>,
+
+    /// Use the superblock in this block instead of the primary one
+    #[arg(short = 'b', long, value_name = "BLOCK", help_heading = heading::SELECTION)]
+    pub superblock: Option<u64>,
+
+    /// Block size for --superblock [default: try all]
+    #[arg(short = 'B', long, value_name = "BYTES", requires = "superblock", value_parser = crate::numbers::parse_block_size, help_heading = heading::SELECTION)]
+    pub block_size: Option<u32>,
+
+    /// Device or image of the external journal [default: the device with the UUID in the superblock]
+    #[arg(short, long, value_name = "DEVICE", help_heading = heading::SELECTION)]
+    pub journal: Option<PathBuf>,
+
+    /// Skip journal replay (the default is to replay it in memory). A repair is then refused
+    #[arg(long, help_heading = heading::SELECTION)]
+    pub no_replay: bool,
+
+    /// Worker threads, shared by all targets [default: the number of CPUs, or the limit of the container]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = heading::LIMITS)]
+    pub threads: Option<u16>,
+
+    /// Memory limit, e.g. 512M or 4G [default: a quarter of the memory of the machine or container]
+    #[arg(long, value_name = "SIZE", value_parser = crate::numbers::parse_size, help_heading = heading::LIMITS)]
+    pub memory: Option<u64>,
+
+    /// Run at the lowest CPU and I/O priority while checking or planning, with only as many threads as CPUs are idle
+    #[arg(long, help_heading = heading::LIMITS)]
+    pub background: bool,
+
+    /// Read at most this many bytes per second over all targets, e.g. 50M
+    #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_rate, help_heading = heading::LIMITS)]
+    pub read_limit: Option<u64>,
+
+    /// I/O backend
+    #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = heading::MEASURING)]
+    pub backend: Backend,
 }
 
 impl Common {

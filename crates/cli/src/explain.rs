@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use fsmend_engine::{Evidence, Row, Severity};
+use fsmend_session::explain::{peer_number, rows_for};
 use strsim::levenshtein;
 
 use crate::args::ExplainArgs;
@@ -39,41 +40,20 @@ pub fn run(arguments: &ExplainArgs) -> u8 {
 
 /// Explains one code, or lists the codes that begin like it or stand for that number of e2fsck or that line of fsck_ffs.
 fn explain(wanted: &str, style: Style) -> Result<String, String> {
-    if let Some(number) = peer_number(wanted) {
-        let rows: Vec<&Row> = catalogue().into_iter().filter(|row| row.peers.contains(&number)).collect();
-        return match rows[..] {
-            [] => Err(format!(
-                "no problem corresponds to e2fsck code 0x{number:06x}; `fsmend explain --list` lists all codes"
-            )),
-            [row] => Ok(page(row, style)),
-            _ => Ok(list(&rows, style)),
-        };
+    let begins = |row: &Row| row.code.starts_with(wanted.trim_end_matches(['.', '*']));
+    match (&rows_for(&catalogue(), wanted)[..], peer_number(wanted)) {
+        ([], Some(number)) => Err(format!(
+            "no problem corresponds to e2fsck code 0x{number:06x}; `fsmend explain --list` lists all codes"
+        )),
+        ([], None) => Err(unknown(wanted)),
+        ([row], number) if number.is_some() || row.code == wanted || !begins(row) => Ok(page(row, style)),
+        (rows, _) => Ok(list(rows, style)),
     }
-    if let Some(row) = catalogue().into_iter().find(|row| row.code == wanted) {
-        return Ok(page(row, style));
-    }
-    // A line that fsck_ffs has printed.
-    let is_said = |row: &&Row| row.messages.iter().any(|said| said.len() > 3 && wanted.contains(said));
-    let rows: Vec<&Row> = catalogue().into_iter().filter(is_said).collect();
-    match rows[..] {
-        [] => {}
-        [row] => return Ok(page(row, style)),
-        _ => return Ok(list(&rows, style)),
-    }
-    let prefix = format!("{}.", wanted.trim_end_matches(['.', '*']));
-    let rows: Vec<&Row> = catalogue().into_iter().filter(|row| row.code.starts_with(&prefix)).collect();
-    if rows.is_empty() { Err(unknown(wanted)) } else { Ok(list(&rows, style)) }
 }
 
 /// Every kind of problem of all families, sorted by code.
 fn catalogue() -> Vec<&'static Row> {
     target::FAMILIES.catalogue()
-}
-
-/// `0x010007`, as e2fsck's sources number its problems.
-fn peer_number(text: &str) -> Option<u32> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-    u32::from_str_radix(digits, 16).ok()
 }
 
 fn unknown(wanted: &str) -> String {

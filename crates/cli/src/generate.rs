@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
-use clap_mangen::Man;
 
 use crate::args::Cli;
-use crate::exit;
+use crate::{exit, manual};
 
 /// `fsmend generate`.
 #[derive(Args, Clone, Debug)]
@@ -22,7 +21,7 @@ pub struct GenerateArgs {
 enum What {
     /// Write the man pages, fsmend(8) and one for each command, to a directory
     Man {
-        /// Existing directory
+        /// Directory; created if it is missing
         #[arg(value_name = "DIRECTORY")]
         directory: PathBuf,
     },
@@ -52,28 +51,11 @@ pub fn run(arguments: &GenerateArgs) -> u8 {
 
 /// Pages are called `fsmend.8`, `fsmend-check.8`, `fsmend-fleet-plan.8` and so on. Hidden commands get none.
 fn write_man_pages(directory: &Path) -> io::Result<()> {
-    let mut command = Cli::command().disable_help_subcommand(true);
-    command.build();
-    write_pages_of(&command, "fsmend", directory)
-}
-
-/// The page of a command called `name`, and those of its commands.
-fn write_pages_of(command: &clap::Command, name: &str, directory: &Path) -> io::Result<()> {
-    let named = command.clone().display_name(name.replace(' ', "-")).bin_name(name.to_owned());
-    page(named.disable_help_subcommand(true)).generate_to(directory)?;
-    for shown in command.get_subcommands().filter(|shown| !shown.is_hide_set() && shown.get_name() != "help")
-    {
-        write_pages_of(shown, &format!("{name} {}", shown.get_name()), directory)?;
+    std::fs::create_dir_all(directory)?;
+    for page in manual::pages(&Cli::command()) {
+        std::fs::write(directory.join(&page.file), page.text)?;
     }
     Ok(())
-}
-
-fn page(command: clap::Command) -> Man {
-    let version = env!("CARGO_PKG_VERSION");
-    Man::new(command.version(version).long_version(version))
-        .section("8")
-        .source(format!("fsmend {version}"))
-        .manual("System Administration")
 }
 
 fn print_completions(shell: Shell) -> io::Result<()> {

@@ -66,10 +66,10 @@ pub fn run(arguments: &InspectArgs) -> u8 {
     let (mut all, mut code) = (Vec::new(), exit::CLEAN);
     for volume in &volumes {
         match described(volume).map_or_else(
-            || facts(volume).map(|facts| Told::Ext(Box::new(facts))),
-            |told| told.map(Told::Other),
+            || facts(volume).map(|facts| Description::Ext(Box::new(facts))),
+            |described| described.map(Description::Other),
         ) {
-            Ok(told) => all.push(told),
+            Ok(description) => all.push(description),
             Err(why) => {
                 eprintln!("fsmend: {}: {why}.", printable(&volume.target));
                 code = exit::OPERATIONAL;
@@ -77,7 +77,9 @@ pub fn run(arguments: &InspectArgs) -> u8 {
         }
     }
     let told = match arguments.format {
-        Format::Text => all.iter().map(|told| told.text() + "\n").collect::<Vec<_>>().join("\n"),
+        Format::Text => {
+            all.iter().map(|description| description.text() + "\n").collect::<Vec<_>>().join("\n")
+        }
         Format::Json => format!("{:#}\n", document(&all)),
     };
     // A reader that has seen enough closes the pipe; that is no error.
@@ -86,7 +88,7 @@ pub fn run(arguments: &InspectArgs) -> u8 {
 }
 
 /// What is known of one file system, by its family.
-enum Told {
+enum Description {
     Ext(Box<Facts>),
     Other(Described),
 }
@@ -98,18 +100,18 @@ struct Described {
     values: Vec<(&'static str, Value)>,
 }
 
-impl Told {
+impl Description {
     fn text(&self) -> String {
         match self {
-            Told::Ext(facts) => text(facts),
-            Told::Other(described) => described.text(),
+            Description::Ext(facts) => text(facts),
+            Description::Other(described) => described.text(),
         }
     }
 
     fn member(&self) -> Json {
         match self {
-            Told::Ext(facts) => member(facts),
-            Told::Other(described) => described.member(),
+            Description::Ext(facts) => member(facts),
+            Description::Other(described) => described.member(),
         }
     }
 }
@@ -263,8 +265,8 @@ fn regions(facts: &Facts) -> String {
     )
 }
 
-fn document(all: &[Told]) -> Json {
-    let file_systems: Vec<Json> = all.iter().map(Told::member).collect();
+fn document(all: &[Description]) -> Json {
+    let file_systems: Vec<Json> = all.iter().map(Description::member).collect();
     json!({
         "version": report::VERSION,
         "tool": {"name": "fsmend", "version": env!("CARGO_PKG_VERSION")},

@@ -26,6 +26,7 @@ mod inspect;
 mod json;
 mod lab;
 mod machine;
+mod manual;
 mod mkfs;
 mod mount;
 mod numbers;

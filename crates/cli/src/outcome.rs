@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use fsmend_engine::layout::Layout;
-use fsmend_engine::report::{Division, Report, StageStats, Summary};
+use fsmend_engine::report::{CheckReport, Division, Report, StageStats, Summary};
 use fsmend_engine::shapes::FileShapes;
-use fsmend_ext_check::Refusal;
-use fsmend_ext_check::run::{CheckReport, Estimate};
+use fsmend_engine::{Estimate, Refusal};
 
 use crate::exit;
 use crate::online::view::Online;

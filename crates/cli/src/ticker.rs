@@ -26,9 +26,8 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Below this share done, the time left would be a guess.
 const GUESS_BELOW: f64 = 0.02;
 
-/// Columns of the bar; terminals of fewer than [`BAR_FROM`] columns show none.
-const BAR_WIDTH: usize = 24;
-const BAR_FROM: usize = 60;
+/// Columns of the bar: as many as there is room for.
+const BAR_WIDTHS: [usize; 2] = [24, 12];
 /// Columns of a terminal that does not tell.
 const USUAL_WIDTH: usize = 80;
 
@@ -155,10 +154,10 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
         let (totals, stage) = look(progress);
         let left = time_left(ticker, progress, started.fetched());
         let left = stall.at_least(totals, Instant::now(), left);
-        let text = words(totals, stage, started.elapsed(), left);
+        let words = Words::of(totals, stage, started.elapsed(), left);
         match &bar {
-            Some(bar) => bar.set_message(line(share(totals), &text, width())),
-            None => eprintln!("fsmend: {:.0}%, {text}", share(totals) * 100.0),
+            Some(bar) => bar.set_message(line(share(totals), &words, width())),
+            None => eprintln!("fsmend: {:.0}%, {}", share(totals) * 100.0, words.shown(0)),
         }
         let wait = if bar.is_some() { BAR_EVERY } else { LINE_EVERY };
         if ends.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
@@ -213,18 +212,24 @@ fn width() -> usize {
     terminal_size_of(std::io::stderr()).map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
 }
 
-/// The line of a terminal with so many columns: it never reaches the last one, where some begin a new line.
-fn line(share: f64, text: &str, width: usize) -> String {
+/// The line of a terminal with so many columns: it never reaches the last one, where some begin a new line. Where there is little room, less is
+/// said; the time left goes last.
+fn line(share: f64, words: &Words, width: usize) -> String {
+    let room = width.saturating_sub(1);
     let percent = (share * 100.0).clamp(0.0, 100.0);
-    let whole = if width < BAR_FROM {
-        format!("{percent:.0}%  {text}")
-    } else {
-        let filled = (percent / 100.0 * BAR_WIDTH as f64) as usize;
-        let head = if filled < BAR_WIDTH { ">" } else { "" };
-        let bar = format!("{}{head}", "=".repeat(filled));
-        format!("{bar:BAR_WIDTH$} {percent:>3.0}%  {text}")
+    let text = |left_out| format!("{percent:>3.0}%  {}", words.shown(left_out));
+    let text = (0..Words::LEFT_OUT_MAX).map(text).find(|text| text.len() <= room);
+    let text = text.unwrap_or_else(|| format!("{percent:.0}%  {}", words.shown(Words::LEFT_OUT_MAX)));
+    let bar_width = BAR_WIDTHS.into_iter().find(|bar| bar + 1 + text.len() <= room);
+    let whole = match bar_width {
+        Some(bar_width) => {
+            let filled = (percent / 100.0 * bar_width as f64) as usize;
+            let head = if filled < bar_width { ">" } else { "" };
+            format!("{:bar_width$} {text}", format!("{}{head}", "=".repeat(filled)))
+        }
+        None => text.trim_start().to_owned(),
     };
-    whole.chars().take(width.saturating_sub(1)).collect()
+    whole.chars().take(room).collect()
 }
 
 /// The sums over all targets, and what the first unfinished one is busy with.
@@ -244,18 +249,39 @@ fn reading_left(progress: &[Progress], limit: u64) -> Duration {
     seconds(left as f64 / limit.max(1) as f64)
 }
 
-/// What is said beside the bar: stage, bytes, rate, time left.
-fn words(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration>) -> String {
-    let mut parts = Vec::new();
-    if !stage.is_empty() {
-        parts.push(stage.to_owned());
+/// What is said beside the bar.
+struct Words {
+    stage: Option<String>,
+    read: String,
+    rate: String,
+    left: Option<String>,
+}
+
+impl Words {
+    /// How much can be left out.
+    const LEFT_OUT_MAX: usize = 3;
+
+    fn of(totals: Totals, stage: &str, elapsed: Duration, left: Option<Duration>) -> Words {
+        Words {
+            stage: (!stage.is_empty()).then(|| stage.to_owned()),
+            read: format!("{} read", bytes(totals.bytes_read)),
+            rate: rate(totals.bytes_read, elapsed),
+            left: left
+                .filter(|_| (GUESS_BELOW..1.0).contains(&share(totals)))
+                .map(|left| format!("{} left", duration(left))),
+        }
     }
-    parts.push(format!("{} read", bytes(totals.bytes_read)));
-    parts.push(rate(totals.bytes_read, elapsed));
-    if let Some(left) = left.filter(|_| (GUESS_BELOW..1.0).contains(&share(totals))) {
-        parts.push(format!("{} left", duration(left)));
+
+    /// The words without so many of those that matter least: bytes, rate, stage.
+    fn shown(&self, left_out: usize) -> String {
+        let parts = [
+            self.stage.as_ref().filter(|_| left_out < 3),
+            Some(&self.read).filter(|_| left_out < 1),
+            Some(&self.rate).filter(|_| left_out < 2),
+            self.left.as_ref(),
+        ];
+        parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
-    parts.join(", ")
 }
 
 #[cfg(test)]
@@ -265,10 +291,10 @@ mod tests {
     #[test]
     fn rate_and_time_left() {
         let totals = Totals { known: 100, done: 25, bytes_read: 30 << 20 };
-        let text = words(totals, "directories", Duration::from_secs(10), Some(Duration::from_secs(30)));
-        assert_eq!(text, "directories, 30 MiB read, 3 MiB/s, 30.0 s left");
-        let start = words(Totals::default(), "", Duration::from_secs(1), None);
-        assert_eq!(start, "0 B read, 0 B/s", "nothing is known of the time left at the start");
+        let words = Words::of(totals, "directories", Duration::from_secs(10), Some(Duration::from_secs(30)));
+        assert_eq!(words.shown(0), "directories, 30 MiB read, 3 MiB/s, 30.0 s left");
+        let start = Words::of(Totals::default(), "", Duration::from_secs(1), None);
+        assert_eq!(start.shown(0), "0 B read, 0 B/s", "nothing is known of the time left at the start");
     }
 
     #[test]
@@ -300,15 +326,25 @@ mod tests {
 
     #[test]
     fn the_line_never_wraps_at_any_width() {
-        let text = "delayed certification, 123.4 MiB read, 56.7 MiB/s, 1 h 23 min left";
+        let words = Words {
+            stage: Some("delayed certification".to_owned()),
+            read: "123.4 MiB read".to_owned(),
+            rate: "56.7 MiB/s".to_owned(),
+            left: Some("1 h 23 min left".to_owned()),
+        };
         for width in 0..200 {
-            let line = line(0.5, text, width);
+            let line = line(0.5, &words, width);
             assert!(line.chars().count() < width.max(1), "{width}: {line}");
             assert!(line.is_ascii());
+            // No word is cut while there is room for the time left.
+            assert!(width < 22 || line.ends_with("1 h 23 min left"), "{width}: {line}");
         }
-        assert_eq!(line(0.5, "maps", 40), "50%  maps");
-        assert_eq!(line(0.5, "maps", 80), format!("{}>{}  50%  maps", "=".repeat(12), " ".repeat(11)));
-        assert!(line(1.0, "maps", 80).starts_with(&format!("{} 100%", "=".repeat(24))));
+        assert_eq!(line(0.5, &words, 22), "50%  1 h 23 min left");
+        assert_eq!(line(0.5, &words, 50), "50%  delayed certification, 1 h 23 min left");
+        let all = "50%  delayed certification, 123.4 MiB read, 56.7 MiB/s, 1 h 23 min left";
+        assert_eq!(line(0.5, &words, 80), all);
+        assert_eq!(line(0.5, &words, 90), format!("{}>{}  {all}", "=".repeat(6), " ".repeat(5)));
+        assert!(line(1.0, &words, 120).starts_with(&format!("{} 100%", "=".repeat(24))));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bad blocks, as the face of e2fsck finds and lists them: `-c`, `-cc`, `-l`, `-L`, `-k`.
+//! Bad blocks, as `e2fsck_compat` finds and lists them: `-c`, `-cc`, `-l`, `-L`, `-k`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fsmend_testkit::host;
-use images::{Folder, asked, code, debugfs, e2fsck, face, have, prepared, stderr, stdout};
+use images::{Folder, asked, code, compat, debugfs, e2fsck, have, prepared, stderr, stdout};
 
 /// Size, and blocks, of the list of bad blocks as debugfs tells them.
 fn bad_block_list(image: &Path) -> Vec<String> {
@@ -24,10 +24,10 @@ fn bad_block_list(image: &Path) -> Vec<String> {
 
 #[test]
 fn the_list_of_bad_blocks_is_as_e2fsck_leaves_it() {
-    if !have("face: bad blocks", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: bad blocks", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-bad-blocks");
+    let folder = Folder::new("compat-bad-blocks");
     let image = folder.image("bad.img", &["-b", "1024"]);
     let (few, many, one) = (folder.path("few"), folder.path("many"), folder.path("one"));
     std::fs::write(&few, "7000\n 7001\n99999999\n").unwrap();
@@ -41,7 +41,7 @@ fn the_list_of_bad_blocks_is_as_e2fsck_leaves_it() {
             "c" => "-y -c -k".to_owned(),
             _ => format!("-y -{letter} {}", list.display()),
         };
-        let output = face(&options, &image);
+        let output = compat(&options, &image);
         assert!(
             code(&output) == 1 || letter == "c" && code(&output) == 0,
             "{options}: {}{}",
@@ -53,27 +53,27 @@ fn the_list_of_bad_blocks_is_as_e2fsck_leaves_it() {
         }
         assert_eq!(bad_block_list(&image), bad_block_list(&theirs), "{options}");
         assert_eq!(code(&e2fsck("-fn", &image)), 0, "{options}");
-        assert_eq!(code(&face("-fn", &image)), 0, "{options}");
+        assert_eq!(code(&compat("-fn", &image)), 0, "{options}");
     }
-    assert_eq!(code(&face("-y -c", &image)), 1);
+    assert_eq!(code(&compat("-y -c", &image)), 1);
     assert!(bad_block_list(&image).iter().all(|line| !line.starts_with('(')), "nothing is bad any more");
-    assert_eq!(code(&face("-y -l /nonexistent/list", &image)), 8);
+    assert_eq!(code(&compat("-y -l /nonexistent/list", &image)), 8);
 }
 
 #[test]
 fn a_file_keeps_its_contents_when_its_blocks_turn_bad() {
-    if !have("face: bad blocks of files", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: bad blocks of files", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-bad-file");
+    let folder = Folder::new("compat-bad-file");
     let image = folder.image("bad.img", &["-b", "1024"]);
     let blocks = asked(&image, "blocks a/one");
     let list = folder.path("list");
     std::fs::write(&list, blocks.replace(' ', "\n")).unwrap();
     let before = asked(&image, "cat a/one");
-    let preened = face(&format!("-p -l {}", list.display()), &image);
+    let preened = compat(&format!("-p -l {}", list.display()), &image);
     assert_eq!(code(&preened), 4, "{}", stdout(&preened));
-    let mended = face(&format!("-y -l {}", list.display()), &image);
+    let mended = compat(&format!("-y -l {}", list.display()), &image);
     assert_eq!(code(&mended), 1, "{}", stdout(&mended));
     assert_eq!(asked(&image, "cat a/one"), before);
     assert_ne!(asked(&image, "blocks a/one"), blocks);
@@ -82,10 +82,10 @@ fn a_file_keeps_its_contents_when_its_blocks_turn_bad() {
 
 #[test]
 fn inodes_in_a_bad_block_are_lost_and_count_as_used() {
-    if !have("face: bad inode tables", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: bad inode tables", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-bad-table");
+    let folder = Folder::new("compat-bad-table");
     let image = folder.image("bad.img", &["-b", "1024", "-I", "256"]);
     let place = asked(&image, "imap a/one");
     let block = place.split("located at block ").nth(1).unwrap().split(',').next().unwrap().to_owned();
@@ -93,12 +93,12 @@ fn inodes_in_a_bad_block_are_lost_and_count_as_used() {
     std::fs::write(&list, &block).unwrap();
     let theirs = copy_of(&folder, &image);
     e2fsck(&format!("-y -l {}", list.display()), &theirs);
-    let ours = face(&format!("-y -l {}", list.display()), &image);
+    let ours = compat(&format!("-y -l {}", list.display()), &image);
     assert_eq!(code(&ours), 1, "{}", stdout(&ours));
     assert!(stdout(&ours).contains("is in a bad block"), "{}", stdout(&ours));
     for image in [&image, &theirs] {
         assert_eq!(code(&e2fsck("-fn", image)), 0);
-        assert_eq!(code(&face("-fn", image)), 0);
+        assert_eq!(code(&compat("-fn", image)), 0);
     }
     let bitmap = |image: &Path| {
         asked(image, "show_super_stats -h")
@@ -131,14 +131,14 @@ fn log_of(image: &Path) -> PathBuf {
 
 #[test]
 fn a_write_test_keeps_everything() {
-    if !have("face: write test", &TOOLS) {
+    if !have("e2fsck_compat: write test", &TOOLS) {
         return;
     }
-    let folder = Folder::new("face-write-test");
+    let folder = Folder::new("compat-write-test");
     for options in [["-b", "1024"], ["-b", "4096"]] {
         let image = folder.image("good.img", &options);
         let before = copy_of(&folder, &image);
-        let output = face("-y -cc", &image);
+        let output = compat("-y -cc", &image);
         assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
         assert!(stdout(&output).contains(" 0 of "), "{}", stdout(&output));
         assert!(same_but_superblock(&image, &before) && !log_of(&image).exists());
@@ -148,16 +148,16 @@ fn a_write_test_keeps_everything() {
 
 #[test]
 fn a_write_test_is_refused_on_what_is_in_use_and_on_what_cannot_be_marked() {
-    if !have("face: write test refused", &TOOLS) {
+    if !have("e2fsck_compat: write test refused", &TOOLS) {
         return;
     }
-    let folder = Folder::new("face-write-refused");
+    let folder = Folder::new("compat-write-refused");
     let image = folder.image("x.img", &[]);
     let dead = folder.path("dead.img");
     let mut bytes = std::fs::read(&image).unwrap();
     bytes[1024 + 0x3FC] ^= 1;
     std::fs::write(&dead, &bytes).unwrap();
-    let output = face("-y -cc", &dead);
+    let output = compat("-y -cc", &dead);
     assert_eq!(code(&output), 8, "{}", stdout(&output));
     assert!(stderr(&output).contains("repair it first"), "{}", stderr(&output));
     assert!(std::fs::read(&dead).unwrap() == bytes);
@@ -165,10 +165,10 @@ fn a_write_test_is_refused_on_what_is_in_use_and_on_what_cannot_be_marked() {
         .then(|| host::LoopMount::new(&image, &folder.path("mnt"), "ext4", "ro").ok())
         .flatten()
     else {
-        return host::skip("face: write test refused", "loop mounts are not possible");
+        return host::skip("e2fsck_compat: write test refused", "loop mounts are not possible");
     };
     let before = std::fs::read(&image).unwrap();
-    let output = face("-y -cc", &image);
+    let output = compat("-y -cc", &image);
     assert_eq!(code(&output), 8, "{}", stdout(&output));
     mount.unmount().unwrap();
     assert!(std::fs::read(&image).unwrap() == before);
@@ -192,7 +192,7 @@ fn filled(folder: &Folder) -> (PathBuf, u64) {
     (image, last)
 }
 
-/// The face where nothing can be written from `block` (of 4 KiB) of any file on: writes fail with an error, reads do not.
+/// `e2fsck_compat` where nothing can be written from `block` (of 4 KiB) of any file on: writes fail with an error, reads do not.
 fn face_with_limit(options: &str, image: &Path, block: u64) -> Output {
     let line = format!(
         "trap '' XFSZ; ulimit -f {}; exec {} e2fsck {options} {}",
@@ -205,10 +205,10 @@ fn face_with_limit(options: &str, image: &Path, block: u64) -> Output {
 
 #[test]
 fn what_bad_blocks_do_not_take_back_gets_another_place() {
-    if !have("face: write test finds bad blocks", &TOOLS) {
+    if !have("e2fsck_compat: write test finds bad blocks", &TOOLS) {
         return;
     }
-    let folder = Folder::new("face-write-bad");
+    let folder = Folder::new("compat-write-bad");
     let (image, last) = filled(&folder);
     let bad = last - 9;
     // Unattended nothing is repaired, and what the blocks held is kept.
@@ -234,10 +234,10 @@ fn what_bad_blocks_do_not_take_back_gets_another_place() {
 
 #[test]
 fn what_a_write_test_saved_is_kept_and_not_written_over_what_came_later() {
-    if !have("face: write test overtaken", &TOOLS) {
+    if !have("e2fsck_compat: write test overtaken", &TOOLS) {
         return;
     }
-    let folder = Folder::new("face-write-overtaken");
+    let folder = Folder::new("compat-write-overtaken");
     let (image, last) = filled(&folder);
     let original = std::fs::read(&image).unwrap();
     let bad = last - 9;
@@ -249,7 +249,7 @@ fn what_a_write_test_saved_is_kept_and_not_written_over_what_came_later() {
     file.write_all_at(&junk, lost as u64).unwrap();
     debugfs(&image, "ssv mnt_count 7");
     debugfs(&image, "mkdir newer");
-    let mended = face("-p", &image);
+    let mended = compat("-p", &image);
     let told = stdout(&mended);
     assert_eq!(code(&mended), 1, "{told}{}", stderr(&mended));
     assert!(!log_of(&image).exists());
@@ -265,7 +265,7 @@ fn what_a_write_test_saved_is_kept_and_not_written_over_what_came_later() {
         "what it held, and nothing else, in its place"
     );
     assert!(saved[..lost].iter().all(|byte| *byte == 0));
-    let again = face("-p", &image);
+    let again = compat("-p", &image);
     assert_eq!(code(&again), 0, "{}{}", stdout(&again), stderr(&again));
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
 }
@@ -298,10 +298,10 @@ fn begun(image: &Path) -> Child {
 
 #[test]
 fn a_write_test_that_is_killed_loses_nothing() {
-    if !have("face: write test killed", &TOOLS) {
+    if !have("e2fsck_compat: write test killed", &TOOLS) {
         return;
     }
-    let folder = Folder::new("face-write-killed");
+    let folder = Folder::new("compat-write-killed");
     let (image, _) = filled(&folder);
     let before = copy_of(&folder, &image);
     let mut was_seen = false;
@@ -311,22 +311,22 @@ fn a_write_test_that_is_killed_loses_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
         was_seen |= !same_but_superblock(&image, &before);
-        let output = face("-p", &image);
+        let output = compat("-p", &image);
         assert!(code(&output) <= 1, "{}{}", stdout(&output), stderr(&output));
         assert!(same_but_superblock(&image, &before) && !log_of(&image).exists(), "{pause}");
     }
     if !was_seen {
-        host::skip("face: write test killed", "no kill came while patterns stood on the target");
+        host::skip("e2fsck_compat: write test killed", "no kill came while patterns stood on the target");
     }
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
 }
 
 #[test]
 fn a_write_test_that_is_stopped_gives_everything_back_and_exits_32() {
-    if !have("face: write test stopped", &TOOLS) {
+    if !have("e2fsck_compat: write test stopped", &TOOLS) {
         return;
     }
-    let folder = Folder::new("face-write-stopped");
+    let folder = Folder::new("compat-write-stopped");
     let (image, _) = filled(&folder);
     let before = std::fs::read(&image).unwrap();
     let mut child = begun(&image);

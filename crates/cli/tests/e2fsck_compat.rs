@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The face of e2fsck beside the installed one, through fsck(8), and as systemd calls it.
+//! The command line of e2fsck beside the installed one, through fsck(8), and as systemd calls it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Output;
 
 use fsmend_testkit::host;
-use images::{Folder, asked, code, debugfs, e2fsck, face, have, have_root, prepared, stderr, stdout};
+use images::{Folder, asked, code, compat, debugfs, e2fsck, have, have_root, prepared, stderr, stdout};
 
 /// The lines that scripts read: the one of a clean file system, the reason of a check, and the closing one.
 fn lines_for_scripts(output: &Output) -> Vec<String> {
@@ -24,7 +24,7 @@ fn same_as_e2fsck(folder: &Folder, image: &Path, options: &str) {
     std::fs::copy(image, &copy).unwrap();
     let theirs = e2fsck(options, &copy);
     std::fs::copy(image, &copy).unwrap();
-    let ours = face(options, &copy);
+    let ours = compat(options, &copy);
     let name = image.file_name().unwrap().to_string_lossy();
     assert_eq!(lines_for_scripts(&ours), lines_for_scripts(&theirs), "{name} {options}: {}", stderr(&ours));
     assert_eq!(code(&ours), code(&theirs), "{name} {options}: {}", stdout(&ours));
@@ -32,10 +32,10 @@ fn same_as_e2fsck(folder: &Folder, image: &Path, options: &str) {
 
 #[test]
 fn sound_file_systems_are_told_as_e2fsck_tells_them() {
-    if !have("face: sound file systems", &["mke2fs", "debugfs", "e2fsck", "tune2fs"]) {
+    if !have("e2fsck_compat: sound file systems", &["mke2fs", "debugfs", "e2fsck", "tune2fs"]) {
         return;
     }
-    let folder = Folder::new("face-sound");
+    let folder = Folder::new("compat-sound");
     let plain = folder.image("plain.img", &[]);
     let labelled = folder.image("labelled.img", &["-L", "A B:C", "-b", "1024"]);
     let old = folder.image("old.img", &["-O", "^has_journal,^extents,^64bit,^metadata_csum"]);
@@ -63,39 +63,36 @@ fn sound_file_systems_are_told_as_e2fsck_tells_them() {
 
 #[test]
 fn what_is_written_suits_e2fsck() {
-    if !have("face: repairs", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: repairs", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-repairs");
+    let folder = Folder::new("compat-repairs");
     let image = folder.image("links.img", &[]);
     debugfs(&image, "sif <2> links_count 9");
-    let looked = face("-fn", &image);
+    let looked = compat("-fn", &image);
     assert_eq!(code(&looked), 4);
     assert!(stdout(&looked).contains("Fix? no"), "{}", stdout(&looked));
     assert!(stdout(&looked).contains("WARNING: Filesystem still has errors"));
-    let mended = face("-fy", &image);
+    let mended = compat("-fy", &image);
     assert_eq!(code(&mended), 1, "{}", stderr(&mended));
     assert!(
         stdout(&mended).contains("Fix? yes")
             && stdout(&mended).contains("***** FILE SYSTEM WAS MODIFIED *****")
     );
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
-    assert_eq!(code(&face("-fy", &image)), 0);
-    assert!(
-        !folder.path("links.img.fsmend-undo").exists(),
-        "like e2fsck, the face keeps no undo file unasked"
-    );
+    assert_eq!(code(&compat("-fy", &image)), 0);
+    assert!(!folder.path("links.img.fsmend-undo").exists(), "like e2fsck, it keeps no undo file unasked");
 }
 
 #[test]
 fn preening_mends_what_is_safe() {
-    if !have("face: preening", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: preening", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-preen");
+    let folder = Folder::new("compat-preen");
     let image = folder.image("links.img", &[]);
     debugfs(&image, "sif <2> links_count 9");
-    let output = face("-fp", &image);
+    let output = compat("-fp", &image);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let first = stdout(&output).lines().next().unwrap().to_owned();
     assert!(first.starts_with(image.to_str().unwrap()) && first.ends_with("FIXED."), "{first}");
@@ -104,15 +101,15 @@ fn preening_mends_what_is_safe() {
 
 #[test]
 fn preening_stops_at_what_is_not_safe_with_exactly_4() {
-    if !have("face: preening stops", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: preening stops", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-unsafe");
+    let folder = Folder::new("compat-unsafe");
     for request in ["unlink a", "unlink a/one"] {
         let image = folder.image("unsafe.img", &[]);
         debugfs(&image, request);
         let before = std::fs::read(&image).unwrap();
-        let output = face("-f -p", &image);
+        let output = compat("-f -p", &image);
         assert_eq!(code(&output), 4, "{request}");
         let told = stdout(&output);
         assert!(told.contains("UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY."), "{told}");
@@ -123,15 +120,15 @@ fn preening_stops_at_what_is_not_safe_with_exactly_4() {
 
 #[test]
 fn the_undo_file_is_where_it_was_asked_for() {
-    if !have("face: undo", &["mke2fs", "debugfs"]) {
+    if !have("e2fsck_compat: undo", &["mke2fs", "debugfs"]) {
         return;
     }
-    let folder = Folder::new("face-undo");
+    let folder = Folder::new("compat-undo");
     let image = folder.image("links.img", &[]);
     debugfs(&image, "sif <2> links_count 9");
     let before = std::fs::read(&image).unwrap();
     let undo = folder.path("my.undo");
-    let output = face(&format!("-fy -z {}", undo.display()), &image);
+    let output = compat(&format!("-fy -z {}", undo.display()), &image);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     assert!(stdout(&output).contains("fsmend undo"));
     assert_ne!(std::fs::read(&image).unwrap(), before);
@@ -155,7 +152,7 @@ fn usage_errors_and_what_is_not_supported_exit_16() {
         "-C x",
         "-y other",
     ] {
-        let output = face(options, nowhere);
+        let output = compat(options, nowhere);
         assert_eq!(code(&output), 16, "{options}: {}", stderr(&output));
         assert!(stdout(&output).is_empty() && !stderr(&output).is_empty(), "{options}");
     }
@@ -164,33 +161,33 @@ fn usage_errors_and_what_is_not_supported_exit_16() {
 
 #[test]
 fn operational_errors_exit_8() {
-    assert_eq!(code(&face("-p", Path::new("/nonexistent/image"))), 8);
-    assert_eq!(code(&face("-p", Path::new("UUID=nobody-has-this-one"))), 8);
-    assert_eq!(code(&face("-p", Path::new("/"))), 8);
-    let folder = Folder::new("face-operational");
+    assert_eq!(code(&compat("-p", Path::new("/nonexistent/image"))), 8);
+    assert_eq!(code(&compat("-p", Path::new("UUID=nobody-has-this-one"))), 8);
+    assert_eq!(code(&compat("-p", Path::new("/"))), 8);
+    let folder = Folder::new("compat-operational");
     let noise = folder.path("noise");
     std::fs::write(&noise, vec![0x5A; 100_000]).unwrap();
     for options in ["-p", "-n", "-y"] {
-        let output = face(options, &noise);
+        let output = compat(options, &noise);
         assert_eq!(code(&output), 8, "{options}: {}", stdout(&output));
     }
-    let unattended = face("-f", &noise);
+    let unattended = compat("-f", &noise);
     assert_eq!(code(&unattended), 8);
     assert!(stderr(&unattended).contains("need terminal for interactive repairs"));
-    assert_eq!(code(&face("-p -C 77", &noise)), 8, "a descriptor that nobody opened");
+    assert_eq!(code(&compat("-p -C 77", &noise)), 8, "a descriptor that nobody opened");
 }
 
 #[test]
 fn a_refusal_names_the_device_once() {
-    if !have("face: a refusal", &["mke2fs", "debugfs"]) {
+    if !have("e2fsck_compat: a refusal", &["mke2fs", "debugfs"]) {
         return;
     }
-    let folder = Folder::new("face-refusal");
+    let folder = Folder::new("compat-refusal");
     let image = folder.image("x.img", &[]);
-    let said = stderr(&face("-fn -b 99999", &image));
+    let said = stderr(&compat("-fn -b 99999", &image));
     assert!(said.contains("block 99999"), "{said}");
     assert_eq!(said.matches(image.to_str().unwrap()).count(), 1, "{said}");
-    let said = stderr(&face("-fn -j /no/such/journal", &image));
+    let said = stderr(&compat("-fn -j /no/such/journal", &image));
     assert!(said.contains("/no/such/journal"), "{said}");
     let disk = folder.path("disk.img");
     let mut bytes = vec![0; 2 << 20];
@@ -199,32 +196,32 @@ fn a_refusal_names_the_device_once() {
     bytes[510..512].copy_from_slice(&[0x55, 0xAA]);
     bytes[512..520].copy_from_slice(b"EFI PART");
     std::fs::write(&disk, bytes).unwrap();
-    let said = stderr(&face("-fn", &disk));
+    let said = stderr(&compat("-fn", &disk));
     assert!(said.contains("--partition (an option of fsmend"), "{said}");
 }
 
 #[test]
 fn what_has_features_that_nobody_knows_is_not_repaired() {
-    if !have("face: unknown features", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: unknown features", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-unknown");
+    let folder = Folder::new("compat-unknown");
     for feature in ["FEATURE_R25", "FEATURE_C25"] {
         let image = folder.image("x.img", &[]);
         // A time of the last check that would be written as another one, however fast this test is.
         debugfs(&image, "ssv lastcheck 20000101000000");
         debugfs(&image, &format!("feature {feature}"));
-        assert_eq!(code(&face("-fn", &image)), 0, "{feature}: it can be looked at");
+        assert_eq!(code(&compat("-fn", &image)), 0, "{feature}: it can be looked at");
         let sound = std::fs::read(&image).unwrap();
-        assert_eq!(code(&face("-fy", &image)), 0, "{feature}");
+        assert_eq!(code(&compat("-fy", &image)), 0, "{feature}");
         assert!(std::fs::read(&image).unwrap() == sound, "{feature}: it was written");
         let image = folder.image("x.img", &[]);
         debugfs(&image, "sif a/one links_count 7");
         debugfs(&image, &format!("feature {feature}"));
         let before = std::fs::read(&image).unwrap();
-        assert_eq!(code(&face("-fn", &image)), 4, "{feature}");
+        assert_eq!(code(&compat("-fn", &image)), 4, "{feature}");
         for options in ["-fp", "-fy"] {
-            let output = face(options, &image);
+            let output = compat(options, &image);
             assert_eq!(code(&output), 8, "{feature} {options}: {}", stdout(&output));
             assert!(stderr(&output).contains("0x2000000"), "{}", stderr(&output));
             assert!(std::fs::read(&image).unwrap() == before, "{feature} {options}: it was written");
@@ -237,10 +234,10 @@ fn what_has_features_that_nobody_knows_is_not_repaired() {
 /// Like e2fsck, which makes one and does not call that a correction.
 #[test]
 fn a_file_system_without_a_uuid_gets_one_and_is_clean() {
-    if !have("face: no UUID", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: no UUID", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-uuid");
+    let folder = Folder::new("compat-uuid");
     // Where checksums depend on it, a lost UUID is another story.
     for features in ["^metadata_csum,^uninit_bg", "^metadata_csum,^uninit_bg,^has_journal"] {
         let image = folder.image("x.img", &["-O", features]);
@@ -251,8 +248,8 @@ fn a_file_system_without_a_uuid_gets_one_and_is_clean() {
             told.lines().any(|line| line.starts_with("Filesystem UUID:") && line.ends_with("<none>"))
         };
         assert!(has_none(), "{features}");
-        assert_eq!(code(&face("-fn", &image)), 0, "{features}");
-        let output = face("-fy", &image);
+        assert_eq!(code(&compat("-fn", &image)), 0, "{features}");
+        let output = compat("-fy", &image);
         assert_eq!(code(&output), 0, "{features}: {}", stdout(&output));
         assert!(!stdout(&output).contains("MODIFIED"), "{}", stdout(&output));
         assert!(!has_none(), "{features}");
@@ -262,7 +259,7 @@ fn a_file_system_without_a_uuid_gets_one_and_is_clean() {
 
 #[test]
 fn a_rext3_has_a_face_of_its_own() {
-    let folder = Folder::new("face-rext3");
+    let folder = Folder::new("compat-rext3");
     let image = folder.path("r.img");
     let name = image.to_str().unwrap();
     let made = images::fsmend(&["mkfs", "-t", "rext3", "-E", "block-size=4096", name, "16M"]);
@@ -295,10 +292,10 @@ fn shell(folder: &Folder, line: &str) -> Output {
 
 #[test]
 fn through_fsck() {
-    if !have("face: through fsck(8)", &["mke2fs", "debugfs", "fsck"]) {
+    if !have("e2fsck_compat: through fsck(8)", &["mke2fs", "debugfs", "fsck"]) {
         return;
     }
-    let folder = Folder::new("face-fsck");
+    let folder = Folder::new("compat-fsck");
     let image = folder.image("x.img", &[]);
     let image = image.display();
     let clean = shell(&folder, &format!("fsck -t ext4 -T -p {image}"));
@@ -328,10 +325,10 @@ fn share_as_systemd_reckons(line: &str) -> f64 {
 
 #[test]
 fn as_systemd_calls_it() {
-    if !have("face: as systemd calls it", &["mke2fs", "debugfs", "fsck"]) {
+    if !have("e2fsck_compat: as systemd calls it", &["mke2fs", "debugfs", "fsck"]) {
         return;
     }
-    let folder = Folder::new("face-systemd");
+    let folder = Folder::new("compat-systemd");
     let image = folder.image("x.img", &[]);
     let image = image.display();
     let clean = shell(&folder, &format!("fsck -t ext4 -a -T -l -M -C5 {image} 5>progress"));
@@ -352,27 +349,27 @@ fn as_systemd_calls_it() {
 
 #[test]
 fn progress_starts_muted_behind_a_negative_descriptor() {
-    if !have("face: muted progress", &["mke2fs", "debugfs"]) {
+    if !have("e2fsck_compat: muted progress", &["mke2fs", "debugfs"]) {
         return;
     }
-    let folder = Folder::new("face-muted");
+    let folder = Folder::new("compat-muted");
     let image = folder.image("x.img", &[]);
     let line = format!("e2fsck -fp -C -5 {} 5>progress", image.display());
     assert_eq!(code(&shell(&folder, &line)), 0);
     assert_eq!(std::fs::read_to_string(folder.path("progress")).unwrap(), "");
 }
 
-/// Types `typed` at the face on a terminal of its own.
+/// Types `typed` at `e2fsck_compat` on a terminal of its own.
 fn at_a_terminal(folder: &Folder, options: &str, image: &Path, typed: &str) -> Output {
     shell(folder, &format!("printf '{typed}' | script -qec 'e2fsck {options} {}' /dev/null", image.display()))
 }
 
 #[test]
 fn questions_at_a_terminal() {
-    if !have("face: questions", &["mke2fs", "debugfs", "script"]) {
+    if !have("e2fsck_compat: questions", &["mke2fs", "debugfs", "script"]) {
         return;
     }
-    let folder = Folder::new("face-questions");
+    let folder = Folder::new("compat-questions");
     let image = folder.image("x.img", &[]);
     debugfs(&image, "sif <2> links_count 9");
     let before = std::fs::read(&image).unwrap();
@@ -389,39 +386,39 @@ fn questions_at_a_terminal() {
 
 #[test]
 fn what_is_declined_is_left_alone() {
-    if !have("face: declined in part", &["mke2fs", "debugfs", "e2fsck", "script"]) {
+    if !have("e2fsck_compat: declined in part", &["mke2fs", "debugfs", "e2fsck", "script"]) {
         return;
     }
-    let folder = Folder::new("face-declined");
+    let folder = Folder::new("compat-declined");
     let image = folder.image("x.img", &[]);
     debugfs(&image, "sif a/one links_count 7");
     debugfs(&image, "sif a/two links_count 9");
     let partly = at_a_terminal(&folder, "-f", &image, "n\\ny\\n");
     assert_eq!(code(&partly), 4, "{}", stdout(&partly));
     assert!(stdout(&partly).contains("FILE SYSTEM WAS MODIFIED"), "{}", stdout(&partly));
-    let left = stdout(&face("-fn", &image));
+    let left = stdout(&compat("-fn", &image));
     assert!(left.contains("/a/one") && !left.contains("/a/two"), "{left}");
-    let forced = face("-p", &image);
+    let forced = compat("-p", &image);
     assert_eq!(code(&forced), 1, "it is not called clean: {}", stdout(&forced));
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
 }
 
 #[test]
 fn a_mounted_file_system_is_only_looked_at() {
-    if !have_root("face: mounted", &["mke2fs", "debugfs", "mount"]) {
+    if !have_root("e2fsck_compat: mounted", &["mke2fs", "debugfs", "mount"]) {
         return;
     }
-    let folder = Folder::new("face-mounted");
+    let folder = Folder::new("compat-mounted");
     let image = folder.image("x.img", &[]);
     let Ok(mount) = host::LoopMount::new(&image, &folder.path("mnt"), "ext4", "") else {
-        return host::skip("face: mounted", "loop mounts are not possible");
+        return host::skip("e2fsck_compat: mounted", "loop mounts are not possible");
     };
     for options in ["-p", "-y", "-fy"] {
-        let output = face(options, &image);
+        let output = compat(options, &image);
         assert_eq!(code(&output), 8, "{options}");
         assert!(stderr(&output).contains("is mounted"), "{}", stderr(&output));
     }
-    let looked = face("-n", &image);
+    let looked = compat("-n", &image);
     assert_eq!(code(&looked), 0, "{}", stdout(&looked));
     assert!(stderr(&looked).contains("is mounted"));
     mount.unmount().unwrap();
@@ -429,20 +426,20 @@ fn a_mounted_file_system_is_only_looked_at() {
 
 #[test]
 fn a_dirty_journal_is_recovered_in_passing() {
-    if !have_root("face: journal", &["mke2fs", "debugfs", "e2fsck", "mount"]) {
+    if !have_root("e2fsck_compat: journal", &["mke2fs", "debugfs", "e2fsck", "mount"]) {
         return;
     }
-    let folder = Folder::new("face-journal");
+    let folder = Folder::new("compat-journal");
     let image = folder.image("x.img", &[]);
     let dirty = folder.path("dirty.img");
     let Ok(mount) = host::LoopMount::new(&image, &folder.path("mnt"), "ext4", "") else {
-        return host::skip("face: journal", "loop mounts are not possible");
+        return host::skip("e2fsck_compat: journal", "loop mounts are not possible");
     };
     std::fs::write(mount.path().join("new"), "contents").unwrap();
     rustix_sync(&mount.path().join("new"));
     std::fs::copy(&image, &dirty).unwrap();
     mount.unmount().unwrap();
-    let preened = face("-a", &dirty);
+    let preened = compat("-a", &dirty);
     assert_eq!(code(&preened), 0, "{}", stderr(&preened));
     let text = stdout(&preened);
     assert!(text.contains("recovering journal") && text.contains(": clean, "), "{text}");
@@ -457,10 +454,10 @@ fn rustix_sync(path: &Path) {
 
 #[test]
 fn relations_of_the_configuration_are_followed() {
-    if !have("face: e2fsck.conf", &["mke2fs", "debugfs", "tune2fs"]) {
+    if !have("e2fsck_compat: e2fsck.conf", &["mke2fs", "debugfs", "tune2fs"]) {
         return;
     }
-    let folder = Folder::new("face-conf");
+    let folder = Folder::new("compat-conf");
     let image = folder.image("x.img", &[]);
     let path = image.to_str().unwrap();
     host::run("tune2fs", ["-i", "1d", "-T", "20200101", path]).unwrap();
@@ -486,17 +483,17 @@ fn relations_of_the_configuration_are_followed() {
 
 #[test]
 fn the_counts_of_verbose_runs() {
-    if !have("face: -v", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: -v", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-verbose");
+    let folder = Folder::new("compat-verbose");
     let image = folder.image("x.img", &[]);
     for request in
         ["symlink s a/one", "mknod p p", "mknod c c 1 3", "link a/one h", "sif a/one links_count 2"]
     {
         debugfs(&image, request);
     }
-    let (theirs, ours) = (stdout(&e2fsck("-fnv", &image)), stdout(&face("-fnv", &image)));
+    let (theirs, ours) = (stdout(&e2fsck("-fnv", &image)), stdout(&compat("-fnv", &image)));
     for line in theirs.lines().filter(|line| line.starts_with("   ") && !line.contains("non-contiguous dir"))
     {
         assert!(ours.lines().any(|own| own == line), "{line} is not in {ours}");
@@ -506,19 +503,19 @@ fn the_counts_of_verbose_runs() {
 #[test]
 fn free_blocks_are_discarded_when_that_is_asked_for() {
     use std::os::unix::fs::{FileExt, MetadataExt};
-    if !have("face: -E discard", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: -E discard", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-discard");
+    let folder = Folder::new("compat-discard");
     let image = folder.image("x.img", &["-b", "1024"]);
     let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
     // The last MiB holds nothing: the file that was here has been deleted.
     file.write_all_at(&[7; 1 << 19], 7 << 20).unwrap();
     file.sync_all().unwrap();
     let before = std::fs::metadata(&image).unwrap().blocks();
-    assert_eq!(code(&face("-fp", &image)), 0);
+    assert_eq!(code(&compat("-fp", &image)), 0);
     assert_eq!(std::fs::metadata(&image).unwrap().blocks(), before, "not unasked");
-    let output = face("-fp -E discard", &image);
+    let output = compat("-fp -E discard", &image);
     assert_eq!((code(&output), stderr(&output)), (0, String::new()));
     let after = std::fs::metadata(&image).unwrap().blocks();
     assert!(after + 1000 <= before, "{before} {after}");
@@ -529,10 +526,10 @@ fn free_blocks_are_discarded_when_that_is_asked_for() {
 
 #[test]
 fn directories_and_maps_are_made_better() {
-    if !have("face: improvements", &["mke2fs", "debugfs", "e2fsck", "tune2fs"]) {
+    if !have("e2fsck_compat: improvements", &["mke2fs", "debugfs", "e2fsck", "tune2fs"]) {
         return;
     }
-    let folder = Folder::new("face-better");
+    let folder = Folder::new("compat-better");
     let image = folder.image("old.img", &["-b", "1024", "-O", "^extents,^64bit"]);
     let path = image.to_str().unwrap();
     let requests = folder.path("requests");
@@ -555,7 +552,7 @@ fn directories_and_maps_are_made_better() {
     for options in
         ["-fyD", "-fy -E bmap2extent", "-fy -E optimize_extents", "-fyD -E bmap2extent,optimize_extents"]
     {
-        let output = face(options, &image);
+        let output = compat(options, &image);
         assert!(code(&output) < 2, "{options}: {}{}", stdout(&output), stderr(&output));
         assert_eq!(code(&e2fsck("-fn", &image)), 0, "{options}");
     }
@@ -564,18 +561,18 @@ fn directories_and_maps_are_made_better() {
     let listed = asked(&image, "ls -p a");
     assert_eq!(listed.matches("a_long_name").count(), 200);
     assert!(asked(&image, "stat big").contains("EXTENTS"));
-    assert_eq!(code(&face("-fyD -E bmap2extent,optimize_extents", &image)), 0, "twice changes nothing");
-    let told = face("-fn -E fragcheck", &image);
+    assert_eq!(code(&compat("-fyD -E bmap2extent,optimize_extents", &image)), 0, "twice changes nothing");
+    let told = compat("-fn -E fragcheck", &image);
     assert!(stdout(&told).contains("are fragmented"), "{}", stdout(&told));
 }
 
 /// `-E journal_only` on a journal that cannot be replayed goes on to the whole check, as e2fsck does. It ended with 0.
 #[test]
 fn journal_only_with_a_journal_that_is_none() {
-    if !have("face: journal_only", &["mke2fs", "debugfs", "e2fsck"]) {
+    if !have("e2fsck_compat: journal_only", &["mke2fs", "debugfs", "e2fsck"]) {
         return;
     }
-    let folder = Folder::new("face-journal-only");
+    let folder = Folder::new("compat-journal-only");
     let sound = folder.image("x.img", &["-O", "^metadata_csum,^has_journal"]);
     debugfs(&sound, "feature needs_recovery");
     for (options, expected) in [("-n", 12), ("-p", 1), ("-y", 1)] {
@@ -584,7 +581,7 @@ fn journal_only_with_a_journal_that_is_none() {
         std::fs::copy(&sound, &ours).unwrap();
         let options = format!("{options} -E journal_only");
         assert_eq!(code(&e2fsck(&options, &theirs)), expected, "{options}");
-        let output = face(&options, &ours);
+        let output = compat(&options, &ours);
         assert_eq!(code(&output), expected, "{options}: {}", stdout(&output));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The face of fsck_ffs: every option, every exit code, and the lines that rc scripts look for; beside FreeBSD's own program where that is there.
+//! The command line of fsck_ffs: every option, every exit code, and the lines that rc scripts look for; beside FreeBSD's own program where that is there.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -51,7 +51,7 @@ fn run(
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-fn face(options: &str, image: &Path) -> (i32, String, String) {
+fn compat(options: &str, image: &Path) -> (i32, String, String) {
     run(env!("CARGO_BIN_EXE_fsmend"), &["fsck_ffs"], options, image)
 }
 
@@ -123,7 +123,7 @@ fn sound_and_stale_file_systems_are_told_as_fsck_ffs_tells_them() {
             "-b 99999 -n",
         ] {
             let theirs = run(&peer, &[], options, &folder.copy(image));
-            let ours = face(options, &folder.copy(image));
+            let ours = compat(options, &folder.copy(image));
             assert_eq!(lines(&ours.1), lines(&theirs.1), "{number} {options}: {}{}", theirs.1, ours.2);
             assert_eq!(ours.0, theirs.0, "{number} {options}: {}{}", ours.1, ours.2);
         }
@@ -160,13 +160,13 @@ fn every_option_is_taken_or_refused() {
         ("-Q", 1, "usage: fsck_ffs"),
         ("-f", 8, "need a terminal"),
     ] {
-        let (found, out, wrong) = face(options, &folder.copy(&image));
+        let (found, out, wrong) = compat(options, &folder.copy(&image));
         assert_eq!(found, code, "{options}: {out}{wrong}");
         assert!(out.contains(said) || wrong.contains(said), "{options}: {out}{wrong}");
         assert!(fs::read(folder.0.join("image")).unwrap() == image.bytes, "{options} has written");
     }
     let sector = image.geometry.superblock_copy(1) / 512;
-    let (found, out, wrong) = face(&format!("-b {sector} -fn"), &folder.copy(&image));
+    let (found, out, wrong) = compat(&format!("-b {sector} -fn"), &folder.copy(&image));
     assert_eq!(found, 0, "{out}{wrong}");
     assert!(out.contains(&format!("Alternate super block location: {sector}")), "{out}");
 }
@@ -193,7 +193,7 @@ fn exit_codes_tell_what_became_of_a_file_system() {
     ];
     for (name, image, options, code, said) in cases {
         let path = folder.copy(image);
-        let (found, out, wrong) = face(options, &path);
+        let (found, out, wrong) = compat(options, &path);
         assert_eq!(found, *code, "{name} {options}: {out}{wrong}");
         assert!(
             format!("{out}{wrong}").to_lowercase().contains(&said.to_lowercase()),
@@ -201,7 +201,7 @@ fn exit_codes_tell_what_became_of_a_file_system() {
         );
         let is_repaired = matches!(*options, "-y" | "-fy") || *options == "-p" && found == 0;
         if is_repaired {
-            let (found, out, _) = face("-fn", &path);
+            let (found, out, _) = compat("-fn", &path);
             assert!(
                 found == 0 && out.contains("FILE SYSTEM IS CLEAN") || !out.contains("FIX?"),
                 "{name}: {out}"
@@ -234,9 +234,9 @@ fn big_endian_file_systems_are_repaired_too() {
         let mut image = Maker::filled(Shape::small(version, ByteOrder::Big)).finish();
         image.amend("/d/single", |record| record.set_links(9));
         let path = folder.copy(&image);
-        let (code, out, wrong) = face("-fp", &path);
+        let (code, out, wrong) = compat("-fp", &path);
         assert_eq!(code, 0, "{out}{wrong}");
         assert!(out.contains("(FIXED)"), "{out}");
-        assert!(!face("-fn", &path).1.contains("FIX?"));
+        assert!(!compat("-fn", &path).1.contains("FIX?"));
     }
 }

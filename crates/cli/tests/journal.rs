@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use fsmend_testkit::host::{self, LoopDevice};
-use images::{Folder, code, debugfs, e2fsck, face, fsmend, have_root, stderr, stdout};
+use images::{Folder, code, compat, debugfs, e2fsck, fsmend, have_root, stderr, stdout};
 
 /// A file system with its journal on another device, both as a crash left them: the log waits to be replayed.
 struct Pair {
@@ -66,8 +66,8 @@ impl Pair {
         (std::fs::read(&self.image).unwrap(), std::fs::read(&self.journal).unwrap())
     }
 
-    fn face(&self, options: &str) -> Output {
-        face(&format!("{options} -j {}", self.journal.display()), &self.image)
+    fn compat(&self, options: &str) -> Output {
+        compat(&format!("{options} -j {}", self.journal.display()), &self.image)
     }
 
     fn fsmend(&self, command: &str, more: &[&str]) -> Output {
@@ -99,17 +99,17 @@ impl Pair {
 
 #[test]
 fn the_face_replays_and_empties_it_as_e2fsck_does() {
-    let Some(pair) = Pair::new("journal-face") else { return };
+    let Some(pair) = Pair::new("journal-compat") else { return };
     let (image, journal) = (pair.folder.path("theirs.img"), pair.folder.path("theirs.journal"));
     std::fs::copy(&pair.image, &image).unwrap();
     std::fs::copy(&pair.journal, &journal).unwrap();
     let theirs = e2fsck(&format!("-p -j {}", journal.display()), &image);
-    let ours = pair.face("-p");
+    let ours = pair.compat("-p");
     assert_eq!((code(&ours), code(&theirs)), (0, 0), "{}{}", stdout(&ours), stderr(&ours));
     assert!(stdout(&ours).contains("recovering journal"), "{}", stdout(&ours));
     assert!(pair.bytes().1 == std::fs::read(&journal).unwrap(), "the journal as e2fsck leaves it");
     // Totals in the superblock lag behind after a crash, which no fast look minds.
-    assert!(code(&pair.face("-fy")) <= 1);
+    assert!(code(&pair.compat("-fy")) <= 1);
     pair.is_sound();
 }
 
@@ -158,12 +158,12 @@ fn a_journal_in_use_and_one_that_was_not_named_keep_everything_from_being_writte
     let Some(pair) = Pair::new("journal-busy") else { return };
     let before = pair.bytes();
     let holder = LoopDevice::new(&pair.journal).unwrap();
-    for output in [pair.face("-y"), pair.fsmend("repair", &["-y"])] {
+    for output in [pair.compat("-y"), pair.fsmend("repair", &["-y"])] {
         assert_eq!(code(&output), 8, "{}", stdout(&output));
         assert!(stderr(&output).contains("external journal"), "{}", stderr(&output));
     }
     drop(holder);
-    let unnamed = face("-y", &pair.image);
+    let unnamed = compat("-y", &pair.image);
     // As e2fsck: what waits in the journal is missing.
     assert_eq!(code(&unnamed), 12, "{}", stdout(&unnamed));
     assert!(pair.bytes() == before);
@@ -187,7 +187,7 @@ fn one_that_is_attached_is_found_by_its_uuid() {
         std::fs::write(file, bytes).unwrap();
     }
     let beside = LoopDevice::new(&pair.journal).unwrap();
-    let faced = face("-fy", &pair.image);
+    let faced = compat("-fy", &pair.image);
     assert_eq!(code(&faced), 1, "{}{}", stdout(&faced), stderr(&faced));
     drop(beside);
     assert!(pair.bytes().1 == after.1);
@@ -204,7 +204,7 @@ fn of_two_with_the_same_uuid_neither_is_taken() {
     let image = std::fs::read(&pair.image).unwrap();
     let (one, other) = (LoopDevice::new(&pair.journal).unwrap(), LoopDevice::new(&copy).unwrap());
     let repaired = fsmend(&["repair", "-y", pair.image.to_str().unwrap()]);
-    for (output, expected) in [(repaired, 8), (face("-fy", &pair.image), 12)] {
+    for (output, expected) in [(repaired, 8), (compat("-fy", &pair.image), 12)] {
         assert_eq!(code(&output), expected, "{}{}", stdout(&output), stderr(&output));
         let said = stderr(&output);
         assert!(said.contains(one.path()) && said.contains(other.path()) && said.contains("-j"), "{said}");

@@ -138,6 +138,24 @@ fn every_workload_runs_and_leaves_a_sound_file_system() {
 }
 
 #[test]
+fn the_workloads_of_the_paper_on_hfs_run_on_each_of_its_contestants() {
+    for kind in ["ext3", "ext4", "ufs1", "hybridfs"] {
+        for (workload, more, unit) in [
+            ("postmark-small", &["--files", "200", "--count", "40"][..], "transactions"),
+            ("kernel", &["--files", "60"], "objects built"),
+            ("archive", &["--files", "20"], "removed"),
+            ("mix", &["--count", "200"], "files deleted"),
+        ] {
+            let image = Image::made(&format!("hfs-{kind}-{workload}"), kind, "200M");
+            let words = ["lab", "run", image.path(), workload, "--disk", "barracuda-iv"];
+            let said = done(&words.iter().chain(more).copied().collect::<Vec<_>>());
+            assert!(said.contains(unit) && !said.contains("no room"), "{kind}: {said}");
+            done(&["check", image.path()]);
+        }
+    }
+}
+
+#[test]
 fn a_workload_that_finds_the_file_system_full_says_so() {
     let run = |name: &str, files: &str, format: &str| {
         let image = Image::made(name, "ext3", "40M");

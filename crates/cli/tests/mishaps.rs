@@ -12,7 +12,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fsmend_testkit::host;
-use images::{Folder, code, debugfs, e2fsck, face, fsmend, have, have_root, prepared, stderr, stdout};
+use images::{Folder, code, compat, debugfs, e2fsck, fsmend, have, have_root, prepared, stderr, stdout};
 
 /// The longest wait for a question, or for the end after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,7 +76,7 @@ fn an_interrupt_at_a_question_ends_the_run() {
     let image = damaged(&folder, "x.img");
     let before = std::fs::read(&image).unwrap();
     for (arguments, question) in
-        [("repair", "[y/n] "), ("repair --step", "[y/n/a/q/?] "), ("e2fsck -f", "Fix<y>? ")]
+        [("repair", "[y/n/?] "), ("repair --step", "[y/n/a/q/?] "), ("e2fsck -f", "Fix<y>? ")]
     {
         let (said, code) = interrupted_at_question(arguments, &image, question);
         assert_eq!(code, 32, "{arguments}: {said}");
@@ -102,7 +102,7 @@ fn nothing_takes_the_place_of_another_file() {
             assert_eq!(code(&refused), 8, "{arguments:?}: {}", stdout(&refused));
             assert!(stderr(&refused).contains(place), "{arguments:?}: {}", stderr(&refused));
         }
-        assert_eq!(code(&face(&format!("-fy -z {place}"), &image)), 8, "{place}");
+        assert_eq!(code(&compat(&format!("-fy -z {place}"), &image)), 8, "{place}");
         assert_eq!(std::fs::read(&image).unwrap(), before, "{place}");
         assert_eq!(std::fs::read(&other).unwrap(), others, "{place}");
     }

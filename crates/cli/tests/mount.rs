@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -402,7 +403,8 @@ fn mount_and_fstab_work_with_the_type_fuse_fsmend() {
         shows OPTIONS ^rw,; shows OPTIONS noexec; echo two > mnt/file
         umount mnt
         mount -T fstab mnt
-        shows SOURCE disk; shows OPTIONS allow_other
+        shows SOURCE "$PWD/image"; shows OPTIONS allow_other
+        mkdir other; ! mount -t fuse.fsmend -o ro image other 2> told; grep -q "is mounted at $PWD/mnt" told
         test "$(cat mnt/file)" = two; test "$(stat -c %u mnt/file)" = 0
         umount mnt
         mount -t fuse.fsmend -o ro image mnt
@@ -416,6 +418,29 @@ fn mount_and_fstab_work_with_the_type_fuse_fsmend() {
     );
     assert_sound_by_us(&image);
     assert_sound(&image);
+}
+
+/// For each file of another owner, the kernel asks for its access control list.
+#[test]
+fn other_users_use_file_systems_of_formats_without_access_control_lists() {
+    if !may_mount("other_users_use_file_systems_of_formats_without_access_control_lists") {
+        return;
+    }
+    for kind in ["ufs1", "ufs2", "hybridfs"] {
+        let folder = Folder::new(kind);
+        let (image, mnt) = (folder.at("image"), folder.at("mnt"));
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(fsmend(&["mkfs", "-t", kind, &image, "64M"]).status.code(), Some(0));
+        let running = Running::start(&["-o", "allow_other", &image, &mnt]);
+        fs::set_permissions(&mnt, fs::Permissions::from_mode(0o755)).unwrap();
+        let file = folder.at("mnt/file");
+        fs::write(&file, "for all").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let user = ["--reuid", "1000", "--regid", "1000", "--clear-groups", "cat", &file];
+        assert_eq!(said(&run("setpriv", user).unwrap().stdout), "for all", "{kind}");
+        run("umount", [&mnt]).unwrap();
+        assert_eq!(running.code(), Some(0));
+    }
 }
 
 #[test]
@@ -541,9 +566,12 @@ fn session(kind: &str) {
     shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort > ../sums");
     run("umount", [&mnt]).unwrap();
     assert_eq!(running.code(), Some(0));
-    assert_sound(&image);
-    // The kernel sees the same. Of a rext3, it sees nothing, and a mount for reading only has to do.
-    if kind == "rext3" {
+    match kind {
+        "hybridfs" => assert_sound_by_us(&image),
+        _ => assert_sound(&image),
+    }
+    // The kernel sees the same. Of a rext3 or hybridfs, it sees nothing, and a mount for reading only has to do.
+    if matches!(kind, "rext3" | "hybridfs") {
         assert!(run("mount", ["-o", "loop,ro", &image, &mnt]).is_err());
         let running = Running::start(&["-o", "ro", &image, &mnt]);
         shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort | diff - ../sums");
@@ -573,4 +601,10 @@ fn a_days_work_on_rext3() {
 #[ignore = "takes a minute; cargo test -p fsmend-cli --test mount -- --ignored"]
 fn a_days_work_on_ext4() {
     session("ext4");
+}
+
+#[test]
+#[ignore = "takes a minute; cargo test -p fsmend-cli --test mount -- --ignored"]
+fn a_days_work_on_hybridfs() {
+    session("hybridfs");
 }

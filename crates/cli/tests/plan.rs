@@ -8,7 +8,7 @@ mod images;
 
 use std::path::{Path, PathBuf};
 
-use images::{Folder, asked, code, debugfs, e2fsck, face, fsmend, have, stderr, stdout};
+use images::{Folder, asked, code, compat, debugfs, e2fsck, fsmend, have, stderr, stdout};
 use serde_json::Value as Json;
 
 fn ready(test: &str) -> bool {
@@ -120,7 +120,7 @@ fn scripts_that_look_for_bare_numbers_find_them() {
     }
     assert_eq!(code(&on(&image, &["repair", "-y", "--no-undo"])), 1);
     assert_eq!(code(&on(&copies[0], &["repair", "-y", "--no-undo", "--bare-numbers"])), 1);
-    assert_eq!(code(&face("-fy", &copies[1])), 1, "the face of e2fsck");
+    assert_eq!(code(&compat("-fy", &copies[1])), 1, "e2fsck_compat");
     let names = |image: &Path| asked(image, "ls lost+found");
     assert!(names(&image).contains(&format!("#{number}.thesis.txt")), "{}", names(&image));
     for copy in &copies {
@@ -179,5 +179,56 @@ fn hostile_names_do_not_become_markup() {
     ] {
         assert!(page.starts_with("<!DOCTYPE html>") && page.contains("\\u003cimg src=x"), "{page}");
         assert!(!page.contains("<img"), "{page}");
+    }
+}
+
+/// A repair of a UFS whose names change is told as one of ext: names that go, and what becomes of them.
+#[test]
+fn a_plan_for_ufs_tells_which_names_change() {
+    use fsmend_testkit::ufs::{Maker, Shape};
+    use fsmend_ufs_format::{ByteOrder, Version};
+
+    let folder = Folder::new("plan-ufs");
+    let image = folder.path("ufs.img");
+    let mut made = Maker::filled(Shape::small(Version::Ufs2, ByteOrder::Little)).finish();
+    // The entry of a file leads to an inode that is not in use, so that the file has no name and the name no file.
+    let at = made.entry_at("/d", "single");
+    made.bytes[at..at + 4].copy_from_slice(&900_u32.to_le_bytes());
+    std::fs::write(&image, &made.bytes).unwrap();
+    let plan = saved(&folder, &image);
+    let json: Json =
+        serde_json::from_str(&stdout(&fsmend(&["plan", "show", "--format", "json", &plan]))).unwrap();
+    let tree = json["plan"]["tree"].as_array().unwrap();
+    let has = |member: &str, wanted: &dyn Fn(&str) -> bool| {
+        tree.iter().any(|change| change[member].as_str().is_some_and(wanted))
+    };
+    assert!(has("before", &|path| path == "/d/single"), "{tree:#?}");
+    assert!(has("after", &|path| path.starts_with("/lost+found/#")), "{tree:#?}");
+    let files = json["plan"]["files"].as_array().unwrap();
+    let gone = files.iter().find(|file| file["inode"] == 900).unwrap();
+    assert_eq!(gone["actions"][0]["action"], "name-removed", "{gone:#}");
+    let directory = files.iter().find(|file| file["path"] == "/d").unwrap();
+    assert_eq!(directory["actions"][0]["action"], "corrected", "{directory:#}");
+}
+
+/// What changes in a directory is its entries: it is not "kept", and a smaller one has lost nothing.
+#[test]
+fn a_directory_whose_entries_change_is_corrected() {
+    if !ready("plan: directories") {
+        return;
+    }
+    let folder = Folder::new("plan-directories");
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/damaged.qcow2");
+    let plan = saved(&folder, &example);
+    let json: Json =
+        serde_json::from_str(&stdout(&fsmend(&["plan", "show", "--format", "json", &plan]))).unwrap();
+    let files = json["plan"]["files"].as_array().unwrap();
+    for path in
+        ["/users/alice/photos/2026-06", "/users/alice/recipes", "/users/bob/thesis/figures", "/srv/mail"]
+    {
+        let directory = files.iter().find(|file| file["path"] == path).unwrap();
+        let actions = directory["actions"].as_array().unwrap();
+        let words: Vec<&str> = actions.iter().map(|action| action["action"].as_str().unwrap()).collect();
+        assert_eq!(words, ["corrected"], "{path}");
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use images::{Folder, code, debugfs, e2fsck, face, have, prepared, stdout};
+use images::{Folder, code, compat, debugfs, e2fsck, have, prepared, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
@@ -130,7 +130,7 @@ fn single_keys_answer_step_by_step() {
     let (_, told) = text.split_once("without what was declined").unwrap();
     assert!(told.contains("/a/two") && told.contains("metadata corrected"), "{told}");
     assert!(!told.contains("/a/one"), "{told}");
-    let left = stdout(&face("-fn", &image));
+    let left = stdout(&compat("-fn", &image));
     assert!(left.contains("/a/one") && !left.contains("/a/two"), "{left}");
 }
 

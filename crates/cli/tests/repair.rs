@@ -212,7 +212,7 @@ fn what_goes_to_lost_found_is_told_with_the_name_that_it_had() {
     assert_eq!(code(&e2fsck("-fn", &image)), 0);
     assert!(images::asked(&image, "ls lost+found").contains(&format!("#{number}")));
     // As e2fsck, too.
-    let mended = images::face("-fy", &copy);
+    let mended = images::compat("-fy", &copy);
     let text = stdout(&mended);
     assert_eq!(code(&mended), 1, "{text}{}", stderr(&mended));
     assert!(text.contains(&line) && text.contains("it was probably /ann/letter"), "{text}");

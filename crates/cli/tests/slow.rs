@@ -133,5 +133,6 @@ fn an_estimate_of_a_slow_device_takes_a_part_of_what_it_foretells() {
         slow.asked().requests
     };
     let (estimated, checked) = (requests(&["--estimate"]), requests(&[]));
-    assert!(estimated * 2 < checked, "estimate: {estimated} requests, check: {checked}");
+    // A third of the check was in flight before anything could tell how slow the device is.
+    assert!(estimated * 5 < checked, "estimate: {estimated} requests, check: {checked}");
 }

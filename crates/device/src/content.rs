@@ -46,8 +46,10 @@ const MAGIC_BYTES_MAX: usize = 24;
 /// What to do with something that is of no known family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// A file system or volume of another kind, with tools of its own.
-    Tools,
+    /// A file system of another kind. This command checks it and writes nothing; `FILE` stands for the name.
+    Tools(&'static str),
+    /// Something of another kind, in which there is nothing to check.
+    Nothing,
     /// A disk: the file system is in a partition of it.
     Partition,
     /// A file system may be inside. This command takes it out or shows it; `FILE` stands for the name.
@@ -75,16 +77,16 @@ impl Mark {
 
 /// Marks of other formats: where, which bytes, what.
 const MARKS: &[Mark] = &[
-    Mark::new(0, b"XFSB", "an XFS file system", Remedy::Tools),
-    Mark::new(0x1_0040, b"_BHRfS_M", "a Btrfs file system", Remedy::Tools),
+    Mark::new(0, b"XFSB", "an XFS file system", Remedy::Tools("xfs_repair -n FILE")),
+    Mark::new(0x1_0040, b"_BHRfS_M", "a Btrfs file system", Remedy::Tools("btrfs check --readonly FILE")),
     Mark::new(
         0,
         b"LUKS\xba\xbe",
         "a LUKS encrypted volume",
         Remedy::Convert("cryptsetup open --readonly FILE NAME"),
     ),
-    Mark::new(4086, b"SWAPSPACE2", "swap space", Remedy::Tools),
-    Mark::new(4086, b"SWAP-SPACE", "swap space", Remedy::Tools),
+    Mark::new(4086, b"SWAPSPACE2", "swap space", Remedy::Nothing),
+    Mark::new(4086, b"SWAP-SPACE", "swap space", Remedy::Nothing),
     Mark::new(
         4096,
         b"\xfc\x4e\x2b\xa9",
@@ -93,16 +95,35 @@ const MARKS: &[Mark] = &[
     ),
     Mark::new(512, b"LABELONE", "an LVM physical volume", Remedy::Convert("vgchange -ay")),
     Mark::new(512, b"EFI PART", "a disk with a GPT partition table", Remedy::Partition),
-    Mark::new(1024, b"\x10\x20\xf5\xf2", "an F2FS file system", Remedy::Tools),
-    Mark::new(1024, b"\xe2\xe1\xf5\xe0", "an EROFS file system", Remedy::Tools),
-    Mark::new(0, b"hsqs", "a SquashFS image", Remedy::Tools),
-    Mark::new(3, b"NTFS    ", "an NTFS file system", Remedy::Tools),
-    Mark::new(3, b"EXFAT   ", "an exFAT file system", Remedy::Tools),
-    Mark::new(82, b"FAT32   ", "a FAT file system", Remedy::Tools),
-    Mark::new(54, b"FAT1", "a FAT file system", Remedy::Tools),
-    Mark::new(0x8001, b"CD001", "an ISO 9660 file system", Remedy::Tools),
-    Mark::new(0x8000, b"JFS1", "a JFS file system", Remedy::Tools),
-    Mark::new(0x1_0034, b"ReIsEr", "a ReiserFS file system", Remedy::Tools),
+    Mark::new(1024, b"\x10\x20\xf5\xf2", "an F2FS file system", Remedy::Tools("fsck.f2fs --dry-run FILE")),
+    Mark::new(1024, b"\xe2\xe1\xf5\xe0", "an EROFS file system", Remedy::Tools("fsck.erofs FILE")),
+    Mark::new(0, b"hsqs", "a SquashFS image", Remedy::Nothing),
+    Mark::new(3, b"NTFS    ", "an NTFS file system", Remedy::Tools("ntfsfix --no-action FILE")),
+    Mark::new(3, b"EXFAT   ", "an exFAT file system", Remedy::Tools("fsck.exfat -n FILE")),
+    Mark::new(82, b"FAT32   ", "a FAT file system", Remedy::Tools("fsck.fat -n FILE")),
+    Mark::new(54, b"FAT1", "a FAT file system", Remedy::Tools("fsck.fat -n FILE")),
+    Mark::new(0x8001, b"CD001", "an ISO 9660 file system", Remedy::Nothing),
+    Mark::new(0x8000, b"JFS1", "a JFS file system", Remedy::Tools("fsck.jfs -n FILE")),
+    Mark::new(0x1_0034, b"ReIsEr", "a ReiserFS file system", Remedy::Tools("reiserfsck --check FILE")),
+    Mark::new(
+        0,
+        b"QFI\xfb\x00\x00\x00\x01",
+        "a QCOW image of version 1",
+        Remedy::Convert("qemu-img convert -f qcow -O raw FILE FILE.raw"),
+    ),
+    Mark::new(0, b"QED\0", "a QED image", Remedy::Convert("qemu-img convert -f qed -O raw FILE FILE.raw")),
+    Mark::new(
+        0,
+        b"WithoutFreeSpace",
+        "a Parallels image",
+        Remedy::Convert("qemu-img convert -f parallels -O raw FILE FILE.raw"),
+    ),
+    Mark::new(
+        0,
+        b"partclone-image",
+        "a Partclone image",
+        Remedy::Convert("partclone.restore --restore_raw_file -C -s FILE -O FILE.raw"),
+    ),
     Mark::new(
         0,
         b"QFI\xfb",
@@ -135,11 +156,14 @@ const MARKS: &[Mark] = &[
     Mark::new(0, b"\xfd7zXZ\x00", "an xz archive", Remedy::Convert("xz -dc FILE > FILE.raw")),
     Mark::new(0, b"\x28\xb5\x2f\xfd", "a zstd archive", Remedy::Convert("zstd -dc FILE > FILE.raw")),
     Mark::new(0, b"\x04\x22\x4d\x18", "an lz4 archive", Remedy::Convert("lz4 -dc FILE > FILE.raw")),
+    Mark::new(0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", Remedy::Convert("7z x FILE")),
     Mark::new(0, b"PK\x03\x04", "a ZIP archive", Remedy::Convert("unzip FILE")),
     Mark::new(257, b"ustar", "a tar archive", Remedy::Convert("tar -xf FILE")),
     Mark::new(0, b"\x89PNG\r\n\x1a\n", "a PNG picture", Remedy::NoFileSystem),
     Mark::new(0, b"%PDF-", "a PDF document", Remedy::NoFileSystem),
     Mark::new(0, b"\x7fELF", "an ELF program", Remedy::NoFileSystem),
+    Mark::new(0, b"FSMNDPLN", "a plan of fsmend", Remedy::NoFileSystem),
+    Mark::new(0, b"FSMNDLOG", "an undo file of fsmend", Remedy::NoFileSystem),
 ];
 
 /// The mark of another format that `device` bears, if it is one that is known. A read error counts as no mark.

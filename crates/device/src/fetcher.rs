@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_nobody_reads_makes_room() {
+    fn memory_is_bounded_and_what_is_not_read_makes_room() {
         let bytes = bytes(40 << 20);
         let (_temporary, file, fetcher) = fetcher(&bytes);
         fetcher.announce(0, 40 << 20);

@@ -140,7 +140,7 @@ fn open_device(path: &Path) -> Result<Arc<dyn Device>, OpenErrorKind> {
 }
 
 pub(crate) fn starts_like_qcow2(file: &dyn Device) -> bool {
-    let mut start = [0; 4];
+    let mut start = [0; 8];
     file.read_at(0, &mut start).is_ok() && is_qcow2(&start)
 }
 

@@ -54,7 +54,7 @@ impl RequestQueue {
 
 /// A disk of one kind: what it does in its own way, and what follows from that for all of them.
 pub(crate) trait Model {
-    /// Its desk.
+    /// Its queue.
     fn queue(&self) -> &RequestQueue;
 
     /// The same, to be changed.

@@ -92,6 +92,45 @@ impl SharedBitmap {
         if shift == 0 { low } else { low | self.load_word(index + 1) << (64 - shift) }
     }
 
+    /// Copies the bits from `first` on into `words`, 64 into each, page by page where they begin with a word. Bits beyond the end are clear.
+    pub fn copy_into(&self, first: u64, words: &mut [u64]) {
+        if !first.is_multiple_of(64) {
+            for (word, bit) in words.iter_mut().zip((first..).step_by(64)) {
+                *word = self.load_word_at(bit);
+            }
+            return;
+        }
+        let (mut page, mut within) = self.place(first / 64);
+        let mut rest = words;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_mut(rest.len().min(WORDS_PER_PAGE - within));
+            match self.pages.get(page).and_then(OnceLock::get) {
+                Some(page) => {
+                    now.iter_mut().zip(&page[within..]).for_each(|(word, set)| *word = set.load(Relaxed));
+                }
+                None => now.fill(0),
+            }
+            (page, within, rest) = (page + 1, 0, later);
+        }
+    }
+
+    /// The words of a range that have bits set, with their indexes.
+    pub fn words_set(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let pages = range.start / WORDS_PER_PAGE as u64..range.end.div_ceil(WORDS_PER_PAGE as u64);
+        let touched =
+            pages.filter_map(|number| Some((number, self.pages.get(usize::try_from(number).ok()?)?.get()?)));
+        let words = touched.flat_map(|(number, page)| {
+            (number * WORDS_PER_PAGE as u64..).zip(page.iter().map(|word| word.load(Relaxed)))
+        });
+        words.filter(move |(index, word)| *word != 0 && range.contains(index))
+    }
+
+    /// The page of a word, and its place there.
+    fn place(&self, word: u64) -> (usize, usize) {
+        let page = usize::try_from(word / WORDS_PER_PAGE as u64).unwrap_or(usize::MAX);
+        (page, (word % WORDS_PER_PAGE as u64) as usize)
+    }
+
     /// Sets `mask` in word `index` and returns what was set before.
     #[inline]
     pub fn set_word(&self, index: u64, mask: u64) -> u64 {
@@ -345,6 +384,24 @@ mod tests {
     }
 
     #[test]
+    fn copies_are_what_is_there_wherever_they_begin() {
+        let bitmap = SharedBitmap::new(10 * BITS_PER_PAGE - 70);
+        for word in [0, 3, 63, 64, 200, 5 * 64 + 1, 10 * 64 - 2] {
+            bitmap.set_word(word, 0x8000_0000_0000_0001 | word << 8);
+        }
+        for first in [0, 64, 63 * 64, 1, 100, 5 * BITS_PER_PAGE, 9 * BITS_PER_PAGE + 64] {
+            let mut words = vec![u64::MAX; 200];
+            bitmap.copy_into(first, &mut words);
+            let expected: Vec<u64> = (0..200).map(|index| bitmap.load_word_at(first + 64 * index)).collect();
+            assert_eq!(words, expected, "{first}");
+        }
+        let set: Vec<u64> = bitmap.words_set(3..10 * 64).map(|(index, _)| index).collect();
+        assert_eq!(set, [3, 63, 64, 200, 321, 638]);
+        assert!(bitmap.words_set(3..200).all(|(index, word)| word == bitmap.load_word(index)));
+        assert_eq!(bitmap.words_set(3..200).count(), 3);
+    }
+
+    #[test]
     fn clear_stretches_end_at_words_with_set_bits() {
         let bitmap = SharedBitmap::new(1000);
         bitmap.set_word(2, 1 << 5);
@@ -357,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn clear_stretches_end_at_pages_that_somebody_touched() {
+    fn clear_stretches_end_at_pages_that_were_touched() {
         let bitmap = SharedBitmap::new(30 * BITS_PER_PAGE - 100);
         bitmap.set_word(0, 1);
         bitmap.set_word(WORDS_PER_PAGE as u64 * 4 + 3, 1);

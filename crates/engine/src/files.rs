@@ -71,6 +71,22 @@ impl Action {
         }
     }
 
+    /// What is said of a directory. The size and the blocks of a directory follow its entries: it is corrected where they change. What
+    /// becomes of its names is said of the files that they lead to.
+    pub fn of_directory(actions: Vec<Action>) -> Vec<Action> {
+        let mut told: Vec<Action> = Vec::with_capacity(actions.len());
+        for action in actions {
+            let action = match action {
+                Action::Truncated(_) | Action::Extended(_) | Action::Unmapped(_) => Action::Corrected,
+                other => other,
+            };
+            if !told.contains(&action) {
+                told.push(action);
+            }
+        }
+        told
+    }
+
     /// Whether it takes something away, whatever the problem was.
     pub fn loses_something(&self) -> bool {
         matches!(self, Action::Removed | Action::Truncated(_) | Action::Unmapped(_) | Action::NameRemoved(_))

@@ -25,7 +25,9 @@ pub trait Volume: Sync {
     fn inodes_per_chunk(&self) -> u32;
 
     /// Blocks, as problems count them, in one unit of claims: 1 but where space is given out in clusters.
-    fn unit_blocks(&self) -> u64;
+    fn unit_blocks(&self) -> u64 {
+        1
+    }
 
     /// Whether structures that no inode owns (superblocks, inode tables, maps) lie in claim unit `unit`.
     fn is_static(&self, unit: u64) -> bool;

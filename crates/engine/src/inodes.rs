@@ -205,7 +205,7 @@ impl ChunkFacts {
 }
 
 /// What numbers of names have beyond 16 bits: so many names lead to few inodes, if to any. Counting wraps around, and the worker that
-/// makes it do so notes that here, in any order. Whole numbers are known when nobody counts any more.
+/// makes it do so notes that here, in any order. Whole numbers are known once all workers have counted.
 #[derive(Debug, Default)]
 struct Carries {
     exist: AtomicBool,

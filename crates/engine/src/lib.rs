@@ -37,7 +37,7 @@ pub mod trace;
 pub use allowance::Allowance;
 pub use budget::Budget;
 pub use clock::Clock;
-pub use edits::{Edit, Edits, Layer};
+pub use edits::{Cause, Edit, Edits, Layer, Part};
 pub use estimate::Estimate;
 pub use files::{Action, FileChange, InodeState};
 pub use names::former::{FormerName, Witness};

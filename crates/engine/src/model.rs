@@ -106,6 +106,6 @@ fn what_one_withdraws_another_keeps_or_contests() {
         thread.join().expect("nothing panics");
         let is_known = |block: u64| claims.claimed().get(block) || claims.contested().get(block);
         assert!((10..14).all(is_known), "the other owner still owns them");
-        assert!((12..14).all(|block| claims.claimed().get(block)), "nobody withdrew these");
+        assert!((12..14).all(|block| claims.claimed().get(block)), "these were not withdrawn");
     });
 }

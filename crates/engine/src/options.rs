@@ -84,7 +84,7 @@ pub struct RepairPolicy {
     /// What becomes of blocks that several files claim.
     pub duplicates: Duplicates,
     /// Whether a file system whose files share blocks on purpose (`shared_blocks`) is to be made an ordinary one. Without this
-    /// wish such a file system is not repaired at all.
+    /// option such a file system is not repaired at all.
     pub unshare: bool,
     /// The list of bad blocks as it is to be, before anything is checked.
     pub bad_blocks: Option<BadBlockOption>,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::pool::Mode;
 use crate::problem::{Findings, Problem, Row, Severity};
+use crate::repair::Mend;
 
 /// All problems of one row.
 #[derive(Debug)]
@@ -207,6 +208,8 @@ pub struct Repair {
     pub rounds: u32,
     /// What has to be written: byte offsets and bytes, ascending, without overlaps.
     pub changes: Vec<(u64, Vec<u8>)>,
+    /// What they are for, as far as that is known.
+    pub mends: Vec<Mend>,
     /// What only later looks found, and what loses something: it follows from what was wrong, or from what was mended.
     pub later: Findings,
     /// What has to be written to the device of an external journal, once `changes` have reached the disk.

@@ -184,7 +184,7 @@ fn read_document(pipe: Option<impl Read>, most: usize) -> Result<Map<String, Val
     let Some(pipe) = pipe else { return Err(serde::de::Error::custom("no output")) };
     let mut pipe = io::BufReader::new(pipe);
     let document = document::read(&mut pipe, most);
-    // A check whose output nobody takes would wait for ever.
+    // A check whose output is not read would wait for ever.
     let _ = io::copy(&mut pipe, &mut io::sink());
     document
 }

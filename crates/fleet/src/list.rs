@@ -52,7 +52,8 @@ pub fn read(mut input: impl BufRead, name: &str) -> Result<Vec<Item>, Error> {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let item: Item = serde_json::from_slice(&line).map_err(|error| wrong(error.to_string()))?;
+        let item: Item = serde_json::from_slice(&line)
+            .map_err(|error| wrong(format!("not a JSON object that describes a volume: {error}")))?;
         check(&item).map_err(wrong)?;
         if !ids.insert(item.id.clone()) {
             return Err(wrong(format!("the id {:?} is not unique", item.id)));

@@ -203,7 +203,7 @@ fn crashed(item: &Item, run: &Run, failures: usize) -> Map<String, Value> {
     let error = json!({
         "code": "crashed",
         "message": format!("{failures} checks of it did not come to their end"),
-        "way_out": "Check it alone, with more memory, and report the crash: fsmend check",
+        "hint": "Check it alone, with more memory, and report the crash: fsmend check",
     });
     let members = [
         ("target", json!(item.target)),

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! hybridfs.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, Joined, Trace};
 use fsmend_engine::checker::Checker;
 use fsmend_engine::layout::Layout;
-use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
-use fsmend_engine::repair::Rest;
+use fsmend_engine::options::{CheckOptions, RepairOptions};
+use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
 use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row, Value};
 use fsmend_hybridfs_check::{rows, superblock};
 use fsmend_hybridfs_format::SUPERBLOCK_OFFSET;
-use fsmend_session::{Change, Environment, Family, JournalPlace};
+use fsmend_session::{Change, Family};
 
 /// Problems whose repair gives a name in `lost+found`.
 const RECOVERING: [&Row; 3] = [&rows::UNATTACHED, &rows::UNCONNECTED, &rows::LOOPED];
@@ -48,11 +47,6 @@ impl Family for Hybrid {
 
     fn title(&self) -> &'static str {
         "a hybridfs file system"
-    }
-
-    fn kernel_types(&self) -> &'static [&'static str] {
-        // No kernel mounts one.
-        &[]
     }
 
     fn trace(&self, device: &dyn Device) -> Option<Trace> {
@@ -114,7 +108,7 @@ impl Family for Hybrid {
         &self,
         device: &Arc<dyn Device>,
         options: &RepairOptions,
-        repair: (&Vec<Change>, &[&Problem]),
+        repair: Whole<'_>,
         declined: &[&Problem],
         watch: (&Progress, &AtomicBool),
     ) -> Result<Option<Rest>, Refused> {
@@ -134,11 +128,7 @@ impl Family for Hybrid {
         CHECKER.shapes(&*whole(device, check.external_journal.as_ref()).ok()?, check)
     }
 
-    fn marker(&self, _device: &dyn Device, _changes: &[Change]) -> Vec<Change> {
-        // Until the anchors are written, the file system is as it was.
-        Vec::new()
-    }
-
+    // No mark is needed: until the anchors are written, the file system is as it was.
     fn last(&self, changes: &[Change]) -> Vec<(u64, u64)> {
         let is_anchor = |bytes: &[u8]| bytes.starts_with(b"hybanchr");
         let anchors = changes.iter().filter(|(_, bytes)| is_anchor(bytes));
@@ -147,32 +137,5 @@ impl Family for Hybrid {
 
     fn recovering(&self) -> &'static [&'static Row] {
         &RECOVERING
-    }
-
-    fn wait_for_others(
-        &self,
-        _device: &dyn Device,
-        _environment: &Environment,
-        _tell: &mut dyn FnMut(String),
-        _cancel: &AtomicBool,
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn keep_out(&self, _device: &dyn Device, _environment: &Environment) -> (Option<Change>, Option<Change>) {
-        (None, None)
-    }
-
-    fn external_journal(
-        &self,
-        _device: &dyn Device,
-        _options: SuperblockOptions,
-        _now: u64,
-    ) -> Option<Box<dyn JournalPlace>> {
-        None
-    }
-
-    fn journal_identity(&self) -> Range<u64> {
-        0..0
     }
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UFS1 and UFS2.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, Trace};
 use fsmend_engine::checker::Checker;
 use fsmend_engine::layout::Layout;
-use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
-use fsmend_engine::repair::Rest;
+use fsmend_engine::options::{CheckOptions, RepairOptions};
+use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
 use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row, Value};
-use fsmend_session::{Change, Environment, Family, JournalPlace};
+use fsmend_session::{Change, Family};
 use fsmend_ufs_check::{opening, rows};
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock};
 
@@ -52,7 +51,7 @@ impl Family for Ufs {
     }
 
     fn catalogue(&self) -> Vec<&'static Row> {
-        let mut rows = rows::ROWS.to_vec();
+        let mut rows = rows::all();
         rows.sort_by_key(|row| row.code);
         rows
     }
@@ -90,7 +89,7 @@ impl Family for Ufs {
         &self,
         device: &Arc<dyn Device>,
         options: &RepairOptions,
-        repair: (&Vec<Change>, &[&Problem]),
+        repair: Whole<'_>,
         declined: &[&Problem],
         watch: (&Progress, &AtomicBool),
     ) -> Result<Option<Rest>, Refused> {
@@ -130,33 +129,6 @@ impl Family for Ufs {
 
     fn recovering(&self) -> &'static [&'static Row] {
         &RECOVERING
-    }
-
-    fn wait_for_others(
-        &self,
-        _device: &dyn Device,
-        _environment: &Environment,
-        _tell: &mut dyn FnMut(String),
-        _cancel: &AtomicBool,
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn keep_out(&self, _device: &dyn Device, _environment: &Environment) -> (Option<Change>, Option<Change>) {
-        (None, None)
-    }
-
-    fn external_journal(
-        &self,
-        _device: &dyn Device,
-        _options: SuperblockOptions,
-        _now: u64,
-    ) -> Option<Box<dyn JournalPlace>> {
-        None
-    }
-
-    fn journal_identity(&self) -> Range<u64> {
-        0..0
     }
 }
 

@@ -31,10 +31,6 @@ impl Files {
         self.list.push(file);
     }
 
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
     /// A place in the list, each as likely as the others; `None` if it is empty.
     pub fn any(&self, random: &mut SeededRandom) -> Option<usize> {
         (!self.list.is_empty()).then(|| (random.next_u64() % self.list.len() as u64) as usize)
@@ -46,6 +42,14 @@ impl Files {
 
     pub fn get_mut(&mut self, at: usize) -> Option<&mut File> {
         self.list.get_mut(at)
+    }
+
+    /// Takes all files out, those that were made first at the front.
+    pub fn take_by_age(&mut self) -> Vec<File> {
+        let mut list = std::mem::take(&mut self.list);
+        // Names are numbers: a longer one is higher.
+        list.sort_unstable_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
+        list
     }
 
     /// Takes a file out of the list.

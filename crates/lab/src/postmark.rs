@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, SeededRandom};
 use fsmend_vfs::{Errno, Result};
 
 use crate::files::{File, Files};
@@ -28,6 +28,23 @@ pub struct PostmarkOptions {
     pub makes_of_ten: u64,
     /// Bytes read or written at a time.
     pub piece: usize,
+    /// Names and final deletions in the order of making, as PostMark has them; otherwise at random.
+    pub in_order: Order,
+}
+
+/// What of PostMark is in the order of making.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Names count up; otherwise they are hashes of their numbers.
+    pub names: bool,
+    /// At the end, the oldest file goes first.
+    pub deletions: bool,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order { names: true, deletions: true }
+    }
 }
 
 impl Default for PostmarkOptions {
@@ -41,6 +58,23 @@ impl Default for PostmarkOptions {
             reads_of_ten: 5,
             makes_of_ten: 5,
             piece: 4096,
+            in_order: Order::default(),
+        }
+    }
+}
+
+impl PostmarkOptions {
+    /// The settings of the paper on hFS (§6.2): those that PostMark has by itself, but for 50,000 files.
+    pub fn small() -> Self {
+        PostmarkOptions {
+            files: 50_000,
+            folders: 1,
+            len: (500, 10_000),
+            transactions: 500,
+            reads_of_ten: 5,
+            makes_of_ten: 5,
+            piece: 512,
+            in_order: Order::default(),
         }
     }
 }
@@ -98,12 +132,19 @@ pub fn run(bench: &mut Bench<'_>, clock: &Clock<'_>, options: &PostmarkOptions) 
     }
     run.bench.sync()?;
     let transacted = clock();
-    let deleted = run.report.deleted;
-    while run.files.len() > 0 {
-        run.delete()?;
+    // PostMark walks its table from the front, and the table is in the order of making.
+    let mut left = run.files.take_by_age();
+    while !left.is_empty() && !options.in_order.deletions {
+        let at = run.bench.between(0, left.len() as u64 - 1) as usize;
+        let file = left.swap_remove(at);
+        run.unlink(&file)?;
+        run.bench.rest()?;
+    }
+    for file in left {
+        run.unlink(&file)?;
+        run.bench.rest()?;
     }
     run.bench.sync()?;
-    run.report.deleted = deleted;
     run.report.making = made.saturating_sub(start);
     run.report.transacting = transacted.saturating_sub(made);
     run.report.deleting = clock().saturating_sub(transacted);
@@ -120,7 +161,7 @@ struct Run<'b, 'f> {
 impl Run<'_, '_> {
     fn make(&mut self, folder: InodeNo) -> Result<()> {
         let name = self.files.new_name();
-        let inode = match self.bench.make_file(folder, &name) {
+        let inode = match self.bench.make_file(folder, &self.stored_name(&name)) {
             Ok(inode) => inode,
             Err(Errno::NoSpace) => return Ok(()),
             Err(error) => return Err(error),
@@ -136,11 +177,25 @@ impl Run<'_, '_> {
     fn delete(&mut self) -> Result<()> {
         let Some(at) = self.files.any(&mut self.bench.random) else { return Ok(()) };
         if let Some(file) = self.files.take(at) {
-            let now = self.bench.tick();
-            self.bench.fs.unlink(file.folder, file.name.as_bytes(), now)?;
+            self.unlink(&file)?;
             self.report.deleted += 1;
         }
         self.bench.rest()
+    }
+
+    fn unlink(&mut self, file: &File) -> Result<()> {
+        let now = self.bench.tick();
+        let name = self.stored_name(&file.name);
+        self.bench.fs.unlink(file.folder, name.as_bytes(), now)
+    }
+
+    /// The name that a file has in its folder.
+    fn stored_name(&self, name: &str) -> String {
+        let number = name.get(1..).and_then(|digits| digits.parse().ok());
+        match number.filter(|_| !self.options.in_order.names) {
+            Some(number) => format!("{:016x}", SeededRandom::new(number).next_u64()),
+            None => name.to_owned(),
+        }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -186,6 +241,37 @@ mod tests {
         assert!(report.bytes_written > 300 << 20);
         let space = bench.fs.statfs().unwrap();
         assert_eq!(space.blocks, space.blocks_free);
+    }
+
+    #[test]
+    fn at_the_end_the_oldest_file_goes_first() {
+        let mut fake = Fake::new(1_000_000);
+        let options = PostmarkOptions { files: 200, folders: 1, transactions: 40, ..Default::default() };
+        run(&mut Bench::new(&mut fake, 4), &|| Duration::ZERO, &options).unwrap();
+        let deleted: Vec<u64> = fake
+            .log
+            .iter()
+            .filter_map(|line| line.split_once(" out of")?.0.strip_prefix('f')?.parse().ok())
+            .collect();
+        assert!(deleted.len() > 200 && deleted[deleted.len() - 150..].is_sorted(), "{deleted:?}");
+    }
+
+    #[test]
+    fn without_order_names_and_deletions_are_at_random() {
+        let mut fake = Fake::new(1_000_000);
+        let in_order = Order { names: false, deletions: false };
+        let options =
+            PostmarkOptions { files: 200, folders: 1, transactions: 0, in_order, ..Default::default() };
+        let report = run(&mut Bench::new(&mut fake, 4), &|| Duration::ZERO, &options).unwrap();
+        let named = |line: &String, what: &str| line.split_once(what).map(|(name, _)| name.to_owned());
+        let made: Vec<String> = fake.log.iter().filter_map(|line| named(line, " in 10")).collect();
+        let gone: Vec<String> = fake.log.iter().filter_map(|line| named(line, " out of")).collect();
+        assert!(report.made == 200 && !made.is_sorted() && made != gone, "{made:?}");
+        let sorted = |mut names: Vec<String>| {
+            names.sort();
+            names
+        };
+        assert_eq!(sorted(made), sorted(gone));
     }
 
     #[test]

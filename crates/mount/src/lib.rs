@@ -9,7 +9,7 @@
 //!   list and mode the same.
 //! - Reading changes no access time (`noatime`). To note it would mean one more change of an inode for every read, and the trait cannot do that
 //!   without changing the change time as well, on which backups and git rely.
-//! - Requests are served one after the other; what they changed is made durable when somebody asks for it (fsync), every few seconds
+//! - Requests are served one after the other; what they changed is made durable when a process asks for it (fsync), every few seconds
 //!   ([`Options::commit`]), and at the end.
 //!
 //! [`Mounted::mount`] begins it, [`Mounted::wait`] serves until the folder is unmounted or a [`Stopper`] ends it, and leaves the file system clean.
@@ -21,6 +21,7 @@ mod flags;
 #[cfg(feature = "testing")]
 mod one_file;
 mod options;
+mod privileges;
 #[cfg(feature = "testing")]
 pub mod recorded;
 mod seek;

@@ -28,6 +28,8 @@ pub struct Options {
     pub kind: String,
     /// What a change has made is durable before the change is answered.
     pub synchronous: bool,
+    /// The kernel keeps what is written to files for a while before it hands it on; not with `synchronous`.
+    pub late_writes: bool,
     /// All files are shown as this user's.
     pub uid: Option<u32>,
     /// All files are shown as this group's.
@@ -83,6 +85,7 @@ impl Default for Options {
             source: "fsmend".to_owned(),
             kind: "fsmend".to_owned(),
             synchronous: false,
+            late_writes: false,
             uid: None,
             gid: None,
         }
@@ -97,7 +100,8 @@ impl fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\"{}\" is no option for a mount; there are ro, rw, sync, allow_other, dev, nodev, suid, nosuid, exec, noexec, commit=SECONDS, uid=N, gid=N, \
+            "\"{}\" is no option for a mount; there are ro, rw, sync, allow_other, dev, nodev, suid, nosuid, exec, noexec, commit=SECONDS, \
+             writeback_cache, uid=N, gid=N, \
              fsname=NAME, partition=N, offset=BYTES, and those of mount(8) that every file system takes",
             self.0
         )
@@ -125,6 +129,8 @@ impl Options {
             "noexec" => self.execute = false,
             "sync" | "dirsync" => self.synchronous = true,
             "async" => self.synchronous = false,
+            "writeback_cache" => self.late_writes = true,
+            "nowriteback_cache" => self.late_writes = false,
             // What every user may mount, no user may use against others.
             "user" | "users" => (self.execute, self.set_user_id, self.devices) = (false, false, false),
             "owner" | "group" => (self.set_user_id, self.devices) = (false, false),

@@ -23,6 +23,7 @@ use fuser::{
 use crate::allocate::fallocate;
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
 use crate::flags;
+use crate::privileges::{after_change, drop_privileges};
 use crate::seek::{Entry, entries, next_data, next_hole};
 use crate::{Event, Options, Shared};
 
@@ -62,6 +63,12 @@ pub(crate) struct Server {
     opens: Opens,
     /// The kernel obeys access control lists.
     obeys_lists: bool,
+    /// The set-user-ID and set-group-ID bits go by us, not by the kernel.
+    drops_privileges: bool,
+    /// The kernel shall keep what is written, and send it later.
+    wants_late_writes: bool,
+    /// It does.
+    late_writes: bool,
 }
 
 /// What the kernel tells when it is opened.
@@ -91,6 +98,9 @@ impl Server {
             gid,
             opens: Opens { files: true, directories: true },
             obeys_lists: false,
+            drops_privileges: false,
+            wants_late_writes: options.late_writes && !options.synchronous && !options.read_only,
+            late_writes: false,
         }
     }
 
@@ -255,6 +265,10 @@ impl Filesystem for Server {
         // Both or none: the umask must not be applied where a default list is.
         self.obeys_lists =
             config.add_capabilities(InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK).is_ok();
+        // Otherwise it asks for an attribute (`security.capability`) before each write, and for the mode before each change of owner.
+        self.drops_privileges = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2).is_ok();
+        self.late_writes =
+            self.wants_late_writes && config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE).is_ok();
         // It holds what it has looked up, so that it need not tell us what it opens: fewer requests.
         self.opens = Opens {
             files: !config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
@@ -323,9 +337,15 @@ impl Filesystem for Server {
             mtime: mtime.map(set_time),
             crtime: None,
         };
-        let changed = self
-            .inode(node)
-            .and_then(|inode| self.change_for(who, |fs, now| fs.setattr(inode, &changes, now)));
+        let changed = self.inode(node).and_then(|inode| {
+            self.change_for(who, |fs, now| {
+                let changes = match self.drops_privileges {
+                    true => after_change(fs, inode, changes, who.uid())?,
+                    false => changes,
+                };
+                fs.setattr(inode, &changes, now)
+            })
+        });
         match changed {
             Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
             Err(error) => reply.error(error),
@@ -478,14 +498,19 @@ impl Filesystem for Server {
         _: FileHandle,
         offset: u64,
         bytes: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self
-            .inode(node)
-            .and_then(|inode| self.change_for(who, |fs, now| fs.write(inode, offset, bytes, now)));
+        let written = self.inode(node).and_then(|inode| {
+            self.change_for(who, |fs, now| {
+                if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                    drop_privileges(fs, inode, now)?;
+                }
+                fs.write(inode, offset, bytes, now)
+            })
+        });
         match written {
             // As many as came in one request, which are few.
             Ok(written) => reply.written(written as u32),
@@ -617,6 +642,11 @@ impl Filesystem for Server {
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let value = self.inode(node).and_then(|inode| self.look(|fs| fs.getxattr(inode, name.as_bytes())));
+        let value = value.map_err(|error| match error.code() == Errno::EOPNOTSUPP.code() {
+            // The kernel asks for lists to check permissions; in a format that has none, no file has one.
+            true if name.as_bytes().starts_with(LISTS) => Errno::NO_XATTR,
+            _ => error,
+        });
         sized(value, size, reply);
     }
 
@@ -678,6 +708,10 @@ impl Filesystem for Server {
     }
 
     fn lseek(&self, _: &Request, node: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        if self.late_writes {
+            // What the kernel has not sent yet is data too; it takes the whole file for data from now on.
+            return reply.error(Errno::ENOSYS);
+        }
         let found = || {
             let inode = self.inode(node)?;
             let from = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;

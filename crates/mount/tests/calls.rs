@@ -205,8 +205,13 @@ fn mode(path: &Path) -> u32 {
 
 /// Whether user 1000 can read the file.
 fn is_readable_to_user(path: &Path) -> bool {
-    let user = ["--reuid", "1000", "--regid", "1000", "--clear-groups", "cat"];
-    Command::new("setpriv").args(user).arg(path).output().unwrap().status.success()
+    as_user(&["cat"], path)
+}
+
+/// Whether a program ends well that user 1000 runs with `path` as its last word.
+fn as_user(words: &[&str], path: &Path) -> bool {
+    let user = ["--reuid", "1000", "--regid", "1000", "--clear-groups"];
+    Command::new("setpriv").args(user).args(words).arg(path).output().unwrap().status.success()
 }
 
 fn lists_are_obeyed(place: &Path) {
@@ -290,6 +295,48 @@ fn names_are_exchanged_kept_and_left_as_whiteouts() {
     }
     on_the_kernels_ext4("renames-kernel", renames);
     on_each_kind("renames", |place, _| renames(place));
+}
+
+/// The mode of a new file with `mode` after something was done to it.
+fn mode_after(place: &Path, mode_before: u32, done: impl FnOnce(&Path)) -> u32 {
+    let path = place.join("file");
+    let _ = fs::remove_file(&path);
+    fs::write(&path, "some text").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode_before)).unwrap();
+    done(&path);
+    mode(&path)
+}
+
+fn bits_go(place: &Path) {
+    fs::set_permissions(place, fs::Permissions::from_mode(0o777)).unwrap();
+    let give = |uid: Option<u32>| move |path: &Path| std::os::unix::fs::chown(path, uid, None).unwrap();
+    assert_eq!(mode_after(place, 0o6755, give(Some(7))), 0o755, "given away");
+    assert_eq!(mode_after(place, 0o6755, give(None)), 0o755, "given to the one who has it");
+    assert_eq!(mode_after(place, 0o2745, give(Some(7))), 0o2745, "no group runs it");
+    let write = |path: &Path| opened(path).write_all_at(b"other", 0).unwrap();
+    assert_eq!(mode_after(place, 0o6777, write), 0o6777, "the superuser may write");
+    let cut = |path: &Path| opened(path).set_len(3).unwrap();
+    assert_eq!(mode_after(place, 0o6777, cut), 0o6777, "and cut");
+    let by_user = |words: &'static [&'static str]| move |path: &Path| assert!(as_user(words, path));
+    assert_eq!(mode_after(place, 0o6777, by_user(&["cat"])), 0o6777, "reading changes nothing");
+    assert_eq!(mode_after(place, 0o6777, by_user(&["truncate", "-s", "3"])), 0o777, "cut by others");
+    assert_eq!(mode_after(place, 0o6777, by_user(&["tee", "-a"])), 0o6777, "nothing was written");
+    let shell = ["sh", "-c", "echo more >> \"$0\""];
+    assert_eq!(mode_after(place, 0o6777, |path| assert!(as_user(&shell, path))), 0o777, "written by others");
+    let folder = place.join("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o2755)).unwrap();
+    std::os::unix::fs::chown(&folder, Some(7), Some(7)).unwrap();
+    assert_eq!(mode(&folder), 0o2755, "of a directory the bit means something else");
+}
+
+#[test]
+fn bits_that_give_rights_go_when_a_file_is_written_by_others_or_given_away() {
+    if !may_mount("bits") {
+        return;
+    }
+    on_the_kernels_ext4("bits-kernel", bits_go);
+    on("bits", Kind::Ext4, &|place, _| bits_go(place));
 }
 
 /// What FUSE, or the library that speaks it, cannot carry. When this fails, docs/mount.md has to say so.

@@ -19,6 +19,9 @@ use fsmend_mount::{Ended, Mounted, Options};
 use fsmend_testkit::conformance::{files, folders, twins};
 use fsmend_testkit::host::{LoopMount, run};
 use fsmend_testkit::memfs::{Limits, MemFs};
+use fsmend_testkit::ufs::checked::{check, codes};
+use fsmend_ufs_driver as ufs;
+use fsmend_ufs_format::{ByteOrder, Version};
 use support::{Folder, Guarded, assert_sound, made, may_mount, now};
 
 /// The kernel's own, of the same size.
@@ -81,6 +84,38 @@ fn ext4_conforms_through_the_kernel() {
     driver_conforms(Kind::Ext4, "ext4_conforms_through_the_kernel");
 }
 
+fn ufs2_conforms(order: ByteOrder, name: &str) {
+    if !may_mount(name) {
+        return;
+    }
+    let folder = Folder::new(name);
+    let device = Arc::new(WritableMemory::new("image", vec![0; BYTES as usize]));
+    // Holes of the cases are made of blocks of 4 KiB.
+    let options = ufs::mkfs::Options {
+        order,
+        block_size: 4096,
+        fragment_size: Some(512),
+        ..ufs::mkfs::Options::new(Version::Ufs2, [1, 2], now())
+    };
+    ufs::mkfs::mkfs(device.clone(), &options).unwrap();
+    let mounted = ufs::Ufs::mount(device.clone(), ufs::MountOptions::new(now())).unwrap();
+    let served = Guarded::new(Box::new(mounted), &folder.sub("here"), &Options::default());
+    let failed = folders::run(&served.place);
+    served.unmount();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert_eq!(codes(&check(&device.bytes(), 2)), [""; 0]);
+}
+
+#[test]
+fn ufs2_conforms_through_the_kernel() {
+    ufs2_conforms(ByteOrder::Little, "ufs2_conforms_through_the_kernel");
+}
+
+#[test]
+fn big_endian_ufs2_conforms_through_the_kernel() {
+    ufs2_conforms(ByteOrder::Big, "big_endian_ufs2_conforms_through_the_kernel");
+}
+
 #[test]
 fn the_kernels_own_ext3_passes_the_same_cases() {
     if !may_mount("the_kernels_own_ext3_passes_the_same_cases") {
@@ -95,22 +130,68 @@ fn the_kernels_own_ext3_passes_the_same_cases() {
 
 #[test]
 fn random_operations_answer_as_on_the_kernels_ext3() {
-    twins_agree(Kind::Ext3, "twins");
+    twins_agree(Kind::Ext3, "twins", &Options::default());
 }
 
 #[test]
 fn random_operations_on_rext3_answer_as_on_the_kernels_ext3() {
-    twins_agree(Kind::Rext3, "twins-rext3");
+    twins_agree(Kind::Rext3, "twins-rext3", &Options::default());
 }
 
-fn twins_agree(kind: Kind, name: &str) {
+/// The kernel keeps what is written, and sends it when it likes.
+fn late() -> Options {
+    Options { late_writes: true, ..Options::default() }
+}
+
+#[test]
+fn random_operations_answer_as_on_the_kernels_ext3_where_it_writes_late() {
+    twins_agree(Kind::Ext3, "twins-late", &late());
+}
+
+#[test]
+fn what_the_kernel_has_not_sent_yet_is_seen_and_kept() {
+    if !may_mount("what_the_kernel_has_not_sent_yet_is_seen_and_kept") {
+        return;
+    }
+    let folder = Folder::new("late");
+    let (device, ext) = made(Kind::Ext4, BYTES as usize);
+    let served = Guarded::new(ext, &folder.sub("here"), &late());
+    let path = served.place.join("log");
+    let mut log = File::options().append(true).create_new(true).open(&path).unwrap();
+    let lines: Vec<String> = (0..5_000).map(|number| format!("line {number}\n")).collect();
+    for line in &lines {
+        std::io::Write::write_all(&mut log, line.as_bytes()).unwrap();
+    }
+    let text = lines.concat();
+    // While it is open: its length, its contents, and that they are no hole, which programs that copy ask for.
+    assert_eq!(fs::metadata(&path).unwrap().len(), text.len() as u64);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    let reader = File::open(&path).unwrap();
+    assert_eq!(rustix::fs::seek(&reader, rustix::fs::SeekFrom::Data(0)), Ok(0));
+    assert_eq!(rustix::fs::seek(&reader, rustix::fs::SeekFrom::Hole(0)), Ok(text.len() as u64));
+    drop((log, reader));
+    let mut random =
+        File::options().read(true).write(true).create_new(true).open(served.place.join("file")).unwrap();
+    files::work(&mut random, 9, 800, 1 << 20).unwrap();
+    drop(random);
+    served.unmount();
+
+    // What stands in the file system itself.
+    let ext = Ext::mount(Arc::clone(&device) as Arc<dyn WritableDevice>, MountOptions::new(now())).unwrap();
+    let served = Guarded::new(Box::new(ext), &folder.sub("here"), &Options::default());
+    assert_eq!(fs::read_to_string(served.place.join("log")).unwrap(), text);
+    served.unmount();
+    assert_sound(&device);
+}
+
+fn twins_agree(kind: Kind, name: &str, options: &Options) {
     if !may_mount(name) {
         return;
     }
     let folder = Folder::new(name);
     let there = kernels("ext3", BYTES, &folder);
     let (device, ext) = made(kind, BYTES as usize);
-    let here = Guarded::new(ext, &folder.sub("here"), &Options::default());
+    let here = Guarded::new(ext, &folder.sub("here"), options);
     let seeds: u64 =
         std::env::var("FSMEND_TWIN_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(4);
     for seed in 0..seeds {

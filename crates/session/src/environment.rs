@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logs_lie_where_nobody_else_can_put_one() {
+    fn logs_lie_where_no_other_user_can_put_one() {
         let of = |is_root, known: &[(&str, &str)]| {
             state_folders(is_root, |name| {
                 known.iter().find(|(known, _)| *known == name).map(|(_, folder)| PathBuf::from(folder))

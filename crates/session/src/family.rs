@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Families of file systems: what a program that works on a target asks of each. One row of the registry per family.
+//! Families of file systems: what a program that works on a target asks of each. One row of the registry per family. What has a default is for
+//! formats that have something of the kind: a journal elsewhere, a lock against other machines, a mark of a repair under way.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{Device, Recognise, Trace};
 use fsmend_engine::layout::Layout;
 use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
-use fsmend_engine::repair::Rest;
+use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
 use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row, Value};
@@ -27,8 +28,10 @@ pub trait Family: Sync {
     /// What a file system of it is, with an article: for what a user has to know of a device.
     fn title(&self) -> &'static str;
 
-    /// How the kernel calls what it mounts of it.
-    fn kernel_types(&self) -> &'static [&'static str];
+    /// How the kernel calls what it mounts of it; nothing where no kernel does.
+    fn kernel_types(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// How much of one is on `device`, by its superblock and the usual places of copies.
     fn trace(&self, device: &dyn Device) -> Option<Trace>;
@@ -69,13 +72,13 @@ pub trait Family: Sync {
         cancel: &AtomicBool,
     ) -> Result<Repair, Refused>;
 
-    /// What remains of a repair, its changes and the problems that it repairs, when the problems `declined` are left alone. `None` if the
+    /// What remains of a repair when the problems `declined` are left alone. `None` if the
     /// rest would break what was not broken before.
     fn without(
         &self,
         device: &Arc<dyn Device>,
         options: &RepairOptions,
-        repair: (&Vec<Change>, &[&Problem]),
+        repair: Whole<'_>,
         declined: &[&Problem],
         watch: (&Progress, &AtomicBool),
     ) -> Result<Option<Rest>, Refused>;
@@ -97,7 +100,10 @@ pub trait Family: Sync {
     }
 
     /// What marks the file system as being repaired while `changes` are written; nothing if there is no place for a mark.
-    fn marker(&self, device: &dyn Device, changes: &[Change]) -> Vec<Change>;
+    fn marker(&self, device: &dyn Device, changes: &[Change]) -> Vec<Change> {
+        let _ = (device, changes);
+        Vec::new()
+    }
 
     /// Offset and length of what is written last of `changes`.
     fn last(&self, changes: &[Change]) -> Vec<(u64, u64)>;
@@ -112,11 +118,17 @@ pub trait Family: Sync {
         environment: &Environment,
         tell: &mut dyn FnMut(String),
         cancel: &AtomicBool,
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), Refusal> {
+        let _ = (device, environment, tell, cancel);
+        Ok(())
+    }
 
     /// The change that tells other machines that the file system is being written, and the one that lets them in again afterwards, if
     /// they were kept out before.
-    fn keep_out(&self, device: &dyn Device, environment: &Environment) -> (Option<Change>, Option<Change>);
+    fn keep_out(&self, device: &dyn Device, environment: &Environment) -> (Option<Change>, Option<Change>) {
+        let _ = (device, environment);
+        (None, None)
+    }
 
     /// The journal of what `device` holds, if it is said to lie on another device.
     fn external_journal(
@@ -124,10 +136,15 @@ pub trait Family: Sync {
         device: &dyn Device,
         options: SuperblockOptions,
         now: u64,
-    ) -> Option<Box<dyn JournalPlace>>;
+    ) -> Option<Box<dyn JournalPlace>> {
+        let _ = (device, options, now);
+        None
+    }
 
     /// The bytes of a journal device that tell it from others.
-    fn journal_identity(&self) -> Range<u64>;
+    fn journal_identity(&self) -> Range<u64> {
+        0..0
+    }
 }
 
 /// A journal on another device, as its file system describes it.

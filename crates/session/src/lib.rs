@@ -8,14 +8,17 @@
 mod check_options;
 pub mod ending;
 pub(crate) mod environment;
+pub mod explain;
 pub mod external;
 pub(crate) mod family;
 pub mod hold;
 pub mod interrupted;
 pub(crate) mod journal_device;
+pub mod json;
 mod member;
 pub mod open;
 pub mod places;
+mod plain;
 pub mod recovered_names;
 pub mod text;
 mod undo_place;
@@ -28,6 +31,7 @@ pub use hold::{Failure, Finished, Hold, Undo, Written};
 pub use interrupted::{Event, INTERRUPTED_CODE};
 pub use member::member;
 pub use open::{NotedDevice, Volume};
+pub use plain::Plain;
 pub use recovered_names::RecoveredNames;
 
 /// The code that a run refuses with when it was told to stop.

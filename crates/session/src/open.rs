@@ -123,7 +123,7 @@ fn warnings(opened: &Opened) -> Vec<String> {
         .usage
         .iter()
         .filter(|usage| matters(usage))
-        .map(|usage| format!("{usage}: problems found while it changes may be false positives."));
+        .map(|usage| format!("{usage}: problems found while it changes may be false positives. --online checks a view that stands still."));
     let skipped = opened
         .skipped
         .iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Images made to hurt: absurd sizes, cycles, trees that fan out without end. Each is a sound image with a few bytes changed and the
-//! checksums made right, so that nothing stops a checker at the door.
+//! checksums made right, so that no check of a header refuses them.
 
 use std::fs::{self, File};
 use std::io;

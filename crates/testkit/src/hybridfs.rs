@@ -2,8 +2,11 @@
 //! Images of hybridfs with one of everything, and damage to them that knows the format: what is changed is sealed again, up to the anchors, if it should be.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{WritableDevice, WritableMemory};
+use fsmend_device::{Device, WritableDevice, WritableMemory};
+use fsmend_engine::Progress;
+use fsmend_engine::checker::Checker;
 use fsmend_hybridfs_driver::mkfs::{Options, mkfs};
 use fsmend_hybridfs_driver::{Hybrid, MountOptions};
 use fsmend_hybridfs_format::{
@@ -13,6 +16,7 @@ use fsmend_hybridfs_format::{
 use fsmend_vfs::{AttributeWrite, DeviceNumber, FileSystem, NewFile, NewKind, Permissions, Time};
 
 use crate::driver::NOW;
+use crate::within::{Manner, options as options_of};
 
 /// Identity of the images.
 pub const UUID: [u8; 16] = *b"0123456789abcdef";
@@ -49,6 +53,19 @@ fn unusable<T>(why: &dyn std::fmt::Display) -> T {
 
 fn done<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| unusable(&error))
+}
+
+/// What the checker finds on a device, or why it cannot check; `None` if there is nothing to say.
+pub fn complaint(device: &Arc<dyn Device>) -> Option<String> {
+    let options = options_of(Manner { threads: 2, ..Manner::default() });
+    let checker = Checker(fsmend_hybridfs_check::Hybrid);
+    let report = match checker.check(device, &options, &Progress::new(), &AtomicBool::new(false)) {
+        Ok(report) => report,
+        Err(refused) => return Some(refused.to_string()),
+    };
+    let told = report.findings.iter().map(|problem| format!("{}: {}", problem.row.code, problem.message()));
+    let told = told.collect::<Vec<_>>().join("\n");
+    if told.is_empty() { None } else { Some(told) }
 }
 
 /// Contents that tell their place.

@@ -23,6 +23,7 @@ pub mod rext3;
 pub mod sharing;
 pub mod structured_damage;
 pub mod toy;
+pub mod toy_image;
 pub mod ufs;
 pub mod within;
 

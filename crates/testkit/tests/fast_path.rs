@@ -41,7 +41,7 @@ const BASES: &[&str] = &[
 const NOW: u64 = 1_800_000_000;
 
 fn cases() -> u64 {
-    std::env::var("FSMEND_INNOCENCE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500)
+    std::env::var("FSMEND_FAST_PATH_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500)
 }
 
 /// A sound image, and what it consists of.
@@ -254,12 +254,12 @@ fn hold(wanted: &[&str], word: &str, compare: impl Fn(&Base, &Fs<'_>, InodeNo) -
 }
 
 #[test]
-fn innocent_inodes_pass_inspection_with_the_same_facts() {
+fn clean_inodes_pass_inspection_with_the_same_facts() {
     hold(&["inode of a", "attribute magic"], "inode ", |_, fs, inode| compare_inode(fs, inode));
 }
 
 #[test]
-fn innocent_maps_pass_inspection_with_the_same_facts() {
+fn clean_maps_pass_inspection_with_the_same_facts() {
     hold(&["extent", "pointer"], "inode ", |_, fs, inode| compare_inode(fs, inode));
 }
 
@@ -356,7 +356,7 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
 }
 
 #[test]
-fn innocent_directories_pass_inspection_with_the_same_facts() {
+fn clean_directories_pass_inspection_with_the_same_facts() {
     let mut tables: BTreeMap<&str, InodeTable> = BTreeMap::new();
     for base in BASES.iter().filter_map(|name| Base::new(name)) {
         tables.insert(base.name, base.with(&[], facts));

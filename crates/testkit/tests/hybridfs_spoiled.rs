@@ -13,6 +13,7 @@ use fsmend_device::{Device, MemoryDevice, Plan, PlanBuilder};
 use fsmend_engine::Progress;
 use fsmend_engine::checker::Checker;
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
+use fsmend_engine::repair::Whole;
 use fsmend_engine::report::Repair;
 use fsmend_hybridfs_check::{Hybrid as Family, rows};
 use fsmend_hybridfs_format::{INODE_LEN, Place, RECORD_LEN, Record};
@@ -170,7 +171,7 @@ fn a_part_of_a_repair_is_declined_with_all_of_it() {
     let problems: Vec<_> = repair.found.findings.iter().collect();
     assert_eq!(problems.len(), 2);
     let watch = (&Progress::new(), &AtomicBool::new(false));
-    let all = (&repair.changes, &problems[..]);
+    let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
     let rest =
         fsmend_engine::repair::without(&Checker(Family), &device, &options, all, &problems[..1], watch)
             .unwrap();

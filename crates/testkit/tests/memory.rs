@@ -97,7 +97,7 @@ fn too_little_is_refused_with_what_is_needed() {
     let report = fsmend::check(&image, &["--memory", "4M"]).unwrap();
     let json = report.json.as_ref().unwrap();
     assert_eq!((report.code(), &json["error"]["code"]), (Some(8), &Value::from("memory-too-small")));
-    let hint = json["error"]["way_out"].as_str().unwrap();
+    let hint = json["error"]["hint"].as_str().unwrap();
     let least: u64 = hint.split("--memory ").nth(1).unwrap().trim_end_matches("M)").parse().unwrap();
     assert!(report.run.peak_memory <= OVERHEAD, "{} KiB", report.run.peak_memory >> 10);
     let (_, peak) = check(&image, Some(least));

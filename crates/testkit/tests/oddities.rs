@@ -136,7 +136,7 @@ fn the_type_of_what_holds_a_value() {
 
 /// A file system of one group has no backup that tells how large its descriptors are.
 #[test]
-fn a_size_of_descriptors_that_nobody_else_knows() {
+fn a_size_of_descriptors_that_other_programs_do_not_know() {
     for (features, size) in [("64bit,^metadata_csum", 32_u16), ("64bit,^metadata_csum,^uninit_bg", 65)] {
         let Some(image) = image("desc-size", &format!("-t ext4 -b 4096 -O {features}"), "") else { return };
         let file = File::options().write(true).open(&image).unwrap();

@@ -276,7 +276,7 @@ fn a_foreign_indirect_block_is_not_followed() {
     image.set_word(at, foreign as u32);
     expect(&image, &["ext.region.backpointer-wrong"]);
     let codes = codes(&image);
-    assert!(!codes.contains("ext.block.multiply-claimed"), "what it maps is nobody's but its own: {codes:?}");
+    assert!(!codes.contains("ext.block.multiply-claimed"), "what it maps is its own: {codes:?}");
 }
 
 #[test]

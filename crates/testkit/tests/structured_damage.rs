@@ -173,7 +173,7 @@ fn copy_of(recipe: &str, purpose: &str) -> Option<PathBuf> {
 
 /// What lies in a block proves to be attributes: a directory that leads there is mended in a copy.
 #[test]
-fn a_directory_that_leads_to_shared_attributes_costs_nobody_any() {
+fn a_directory_that_leads_to_shared_attributes_costs_no_attributes() {
     let Some(image) = copy_of("repair-ext4", "attributes") else { return };
     let path = image.display().to_string();
     let sound = Tree::of(&std::fs::read(&image).unwrap()).unwrap();
@@ -251,7 +251,7 @@ fn a_file_without_a_name_is_empty_only_without_pointers() {
 
 /// Reserved blocks list their copies; a file whose map leads there has a hole in that place, not what lies in those copies.
 #[test]
-fn a_reserved_descriptor_block_is_nobodys_map() {
+fn a_reserved_descriptor_block_is_no_map() {
     let commands = ["sif /tiny/tiny-400 block[IND] 3"];
     let Some((sound, repaired)) = before_and_after("repair-ext3", "reserved", &commands) else { return };
     assert!(sound.nodes == repaired.nodes);

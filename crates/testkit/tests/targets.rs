@@ -95,7 +95,7 @@ fn what_is_mounted_is_not_opened() {
     let second = opened(&device.0, WriteOptions::default());
     assert!(matches!(second, Err(OpenErrorKind::Busy(_))), "it is open exclusively");
     let mounted = run("mount", [device.0.as_os_str(), workshop.0.join("mount").as_os_str()]);
-    assert!(mounted.is_err(), "nobody mounts it meanwhile");
+    assert!(mounted.is_err(), "it cannot be mounted meanwhile");
     drop(target);
 }
 

@@ -7,18 +7,36 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_base::SeededRandom;
-use fsmend_device::{Device, MemoryDevice, Plan, PlanBuilder};
+use fsmend_device::{Device, MemoryDevice, Plan, PlanBuilder, Trace};
 use fsmend_engine::checker::Checker;
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
+use fsmend_engine::repair::Whole;
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::{Progress, Row};
+use fsmend_session::explain::rows_for;
+use fsmend_session::{Plain, Registry, json};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::flawed::Flawed;
-use fsmend_testkit::toy::format::{
-    BLOCK, DIRECTORY, ENTRY, Entry, FILE, RECORD, Record, Superblock, TABLE, make,
-};
+use fsmend_testkit::toy::format::{BLOCK, DIRECTORY, ENTRY, Entry, FILE, RECORD, Record, Superblock, TABLE};
 use fsmend_testkit::toy::{Toy, rows};
+use fsmend_testkit::toy_image::make;
 use fsmend_testkit::within::{Manner, options};
+
+/// The row of a registry.
+static TOY: Plain<Toy> = Plain {
+    format: Checker(Toy),
+    name: "toy",
+    title: "a toy file system",
+    trace: |device| {
+        let mut bytes = [0; BLOCK];
+        device.read_at(0, &mut bytes).ok()?;
+        Superblock::parse(&bytes).map(|_| Trace::Superblock)
+    },
+    rows: rows::ROWS,
+    recovering: &[&rows::UNATTACHED, &rows::UNCONNECTED, &rows::LOOPED],
+    last: (0, BLOCK as u64),
+};
+const FAMILIES: Registry = Registry::new(&TOY, &[]);
 
 fn image() -> Vec<u8> {
     make(1024, 200, 6, 20)
@@ -246,11 +264,70 @@ fn what_is_declined_stays_and_the_rest_is_repaired() {
         .filter(|problem| problem.object.inode.is_some_and(|inode| inode.0 == 4))
         .collect();
     let watch = (&Progress::new(), &AtomicBool::new(false));
-    let all = (&repair.changes, &problems[..]);
+    let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
     let rest = fsmend_engine::repair::without(&Checker(Toy), &device, &options, all, &declined, watch)
         .unwrap()
         .unwrap();
     let left = check(&with(&image, &rest.changes), 1);
     let inodes: Vec<u32> = left.findings.iter().filter_map(|problem| Some(problem.object.inode?.0)).collect();
     assert_eq!(inodes, [4]);
+}
+
+/// Of each damage beside another one, its own problems are declined: they are there afterwards, and the other one is not.
+#[test]
+fn each_problem_can_be_declined_by_itself() {
+    // What the rest hangs on, or follows from: nothing is written.
+    let mut kept_whole = Vec::new();
+    for (row, damage) in DAMAGES {
+        let mut image = image();
+        damage(&mut image);
+        let declined_keys: Vec<_> = check(&image, 1).findings.iter().map(|problem| problem.key()).collect();
+        amend(&mut image, 30, |record| record.links = 7);
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("toy", image.clone()));
+        let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
+        let repair = plan(&image, 2);
+        let problems: Vec<_> = repair.found.findings.iter().collect();
+        let declined: Vec<_> =
+            problems.iter().copied().filter(|problem| declined_keys.contains(&problem.key())).collect();
+        let watch = (&Progress::new(), &AtomicBool::new(false));
+        let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
+        let rest = fsmend_engine::repair::without(&Checker(Toy), &device, &options, all, &declined, watch);
+        let Some(rest) = rest.unwrap() else {
+            kept_whole.push(row.code);
+            continue;
+        };
+        let left = check(&with(&image, &rest.changes), 1);
+        let has = |code: &str, inode: Option<u32>| {
+            left.findings.iter().any(|problem| {
+                problem.row.code == code && inode.is_none_or(|inode| problem.object.inode.unwrap().0 == inode)
+            })
+        };
+        assert!(has(row.code, None), "{}: {:?}", row.code, codes(&left));
+        assert!(!has(rows::MISMATCH.code, Some(30)), "{}: {:?}", row.code, codes(&left));
+    }
+    assert_eq!(kept_whole, [""; 0]);
+}
+
+#[test]
+fn a_registry_with_it_gives_json_explanations_and_what_happens_to_files() {
+    let mut image = image();
+    amend(&mut image, 3, |record| record.blocks[0] = 5000);
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("toy", image));
+    let family = FAMILIES.recognise(&*device).unwrap();
+    assert_eq!(family.name(), "toy");
+    let watch = (&Progress::new(), &AtomicBool::new(false));
+    let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
+    let report = json::check_report(family.check(&device, &options.check, watch.0, watch.1).unwrap());
+    assert_eq!(report["problems"][0]["code"], rows::POINTER.code);
+    assert_eq!(report["problems"][0]["message"], "/d0/f0 (inode 3) has a block outside of the file system");
+    assert_eq!(report["counts"][rows::POINTER.code], 1);
+    assert_eq!(report["summary"]["kind"], "toy");
+    let explained = rows_for(&FAMILIES.catalogue(), "toy.inode.pointer");
+    assert_eq!(explained.iter().map(|row| row.loss).collect::<Vec<_>>(), ["The contents of the block."]);
+    assert!(rows_for(&FAMILIES.catalogue(), "toy.inode").len() > 5);
+    let mut repair = family.plan(&device, &options, watch.0, watch.1).unwrap();
+    let last = family.last(&repair.changes);
+    assert!(last.iter().any(|(at, _)| *at == 0), "the superblock is written last: {last:?}");
+    let files = family.files(&device, &mut repair, &options.check);
+    assert!(files.iter().any(|file| file.path.as_deref() == Some("/d0/f0")), "{files:?}");
 }

@@ -46,6 +46,8 @@ type Damage = (&'static Row, Make, fn(&mut Image));
 const DAMAGES: &[Damage] = &[
     (&rows::SUPERBLOCK_HINT, HASHED, |image| image.amend_superblock(|sb| sb.set_minfree(101))),
     (&rows::SUPERBLOCK_HINT, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_old_rps(7))),
+    (&rows::DATA_SIZE, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_dsize(sb.dsize() - 9))),
+    (&rows::DATA_SIZE, HASHED, |image| image.amend_superblock(|sb| sb.set_dsize(1 << 40))),
     (&rows::SUPERBLOCK_FIELD, HASHED, |image| image.amend_superblock(|sb| sb.set_bsize(4095))),
     (&rows::SUPERBLOCK_HASH, HASHED, |image| image.bytes[8192 + 1304] ^= 1),
     (&rows::SUPERBLOCK_REPLACED, HASHED, |image| image.bytes[8192..16384].fill(0)),
@@ -57,6 +59,11 @@ const DAMAGES: &[Damage] = &[
     (&rows::COPY_WRONG, BIG_UFS1, |image| {
         let place = image.geometry.superblock_copy(2) as usize;
         image.bytes[place..place + 8192].fill(0);
+    }),
+    // Nothing but its check hash: it could not take the place of the primary one.
+    (&rows::COPY_WRONG, HASHED, |image| {
+        let place = image.geometry.superblock_copy(1) as usize;
+        image.bytes[place + 700] ^= 1;
     }),
     (&rows::NOT_CLEAN, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_clean(0))),
     (&rows::SNAPSHOT_LIST, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_snapshots(&[2]))),
@@ -154,6 +161,8 @@ const DAMAGES: &[Damage] = &[
     (&rows::POINTER_BAD, HASHED, |image| amend(image, "/single", |inode| inode.set_pointer(1, 1 << 50))),
     (&rows::POINTER_BAD, BIG_UFS1, |image| amend(image, "/double", |inode| inode.set_pointer(13, 3))),
     (&rows::POINTER_STRAY, HASHED, |image| amend(image, "/short-link", |inode| inode.set_pointer(12, 4000))),
+    (&rows::INDIRECT_ORDER, HASHED, |image| exchange_indirect(image, (12, 13))),
+    (&rows::INDIRECT_ORDER, BIG_UFS1, |image| exchange_indirect(image, (12, 14))),
     (&rows::SIZE_IMPOSSIBLE, HASHED, |image| amend(image, "/d2/f8", |inode| inode.set_size(1 << 60))),
     (&rows::SIZE_TOO_LARGE, BIG_UFS1, |image| amend(image, "/d2/f8", |inode| inode.set_size(40_000))),
     (&rows::SIZE_TOO_SMALL, HASHED, |image| amend(image, "/single", |inode| inode.set_size(5000))),
@@ -296,6 +305,16 @@ fn counts(image: &mut Image, change: fn(&mut fsmend_ufs_format::summary::Counts<
     });
 }
 
+/// Exchanges two of the pointers to indirect blocks of a file.
+fn exchange_indirect(image: &mut Image, (one, other): (usize, usize)) {
+    let inode = image.find("/double").0;
+    image.amend_inode(inode, |inode| {
+        let pointers = [inode.pointer(one), inode.pointer(other)];
+        inode.set_pointer(one, pointers[1]);
+        inode.set_pointer(other, pointers[0]);
+    });
+}
+
 /// As after a crash under soft updates.
 fn crashed(image: &mut Image) {
     image.amend_superblock(|superblock| {
@@ -351,9 +370,10 @@ fn every_damage_is_found_and_mended_in_one_run() {
         assert!(found.contains(&row.code), "{}: {found:?}", row.code);
         repaired(&image.bytes, row.code);
     }
-    let untried = rows::ROWS.iter().filter(|row| !DAMAGES.iter().any(|(tried, ..)| tried == *row));
+    let untried = rows::all().into_iter().filter(|row| !DAMAGES.iter().any(|(tried, ..)| tried == row));
     // These take a device of another kind, a map of another size, or what makefs does not write: tests of their own.
     let others = [
+        &rows::SNAPSHOT_BLOCKS,
         &rows::RECOVERY_RECORD,
         &rows::GROUP_UNREADABLE,
         &rows::INODE_UNREADABLE,
@@ -563,21 +583,25 @@ fn a_copy_that_cannot_be_read_or_has_no_room_is_said() {
 
 #[test]
 fn a_map_that_leads_in_circles_ends() {
-    let Some(mut image) = image(HASHED, "a_map_that_leads_in_circles_ends") else { return };
-    let double = image.find("/double").0;
-    let root = image.record(double).pointer(13);
-    // Every pointer of the double indirect block leads to itself.
-    let block = image.fragments(root, 8);
-    for at in 0..512 {
-        block[at * 8..at * 8 + 8].copy_from_slice(&root.to_le_bytes());
+    let Some(base) = image(HASHED, "a_map_that_leads_in_circles_ends") else { return };
+    let (double, single) = (base.find("/double").0, base.record(base.find("/single").0));
+    let root = base.record(double).pointer(13);
+    // The double indirect block leads to itself, or to nine blocks that lead to one.
+    let nine = (0..9).map(|slot| single.pointer(slot)).collect();
+    for (row, to) in [(&rows::POINTER_BAD, vec![root]), (&rows::MAP_TOO_LARGE, nine)] {
+        let mut image = base.clone();
+        let leaves = to.iter().map(|block| (*block, vec![single.pointer(10)]));
+        for (block, to) in leaves.chain([(root, to.clone())]) {
+            let pointers = image.fragments(block, 8).as_chunks_mut().0.iter_mut();
+            pointers.zip(to.iter().cycle()).for_each(|(at, to)| *at = to.to_le_bytes());
+        }
+        image.amend_inode(double, |inode| {
+            inode.set_pointer(14, root);
+            inode.set_size(1 << 37);
+        });
+        assert!(codes(&check(&image.bytes, 1)).contains(&row.code), "{}", row.code);
+        assert!(plan(&image.bytes, 2).is_clean());
     }
-    image.amend_inode(double, |inode| {
-        inode.set_pointer(14, root);
-        inode.set_size(1 << 37);
-    });
-    let found = codes(&check(&image.bytes, 1));
-    assert!(found.contains(&rows::MAP_TOO_LARGE.code), "{found:?}");
-    assert!(plan(&image.bytes, 2).is_clean());
 }
 
 /// A random damage of metadata.

@@ -113,7 +113,9 @@ fn every_field_is_mended() {
             // fsck_ffs takes a mode of all ones for a block held back as bad, and makes a file of one sector of anything.
             let is_held =
                 spot.name.starts_with("inode") && spot.name.ends_with("+ 0") && mutation == Mutation::Ones;
-            if let Err(why) = judge(&image.bytes, has_peer(&shape) && !is_held, "grid") {
+            // It believes a wrong size of groups, and makes other files of what it finds by that.
+            let is_believed = spot.name == "superblock + 188";
+            if let Err(why) = judge(&image.bytes, has_peer(&shape) && !is_held && !is_believed, "grid") {
                 note(
                     &mut failures,
                     &image.bytes,

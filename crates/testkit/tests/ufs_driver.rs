@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UFS to live in: what our mkfs and our driver make, judged by FreeBSD's fsck_ffs where the environment variable `FSMEND_UFS_PEERS` names the folder of
-//! FreeBSD's programs; and images by Debian's makefs, read by our driver.
+//! FreeBSD's programs; images by Debian's makefs, read by our driver; and rufs, which reads ours.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,6 +17,7 @@ use fsmend_testkit::driver::snapshot::{Snapshot, difference, of_driver, of_kerne
 use fsmend_testkit::driver::workload::Workload;
 use fsmend_testkit::host;
 use fsmend_testkit::repair::Scratch;
+use fsmend_testkit::ufs::{Kind, tree};
 use fsmend_ufs_driver::mkfs::{Options, mkfs};
 use fsmend_ufs_driver::{MountOptions, Ufs};
 use fsmend_ufs_format::{ByteOrder, Version};
@@ -469,5 +471,72 @@ fn images_by_newfs_can_be_written() {
         ufs.unmount(end).expect("it can be unmounted");
         let said = complaints(&device.bytes()).filter(|said| !said.is_empty());
         assert_eq!(said, None, "{arguments:?}");
+    }
+}
+
+/// What rufs reads of an image: the size of everything but directories, and what files and links contain.
+fn read_by_rufs(image: &std::path::Path) -> std::io::Result<BTreeMap<String, (u64, Vec<u8>)>> {
+    let mut ufs = rufs::Ufs::open(image, false)?;
+    let (mut found, mut waiting) = (BTreeMap::new(), vec![(String::new(), rufs::InodeNum::ROOT)]);
+    while let Some((path, directory)) = waiting.pop() {
+        let mut entries = Vec::new();
+        ufs.dir_iter(directory, |name, inode, _| -> Option<()> {
+            entries.push((format!("{path}/{}", name.to_string_lossy()), inode));
+            None
+        })?;
+        entries.retain(|(path, _)| !path.ends_with("/.") && !path.ends_with("/.."));
+        for (path, inode) in entries {
+            let seen = ufs.inode_attr(inode)?;
+            let (mut size, mut bytes) = (seen.size, Vec::new());
+            match seen.kind {
+                rufs::InodeType::Directory => {
+                    waiting.push((path.clone(), inode));
+                    size = 0;
+                }
+                rufs::InodeType::RegularFile => {
+                    bytes = vec![0; size as usize];
+                    if size > 0 {
+                        ufs.inode_read(inode, 0, &mut bytes)?;
+                    }
+                }
+                rufs::InodeType::Symlink => bytes = ufs.symlink_read(inode)?,
+                _ => {}
+            }
+            found.insert(path, (size, bytes));
+        }
+    }
+    Ok(found)
+}
+
+/// rufs reads UFS2 whose superblock takes one fragment.
+#[test]
+fn another_reader_finds_what_was_written() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let options = Options { order, ..options(Version::Ufs2, 32768, 4096) };
+        let device = made(24 << 20, &options);
+        let mut ufs =
+            Ufs::mount(device.clone(), MountOptions::new(Time::at(NOW))).expect("it can be mounted");
+        let mut work = Workload::new(&mut ufs, 3, false).expect("it is empty");
+        for _ in 0..600 {
+            work.step().unwrap_or_else(|why| panic!("{order:?}: {why}"));
+        }
+        work.release_all().unwrap_or_else(|why| panic!("{order:?}: {why}"));
+        let end = Time::at(work.clock);
+        ufs.unmount(end).expect("it can be unmounted");
+        let image = device.bytes();
+        let file = scratch(&image);
+        let theirs = read_by_rufs(file.path()).unwrap_or_else(|why| panic!("{order:?}: {why}"));
+        let mut ours = tree(&image);
+        ours.remove("/");
+        assert!(ours.len() > 20, "{order:?}");
+        assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>(), "{order:?}");
+        for (path, node) in ours {
+            let wanted = match node.kind {
+                Kind::Directory => (0, Vec::new()),
+                Kind::File | Kind::Link => (node.size, node.bytes()),
+                Kind::Special | Kind::Nothing => (node.size, Vec::new()),
+            };
+            assert!(theirs[&path] == wanted, "{order:?} {path}");
+        }
     }
 }

@@ -2,20 +2,22 @@
 //! Check and repair of UFS within limits: memory, and snapshots that must not change.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::Device;
 use fsmend_engine::Progress;
 use fsmend_engine::checker::Checker;
-use fsmend_testkit::ufs::checked::{check, codes, image, manner, memory, plan_of};
-use fsmend_testkit::ufs::{Image, KINDS, Make, Maker, Shape};
+use fsmend_testkit::ufs::checked::{check, codes, folder, image, manner, memory, plan_of, repaired};
+use fsmend_testkit::ufs::{Image, KINDS, Make, Maker, Shape, peers};
 use fsmend_testkit::within::options;
-use fsmend_ufs_check::Ufs;
+use fsmend_ufs_check::{Ufs, rows};
 use fsmend_ufs_format::group::{bit, set_bit};
-use fsmend_ufs_format::inode::flags as inode_flags;
+use fsmend_ufs_format::inode::{Path, flags as inode_flags};
 use fsmend_ufs_format::summary::Counts;
-use fsmend_ufs_format::{ByteOrder, Version};
+use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock};
+use fsmend_ufs_format::{ByteOrder, Geometry, Version};
 
 const HASHED: Make = KINDS[3];
 const BIG_UFS1: Make = KINDS[1];
@@ -40,14 +42,116 @@ fn miscount_links(image: &mut Image) {
     image.amend_inode(inode, |record| record.set_links(7));
 }
 
-/// An image whose file `single` is a snapshot: the first block that it shows was shared with the file system.
+/// Where the list of the snapshot in [`with_snapshot`] stands: a fragment.
+fn list_at(image: &Image) -> u64 {
+    let geometry = &image.geometry;
+    let last = geometry.size.div_ceil(geometry.fragments);
+    let path = Path::to(last, geometry.pointers).unwrap();
+    let record = image.record(image.find("single").0);
+    let size = geometry.version.pointer_size();
+    (0..path.levels).fold(record.pointer(path.pointer(last)), |fragment, level| {
+        let at = geometry.place(fragment) as usize + path.indices[level] as usize * size;
+        let stored = &image.bytes[at..at + size];
+        if size == 4 { geometry.order.u32(stored, 0).into() } else { geometry.order.u64(stored, 0) }
+    })
+}
+
+/// Blocks of which a snapshot has copies from the start, behind its direct pointers.
+fn copied(geometry: &Geometry) -> Vec<u64> {
+    let groups = (0..geometry.groups).map(|group| geometry.group_place(group) / geometry.block_size);
+    let summary = geometry.place(geometry.summary.0) / geometry.block_size;
+    let all: BTreeSet<u64> =
+        groups.chain([summary, geometry.superblock_place / geometry.block_size, summary + 40]).collect();
+    all.into_iter().filter(|block| *block >= 12).collect()
+}
+
+/// An image whose file `single` is a snapshot: its first block is shared with the file system, and behind all that it shows stands the list of the blocks that were copied.
 fn with_snapshot(make: Make, test: &str) -> Option<Image> {
     let mut image = image(make, test)?;
     let (inode, _) = image.find("single");
+    let geometry = image.geometry.clone();
+    let (last, order) = (geometry.size.div_ceil(geometry.fragments), geometry.order);
+    let path = Path::to(last, geometry.pointers).unwrap();
+    // The list, and the indirect blocks on the way to it, are put where nothing is.
+    let mut free = Vec::new();
+    image.amend_group(geometry.groups - 1, |group, geometry| {
+        let map = group.cluster_map(&geometry.layout);
+        let start = geometry.group_start(geometry.groups - 1);
+        let blocks = (0..geometry.group_length(geometry.groups - 1) / geometry.fragments).rev();
+        let whole = blocks.filter(|block| bit(map, *block)).map(|block| start + block * geometry.fragments);
+        free.extend(whole.take(path.levels + 1));
+    });
+    let size = geometry.version.pointer_size();
+    for fragment in &free {
+        image.fragments(*fragment, geometry.fragments).fill(0);
+    }
+    for (level, fragments) in free.windows(2).enumerate() {
+        let at = path.indices[level] as usize * size;
+        let block = image.fragments(fragments[0], geometry.fragments);
+        if size == 4 {
+            order.put_u32(block, at, fragments[1] as u32);
+        } else {
+            order.put_u64(block, at, fragments[1]);
+        }
+    }
+    let list = copied(&geometry);
+    let block = image.fragments(free[path.levels], geometry.fragments);
+    [list.len() as u64]
+        .into_iter()
+        .chain(list)
+        .enumerate()
+        .for_each(|(index, entry)| order.put_u64(block, 8 * index, entry));
+    image.amend_inode(inode, |record| {
+        record.set_pointer(path.pointer(last), free[0]);
+        record.set_size((last + 1) * geometry.block_size);
+        let more = free.len() as u64 * geometry.block_size / 512;
+        record.set_sectors(record.sectors() + more);
+    });
+    // Only the maps lack the new blocks.
+    let mut image = repaired(&image.bytes, "new blocks");
     image.amend_inode(inode, |record| record.set_flags(record.flags() | inode_flags::SNAPSHOT));
     image.amend_superblock(|sb| sb.set_snapshots(&[inode]));
     assert_eq!(codes(&check(&image.bytes, 1)), [""; 0]);
     Some(image)
+}
+
+#[test]
+fn a_snapshot_without_the_blocks_that_it_needs_is_none() {
+    let test = "a_snapshot_without_the_blocks_that_it_needs_is_none";
+    for make in [HASHED, BIG_UFS1, KINDS[0]] {
+        let Some(image) = with_snapshot(make, test) else { return };
+        let (at, order) = (list_at(&image), image.geometry.order);
+        let damages: [fn(&mut [u8], ByteOrder); 3] = [
+            |list, order| order.put_u64(list, 0, 1),
+            |list, order| {
+                // The last one: the last group.
+                let at = 8 * order.u64(list, 0) as usize;
+                order.put_u64(list, at, order.u64(list, at) + 1);
+            },
+            |list, _| list.fill(0),
+        ];
+        for damage in damages {
+            let mut damaged = Image::open(image.bytes.clone()).unwrap();
+            damage(damaged.fragments(at, 1), order);
+            let found = codes(&check(&damaged.bytes, 2));
+            assert_eq!(found, [rows::SNAPSHOT_BLOCKS.code], "{make:?}");
+            let mended = repaired(&damaged.bytes, "a list");
+            let place = mended.geometry.superblock_place as usize;
+            let superblock = Superblock::parse(&mended.bytes[place..place + SUPERBLOCK_MAX]).unwrap();
+            assert_eq!(superblock.snapshots().count(), 0, "{make:?}");
+            if make == KINDS[0]
+                && let Some(answer) = peers::finds(&damaged.bytes, &folder(test)).unwrap()
+            {
+                let says = |said: &&str| answer.printed.contains(*said);
+                assert!(rows::SNAPSHOT_BLOCKS.messages.iter().any(says), "{}", answer.printed);
+            }
+        }
+        if make == KINDS[0]
+            && let Some(answer) = peers::finds(&image.bytes, &folder(test)).unwrap()
+        {
+            assert!(answer.is_clean() && !answer.printed.contains("Removing"), "{}", answer.printed);
+        }
+    }
 }
 
 /// A damage, and whether its repair leaves what a snapshot shows.

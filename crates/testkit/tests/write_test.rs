@@ -145,7 +145,7 @@ fn a_disk_that_is_gone_is_no_disk_of_bad_blocks() {
 }
 
 #[test]
-fn whoever_wrote_meanwhile_is_not_overwritten() {
+fn what_was_written_meanwhile_is_not_overwritten() {
     let (mut refused, mut cut) = (false, 0);
     while !refused && cut < 60 {
         let World { machine, disk, log } = world(8);

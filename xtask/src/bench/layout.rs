@@ -3,6 +3,7 @@
 //!
 //! Only for the images that the bench itself makes: sound, 4 KiB blocks (UFS: fragments), below block 2^32.
 
+mod hybridfs;
 mod ufs;
 
 use std::fs::File;
@@ -23,9 +24,9 @@ pub const BLOCK: usize = 4096;
 pub struct Layout {
     /// Whether directory blocks have checksums.
     pub are_directories_sealed: bool,
-    /// Bytes in an inode record.
+    /// Bytes in an inode record; hybridfs: in a fragment.
     pub inode_size: usize,
-    /// Used parts of inode tables: start and length.
+    /// Used parts of inode tables: start and length; hybridfs: of the log.
     pub tables: Vec<(u64, usize)>,
     /// Directory blocks.
     pub directories: Vec<u64>,
@@ -40,7 +41,7 @@ pub fn find(image: &Path) -> io::Result<Layout> {
     file.read_exact_at(&mut bytes, SUPERBLOCK_OFFSET)?;
     let superblock: RawSuperblock = zerocopy::transmute!(bytes);
     if superblock.s_magic.get() != EXT_MAGIC {
-        return ufs::find(image);
+        return hybridfs::find(image)?.map_or_else(|| ufs::find(image), Ok);
     }
     let inode_size = usize::from(superblock.s_inode_size.get());
     let mut layout = Layout {

@@ -9,7 +9,9 @@ mod estimate;
 mod fleet;
 mod floor;
 mod fragmented;
+mod hybridfs;
 mod images;
+mod instructions;
 mod layout;
 mod many_errors;
 mod measure;
@@ -17,6 +19,7 @@ mod mount;
 mod needs;
 mod neighbour;
 mod one_damage;
+mod page;
 mod paper;
 mod populate;
 mod repair;
@@ -35,13 +38,17 @@ const RUNS_MIN: usize = 5;
 
 /// Runs `bench WHAT [--cache FOLDER] [--runs N] [--quick] [--only NAME] [--keep FOLDER] [--no-build]`.
 pub fn run(words: &[&str]) -> io::Result<()> {
+    words.first().map_or(Ok(()), |name| needs::of_benchmark(name))?;
     match words {
         ["images", options @ ..] => make_images(&Options::parse(options)?),
         ["check", options @ ..] => check::run(&Options::parse(options)?),
         ["estimate", options @ ..] => estimate::run(&Options::parse(options)?),
         ["fleet", options @ ..] => fleet::run(&Options::parse(options)?),
+        ["hybridfs", options @ ..] => hybridfs::run(&Options::parse(options)?),
+        ["instructions", options @ ..] => instructions::run(&Options::parse(options)?),
         ["mount", options @ ..] => mount::run(&Options::parse(options)?),
         ["neighbour", options @ ..] => neighbour::run(options),
+        ["page", options @ ..] => page::run(&Options::parse(options)?),
         ["paper", rest @ ..] => paper::run(rest),
         ["repair", options @ ..] => repair::run(&Options::parse(options)?),
         ["scaling", options @ ..] => scaling::run(&Options::parse(options)?),
@@ -50,7 +57,7 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["repair-fields", options @ ..] => repair_fields::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, fleet, mount, neighbour, paper, repair, repair-fields, scaling, slow, ufs",
+            "expected `bench` and what: images, check, estimate, fleet, hybridfs, instructions, mount, neighbour, page, paper, repair, repair-fields, scaling, slow, ufs",
         )),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench mount`: an ext4 in use, mounted by `fsmend mount`, by the kernel from a loop device, and by fuse2fs, with the same workloads one after the other. Each
-//! round makes the three images anew; figures are medians of rounds, and ratios of them.
+//! `bench mount`: an ext4 in use, mounted by `fsmend mount` (also with `-o writeback_cache`), by the kernel from a loop device, and by fuse2fs, with the same
+//! workloads one after the other. Each round makes the images anew; figures are medians of rounds, and so are the ratios of the times of one round.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,7 +13,6 @@ use fsmend_testkit::host::{command, find_program, run as run_program};
 
 use super::Options;
 use super::check::build;
-use super::measure::{Sample, spread};
 use super::needs;
 
 const IMAGE_BYTES: u64 = 3 << 30;
@@ -42,11 +41,13 @@ const WORKLOADS: [&str; 6] = [
 enum Contender {
     Kernel,
     Fsmend,
+    /// With `-o writeback_cache`.
+    Late,
     Fuse2fs,
 }
 
 impl Contender {
-    const ALL: [Contender; 3] = [Contender::Kernel, Contender::Fsmend, Contender::Fuse2fs];
+    const ALL: [Contender; 4] = [Contender::Kernel, Contender::Fsmend, Contender::Late, Contender::Fuse2fs];
 
     fn mount(self, fsmend: &Path, image: &Path, place: &Path) -> io::Result<()> {
         let (image, place) = (image.to_string_lossy(), place.to_string_lossy());
@@ -54,6 +55,10 @@ impl Contender {
             Contender::Kernel => run_program("mount", ["-o", "loop,noatime", &image, &place]),
             Contender::Fsmend => {
                 run_program(&fsmend.to_string_lossy(), ["mount", "--background", &image, &place])
+            }
+            Contender::Late => {
+                let late = ["mount", "--background", "-o", "writeback_cache", &image, &place];
+                run_program(&fsmend.to_string_lossy(), late)
             }
             Contender::Fuse2fs => run_program("fuse2fs", [&*image, &place]),
         }
@@ -93,22 +98,41 @@ fn measure_all(fsmend: &Path, folder: &Path, options: &Options) -> io::Result<()
             let at = (round + turn) % contenders.len();
             let took = once(contenders[at], fsmend, folder, &archive)?;
             for (all, took) in samples[at].iter_mut().zip(took) {
-                all.push(Sample { seconds: took.as_secs_f64(), peak_kib: None });
+                all.push(took);
             }
         }
     }
-    println!("| workload | kernel s | fsmend s | fuse2fs s | fsmend / kernel | fuse2fs / kernel |");
-    println!("|---|--:|--:|--:|--:|--:|");
+    println!(
+        "| workload | kernel s | fsmend s | late s | fuse2fs s | fsmend / kernel | late / kernel | fuse2fs / kernel |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     for (index, name) in WORKLOADS.iter().enumerate() {
-        let median = |at: usize| samples.get(at).map_or(f64::NAN, |of| spread(&of[index]).median);
-        let (kernel, ours, fuse2fs) = (median(0), median(1), median(2));
+        let took = |at: usize, round: usize| {
+            samples.get(at).and_then(|of| of[index].get(round)).map(Duration::as_secs_f64)
+        };
+        let seconds = |at: usize| median((0..options.runs).filter_map(|round| took(at, round)).collect());
+        // Of the same round, so that what else the machine does weighs on both.
+        let ratio = |at: usize| {
+            median((0..options.runs).filter_map(|round| Some(took(at, round)? / took(0, round)?)).collect())
+        };
         println!(
-            "| {name} | {kernel:.3} | {ours:.3} | {fuse2fs:.3} | {:.1} | {:.1} |",
-            ours / kernel,
-            fuse2fs / kernel
+            "| {name} | {:.3} | {:.3} | {:.3} | {:.3} | {:.1} | {:.1} | {:.1} |",
+            seconds(0),
+            seconds(1),
+            seconds(2),
+            seconds(3),
+            ratio(1),
+            ratio(2),
+            ratio(3)
         );
     }
     Ok(())
+}
+
+/// The middle of some values; not a number if there are none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A tree as sources have it, packed.

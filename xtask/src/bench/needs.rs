@@ -7,7 +7,7 @@ use std::path::Path;
 use fsmend_testkit::host::{find_program, is_root};
 
 /// Programs, and the Debian package that each comes with.
-const PACKAGES: [(&str, &str); 9] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("e2fsck", "e2fsprogs"),
     ("mke2fs", "e2fsprogs"),
     ("debugfs", "e2fsprogs"),
@@ -17,7 +17,46 @@ const PACKAGES: [(&str, &str); 9] = [
     ("umount", "mount"),
     ("taskset", "util-linux"),
     ("bash", "bash"),
+    ("valgrind", "valgrind"),
+    ("qemu-img", "qemu-utils"),
+    ("chrt", "util-linux"),
 ];
+
+/// What every benchmark over the images needs: the programs that make and judge them.
+const IMAGES: [&str; 4] = ["e2fsck", "mke2fs", "mount", "umount"];
+
+/// Benchmarks, and the programs that each needs beside those for the images.
+const BENCHMARKS: [(&str, &[&str]); 8] = [
+    ("images", &[]),
+    ("check", &[]),
+    ("estimate", &[]),
+    ("scaling", &[]),
+    ("repair", &["e2image"]),
+    ("repair-fields", &["debugfs"]),
+    ("instructions", &["valgrind"]),
+    ("neighbour", &["taskset", "chrt"]),
+];
+
+/// Fails if something is missing that this benchmark needs; those which it does not know say so themselves.
+pub fn of_benchmark(name: &str) -> io::Result<()> {
+    if name == "slow" {
+        programs(&["mke2fs", "debugfs", "qemu-img"])?;
+        superuser("it mounts files that are slow to read")?;
+        return fuse();
+    }
+    match BENCHMARKS.iter().find(|(known, _)| *known == name) {
+        Some((_, more)) => programs(&[&IMAGES[..], more].concat()),
+        None => Ok(()),
+    }
+}
+
+/// Fails where FUSE cannot be used.
+fn fuse() -> io::Result<()> {
+    match Path::new("/dev/fuse").exists() {
+        true => Ok(()),
+        false => Err(io::Error::other("/dev/fuse is missing: load the module (modprobe fuse)")),
+    }
+}
 
 /// Fails with the name of every one of these programs that is not installed.
 pub fn programs(names: &[&str]) -> io::Result<()> {
@@ -65,6 +104,15 @@ mod tests {
         let said = programs(&["sh", "no-such-program"]).map_err(|error| error.to_string());
         assert_eq!(said, Err("not installed: no-such-program (Debian package no-such-program)".to_owned()));
         assert!(programs(&["sh"]).is_ok());
+    }
+
+    #[test]
+    fn every_benchmark_over_images_names_its_packages() {
+        for (_, more) in BENCHMARKS {
+            let needed = IMAGES.iter().chain(more);
+            assert!(needed.clone().all(|name| PACKAGES.iter().any(|(known, _)| known == name)));
+        }
+        assert!(of_benchmark("no-such-benchmark").is_ok());
     }
 
     #[test]

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_faster_than_the_device() {
+    fn no_policy_is_faster_than_the_device() {
         let slow = Device { name: "slow", bandwidth: Some(1e6), latency_ns: 10.0, queue_depth: 8.0 };
         let run = run(64, 1000);
         // 128 batches of 1000 bytes, a microsecond each byte.

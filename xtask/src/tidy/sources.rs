@@ -5,17 +5,31 @@ use super::{Remarks, Source};
 
 const LINES_MAX: usize = 700;
 const LINES_WARN: usize = 450;
+/// The format that shows how little a format needs, and how many lines of code it may have.
+const TOY: (&str, usize) = ("crates/testkit/src/toy/", 600);
 /// How every source file begins, so that it can be told apart what it may be used for wherever it is copied.
 const LICENCE: &str = "// SPDX-License-Identifier: MIT OR Apache-2.0\n";
 
 /// Checks every file by itself.
 pub fn check(sources: &[Source], remarks: &mut Remarks) {
+    check_toy(sources, remarks);
     for source in sources {
         check_words(source, remarks);
         if source.path.ends_with(".rs") {
             check_shape(source, remarks);
             check_calls(source, remarks);
         }
+    }
+}
+
+/// Lines of code are those that are neither empty nor comments.
+fn check_toy(sources: &[Source], remarks: &mut Remarks) {
+    let (folder, most) = TOY;
+    let is_code = |line: &&str| !matches!(line.trim_start().as_bytes(), [] | [b'/', b'/', ..]);
+    let toy = sources.iter().filter(|source| source.path.starts_with(folder));
+    let lines: usize = toy.map(|source| source.text.lines().filter(is_code).count()).sum();
+    if lines > most {
+        remarks.error(folder, format!("has {lines} lines of code, {most} are the most"));
     }
 }
 
@@ -48,7 +62,7 @@ fn check_words(source: &Source, remarks: &mut Remarks) {
             remarks.error(&place, format!("{word}: finish it, or open an issue"));
         }
         if let Some(path) = places.iter().find(|path| starts_a_path(line, path)) {
-            remarks.error(&place, format!("names {path}, a folder of somebody's machine"));
+            remarks.error(&place, format!("names {path}, a folder of one machine"));
         }
     }
 }
@@ -128,6 +142,14 @@ mod tests {
         );
         assert_eq!(errors("a.md", concat!("see /wor", "k/x and TO", "DO\n")), 2);
         assert_eq!(errors("a.md", concat!("see target/wor", "k/x\n")), 0);
+    }
+
+    #[test]
+    fn the_toy_format_stays_small() {
+        let lines = |count: usize| {
+            errors("crates/testkit/src/toy/x.rs", &format!("//! X.\n{}", "f();\n".repeat(count)))
+        };
+        assert_eq!((lines(TOY.1), lines(TOY.1 + 1)), (0, 1));
     }
 
     #[test]

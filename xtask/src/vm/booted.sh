@@ -11,6 +11,8 @@ end() {
 	echo
 	echo "$1"
 	sync
+	# The line is slow, and power off does not wait for it.
+	sleep 2
 	poweroff --force
 	exit
 }

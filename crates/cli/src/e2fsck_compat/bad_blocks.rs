@@ -7,9 +7,9 @@ use std::fs;
 use std::sync::Arc;
 
 use fsmend_device::{Overlay, Unrestored};
+use fsmend_engine::options::BadBlockOption;
 use fsmend_ext_check::bad_blocks::read_test;
 use fsmend_ext_check::precheck::Precheck;
-use fsmend_ext_check::repair::BadBlockOption;
 
 use super::options::BadBlocks;
 use super::session::Session;

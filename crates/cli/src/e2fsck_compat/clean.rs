@@ -45,7 +45,7 @@ pub enum Verdict {
     Due(String),
 }
 
-/// Applies the rules to what a glance saw.
+/// Applies the rules to what a precheck saw.
 pub fn judge(precheck: &Precheck, at: Circumstances) -> Verdict {
     let raw = &precheck.superblock;
     match why_due(raw, precheck.state, precheck.is_doubtful(), at) {

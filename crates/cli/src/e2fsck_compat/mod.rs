@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The face of e2fsck: called as `e2fsck` or as `fsck.` and `ext2`, `ext3`, `ext4` or `rext3` the program takes e2fsck's options, prints the lines
+//! The command line of e2fsck: called as `e2fsck` or as `fsck.` and `ext2`, `ext3`, `ext4` or `rext3` the program takes e2fsck's options, prints the lines
 //! that scripts look for, and ends with the exit codes that fsck(8), systemd and others act on.
 //!
 //! `docs/e2fsck-compat.md` lists every option with what becomes of it.
@@ -28,18 +28,18 @@ use self::session::Session;
 use crate::getopt::called_by;
 use crate::{ask, exit, stopping};
 
-/// The names that mean this face.
+/// The names that mean this command line.
 const NAMES: [&str; 5] = ["e2fsck", "fsck.ext2", "fsck.ext3", "fsck.ext4", "fsck.rext3"];
 /// The release of e2fsck whose options are followed.
 const FOLLOWED: &str = "1.47.4";
 
-/// If a command line means this face: the name it is called by, and the arguments. It does when the program's own name is one of
+/// If the program is called like that: the name it is called by, and the arguments. It does when the program's own name is one of
 /// [`NAMES`], or when the first argument is (so that it can be tried without a link).
 pub fn called_as(arguments: &[OsString]) -> Option<(String, &[OsString])> {
     called_by(&NAMES, arguments)
 }
 
-/// Runs the face and returns the exit code.
+/// Runs it and returns the exit code.
 pub fn run(program: &str, arguments: &[OsString]) -> u8 {
     let options = match Options::read(arguments) {
         Ok(options) => options,

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use fsmend_ext_check::superblock::SuperblockOptions;
+use fsmend_engine::options::SuperblockOptions;
 
 use super::extended::{self, Extended};
 use crate::exit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the face writes: standard output and, when e2fsck.conf asks for it, a copy in a log file.
+//! Where it writes: standard output and, when e2fsck.conf asks for it, a copy in a log file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

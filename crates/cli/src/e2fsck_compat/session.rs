@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fsmend::ext::Ext;
 use fsmend_device::{Device, OpenOptions, Unrestored, WriteOptions, usage_of};
-use fsmend_engine::report::{Report, StageStats, Summary};
-use fsmend_engine::{Problem, Progress};
-use fsmend_ext_check::Refusal;
+use fsmend_engine::options::{BadBlockOption, CheckOptions, Improvements, RepairOptions, RepairPolicy};
+use fsmend_engine::repair::{Mend, Whole};
+use fsmend_engine::report::{CheckReport, Repair, Report, StageStats, Summary};
+use fsmend_engine::{Problem, Progress, Refusal, Refused};
 use fsmend_ext_check::precheck::{Precheck, precheck};
-use fsmend_ext_check::repair::{self, BadBlockOption, Improvements, Repair, RepairOptions, RepairPolicy};
-use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
 use fsmend_ext_check::superblock::problems::NO_UUID;
 use fsmend_ext_format::superblock::state;
 
@@ -28,7 +28,7 @@ use super::timing::Stopwatch;
 use crate::place::{self, Access};
 use fsmend_session::hold::may_hold_undo;
 use fsmend_session::interrupted::left_half_written;
-use fsmend_session::{Hold, RecoveredNames, Undo};
+use fsmend_session::{Family, Hold, RecoveredNames, Undo};
 
 use crate::target::NotedDevice;
 use crate::{ask, check, exit, machine, target};
@@ -36,7 +36,7 @@ use crate::{ask, check, exit, machine, target};
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
 
-/// A run of the face.
+/// A run on one file system.
 pub struct Session {
     pub(super) program: String,
     pub(super) options: Options,
@@ -235,7 +235,7 @@ impl Session {
         }
         let was_unclean = seen.state & state::VALID == 0;
         let bad_blocks = match self.bad_block_option(&seen) {
-            Ok(wish) => wish,
+            Ok(option) => option,
             Err(code) => return code,
         };
         let code = match self.options.mode {
@@ -319,7 +319,7 @@ impl Session {
         let progress = Progress::new();
         let watch = self.watch_signals();
         let checked =
-            self.meter.run_beside(&progress, || run::check(&self.device, options, &progress, &self.cancel));
+            self.meter.run_beside(&progress, || Ext.check(&self.device, options, &progress, &self.cancel));
         drop(watch);
         let CheckReport { findings, summary, stats, .. } = match checked {
             Ok(report) => report,
@@ -342,11 +342,10 @@ impl Session {
         let progress = Progress::new();
         let options = RepairOptions { check, policy: self.policy(bad_blocks) };
         let watch = self.watch_signals();
-        let planned = self
-            .meter
-            .run_beside(&progress, || repair::plan(&self.device, &options, &progress, &self.cancel));
+        let planned =
+            self.meter.run_beside(&progress, || Ext.plan(&self.device, &options, &progress, &self.cancel));
         drop(watch);
-        let Repair { found, left, changes, rounds, journal_changes, later } = match planned {
+        let Repair { found, left, changes, mends, rounds, journal_changes, later } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
@@ -365,7 +364,7 @@ impl Session {
             Mode::Ask => {
                 let Some(declined) = self.question(&report, &stats) else { return self.stop() };
                 if !declined.is_empty() {
-                    let all = (&changes, &journal_changes);
+                    let all = (&changes, mends.as_slice(), &journal_changes);
                     return self.mend_partly(&options, (&report, all), &declined, (&summary, &stats));
                 }
                 true
@@ -410,7 +409,7 @@ impl Session {
     fn mend_partly(
         &mut self,
         options: &RepairOptions,
-        (report, (changes, journal_changes)): (&Report, (&Writes, &Writes)),
+        (report, (changes, mends, journal_changes)): (&Report, (&Writes, &[Mend], &Writes)),
         declined: &[Problem],
         (summary, stats): (&Summary, &[StageStats]),
     ) -> u8 {
@@ -419,7 +418,8 @@ impl Session {
             let recovered_names = RecoveredNames::of(&target::FAMILIES.recovering(), &[report], declined);
             let declined: Vec<&Problem> = declined.iter().collect();
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
-            match repair::without(&self.device, options, (changes, &all), &declined, (&progress, &cancel)) {
+            let whole = Whole { changes, mends, found: &all };
+            match Ext.without(&self.device, options, whole, &declined, (&progress, &cancel)) {
                 Ok(Some(rest)) => {
                     if let Err(code) = self.write(&rest.changes, journal_changes, &recovered_names) {
                         return code;
@@ -443,11 +443,12 @@ impl Session {
 
     fn policy(&self, bad_blocks: Option<BadBlockOption>) -> RepairPolicy {
         use super::extended::Duplicates as Asked;
+        use fsmend_engine::options::Duplicates;
         let duplicates = match self.options.extended.duplicates {
-            None | Some(Asked::Clone) => repair::Duplicates::Clone,
-            Some(Asked::Zero) => repair::Duplicates::Zero,
-            Some(Asked::LostFound) => repair::Duplicates::LostFound,
-            Some(Asked::Delete) => repair::Duplicates::Delete,
+            None | Some(Asked::Clone) => Duplicates::Clone,
+            Some(Asked::Zero) => Duplicates::Zero,
+            Some(Asked::LostFound) => Duplicates::LostFound,
+            Some(Asked::Delete) => Duplicates::Delete,
         };
         let extended = &self.options.extended;
         let improvements = Improvements {

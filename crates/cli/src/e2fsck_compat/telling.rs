@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fsmend_engine::report::{Report, StageStats, Summary};
-use fsmend_engine::{Problem, Severity};
+use fsmend_engine::{Problem, Refused, Severity};
 use fsmend_ext_check::file_types::{self, FileTypeCounts};
 use fsmend_ext_check::free_space;
 use fsmend_ext_check::precheck;
-use fsmend_ext_check::run::Refused;
 use fsmend_ext_format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use serde_json::json;
 

@@ -16,10 +16,10 @@ const AFTER: &str = "Nothing here writes to a volume. A worker checks, and saves
 const PLAN_CODES: &str = "Exit status: 0 planned, 8 operational error, 16 usage error, wrong list, or the folder holds another run, 75 the folder is full.";
 
 const SUBMIT_CODES: &str =
-    "Exit status: 0 submitted, or nothing is left to do; 8 the engine refused; 16 usage error; 75 try again.";
+    "Exit status: 0 submitted, or nothing is left to do, 8 the engine refused, 16 usage error, 75 try again.";
 
-const WORK_CODES: &str = "Exit status: 0 every volume of the shards has a record, whatever its verdict; 16 usage error, or list or program \
-                          changed since the plan; 32 stopped; 75 try again (run folder full, file server does not answer).";
+const WORK_CODES: &str = "Exit status: 0 every volume of the shards has a record, whatever its verdict, 16 usage error, or list or program \
+                          changed since the plan, 32 stopped, 75 try again (run folder full, file server does not answer).";
 
 const STATUS_CODES: &str = "Exit status: 0 every volume has a record, 8 some have none, 16 usage error.";
 

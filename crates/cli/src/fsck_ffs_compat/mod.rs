@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The face of FreeBSD's fsck_ffs: called as `fsck.ufs`, `fsck_ffs` or `fsck_ufs` the program takes fsck_ffs's options, prints the lines that
+//! The command line of FreeBSD's fsck_ffs: called as `fsck.ufs`, `fsck_ffs` or `fsck_ufs` the program takes fsck_ffs's options, prints the lines that
 //! scripts look for, and ends with its exit codes.
 //!
 //! `docs/fsck-ffs-compat.md` lists every option with what becomes of it.
@@ -15,7 +15,7 @@ use self::session::Session;
 use crate::getopt::called_by;
 use crate::{ask, check, place};
 
-/// The names that mean this face.
+/// The names that mean this command line.
 const NAMES: [&str; 3] = ["fsck.ufs", "fsck_ffs", "fsck_ufs"];
 
 /// Exit codes of fsck_ffs.
@@ -40,12 +40,12 @@ mod code {
     pub const RERUN: u8 = 16;
 }
 
-/// If a command line means this face: the name it is called by, and the arguments.
+/// If the program is called like that: the name it is called by, and the arguments.
 pub fn called_as(arguments: &[OsString]) -> Option<(String, &[OsString])> {
     called_by(&NAMES, arguments)
 }
 
-/// Runs the face and returns the exit code: the first one that is not 0.
+/// Runs it and returns the exit code: the first one that is not 0.
 pub fn run(program: &str, arguments: &[OsString]) -> u8 {
     let options = match Options::read(arguments) {
         Ok(options) => options,

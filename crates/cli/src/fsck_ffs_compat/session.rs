@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use fsmend::ufs::Ufs;
 use fsmend_device::{Device, OpenOptions, WriteOptions, usage_of};
 use fsmend_engine::options::{CheckOptions, RepairOptions, RepairPolicy, SuperblockOptions};
+use fsmend_engine::repair::{Mend, Whole};
 use fsmend_engine::report::{Repair, Report, Summary};
 use fsmend_engine::{Findings, Problem, Progress, Refused};
 use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
@@ -37,7 +38,7 @@ macro_rules! say {
 /// Byte offsets, and what is written there.
 type Writes = Vec<(u64, Vec<u8>)>;
 
-/// A run of the face on one file system.
+/// A run on one file system.
 pub struct Session<'a> {
     program: &'a str,
     options: &'a Options,
@@ -199,7 +200,7 @@ impl<'a> Session<'a> {
             None => return code::INTERRUPTED,
         };
         let comes_out_clean = repair.is_clean();
-        let Repair { found, left, changes, later, rounds, .. } = repair;
+        let Repair { found, left, changes, mends, later, rounds, .. } = repair;
         let summary = if rounds > 1 { left.summary.clone() } else { found.summary.clone() };
         let (report, later) = (Report::new(found.findings), Report::new(later));
         let names = RecoveredNames::of(Ufs.recovering(), &[&report, &later], &[]);
@@ -241,7 +242,7 @@ impl<'a> Session<'a> {
         let (written, is_whole) = if declined.is_empty() {
             (self.write(&changes, &names), true)
         } else {
-            (self.write_rest(&options, (&report, &changes), &declined), false)
+            (self.write_rest(&options, (&report, &changes, &mends), &declined), false)
         };
         let is_modified = match written {
             Ok(is_modified) => is_modified,
@@ -318,7 +319,7 @@ impl<'a> Session<'a> {
     fn write_rest(
         &self,
         options: &RepairOptions,
-        (report, changes): (&Report, &Writes),
+        (report, changes, mends): (&Report, &Writes, &[Mend]),
         declined: &[Problem],
     ) -> Result<bool, u8> {
         let all: Vec<&Problem> = report.damage().flat_map(|group| &group.problems).collect();
@@ -328,7 +329,8 @@ impl<'a> Session<'a> {
         let names = RecoveredNames::of(Ufs.recovering(), &[report], declined);
         let declined: Vec<&Problem> = declined.iter().collect();
         let watch = (&Progress::new(), &**self.cancel);
-        match Ufs.without(&self.device, options, (changes, &all), &declined, watch) {
+        let whole = Whole { changes, mends, found: &all };
+        match Ufs.without(&self.device, options, whole, &declined, watch) {
             Ok(Some(rest)) => self.write(&rest.changes, &names),
             Ok(None) => {
                 say!("{}: the repair depends on the declined part: nothing is written", self.name);

@@ -1,8 +1,10 @@
 "use strict";
 // Reads the document that is embedded in the page and shows it. Whatever stands in the document is text: it is only ever put into text nodes.
 (() => {
-  const started = performance.now();
   const PAGE = 50;
+  // Tables of fewer rows are seen at once.
+  const SEARCHED_FROM = 15;
+  const LOSSES_MAX = 12;
   const CELLS_MAX = 4096;
   const SEVERITIES = ["critical", "major", "minor", "note"];
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -57,7 +59,7 @@
     let order = rows.map((_, at) => at);
     const body = element("tbody");
     const status = element("span", { class: "soft" });
-    const heads = columns.map((column, at) => element("th", { scope: "col" }, element("button", { type: "button", onclick: () => sort(at) }, column.name)));
+    const heads = columns.map((column, at) => element("th", column.number ? { scope: "col", class: "number" } : { scope: "col" }, element("button", { type: "button", onclick: () => sort(at) }, column.name)));
     const leaf = (by) => { state.page += by; show(); };
     const back = element("button", { type: "button", onclick: () => leaf(-1) }, "Previous");
     const next = element("button", { type: "button", onclick: () => leaf(1) }, "Next");
@@ -118,10 +120,11 @@
       status.textContent = order.length ? `${thousands(from + 1)}\u2013${thousands(to)} of ${thousands(order.length)}` : "nothing found";
       back.disabled = state.page === 0;
       next.disabled = state.page >= pages - 1;
+      back.hidden = next.hidden = pages === 1;
     };
     show();
     return element("div", { id },
-      element("div", { class: "controls" }, search, choice || null),
+      rows.length < SEARCHED_FROM && !choice ? null : element("div", { class: "controls" }, search, choice || null),
       element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body)),
       element("div", { class: "controls pager" }, back, next, status));
   };
@@ -154,32 +157,40 @@
       sound: ["No problems found", "sound"], damaged: ["Damaged", "damaged"], refused: ["Not checked", "damaged"], cancelled: ["Cancelled", "other"],
       unconfirmed: ["Nothing confirmed", "other"], estimated: ["Estimated only", "other"], plan: ["A plan, not applied", "other"],
     };
-    const [word, kind] = words[target.verdict] || [target.verdict, "other"];
+    const [word, kind] = repair && repair.outcome === "written" ? ["Repaired", "sound"] : words[target.verdict] || [target.verdict, "other"];
     const found = Object.entries(target.counts || {}).filter(([code]) => (explanations[code] || {}).severity !== "note");
     const problems = found.reduce((sum, [, count]) => sum + count, 0);
     const lines = [];
-    if (target.error) lines.push(`${target.error.message}. ${target.error.way_out || ""}`);
+    if (target.error) lines.push(`${target.error.message}. ${target.error.hint || ""}`);
     if (target.summary) {
       const is = target.summary;
       lines.push(`${is.kind}${is.label ? ` "${is.label}"` : ""}: ${thousands(is.files_used)} of ${thousands(is.files_total)} inodes, ` +
         `${bytes(is.blocks_used * is.block_size)} of ${bytes(is.blocks_total * is.block_size)} in use; journal: ${is.journal}`);
     }
     if (target.verdict !== "refused") lines.push(problems ? counted(problems, "problem", "problems") + "." : "No problems.");
-    const outcomes = { written: "The repair was written.", saved: "Nothing was written; a plan was saved.", planned: "Nothing was written.", impossible: "No complete repair was found.", nothing: "Nothing to do." };
-    if (repair) lines.push(`${outcomes[repair.outcome] || `Outcome: ${repair.outcome}.`} ${bytes(repair.bytes || 0)} in ${counted((repair.blocks || []).length, "block", "blocks")}.`);
+    const outcomes = {
+      written: "Written:", saved: "Nothing was written; a plan was saved. It writes", planned: "Nothing was written. The repair would write",
+      impossible: "No complete repair was found; nothing was written.", nothing: "Nothing to do.",
+      declined: "Nothing was written.", stopped: "Stopped; nothing was written.", "not-safe": "Not everything is safe to repair automatically; nothing was written.",
+      finished: "An interrupted repair was finished.",
+    };
+    if (repair) {
+      const size = `${bytes(repair.bytes || 0)} in ${counted((repair.blocks || []).length, "block", "blocks")}`;
+      const said = outcomes[repair.outcome] || `Outcome: ${repair.outcome}.`;
+      lines.push(said.endsWith(".") ? said : `${said} ${size}.`);
+    }
     (target.warnings || []).concat(target.degraded || []).forEach((text) => lines.push(text));
     const losses = element("div", { class: "panel", id: "losses" }, element("strong", {}, "Estimate of loss: "));
-    if (repair) {
-      const losing = repair.files.filter(mayLose);
-      const kinds = repair.losses.filter((loss) => isLoss(loss.loss));
-      losses.append(losing.length || kinds.length
-        ? `${counted(losing.length, "file or directory", "files and directories")} may lose something.` : "nothing is lost.");
-      if (kinds.length) losses.append(element("ul", {}, ...kinds.slice(0, 12).map((loss) => element("li", {}, `${loss.code} (${thousands(loss.count)}): ${loss.loss}`))));
-    } else {
-      const lossy = found.filter(([code]) => isLoss((explanations[code] || {}).loss));
-      const sum = lossy.reduce((total, [, count]) => total + count, 0);
-      losses.append(sum ? `the repair of ${counted(sum, "problem", "problems")} may lose something. "fsmend repair --plan" tells of which files.` : "nothing is lost by a repair.");
+    const kinds = repair ? repair.losses.filter((loss) => isLoss(loss.loss)).map((loss) => [loss.code, loss.count, loss.loss])
+      : found.map(([code, count]) => [code, count, (explanations[code] || {}).loss]).filter(([, , loss]) => isLoss(loss));
+    const losing = repair ? repair.files.filter(mayLose).length
+      : new Set((target.problems || []).filter((problem) => kinds.some(([code]) => code === problem.code)).map((problem) => (problem.object || {}).inode)).size;
+    losses.append(losing || kinds.length ? `${counted(losing, "file or directory", "files and directories")} may lose something.` : "nothing is lost by a repair.");
+    if (kinds.length) {
+      losses.append(element("ul", {}, ...kinds.slice(0, LOSSES_MAX).map(([code, count, loss]) => element("li", {}, `${loss} `, element("span", { class: "soft" }, `${code} (${thousands(count)})`))),
+        kinds.length > LOSSES_MAX ? element("li", { class: "soft" }, `and ${thousands(kinds.length - LOSSES_MAX)} more kinds of problems`) : null));
     }
+    if (!repair && kinds.length) losses.append(element("div", { class: "soft" }, "\"fsmend repair -n\" tells what happens to each file, and writes nothing."));
     return element("div", {}, element("p", {}, element("span", { class: `verdict ${kind}`, id: "verdict" }, word)),
       ...lines.map((text) => element("div", {}, text)), target.verdict === "refused" ? null : losses);
   };
@@ -188,9 +199,11 @@
     const total = repair.files_total || repair.files.length;
     const more = total > repair.files.length ? element("p", { class: "soft" }, `${thousands(total - repair.files.length)} more are not listed.`) : null;
     const actions = [...new Set(repair.files.flatMap((file) => file.actions.map((action) => action.action)))].sort();
+    // What may lose something comes first.
+    const rows = [...repair.files.filter(mayLose), ...repair.files.filter((file) => !mayLose(file))];
     return section("What happens to which file", repair.files.length ? table({
       id: "files",
-      rows: repair.files,
+      rows,
       filters: { values: actions, of: (file) => file.actions.map((action) => action.action) },
       columns: [
         { name: "File", text: nameOf, class: () => "path" },
@@ -215,14 +228,17 @@
       files.set(inode, file);
     }
     if (!files.size) return null;
+    const loses = (file) => [...file.codes].some((code) => isLoss((explanations[code] || {}).loss));
+    const rows = [...files.values()];
     return section("Files with problems", table({
       id: "files",
-      rows: [...files.values()],
+      rows: [...rows.filter(loses), ...rows.filter((file) => !loses(file))],
       columns: [
         { name: "File", text: (file) => file.path || `inode ${file.inode}`, class: () => "path" },
         { name: "Inode", text: (file) => String(file.inode), key: (file) => file.inode, number: true },
         { name: "Problems", text: (file) => thousands(file.problems), key: (file) => file.problems, number: true },
         { name: "Worst", text: (file) => SEVERITIES[file.worst], key: (file) => file.worst, class: (file) => SEVERITIES[file.worst] },
+        { name: "Loss", text: (file) => (loses(file) ? "something may be lost" : "nothing is lost") },
         { name: "Codes", text: (file) => [...file.codes].join(" ") },
       ],
     }));
@@ -313,15 +329,17 @@
     };
     // Lists of one kind may overlap: then a search by end is not exact, so what is long is cut to what is asked.
     const measure = (from, to) => {
-      const cell = { from, to, kinds: new Map(), metadata: 0, region: 0, journal: 0, directory: 0, free: 0, damaged: 0, written: 0 };
+      const cell = { from, to, kinds: new Map(), vacant: 0, metadata: 0, region: 0, journal: 0, directory: 0, free: 0, damaged: 0, written: 0 };
       sum(map.stretches, from, to, (stretch, inside) => {
         const [name, kind] = map.kinds[stretch[2]];
         cell[kind] += inside;
         cell.kinds.set(name, (cell.kinds.get(name) || 0) + inside);
+        // What is free in a region is kept for metadata: it belongs to the region.
+        if (kind === "region" && !map.free_is_cut) cell.vacant += sum(map.free, Math.max(from, stretch[0]), Math.min(to, stretch[0] + stretch[1]));
       });
       if (map.free_is_cut) {
         sum(map.areas, from, to, (area, inside) => { cell.free += area[1] ? inside * area[2] / area[1] : 0; });
-      } else cell.free = sum(map.free, from, to);
+      } else cell.free = sum(map.free, from, to) - cell.vacant;
       cell.damaged = sum(damaged, from, to);
       cell.written = sum(writes, from, to);
       cell.used = Math.max(0, to - from - cell.metadata - cell.region - cell.journal - cell.directory - cell.free);
@@ -364,8 +382,11 @@
         const y = Math.floor(at / columns) * size;
         const inner = size - gap;
         const parts = [...classes, "used", "free"].map((name) => [name, cell[name]]).filter(([, count]) => count > 0).sort((a, b) => b[1] - a[1]);
-        paint.fillStyle = colours[parts.length ? parts[0][0] : "free"];
+        const main = parts.length ? parts[0][0] : "free";
+        const isVacant = main === "region" && 2 * cell.vacant > cell.region;
+        paint.fillStyle = colours[isVacant ? "free" : main];
         paint.fillRect(x, y, inner, inner);
+        if (isVacant) { paint.globalAlpha = 0.4; paint.fillStyle = colours.region; paint.fillRect(x, y, inner, inner); paint.globalAlpha = 1; }
         // What takes less than half of a cell is a strip at its foot.
         if (parts.length > 1 && size > 5) {
           const share = Math.max(1, inner * parts[1][1] / (cell.to - cell.from));
@@ -390,6 +411,7 @@
       const group = map.areas.findIndex((area) => cell.from >= area[0] && cell.from < area[0] + area[1]);
       const parts = [...cell.kinds].map(([name, count]) => `${name} ${bytes(count)}`);
       if (cell.used) parts.push(`contents ${bytes(Math.round(cell.used))}`);
+      if (cell.vacant) parts.push(`free in it ${bytes(cell.vacant)}`);
       if (cell.free) parts.push(`free ${bytes(Math.round(cell.free))}`);
       if (cell.damaged) parts.push("problems");
       if (cell.written) parts.push(`to be written ${bytes(cell.written)}`);
@@ -403,7 +425,7 @@
     });
     window.addEventListener("resize", () => draw());
     const present = new Set(map.kinds.map(([, kind]) => kind));
-    const legend = [["free", "free"], ["used", "contents"], ["metadata", "metadata"], ["region", "region for metadata"], ["journal", "journal or log"], ["directory", "directories"], ["damaged", "problems"], ["written", "to be written"]]
+    const legend = [["free", "free"], ["used", "contents"], ["metadata", "metadata"], ["region", "region for metadata (pale: free)"], ["journal", "journal or log"], ["directory", "directories"], ["damaged", "problems"], ["written", "to be written"]]
       .filter(([name]) => !classes.includes(name) || present.has(name));
     requestAnimationFrame(draw);
     draw();
@@ -466,5 +488,5 @@
   }
   show(0);
   document.getElementById("footer").append(element("p", { class: "soft" }, `fsmend ${data.tool ? data.tool.version : ""}. This page loads nothing from anywhere.`));
-  document.documentElement.dataset.shown = String(Math.round(performance.now() - started));
+  document.documentElement.dataset.shown = String(Math.round(performance.now()));
 })();

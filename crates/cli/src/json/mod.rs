@@ -11,12 +11,13 @@ mod tests;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use fsmend_engine::report::{Division, Report, StageStats, Summary};
-use fsmend_engine::{FormerName, Object, Problem, Value};
-use fsmend_ext_check::Refusal;
-use fsmend_ext_check::run::Estimate;
+use fsmend_engine::report::{Division, Report};
+use fsmend_engine::{Problem, Refusal};
+use fsmend_session::json as parts;
+pub use fsmend_session::json::former_name;
+use fsmend_session::json::{counts, object, stage, summary};
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::online::Online;
 use crate::online::tell::seconds;
@@ -66,7 +67,7 @@ pub fn write_refusal(out: &mut impl Write, code: &str, message: &str, hint: &str
         ("version", json!(VERSION)),
         ("tool", json!({"name": "fsmend", "version": env!("CARGO_PKG_VERSION")})),
         ("verdict", json!("refused")),
-        ("error", json!({"code": code, "message": message, "way_out": hint})),
+        ("error", json!({"code": code, "message": message, "hint": hint})),
     ]);
     serde_json::to_writer_pretty(&mut *out, &document)?;
     out.write_all(b"\n")
@@ -119,7 +120,7 @@ fn target(outcome: &Outcome, with_stats: bool) -> Members<'_> {
             target.0.extend(checked_members(checked).0);
             target.push_some("stats", with_stats.then(|| stats(checked, outcome.wall)));
         }
-        Ok(Answer::Estimated(estimate)) => target.push_some("estimate", Some(estimate_json(estimate))),
+        Ok(Answer::Estimated(estimate)) => target.push_some("estimate", Some(parts::estimate(estimate))),
         Err(refusal) => target.0.extend(refused_members(refusal, &outcome.found_before).0),
     }
     target
@@ -135,36 +136,18 @@ fn checked_members(checked: &Checked) -> Members<'_> {
 /// Programs that only look for problems find those that led to the refusal.
 fn refused_members<'a>(refusal: &Refusal, found_before: &'a Report) -> Members<'a> {
     let mut members = report_members(found_before);
-    let error = json!({"code": refusal.code, "message": refusal.message, "way_out": refusal.hint});
+    let error = json!({"code": refusal.code, "message": refusal.message, "hint": refusal.hint});
     members.push_some("error", Some(error));
     members
 }
 
 fn report_members(report: &Report) -> Members<'_> {
-    let counts = report.counts().into_iter().map(|(code, count)| (code.to_owned(), json!(count)));
-    let counts = Member::Json(Json::Object(counts.collect()));
-    Members(vec![("problems", Member::Problems(report)), ("counts", counts)])
+    Members(vec![("problems", Member::Problems(report)), ("counts", Member::Json(counts(report)))])
 }
 
+/// A problem, with what other checkers call it.
 fn problem(problem: &Problem) -> Json {
-    let row = problem.row;
-    let mut members = object([
-        ("code", json!(row.code)),
-        ("severity", json!(row.severity.word())),
-        ("evidence", json!(row.evidence.word())),
-        ("preen", json!(row.preen)),
-        ("message", json!(problem.message())),
-        ("object", place(&problem.object)),
-    ]);
-    for (name, operand) in [("stored", &problem.stored), ("observed", &problem.observed)] {
-        if let Some(operand) = operand {
-            members.insert(name.to_owned(), value(operand));
-        }
-    }
-    if !problem.details.is_empty() {
-        let details = problem.details.iter().map(|(name, operand)| ((*name).to_owned(), value(operand)));
-        members.insert("details".to_owned(), Json::Object(details.collect()));
-    }
+    let (row, mut members) = (problem.row, parts::problem(problem));
     let peers = row.peers.iter().map(|number| json!(format!("0x{number:06x}"))).collect();
     members.insert("e2fsck".to_owned(), Json::Array(peers));
     if !row.messages.is_empty() {
@@ -187,70 +170,6 @@ fn online(online: &Online) -> Json {
     Json::Object(members)
 }
 
-fn place(place: &Object) -> Json {
-    let members = [
-        ("inode", place.inode.map(|inode| json!(inode.0))),
-        ("path", place.path.as_ref().map(|path| json!(path))),
-        ("block", place.block.map(|block| json!(block.0))),
-        ("blocks", place.block_count.map(|count| json!(count))),
-        ("group", place.group.map(|group| json!(group.0))),
-    ];
-    Json::Object(members.into_iter().filter_map(|(name, member)| Some((name.to_owned(), member?))).collect())
-}
-
-/// Numbers stay numbers; bit patterns and checksums are strings in hexadecimal; inodes are objects.
-fn value(operand: &Value) -> Json {
-    match operand {
-        Value::Number(number) => json!(number),
-        Value::Hex(_) | Value::Text(_) => json!(operand.to_string()),
-        Value::Inode(inode, path) => {
-            place(&Object { inode: Some(*inode), path: path.clone(), ..Object::default() })
-        }
-        Value::Former(name) => former_name(name),
-        Value::List(values) => Json::Array(values.iter().map(value).collect()),
-    }
-}
-
-/// A former name: path, what tells it, and in which block.
-pub fn former_name(name: &FormerName) -> Json {
-    let mut members = object([("path", json!(name.path)), ("witness", json!(name.witness.word()))]);
-    members.extend(name.block.map(|block| ("block".to_owned(), json!(block.0))));
-    Json::Object(members)
-}
-
-fn summary(summary: &Summary) -> Json {
-    let mut told = json!({
-        "kind": summary.kind,
-        "label": summary.label,
-        "uuid": summary.uuid,
-        "features": summary.features.split_whitespace().collect::<Vec<_>>(),
-        "block_size": summary.block_size,
-        "files_used": summary.files_used,
-        "files_total": summary.files_total,
-        "directories": summary.directories,
-        "non_contiguous": summary.non_contiguous,
-        "blocks_used": summary.blocks_used,
-        "blocks_total": summary.blocks_total,
-        "journal": summary.journal.word(),
-        "superblock": {"block": summary.superblock, "backup": summary.superblock_is_backup},
-    });
-    if let (Some((used, all)), Some(fields)) = (summary.metadata_regions, told.as_object_mut()) {
-        fields.insert("metadata_regions".to_owned(), json!({"blocks_used": used, "blocks_total": all}));
-    }
-    told
-}
-
-fn estimate_json(estimate: &Estimate) -> Json {
-    json!({
-        "bytes": estimate.bytes,
-        "requests": estimate.requests,
-        "seconds": estimate.seconds,
-        "seconds_low": estimate.seconds_low,
-        "seconds_high": estimate.seconds_high,
-        "basis": estimate.basis,
-    })
-}
-
 fn stats(checked: &Checked, wall: Duration) -> Json {
     let stages: Vec<Json> = checked.stats.iter().map(stage).collect();
     let Division { mode, workers, waited, waited_at_once, waiting_max } = checked.division;
@@ -267,22 +186,6 @@ fn stats(checked: &Checked, wall: Duration) -> Json {
     })
 }
 
-fn stage(stage: &StageStats) -> Json {
-    json!({
-        "name": stage.name,
-        "wall_ns": stage.wall_ns,
-        "cpu_ns": stage.cpu_ns,
-        "peak_memory": stage.peak_memory,
-        "bytes_read": stage.bytes_read,
-        "requests": stage.requests,
-        "items": stage.items,
-    })
-}
-
 fn nanoseconds(span: Duration) -> Json {
     json!(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn object<const N: usize>(members: [(&str, Json); N]) -> Map<String, Json> {
-    members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect()
 }

@@ -8,9 +8,7 @@ use std::time::{Duration, SystemTime};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::pool::Mode;
 use fsmend_engine::report::{Division, Report, StageStats, Summary};
-use fsmend_engine::{Findings, Problem, Value};
-use fsmend_ext_check::Refusal;
-use fsmend_ext_check::run::Estimate;
+use fsmend_engine::{Estimate, Findings, Problem, Refusal, Value};
 use serde_json::json;
 
 use super::schema::valid_report;

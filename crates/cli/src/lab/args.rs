@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::common_args::{PlainFormat, Show};
 
 const AFTER: &str = "The same seed makes the same file system, byte for byte, and the same accesses. Nothing here asks before it writes: lab \
-                     is for image files and disks that hold nothing of worth (docs/lab.md). Exit codes: 0 done, 8 could not be done, 16 usage error.";
+                     is for image files and disks that hold nothing of worth (docs/lab.md). Exit status: 0 done, 8 could not be done, 16 usage error.";
 
 /// `fsmend lab`.
 #[derive(Args, Debug)]
@@ -136,11 +136,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = crate::numbers::parse_size)]
     pub size: u64,
 
-    /// Blocks to read (random), transactions (postmark), rounds (servers) [default: 512, 20000, 1000]
+    /// Blocks to read (random), transactions (postmark), operations (mix), rounds (servers)
+    /// [default: 512; 20000, 500; 10000; 1000]
     #[arg(long, value_name = "N")]
     pub count: Option<u32>,
 
-    /// Initial files (postmark, servers) [default: 5000, 10000, 10000, 1000]
+    /// Initial files (postmark, servers), sources (kernel), packages (archive)
+    /// [default: 5000, 50000; 10000, 10000, 1000; 4296; 8332]
     #[arg(long, value_name = "N")]
     pub files: Option<u32>,
 
@@ -175,6 +177,14 @@ pub enum Workload {
     Strided,
     /// Transactions on 5000 files of 4 KB to 4 MB in 50 folders, after PostMark
     Postmark,
+    /// The same with 50,000 files of 500 to 10,000 bytes in one folder and 500 transactions
+    PostmarkSmall,
+    /// Copy a kernel source tree and build it
+    Kernel,
+    /// Unpack an archive of many small files, mount again and remove everything
+    Archive,
+    /// Create and delete files and folders, each in a folder chosen at random
+    Mix,
     /// After Filebench's file server
     FileServer,
     /// After Filebench's web proxy

@@ -13,6 +13,9 @@ use fsmend_hybridfs_driver::Hybrid;
 use fsmend_lab::aging::{Aging, AgingOptions, AgingReport, Filling};
 use fsmend_lab::personality::{self, Personality};
 use fsmend_lab::postmark::{self, PostmarkOptions};
+use fsmend_lab::trees::{
+    ArchiveOptions, KernelOptions, Mix, MixOptions, build_kernel, copy_kernel, remove_all, unpack,
+};
 use fsmend_lab::{Bench, reading};
 use fsmend_ufs_driver::Ufs;
 use fsmend_vfs::{Errno, FileSystem, InodeNo, Time};
@@ -216,7 +219,11 @@ pub fn fill(site: &Site, arguments: &FillArgs) -> Result<Filled, String> {
 pub fn run(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
     match arguments.workload {
         Workload::Sequential | Workload::Random | Workload::Strided => one_file(site, arguments),
-        Workload::Postmark => postmark(site, arguments),
+        Workload::Postmark => postmark(site, arguments, PostmarkOptions::default()),
+        Workload::PostmarkSmall => postmark(site, arguments, PostmarkOptions::small()),
+        Workload::Kernel => kernel(site, arguments),
+        Workload::Archive => archive(site, arguments),
+        Workload::Mix => mix(site, arguments),
         Workload::FileServer => server(site, arguments, Personality::file_server()),
         Workload::WebProxy => server(site, arguments, Personality::web_proxy()),
         Workload::MailServer => server(site, arguments, Personality::mail_server()),
@@ -266,8 +273,7 @@ fn one_file(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
     ])
 }
 
-fn postmark(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
-    let default = PostmarkOptions::default();
+fn postmark(site: &Site, arguments: &RunArgs, default: PostmarkOptions) -> Result<Vec<Measured>, String> {
     let options = PostmarkOptions {
         files: arguments.files.unwrap_or(default.files),
         transactions: arguments.count.unwrap_or(default.transactions),
@@ -279,8 +285,63 @@ fn postmark(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
     Ok(vec![
         Measured::operations("files made at first", u64::from(options.files), report.making),
         Measured::operations("transactions", u64::from(options.transactions), report.transacting),
+        Measured::operations("files deleted at the end", report.made - report.deleted, report.deleting),
         Measured::moved("read", report.bytes_read, all),
         Measured::moved("written", report.bytes_written, all),
+    ])
+}
+
+fn kernel(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
+    let default = KernelOptions::default();
+    // As many folders and objects for each source as there are by default.
+    let files = arguments.files.unwrap_or(default.files);
+    let share = |number: u32| {
+        let of_all = u64::from(files) * u64::from(number) / u64::from(default.files.max(1));
+        u32::try_from(of_all).unwrap_or(u32::MAX).max(1)
+    };
+    let options =
+        KernelOptions { files, folders: share(default.folders), objects: share(default.objects), ..default };
+    let clock = || site.clock();
+    let begin = site.clock();
+    let (sources, copied) = site.mounted(&arguments.telling, |bench| {
+        let sources = copy_kernel(bench, &options)?;
+        Ok((sources, clock()))
+    })?;
+    let again = site.clock();
+    let objects = site.mounted(&arguments.telling, |bench| build_kernel(bench, &sources, &options))?;
+    Ok(vec![
+        Measured::operations("sources copied", sources.len() as u64, copied.saturating_sub(begin)),
+        Measured::operations("objects built", objects.into(), site.clock().saturating_sub(again)),
+    ])
+}
+
+fn archive(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
+    let default = ArchiveOptions::default();
+    let options = ArchiveOptions { packages: arguments.files.unwrap_or(default.packages), ..default };
+    let begin = site.clock();
+    let made = site.mounted(&arguments.telling, |bench| unpack(bench, &options))?;
+    let again = site.clock();
+    let removed = site.mounted(&arguments.telling, remove_all)?;
+    Ok(vec![
+        Measured::operations("unpacked", made.files + made.folders, again.saturating_sub(begin)),
+        Measured::operations("removed", removed.files + removed.folders, site.clock().saturating_sub(again)),
+    ])
+}
+
+fn mix(site: &Site, arguments: &RunArgs) -> Result<Vec<Measured>, String> {
+    let operations = arguments.count.unwrap_or(10_000).into();
+    let begin = site.clock();
+    let report = site.mounted(&arguments.telling, |bench| {
+        let mut mix = Mix::new(bench, MixOptions::default());
+        mix.run(bench, operations)?;
+        Ok(mix.report())
+    })?;
+    let time = site.clock().saturating_sub(begin);
+    Ok(vec![
+        Measured::operations("operations", operations, time),
+        Measured::operations("files made", report.made, time),
+        Measured::operations("files deleted", report.deleted, time),
+        Measured::moved("written", report.bytes, time),
     ])
 }
 

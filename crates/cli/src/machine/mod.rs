@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use fsmend_device::{Pace, read_small};
 use fsmend_engine::Clock;
-use fsmend_ext_check::run::Meter;
+use fsmend_engine::options::Meter;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The face of a mount helper: called as `mount.fuse.fsmend`, the program takes what mount(8) gives its helpers, so that fstab, `mount -t fuse.fsmend` and
+//! The command line of a mount helper: called as `mount.fuse.fsmend`, the program takes what mount(8) gives its helpers, so that fstab, `mount -t fuse.fsmend` and
 //! `mount -o remount,ro` work.
 
 use std::ffi::{OsStr, OsString};
@@ -12,12 +12,12 @@ use fsmend_mount::{Options, remount};
 use super::MountArgs;
 use crate::exit;
 
-/// The name that means this face.
+/// The name that means this command line.
 const NAME: &str = "mount.fuse.fsmend";
 
 const USAGE: &str = "mount.fuse.fsmend SOURCE DIR [-fnrsvw] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]";
 
-/// The arguments, if a command line means this face: by the program's own name, or by the first argument.
+/// The arguments, if the program is called like that: by the program's own name, or by the first argument.
 pub fn called_as(arguments: &[OsString]) -> Option<&[OsString]> {
     let (program, rest) = arguments.split_first()?;
     if Path::new(program).file_name() == Some(OsStr::new(NAME)) {
@@ -39,7 +39,7 @@ struct Request {
     fake: bool,
 }
 
-/// Runs the face and returns the exit code, which mount(8) hands on.
+/// Runs it and returns the exit code, which mount(8) hands on.
 pub fn run(arguments: &[OsString]) -> u8 {
     let Some(request) = read(arguments) else {
         eprintln!("usage: {USAGE}");

@@ -106,6 +106,8 @@ impl Asked {
         for word in words {
             if let Some(bytes) = word.strip_prefix("offset=") {
                 self.place.offset = Some(crate::numbers::parse_size(bytes)?);
+            } else if word.starts_with("fsname=") {
+                // Passed over: by the name in the mount table, other commands find out where a target is mounted.
             } else if let Some(path) = word.strip_prefix("log=") {
                 self.log = Some(PathBuf::from(path));
             } else if let Some(number) = word.strip_prefix("partition=") {

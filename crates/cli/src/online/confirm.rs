@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
+use fsmend::ext::Ext;
 use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend, missing_permission};
-use fsmend_engine::{Findings, Problem, Progress};
-use fsmend_ext_check::Refusal;
+use fsmend_engine::options::CheckOptions;
+use fsmend_engine::report::CheckReport;
+use fsmend_engine::{Findings, Problem, Progress, Refusal, Refused};
 use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
-use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+use fsmend_session::Family;
 
 use super::freeze::{Freeze, Freezer, stopping_at};
 use super::{Online, Seen, View, is_cancelled, judged};
@@ -96,7 +98,7 @@ impl<'a> Confirmation<'a> {
     /// Scans the live file system, and again as long as that clears suspicions.
     fn scan(&self, progress: &Progress) -> Scanned {
         let live = CheckOptions { replay: false, ..self.options.clone() };
-        let mut report = match run::check(&self.cached, &live, progress, self.cancel) {
+        let mut report = match Ext.check(&self.cached, &live, progress, self.cancel) {
             Ok(report) => report,
             Err(refused) => return Scanned::impossible(refused),
         };
@@ -104,7 +106,7 @@ impl<'a> Confirmation<'a> {
         let mut scans = 1;
         while !left.is_empty() && scans < SCANS_MAX {
             let (started, before) = (Instant::now(), left);
-            report = match run::check(&self.cached, &live, &Progress::new(), self.cancel) {
+            report = match Ext.check(&self.cached, &live, &Progress::new(), self.cancel) {
                 Ok(report) => report,
                 Err(refused) => return Scanned::impossible(refused),
             };
@@ -164,7 +166,7 @@ impl<'a> Confirmation<'a> {
         freezer: &mut Freezer,
     ) -> Option<Result<(Result<CheckReport, Refused>, Freeze), String>> {
         let check = |stop: &AtomicBool| match self.fresh() {
-            Ok(fresh) => run::check(&fresh, &self.fresh_options, &Progress::new(), stop),
+            Ok(fresh) => Ext.check(&fresh, &self.fresh_options, &Progress::new(), stop),
             Err(error) => Err(cannot_read(self.path, &error)),
         };
         let rehearsed = stopping_at(Instant::now() + freezer.limit() * TIMES_LIVE, self.cancel, check);

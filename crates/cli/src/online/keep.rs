@@ -117,8 +117,8 @@ mod tests {
 
     use std::time::Duration;
 
+    use fsmend_engine::Refusal;
     use fsmend_engine::report::Report;
-    use fsmend_ext_check::Refusal;
 
     use super::*;
 

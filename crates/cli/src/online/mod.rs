@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
+use fsmend::ext::Ext;
 use fsmend_device::{Device, FileDevice, Mounted, Usage, mounted, mounted_at, usage_of};
-use fsmend_engine::options::SuperblockOptions;
-use fsmend_engine::report::Report;
-use fsmend_engine::{Findings, Progress};
-use fsmend_ext_check::Refusal;
+use fsmend_engine::options::{CheckOptions, SuperblockOptions};
+use fsmend_engine::report::{CheckReport, Report};
+use fsmend_engine::{Findings, Progress, Refusal, Refused};
 use fsmend_ext_check::online::judge;
-use fsmend_ext_check::run::{self, CheckOptions, CheckReport, Refused};
+use fsmend_session::Family;
 
 use crate::check;
 use crate::check_args::CheckArgs;
@@ -266,7 +266,7 @@ fn see_taken(
 ) -> Seen {
     let (of, frozen) = (Some(taken.of), taken.frozen);
     let online = Online { of, frozen, tried, ..Online::new(view, taken.at) };
-    let result = run::check(&taken.device, options, progress, cancel);
+    let result = Ext.check(&taken.device, options, progress, cancel);
     drop(taken.device);
     judged(result, online)
 }

@@ -163,7 +163,7 @@ pub fn fit(plan: &Plan, path: &Path, other: Option<&Path>) -> Result<Fit, String
     let name = target.display().to_string();
     let options = OpenOptions { offset: Some(start), partition: None };
     let opened = fsmend_device::open(&target, &options, &target::FAMILIES)
-        .map_err(|error| target::refusal(&error).to_string())?;
+        .map_err(|error| format!("{name}: {}", target::refusal(&error)))?;
     let only = opened.targets.into_iter().next().ok_or_else(|| format!("{name}: nothing is in it"))?;
     let device = only.device;
     interrupted::refuse(&target::environment(), &target, start, &*device)

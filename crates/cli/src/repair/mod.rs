@@ -14,13 +14,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
+use fsmend_engine::options::{Duplicates, RepairOptions, RepairPolicy};
 use fsmend_engine::pool::Mode;
-use fsmend_engine::repair::Rest;
-use fsmend_engine::report::{CheckReport, Report};
-use fsmend_engine::{Findings, Problem, Progress};
-use fsmend_ext_check::Refusal;
-use fsmend_ext_check::repair::{Duplicates, Repair, RepairOptions, RepairPolicy};
-use fsmend_ext_check::run::Refused;
+use fsmend_engine::repair::{Rest, Whole};
+use fsmend_engine::report::{CheckReport, Repair, Report};
+use fsmend_engine::{Findings, Problem, Progress, Refusal, Refused};
 
 pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
@@ -134,7 +132,7 @@ fn work(
     let is_clean = repair.is_clean();
     let check = repair_options(arguments, &work).map_err(Ending::Refused)?.check;
     let files = family.files(&work.device, &mut repair, &check);
-    let Repair { found, left, rounds, changes, journal_changes, later } = repair;
+    let Repair { found, left, rounds, changes, mends, journal_changes, later } = repair;
     let found_later = if arguments.step { later.iter().cloned().collect() } else { Vec::new() };
     let later = Report::new(later);
     let left = Report::new(left.findings);
@@ -186,7 +184,8 @@ fn work(
     let progress = Progress::new();
     let rest = in_background(arguments, &work, |options| {
         let declined: Vec<&Problem> = declined.iter().collect();
-        family.without(&work.device, options, (&changes, &found), &declined, (&progress, cancel))
+        let whole = Whole { changes: &changes, mends: &mends, found: &found };
+        family.without(&work.device, options, whole, &declined, (&progress, cancel))
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
@@ -216,6 +215,7 @@ fn rest_of(rest: Rest, (problems, declined): (&[Problem], &[Problem]), found_lat
         left,
         rounds: 1,
         changes,
+        mends: Vec::new(),
         later,
         journal_changes: Vec::new(),
     }

@@ -8,9 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fsmend_device::Plan;
-use fsmend_engine::Problem;
 use fsmend_engine::report::Report;
-use fsmend_ext_check::Refusal;
+use fsmend_engine::{Problem, Refusal};
 use serde_json::{Value as Json, json};
 
 use super::args::RepairArgs;
@@ -344,7 +343,7 @@ impl Show {
             return self.ask_step_by_step(stop);
         }
         let what = "The whole repair is written, and checked before that. An undo file takes it back, unless --no-undo is given.\n";
-        match ask::ask("\nWrite this repair? [y/n] ", what, Some(Answer::No), stop) {
+        match ask::ask("\nWrite this repair? [y/n/?] ", what, Some(Answer::No), stop) {
             Answer::Stop => Err(Ending::Stopped),
             Answer::No => Err(Ending::Declined),
             Answer::Yes | Answer::All => Ok(Vec::new()),

@@ -8,8 +8,7 @@ mod stats;
 mod tests;
 
 use fsmend_engine::report::{JournalUse, ProblemGroup, Report, Summary};
-use fsmend_engine::{Problem, Severity};
-use fsmend_ext_check::run::Estimate;
+use fsmend_engine::{Estimate, Problem, Severity};
 
 use self::files::files_text;
 use crate::numbers::{bytes, counted, duration, percent, seconds, thousands};

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::report::{JournalUse, Report, StageStats, Summary};
-use fsmend_engine::{Findings, Problem};
-use fsmend_ext_check::run::Estimate;
+use fsmend_engine::{Estimate, Findings, Problem};
 
 use super::{Layout, report};
 use crate::outcome::{Answer, Checked, Outcome};
@@ -76,7 +75,7 @@ fn fixed(damaged: bool) -> Outcome {
     outcome(Ok(Answer::Checked(Box::new(checked))))
 }
 
-fn outcome(result: Result<Answer, fsmend_ext_check::Refusal>) -> Outcome {
+fn outcome(result: Result<Answer, fsmend_engine::Refusal>) -> Outcome {
     Outcome {
         target: "disk.img".to_owned(),
         partition: Some(2),

@@ -89,8 +89,8 @@ pub fn fsmend(arguments: &[&str]) -> Output {
     prepared(env!("CARGO_BIN_EXE_fsmend")).args(arguments).output().unwrap()
 }
 
-/// The face, run without a link.
-pub fn face(options: &str, image: &Path) -> Output {
+/// The command line of e2fsck, run without a link.
+pub fn compat(options: &str, image: &Path) -> Output {
     let mut command = prepared(env!("CARGO_BIN_EXE_fsmend"));
     command.arg("e2fsck").args(options.split_whitespace()).arg(image).output().unwrap()
 }

@@ -318,7 +318,7 @@ fn the_log_of_an_image_lies_beside_it_and_is_found_there() {
     if rustix::process::geteuid().is_root() {
         let log = folder.0.join("disk.img.fsmend-undo.2");
         std::os::unix::fs::chown(&log, Some(12_345), None).unwrap();
-        assert!(find_open_log(&path, 0, device, &state.0).is_none(), "a stranger's");
+        assert!(find_open_log(&path, 0, device, &state.0).is_none(), "that of another file system");
         std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
     }
     let found = find_open_log(&path, 0, device, &state.0).unwrap();

@@ -137,7 +137,7 @@ fn a_request_longer_than_the_ring_is_still_read() {
 }
 
 #[test]
-fn a_panicking_callback_leaves_reads_in_flight_that_harm_nobody() {
+fn a_panicking_callback_leaves_reads_in_flight_that_do_no_harm() {
     let bytes = random_bytes(8 << 20);
     let file = cold_file(&bytes);
     let device = FileDevice::open(file.path()).unwrap();

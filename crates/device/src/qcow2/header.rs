@@ -36,9 +36,9 @@ pub(super) struct Header {
     pub(super) table_bytes: u64,
 }
 
-/// Whether a file that starts with `start` is a qcow2 image.
+/// Whether a file that starts with `start` is a qcow2 image. Version 1 is another format.
 pub(crate) fn is_qcow2(start: &[u8]) -> bool {
-    start.starts_with(b"QFI\xfb")
+    start.starts_with(b"QFI\xfb") && !start.starts_with(b"QFI\xfb\x00\x00\x00\x01")
 }
 
 /// Refuses what `imago` would take on trust: a level-1 table that is absurdly large, lies beyond the end of the file or

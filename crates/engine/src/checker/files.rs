@@ -13,7 +13,18 @@ use crate::options::CheckOptions;
 use crate::problem::{Severity, escape_name};
 use crate::repair::changes::lay;
 use crate::report::Repair;
-use crate::{Action, FileChange, Findings, InodeState, Row};
+use crate::{Action, FileChange, Findings, FormerName, InodeState, Row};
+
+/// What the problems tell of a file.
+#[derive(Default)]
+struct Known {
+    path: Option<String>,
+    former_names: Vec<FormerName>,
+    losses: Vec<&'static Row>,
+}
+
+/// Directory entries that are compared, of all directories together.
+const ENTRIES_MAX: usize = 1 << 20;
 
 impl<F: Family> Checker<F> {
     /// What `repair` does to each file and directory that its problems are about, in the order of inodes.
@@ -23,16 +34,19 @@ impl<F: Family> Checker<F> {
         repair: &mut Repair,
         check: &CheckOptions,
     ) -> Vec<FileChange> {
-        let mut known: BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)> = BTreeMap::new();
+        let mut known: BTreeMap<InodeNo, Known> = BTreeMap::new();
         let problems = repair.found.findings.iter().filter(|problem| problem.row.severity > Severity::Note);
         for problem in problems.chain(repair.later.iter()) {
             let Some(inode) = problem.object.inode else { continue };
-            let (path, losses) = known.entry(inode).or_default();
-            if path.is_none() {
-                path.clone_from(&problem.object.path);
+            let known = known.entry(inode).or_default();
+            if known.path.is_none() {
+                known.path.clone_from(&problem.object.path);
             }
-            if problem.row.loses_something() && !losses.contains(&problem.row) {
-                losses.push(problem.row);
+            if known.former_names.is_empty() {
+                known.former_names = problem.former_names();
+            }
+            if problem.row.loses_something() && !known.losses.contains(&problem.row) {
+                known.losses.push(problem.row);
             }
         }
         if known.is_empty() {
@@ -50,15 +64,69 @@ impl<F: Family> Checker<F> {
         before: &dyn Device,
         after: &dyn Device,
         check: &CheckOptions,
-        known: BTreeMap<InodeNo, (Option<String>, Vec<&'static Row>)>,
+        known: BTreeMap<InodeNo, Known>,
     ) -> Vec<FileChange> {
         let open = |device| self.0.open(device, (check, &super::nothing_kept()), &mut Findings::new());
         let (Ok(old), Ok(new)) = (open(before), open(after)) else { return Vec::new() };
         let (old, new) = (self.0.volume(old, before), self.0.volume(new, after));
         let recovered = recovered_names(&new);
-        let change = |(inode, (path, losses))| file(&old, &new, inode, (path, losses), recovered.get(&inode));
+        let mut names = changed_names(&old, &new, &known);
+        let mut known = known;
+        for (inode, (path, _)) in &names {
+            known.entry(*inode).or_default().path.get_or_insert_with(|| path.clone());
+        }
+        let change = |(inode, known): (InodeNo, Known)| {
+            let names = names.remove(&inode).map(|(_, actions)| actions).unwrap_or_default();
+            file(&old, &new, inode, known, (recovered.get(&inode), names))
+        };
         known.into_iter().map(change).collect()
     }
+}
+
+/// What becomes of names in the directories that problems are about: for each inode the first of its names that changes, and what happens to
+/// them.
+fn changed_names<V: Checkable>(
+    old: &V,
+    new: &V,
+    known: &BTreeMap<InodeNo, Known>,
+) -> BTreeMap<InodeNo, (String, Vec<Action>)> {
+    let mut left = ENTRIES_MAX;
+    let mut changes: BTreeMap<InodeNo, (String, Vec<Action>)> = BTreeMap::new();
+    for (directory, Known { path, .. }) in known {
+        let mut names = |volume: &V| {
+            let mut names: BTreeMap<Vec<u8>, InodeNo> = BTreeMap::new();
+            volume.visit_entries(*directory, &|_| true, &mut |inode, name| {
+                if left > 0 {
+                    left -= 1;
+                    names.insert(name.to_vec(), inode);
+                }
+            });
+            names
+        };
+        let (before, after) = (names(old), names(new));
+        if left == 0 {
+            break;
+        }
+        // A directory that goes takes its names along: what becomes of its files is another matter.
+        if summary_of(new, *directory).and_then(|summary| summary.kind).is_none() {
+            continue;
+        }
+        let folder = path.clone().unwrap_or_else(|| format!("<{directory}>"));
+        let full = |name: &[u8]| format!("{}/{}", folder.trim_end_matches('/'), escape_name(name));
+        let mut fresh: BTreeMap<InodeNo, &[u8]> = BTreeMap::new();
+        for (name, target) in after.iter().filter(|(name, target)| before.get(*name) != Some(target)) {
+            fresh.entry(*target).or_insert(name);
+        }
+        for (name, target) in before.iter().filter(|(name, target)| after.get(*name) != Some(target)) {
+            let gone = full(name);
+            let (_, actions) = changes.entry(*target).or_insert_with(|| (gone.clone(), Vec::new()));
+            actions.push(match fresh.get(target) {
+                Some(other) => Action::Renamed(gone, full(other)),
+                None => Action::NameRemoved(gone),
+            });
+        }
+    }
+    changes
 }
 
 /// Names in lost+found, by inode.
@@ -82,8 +150,8 @@ fn file<V: Checkable>(
     old: &V,
     new: &V,
     inode: InodeNo,
-    (path, losses): (Option<String>, Vec<&'static Row>),
-    recovered: Option<&String>,
+    Known { path, former_names, losses }: Known,
+    (recovered, names): (Option<&String>, Vec<Action>),
 ) -> FileChange {
     let (before, after) = (read_record(old, inode), read_record(new, inode));
     let units = |volume: &V| {
@@ -96,7 +164,8 @@ fn file<V: Checkable>(
         |volume: &V, record: &Option<Vec<u8>>| record.as_ref().and_then(|record| volume.size_of(record));
     let (old_size, new_size) = (size(old, &before), size(new, &after));
     let mut actions = Vec::new();
-    if new_kind.is_none() && before.as_ref().is_none_or(|record| Some(record) != after.as_ref()) {
+    let is_gone = new_kind.is_none() && before.as_ref().is_none_or(|record| Some(record) != after.as_ref());
+    if is_gone && (kind.is_some() || names.is_empty()) {
         actions.push(Action::Removed);
     } else {
         match (old_size, new_size) {
@@ -111,6 +180,7 @@ fn file<V: Checkable>(
         }
         let name = recovered.filter(|name| path.as_ref() != Some(*name));
         actions.extend(name.map(|name| Action::MovedToLostFound(name.clone())));
+        actions.extend(names);
         if actions.is_empty() && before != after {
             actions.push(Action::Corrected);
         }
@@ -118,13 +188,16 @@ fn file<V: Checkable>(
             actions.push(if new_kind == Some(Kind::Directory) { Action::Corrected } else { Action::Kept });
         }
     }
+    if new_kind == Some(Kind::Directory) {
+        actions = Action::of_directory(actions);
+    }
     let state = match (&before, kind) {
         (None, _) => InodeState::Unreadable,
         (_, Some(_)) => InodeState::InUse,
         (_, None) => InodeState::Unused,
     };
     let kind = kind.or(new_kind).unwrap_or(Kind::Unused);
-    FileChange { inode, path, former_names: Vec::new(), kind, state, size: old_size, actions, losses }
+    FileChange { inode, path, former_names, kind, state, size: old_size, actions, losses }
 }
 
 /// Runs in ascending order, neighbours as one.

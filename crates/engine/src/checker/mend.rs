@@ -18,9 +18,9 @@ use crate::inodes::{InodeFact, Kind};
 use crate::names::recovered::recovered_name;
 use crate::passes::Flow;
 use crate::pool::PoolConfig;
-use crate::repair::{Changes, RepairOverlay, WritableOverlay};
+use crate::repair::{Mended, RepairOverlay, WritableOverlay};
 use crate::scan::memory_plan::too_small;
-use crate::{Budget, Findings, Problem, Refusal, Row};
+use crate::{Budget, Findings, Part, Problem, Refusal, Row};
 
 /// The name of the directory for what has lost its name.
 pub const LOST_FOUND: &[u8] = b"lost+found";
@@ -33,7 +33,7 @@ pub fn mend_in_place<F: Family>(
     layout: F::Layout,
     Wrongs { edits, input, .. }: Wrongs<'_>,
     (pool, budget): (PoolConfig<'_>, &Budget),
-) -> Result<(Changes, Findings), Refusal>
+) -> Result<Mended, Refusal>
 where
     for<'d> F::Volume<'d>: Repairable,
 {
@@ -41,8 +41,9 @@ where
     overlay.lay(edits);
     let mut context = RepairContext::new(family.volume(layout.clone(), &overlay), &overlay, input);
     for repair in passes::<F::Volume<'_>>().iter().filter_map(|pass| pass.repair) {
+        overlay.mending(None);
         if repair(&mut context) == Flow::Stops {
-            return Ok((Changes::new(), Findings::new()));
+            return Ok(Mended::default());
         }
         let written = context.overlay.bytes_written();
         // What is written is held once more when it is handed on.
@@ -52,10 +53,11 @@ where
     }
     let lost = std::mem::take(&mut context.lost);
     drop(context);
+    let mends = overlay.take_mends();
     let changes = overlay.into_changes(pool);
     match family.volume(layout, device).forbids(&changes) {
         Some(refusal) => Err(refusal),
-        None => Ok((changes, lost)),
+        None => Ok(Mended { changes, mends, lost }),
     }
 }
 
@@ -78,6 +80,7 @@ pub fn owners<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     for (inode, units) in moves {
         let contested: Vec<u64> = units.keys().copied().collect();
         let Some(mut record) = read_record(&context.volume, inode) else { continue };
+        context.overlay.mending(Some(Part::Inode(inode)));
         let mut lost = Vec::new();
         {
             let RepairContext { volume, overlay, input, free_from, .. } = &mut *context;
@@ -186,6 +189,7 @@ pub fn tree<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     let TreeRepairs { mut homeless, looped, mut parents } =
         repairs(&context.input.tree, &context.input.parent_entries);
     for inode in looped {
+        context.overlay.mending(Some(Part::Inode(inode)));
         cut_loop(context, inode);
         homeless.insert(inode);
     }
@@ -232,6 +236,7 @@ fn shelter<V: Repairable>(context: &mut RepairContext<'_, V>, homeless: BTreeSet
         }
     });
     for inode in homeless {
+        context.overlay.mending(Some(Part::Inode(inode)));
         let kind = context.input.inodes.kind(inode);
         let number = context.volume.recovered_name(inode);
         let full = recovered_name(&number, context.input.last_names.get(&inode).map(String::as_str));
@@ -310,6 +315,7 @@ fn settle_parent<V: Repairable>(context: &RepairContext<'_, V>, inode: InodeNo) 
     if parent.0 == 0 {
         return;
     }
+    context.overlay.mending(Some(Part::Inode(inode)));
     context.volume.set_parent(context.overlay, inode, parent);
     let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
     if before != parent {
@@ -327,6 +333,7 @@ pub fn links<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
         wrong_of_chunk(&context.volume, &context.input.inodes, chunk, &mut wrong);
     }
     for count in wrong {
+        context.overlay.mending(Some(Part::Inode(count.inode)));
         if count.observed == 0 && count.fact.kind() != Kind::Directory {
             context.put(count.inode, vec![0; context.volume.record_bytes()]);
             context.input.inodes.revise(count.inode, InodeFact::default(), 0);
@@ -341,12 +348,18 @@ pub fn links<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     Flow::GoesOn
 }
 
+/// What problems of the maps of an area are about.
+fn part_of_area<V: Repairable>(volume: &V, area: u32) -> Part {
+    Part::of(&volume.at_area(volume.contest_rows().shares, area))
+}
+
 /// Writes maps, counts and totals that follow from all the rest.
 pub fn maps<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     let RepairContext { volume, overlay, input, .. } = context;
     let in_use = InUse { inodes: &input.inodes, claims: &input.claims };
     let mut sums = vec![Sum::default(); volume.count_kinds()];
     for (area, map) in (0..volume.areas()).flat_map(|area| (0..volume.maps()).map(move |map| (area, map))) {
+        overlay.mending(Some(part_of_area(volume, area)));
         let observed = volume.observed(area, map, in_use);
         volume.counts(area, map, &observed, &mut |count| {
             if let Some(sum) = sums.get_mut(count.kind) {
@@ -356,6 +369,7 @@ pub fn maps<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
         });
         volume.store_map(*overlay, area, map, &observed);
     }
+    overlay.mending(Some(Part::FileSystem));
     volume.store_totals(*overlay, &sums);
     volume.store_quotas(*overlay);
     Flow::GoesOn

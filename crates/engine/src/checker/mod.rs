@@ -12,17 +12,20 @@ mod ahead;
 mod context;
 mod estimate;
 mod files;
+mod former;
 mod mend;
 mod passes;
 mod scan;
 mod shapes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 use fsmend_device::{Counted, Device};
 
+use crate::claims::Claims;
 use crate::crosscheck::allocation::{AllocationMaps, Observed, Sum};
 use crate::crosscheck::links::LinkRules;
 use crate::crosscheck::owners::OwnerRows;
@@ -31,10 +34,11 @@ use crate::edits::Edit;
 use crate::inodes::{InodeTable, Kind};
 use crate::laps::Laps;
 use crate::names::paths::Directories;
+use crate::names::traces::Traces;
 use crate::options::{CheckOptions, RepairOptions};
 use crate::pool::PoolConfig;
 use crate::repair::changes::{joined, laid};
-use crate::repair::{Changes, Format, Partial, Round, WritableOverlay};
+use crate::repair::{Changes, Format, Mended, Partial, Round, WritableOverlay};
 use crate::report::{CheckReport, JournalUse, Naming, Summary};
 use crate::scan::certification::DirectorySummary;
 use crate::scan::memory_plan::Expected;
@@ -76,7 +80,7 @@ pub trait Family: Sync {
         layout: Self::Layout,
         found: Wrongs<'_>,
         room: (PoolConfig<'_>, &Budget),
-    ) -> Result<(Changes, Findings), Refusal>;
+    ) -> Result<Mended, Refusal>;
 }
 
 /// What a check leaves behind for a repair.
@@ -119,8 +123,11 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// How many inodes there are.
     fn inodes_count(&self) -> u32;
 
-    /// How many inodes of a chunk have to be looked at, from its first one on.
-    fn scanned_in(&self, chunk: u32) -> u32;
+    /// How many inodes of a chunk have to be looked at, from its first one on: all, but where some were never written.
+    fn scanned_in(&self, chunk: u32) -> u32 {
+        let before = self.inodes_per_chunk().saturating_mul(chunk);
+        self.inodes_count().saturating_sub(before).min(self.inodes_per_chunk())
+    }
 
     /// Bytes of the record of an inode.
     fn record_bytes(&self) -> usize;
@@ -169,8 +176,14 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
         Vec::new()
     }
 
-    /// Compares the totals that the superblock keeps with the sums over all maps.
-    fn check_totals(&self, sums: &[Sum], findings: &mut Findings);
+    /// Where something still names one of `wanted`, inodes without a name: entries that were deleted, or are left of lost directories in what nothing claims. `None`
+    /// for formats that do not look.
+    fn traces(&self, _wanted: &BTreeSet<InodeNo>, _facts: (&InodeTable, &Claims)) -> Option<Traces> {
+        None
+    }
+
+    /// Compares the totals that the superblock keeps with the sums over all maps, where it keeps some.
+    fn check_totals(&self, _sums: &[Sum], _findings: &mut Findings) {}
 
     /// Compares what the format keeps of the space that owners use with what their inodes say. Not for formats that keep nothing of that.
     fn check_quotas(&self, _findings: &mut Findings) {}
@@ -412,12 +425,12 @@ impl<F: Family> Format for Checker<F> {
         };
         let overlay = laid(&device, &replayed);
         let found = Wrongs { edits, input, findings: &report.findings };
-        let (changes, lost) = self
+        let Mended { changes, mends, lost } = self
             .0
             .mend(&overlay, layout, found, (options.repair_pool(), &budget))
             .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
         report.findings.merge(lost);
-        Ok(Round { changes: joined(&overlay, changes), ..Round::default() })
+        Ok(Round { changes: joined(&overlay, changes), mends, ..Round::default() })
     }
 
     fn prepare(&self, _device: &Arc<dyn Device>, _options: &RepairOptions) -> Result<Changes, Refused> {

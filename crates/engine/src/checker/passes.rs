@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::context::{Input, RepairContext};
 use super::scan::{Run, Scanned, scan};
-use super::{Checkable, Repairable, mend, stopped};
+use super::{Checkable, Repairable, former, mend, stopped};
 use crate::crosscheck::allocation::{self, InUse, Sum};
 use crate::crosscheck::links;
 use crate::crosscheck::owners::{Contest, SHARES_MIN, Search};
@@ -98,13 +98,15 @@ pub fn check<V: Checkable>(
     let inodes = &cross.scanned.inodes;
     let wanted = (naming, options.want_all_paths);
     let findings = name_objects((volume, inodes), findings, wanted, budget, pool, &mut degraded);
+    let former = options.repair.as_ref().is_some_and(|policy| policy.former_names);
+    let all = former || options.want_all_paths;
+    let findings = former::tell((volume, &cross.scanned), findings, all, budget, pool, &mut degraded);
     laps.lap("names", findings.counts().values().sum());
     let division = Division { mode: options.schedule.mode, workers: plan.workers, ..Division::default() };
     let summary =
         Summary { blocks_used: cross.scanned.claims.claimed().count(), ..counted(volume.summary(), inodes) };
     let report = CheckReport { findings, summary, stats: Vec::new(), division, degraded };
     let Cross { scanned: Scanned { inodes, claims }, contest, tree, parent_entries, .. } = cross;
-    let former = options.repair.as_ref().is_some_and(|policy| policy.former_names);
     let last_names = if former { recovered::last_names(&report.findings) } else { Default::default() };
     Ok((Input { inodes, claims, contest, tree, parent_entries, last_names }, (report, edits)))
 }

@@ -165,7 +165,9 @@ impl<V: Checkable> Worker<'_, V> {
         let mut take =
             |(index, inode): (usize, InodeNo), record: &[u8], is_clean: bool, summary: &mut InodeSummary| {
                 if !is_clean {
-                    *summary = volume.inspect(inode, record, findings);
+                    let mut subject = findings.for_subject();
+                    *summary = volume.inspect(inode, record, &mut subject);
+                    findings.merge(subject);
                 }
                 let Some(kind) = summary.kind else { return };
                 facts.record(index, inode, InodeFact::new(kind, 0), summary.links);
@@ -320,7 +322,9 @@ fn inspect_directories<V: Checkable>(
     let mut summary = DirectorySummary::default();
     for inode in suspects {
         summary.clear();
-        volume.inspect_directory(inode, inodes, findings, &mut summary);
+        let mut subject = findings.for_subject();
+        volume.inspect_directory(inode, inodes, &mut subject, &mut summary);
+        findings.merge(subject);
         inodes.observe_link(inode);
         if summary.parent_entry.0 != 0 {
             inodes.observe_link(summary.parent_entry);

@@ -85,7 +85,7 @@ fn others_come_and_go_and_the_budget_follows_within_200_ms() {
             beside(Machine::of(cores), budget, 3.0, |at| if (1.0..2.0).contains(&at) { wanted } else { 0.0 });
         assert!(
             trace.iter().all(|(at, budget)| *at >= 1.0 || *budget == cores),
-            "nobody else is there: {trace:?}"
+            "nothing else runs: {trace:?}"
         );
         let beside = settled(&trace, 1.0, 2.0);
         // Another process waits while ours are too many: then it may fall below what fits for a moment.

@@ -31,9 +31,7 @@ pub struct InUse<'a> {
 impl InUse<'_> {
     /// Which of `count` claim units from `first` on are in use.
     pub fn units(&self, first: u64, count: u64) -> Words {
-        let mut units = Words::new(count);
-        units.fill(|at| self.claims.claimed().load_word_at(first + at));
-        units
+        Words::of_bitmap(self.claims.claimed(), first, count)
     }
 
     /// Adds the inodes of a chunk that are in use, its first inode being the first bit; returns the number of directories among them.
@@ -51,13 +49,17 @@ impl InUse<'_> {
 /// What the comparison needs of a format.
 pub trait AllocationMaps: Volume {
     /// How many areas there are.
-    fn areas(&self) -> u32;
+    fn areas(&self) -> u32 {
+        1
+    }
 
     /// How many maps each has.
     fn maps(&self) -> usize;
 
     /// How many kinds of counts there are, over all maps.
-    fn count_kinds(&self) -> usize;
+    fn count_kinds(&self) -> usize {
+        self.maps()
+    }
 
     /// What a map should say: a bit for each unit, or inode, in use.
     fn observed(&self, area: u32, map: usize, in_use: InUse<'_>) -> Observed;
@@ -72,7 +74,10 @@ pub trait AllocationMaps: Volume {
     fn difference(&self, area: u32, map: usize, difference: Difference, run: (u64, u64)) -> Problem;
 
     /// A problem with this row in this area.
-    fn at_area(&self, row: &'static Row, area: u32) -> Problem;
+    fn at_area(&self, row: &'static Row, area: u32) -> Problem {
+        let _ = area;
+        Problem::new(row)
+    }
 }
 
 /// What a map should say.

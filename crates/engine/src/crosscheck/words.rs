@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bits of allocation maps, compared 64 at a time.
 
+use crate::claims::SharedBitmap;
+
 /// Some bits, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
@@ -33,11 +35,19 @@ impl Words {
     /// Takes `bits` bits from bytes; bits that the bytes lack are clear.
     pub fn from_bytes(bytes: &[u8], bits: u64) -> Self {
         let mut words = Words::new(bits);
-        for (word, chunk) in words.words.iter_mut().zip(bytes.chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..chunk.len()].copy_from_slice(chunk);
-            *word = u64::from_le_bytes(eight);
-        }
+        let (eights, rest) = bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let eights = eights.iter().chain(std::iter::once(&last));
+        words.words.iter_mut().zip(eights).for_each(|(word, eight)| *word = u64::from_le_bytes(*eight));
+        words.cut();
+        words
+    }
+
+    /// Takes `bits` bits of a bitmap, from bit `first` on.
+    pub fn of_bitmap(bitmap: &SharedBitmap, first: u64, bits: u64) -> Self {
+        let mut words = Words::new(bits);
+        bitmap.copy_into(first, &mut words.words);
         words.cut();
         words
     }

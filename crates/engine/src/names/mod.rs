@@ -6,3 +6,4 @@ pub mod former;
 pub mod paths;
 pub mod recovered;
 pub mod report;
+pub mod traces;

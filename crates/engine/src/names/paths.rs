@@ -64,6 +64,11 @@ impl Paths {
         Paths { root, names: BTreeMap::new() }
     }
 
+    /// The root directory.
+    pub fn root(&self) -> InodeNo {
+        self.root
+    }
+
     /// Looks up at most `limit` names of each of the `wanted` inodes, in ascending order of the directory that holds them,
     /// and the names of all directories above. Reads every directory once (only the parents, when all that is wanted are
     /// directories), and the directories above once more.

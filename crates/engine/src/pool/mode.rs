@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(pools(Mode::PipelineEqual, 4), of(&[0, 0, 1, 1]));
         assert_eq!(pools(Mode::PipelineEqual, 3), of(&[0, 0, 1]));
         assert_eq!(pools(Mode::Pipeline(3, 1), 4), of(&[0, 0, 0, 1]));
-        assert_eq!(pools(Mode::Pipeline(9, 1), 2), of(&[0, 1]), "nobody is left out");
+        assert_eq!(pools(Mode::Pipeline(9, 1), 2), of(&[0, 1]), "no worker is left out");
         assert_eq!(pools(Mode::Pipeline(1, 9), 3), of(&[0, 1, 1]));
         assert_eq!(pools(Mode::PipelineEqual, 1), [None], "one worker does everything");
         assert_eq!(pools(Mode::Dynamic, 2), [None, None]);

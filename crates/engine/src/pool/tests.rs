@@ -170,7 +170,7 @@ fn slices_cover_everything_once() {
 // The model checker reports panics by itself.
 #[cfg(not(feature = "model"))]
 #[test]
-fn a_panic_is_passed_on_and_hangs_nobody() {
+fn a_panic_is_passed_on_and_hangs_no_worker() {
     for allowed in [1, 3] {
         let allowance = Allowance::new(allowed);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

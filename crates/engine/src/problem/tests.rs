@@ -53,7 +53,7 @@ fn what_is_kept_does_not_depend_on_the_order_of_discovery() {
 }
 
 #[test]
-fn little_room_keeps_the_same_problems_whoever_found_them() {
+fn little_room_keeps_the_same_problems_at_any_thread_count() {
     let numbers = |share: u32, of: u32| (0..3000u32).filter(move |number| number % of == share);
     let gather = |workers: u32| {
         let mut all = Findings::with_room(100);

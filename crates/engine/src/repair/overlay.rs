@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file system as the repair under way leaves it: bytes laid over the device, read back by whatever is mended next.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 use fsmend_device::{Device, Direct, Overlay, ReadError};
 
+use super::mends::Mend;
 use crate::Edit;
+use crate::edits::{Cause, Part};
 use crate::pool::{self, PoolConfig, Stage};
 
 /// The work of comparing what was written with what lay there.
@@ -21,11 +24,37 @@ const BYTES_AT_ONCE: usize = 256 << 10;
 /// Only one thread writes, in a fixed order.
 pub struct RepairOverlay<'d> {
     below: &'d dyn Device,
-    overlay: RwLock<Overlay<&'d dyn Device>>,
+    laid: RwLock<Laid<'d>>,
+}
+
+struct Laid<'d> {
+    overlay: Overlay<&'d dyn Device>,
+    /// What is being mended.
+    part: Option<Part>,
+    mends: Vec<Mend>,
+}
+
+impl Laid<'_> {
+    fn put<'b>(&mut self, offset: u64, bytes: impl Into<Cow<'b, [u8]>>) {
+        let bytes = bytes.into();
+        let len = bytes.len() as u64;
+        // Nothing is laid behind the end.
+        if self.overlay.write(offset, bytes).is_ok()
+            && let Some(part) = self.part
+        {
+            Mend::add(&mut self.mends, Mend { offset, len, cause: Cause::Part(part) });
+        }
+    }
 }
 
 /// A device that is written in memory only.
 pub trait WritableOverlay: Device {
+    /// Says what is mended by what is written from now on.
+    fn mending(&self, part: Option<Part>);
+
+    /// Says what some of the bytes that were written are for.
+    fn note(&self, mend: Mend);
+
     /// Puts `bytes` at `offset`. What lies behind the end of the device is left out: nothing could be written there, and the next
     /// look says what is wrong.
     fn write(&self, offset: u64, bytes: &[u8]);
@@ -41,15 +70,20 @@ pub trait WritableOverlay: Device {
 }
 
 impl WritableOverlay for RepairOverlay<'_> {
+    fn mending(&self, part: Option<Part>) {
+        self.laid().part = part;
+    }
+
+    fn note(&self, mend: Mend) {
+        Mend::add(&mut self.laid().mends, mend);
+    }
+
     fn write(&self, offset: u64, bytes: &[u8]) {
-        let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
-        let _ = overlay.write(offset, bytes);
+        self.laid().put(offset, bytes);
     }
 
     fn put(&self, offset: u64, bytes: Vec<u8>) {
-        let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
-        // As in `write`.
-        let _ = overlay.write(offset, bytes);
+        self.laid().put(offset, bytes);
     }
 
     fn bytes_written(&self) -> u64 {
@@ -64,21 +98,34 @@ impl WritableOverlay for RepairOverlay<'_> {
 impl<'d> RepairOverlay<'d> {
     /// Nothing written yet.
     pub fn new(below: &'d dyn Device) -> Self {
-        RepairOverlay { below, overlay: RwLock::new(Overlay::new(below)) }
+        let laid = Laid { overlay: Overlay::new(below), part: None, mends: Vec::new() };
+        RepairOverlay { below, laid: RwLock::new(laid) }
     }
 
     /// Lays edits down, in their order.
     pub fn lay(&self, edits: Vec<Edit>) {
-        let mut overlay = self.overlay.write().unwrap_or_else(PoisonError::into_inner);
-        for Edit { offset, bytes, .. } in edits {
-            // As in `write`.
-            let _ = overlay.write(offset, bytes.into_vec());
+        let mut laid = self.laid();
+        for Edit { offset, bytes, mends, .. } in edits {
+            let len = bytes.len() as u64;
+            // As in `put`.
+            if laid.overlay.write(offset, bytes.into_vec()).is_ok() {
+                Mend::add(&mut laid.mends, Mend { offset, len, cause: mends });
+            }
         }
+    }
+
+    /// What has been written so far, and what for.
+    pub fn take_mends(&self) -> Vec<Mend> {
+        std::mem::take(&mut self.laid().mends)
+    }
+
+    fn laid(&self) -> RwLockWriteGuard<'_, Laid<'d>> {
+        self.laid.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What has been written and differs from what lay there, in ascending order. The `pool` compares.
     pub fn into_changes(self, pool: PoolConfig<'_>) -> Vec<(u64, Vec<u8>)> {
-        let overlay = self.overlay.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Laid { overlay, .. } = self.laid.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut runs: Vec<(u64, Vec<u8>)> = overlay.into_runs().collect();
         let numbers: Vec<usize> = (0..runs.len()).collect();
         let compare = |equal: &mut Vec<usize>, part: &[usize]| {
@@ -132,7 +179,7 @@ impl Device for RepairOverlay<'_> {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        self.overlay.read().unwrap_or_else(PoisonError::into_inner).read_at(offset, buf)
+        self.laid.read().unwrap_or_else(PoisonError::into_inner).overlay.read_at(offset, buf)
     }
 
     fn direct(&self) -> Option<Direct<'_>> {
@@ -144,11 +191,11 @@ impl Device for RepairOverlay<'_> {
     }
 
     fn patch(&self, offset: u64, buf: &mut [u8]) {
-        self.overlay.read().unwrap_or_else(PoisonError::into_inner).patch(offset, buf);
+        self.laid.read().unwrap_or_else(PoisonError::into_inner).overlay.patch(offset, buf);
     }
 
     fn memory_max(&self) -> u64 {
-        self.overlay.read().unwrap_or_else(PoisonError::into_inner).memory_max()
+        self.laid.read().unwrap_or_else(PoisonError::into_inner).overlay.memory_max()
     }
 }
 
@@ -196,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_runs_those_that_change_something_are_left_whoever_compares() {
+    fn of_many_runs_those_that_change_something_are_left_at_any_thread_count() {
         let block = |number: u64| vec![(number % 251) as u8; 64];
         let bytes: Vec<u8> = (0..4000).flat_map(block).collect();
         let below = Faulty(MemoryDevice::new("below", bytes));

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{Device, Overlay, Remembered};
 
 use super::changes::{Changes, lay};
+use super::mends::Mend;
 use crate::options::{CheckOptions, Improvements, RepairOptions, RepairPolicy, SuperblockOptions};
 use crate::problem::{Key, Problem};
 use crate::refusal::{Refusal, Refused};
@@ -56,6 +57,8 @@ pub struct Round {
     pub changes: Changes,
     /// On the device of an external journal, once `changes` have reached the disk.
     pub journal_changes: Changes,
+    /// What the changes are for, as far as that is known.
+    pub mends: Vec<Mend>,
 }
 
 impl Round {
@@ -83,7 +86,7 @@ pub fn plan<F: Format>(
     let mut improves = options.policy.improvements.any();
     let mut later = Later::default();
     let mut first: Option<CheckReport> = None;
-    let mut journal_changes = Vec::new();
+    let (mut journal_changes, mut mends) = (Vec::new(), Vec::new());
     for rounds in 1.. {
         let shared = Arc::new(changes);
         let below: Arc<dyn Device> = shared.clone();
@@ -92,7 +95,7 @@ pub fn plan<F: Format>(
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
         let changes_nothing = round.is_empty();
-        let Round { changes: new, journal_changes: closing } = round;
+        let Round { changes: new, journal_changes: closing, mends: for_what } = round;
         close_journal(&mut mending, &closing);
         journal_changes.extend(closing);
         if improves && changes_nothing && !report.findings.is_damaged() {
@@ -113,11 +116,13 @@ pub fn plan<F: Format>(
                     left,
                     rounds,
                     changes: Vec::new(),
+                    mends,
                     later,
                     journal_changes,
                 });
             }
             lay(&mut changes, new);
+            mends.extend(for_what);
             first = Some(report);
             // A superblock that the user named stands in the place of the primary by now.
             mending.superblock = SuperblockOptions::default();
@@ -133,10 +138,12 @@ pub fn plan<F: Format>(
                 report
             };
             let changes = Arc::into_inner(shared).ok_or_else(still_in_use)?.into_runs().collect();
-            return Ok(Repair { found, left, rounds, changes, later: later.findings, journal_changes });
+            let later = later.findings;
+            return Ok(Repair { found, left, rounds, changes, mends, later, journal_changes });
         }
         later.note(&found.findings, &report.findings);
         lay(&mut changes, new);
+        mends.extend(for_what);
         first = Some(found);
     }
     Err(still_in_use())
@@ -200,7 +207,7 @@ fn again(findings: &Findings) -> Findings {
 fn still_in_use() -> Refused {
     let refusal = Refusal {
         code: "internal",
-        message: "the draft of the repair is still in use after a round of it".to_owned(),
+        message: "the overlay of the repair is still in use after a round".to_owned(),
         hint: "Please report this".to_owned(),
     };
     Refused { refusal, findings: Box::default() }

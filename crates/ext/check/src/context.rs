@@ -32,7 +32,7 @@ pub struct Fs<'d> {
     /// Seconds since the epoch, passed in: checks never look at a clock.
     pub now: u64,
     /// Inodes whose maps share too much to be walked.
-    pub crowd: SharedMapInodes,
+    pub shared_maps: SharedMapInodes,
     /// The map of the resize inode, once it was found sound.
     pub resize_map: SoundMap,
     /// Where indirect blocks and directory blocks have to lie, on a rext3.
@@ -55,9 +55,9 @@ impl Layout {
     /// The file system on `device`. Whose maps share too much, and whether the resize inode's is sound, has to be found out there.
     pub fn on(self, device: &dyn Device) -> Fs<'_> {
         let Layout { superblock, geometry, groups, metadata, now, regions } = self;
-        let (crowd, resize_map) = (SharedMapInodes::default(), SoundMap::default());
+        let (shared_maps, resize_map) = (SharedMapInodes::default(), SoundMap::default());
         let homes = Homes::default();
-        Fs { device, superblock, geometry, groups, metadata, now, crowd, resize_map, regions, homes }
+        Fs { device, superblock, geometry, groups, metadata, now, shared_maps, resize_map, regions, homes }
     }
 }
 

@@ -19,7 +19,8 @@ use fsmend_engine::{Budget, Findings, Progress};
 use crate::expected;
 use crate::reading::announce_all;
 use crate::scan::foresight::{directories, mapped_blocks};
-use crate::scan::{STAGES, Scan, ScanOutcome};
+use crate::scan::pace::Pace;
+use crate::scan::{STAGES, Sample, Scan, ScanOutcome};
 use crate::{Fs, Refusal, run, superblock};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::scan::memory_plan::{MemoryPlan, RunContext, Shortages};
@@ -118,12 +119,19 @@ pub fn estimate(
     let run_context =
         RunContext { trace: None, ..RunContext::new(options, (&plan, &shortages), &budget, cancel) };
     let workers = plan.workers as f64;
-    let (sample, trial) = trials(&fs, options, run_context, &in_use);
+    let pace = Pace::default();
+    let (sample, trial) = trials(&fs, options, run_context, &in_use, &pace);
     let all = Amounts::of(&fs, &in_use);
     let scan = whole(&fs, &trial, &all, &Amounts::of(&fs, &sample));
-    let bitmaps = bitmaps(&fs, &sample, clock);
+    let per_request = pace.per_request(plan.workers);
+    let bitmaps = bitmaps(&fs, if per_request.is_none() { &sample } else { &[] }, clock);
     let behind = LINK_COST * f64::from(fs.geometry.inodes_count) + TREE_COST * all.directories + bitmaps.wall;
-    let seconds = (trial.time_of(&scan, workers) + behind / workers + RUN_COST + opening) / 1e9;
+    let scan_time = match per_request {
+        // The trial was too short for the pace that comes later.
+        Some(each) => each * (scan.requests + bitmaps.requests) + scan.cpu / workers,
+        None => trial.time_of(&scan, workers),
+    };
+    let seconds = (scan_time + behind / workers + RUN_COST + opening) / 1e9;
     Ok(Estimate {
         bytes: (scan.bytes + bitmaps.bytes) as u64,
         requests: (scan.requests + bitmaps.requests) as u64,
@@ -177,6 +185,7 @@ fn trials(
     options: &CheckOptions,
     run_context: RunContext<'_>,
     in_use: &[u32],
+    pace: &Pace,
 ) -> (Vec<u32>, Trial) {
     let mut rest = in_use.to_vec();
     let (mut tried, mut sum) = (Vec::new(), Trial::default());
@@ -186,11 +195,25 @@ fn trials(
     for round in 0.. {
         let next = sample(fs, &rest, if round == 0 { 1 } else { COLD_TIMES });
         rest.retain(|group| next.binary_search(group).is_err());
-        let last = trial(fs, options, run_context, &next, started.saturating_add(time as u64));
-        let foretold =
-            last.time_of(&whole(fs, &last, &all, &Amounts::of(fs, &next)), run_context.plan.workers as f64);
+        let groups = Amounts::of(fs, &next);
+        let last = trial(
+            fs,
+            options,
+            run_context,
+            Sample {
+                groups: &next,
+                times: all.scanned / groups.scanned.max(1.0),
+                started,
+                end: started.saturating_add(time as u64),
+                share: (1.0 / TRIAL_ONE_IN, TRIALS_MAX),
+                pace,
+            },
+        );
+        let foretold = last.time_of(&whole(fs, &last, &all, &groups), run_context.plan.workers as f64);
         time = (foretold / TRIAL_ONE_IN).min(TRIALS_MAX);
+        // One of a slow device went on for as long as it may.
         let goes_on = last.is_cold()
+            && pace.per_request(run_context.plan.workers).is_none()
             && COLD_ONE_IN * (tried.len() + next.len()) < in_use.len()
             && (round == 0 || sum.nanoseconds + last.nanoseconds < COLD_TRIAL)
             && (clock().saturating_sub(started) as f64) < time
@@ -206,14 +229,8 @@ fn trials(
     (tried, sum)
 }
 
-/// Runs the stages over the sample, until the clock shows `end`.
-fn trial(
-    fs: &Fs<'_>,
-    options: &CheckOptions,
-    run_context: RunContext<'_>,
-    sample: &[u32],
-    end: u64,
-) -> Trial {
+/// Runs the stages over the sample, until its time is over.
+fn trial(fs: &Fs<'_>, options: &CheckOptions, run_context: RunContext<'_>, sample: Sample<'_>) -> Trial {
     let progress = options.stage_clock.map_or_else(Progress::new, |clock| Progress::timed(clock.wall));
     let inodes =
         InodeTable::within(run_context.budget, fs.geometry.inodes_count, fs.geometry.inodes_per_group);
@@ -230,7 +247,7 @@ fn trial(
         (options.schedule, true),
     );
     let before = (options.meter)();
-    let outcome: ScanOutcome = scan.sampling(sample, end).run().unwrap_or_default();
+    let outcome: ScanOutcome = scan.sampling(sample).run().unwrap_or_default();
     let after = (options.meter)();
     let stage = |index: usize| {
         let (cost, counted) = (outcome.costs[index], progress.stage(STAGES[index].name));

@@ -166,8 +166,8 @@ fn look_again(fs: &Fs<'_>, suspicion: &Problem) -> Option<Problem> {
     inode::inspect(fs, number, &record, &mut found);
     if let Some(directory) = Directory::open(fs, number) {
         // Who is named there does not matter: what depends on it is no self-check.
-        let nobody = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
-        directory::inspect(fs, &nobody, &directory, &mut found);
+        let unknown = InodeTable::new(fs.geometry.inodes_count, fs.geometry.inodes_per_group);
+        directory::inspect(fs, &unknown, &directory, &mut found);
     }
     let wanted = place(suspicion);
     let mut again = found.into_sorted().into_iter().find(|problem| place(problem) == wanted)?;

@@ -4,11 +4,11 @@
 //!
 //! It is the first part of a run ([`crate::run`]) and finds nothing that a run would not find.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fsmend_device::{Device, Overlay};
 use fsmend_engine::problem::Row;
+use fsmend_engine::repair::Changes;
 use fsmend_engine::report::Summary;
 use fsmend_engine::{Findings, Severity};
 use fsmend_ext_format::features::{incompat, ro_compat};
@@ -43,9 +43,9 @@ pub struct Precheck {
     /// Deleted or half-truncated files that were waiting for their release, and were released in memory.
     pub orphans: u64,
     /// Bytes (offset, contents) that the replay and the release change: ascending, apart from one another.
-    pub changes: Vec<(u64, Vec<u8>)>,
+    pub changes: Changes,
     /// What the replay changes on the device of an external journal, once `changes` have reached the disk.
-    pub journal_changes: Vec<(u64, Vec<u8>)>,
+    pub journal_changes: Changes,
 }
 
 impl Precheck {
@@ -101,11 +101,10 @@ fn look(
     // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
     let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
     let mut journal = journal::examine(&fs, external, options.replay, options.memory, findings)?;
-    let block_size = u64::from(fs.geometry.block_size);
     drop(fs);
     let mut again = Findings::new();
-    if !journal.writes.is_empty() {
-        lay_over(&mut overlay, block_size, std::mem::take(&mut journal.writes))?;
+    if !journal.changes.is_empty() {
+        run::lay_over(&mut overlay, std::mem::take(&mut journal.changes))?;
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
     }
     if journal.replayed {
@@ -121,29 +120,29 @@ fn look(
     };
     drop(fs);
     let orphans = (released.freed.len() + released.truncated.len()) as u64;
-    if !released.writes.is_empty() {
-        lay_over(&mut overlay, block_size, released.writes)?;
+    if !released.changes.is_empty() {
+        run::lay_over(&mut overlay, released.changes)?;
         settled = superblock::settle(&overlay, options.superblock, options.now, &mut again)?;
     }
     let fs = run::open(&overlay, settled.clone(), options.now, &mut again);
     let seen = seen(&fs, &settled, journal.replayed, findings);
     let is_trusted = options.replay && !settled.is_backup() && !is_doubtful(findings) && !is_doubtful(&again);
-    let totals = if is_trusted { fresh_totals(&fs, &seen) } else { BTreeMap::new() };
+    let totals = if is_trusted { fresh_totals(&fs, &seen) } else { Changes::new() };
     drop(fs);
-    lay_over(&mut overlay, block_size, totals)?;
+    run::lay_over(&mut overlay, totals)?;
     let changes = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
-    let journal_changes = journal.external_writes;
+    let journal_changes = journal.external_changes;
     Ok(Precheck { orphans, changes, journal_changes, ..seen })
 }
 
 /// The superblock with the totals that the group descriptors add up to, where its own are old: kernels write them only when
 /// they unmount, and a preening run leaves no stale ones behind.
-fn fresh_totals(fs: &Fs<'_>, seen: &Precheck) -> BTreeMap<u64, Box<[u8]>> {
+fn fresh_totals(fs: &Fs<'_>, seen: &Precheck) -> Changes {
     let free_blocks = seen.summary.blocks_total.saturating_sub(seen.summary.blocks_used);
     let free_inodes = seen.summary.files_total.saturating_sub(seen.summary.files_used);
     let stored = StoredTotals::of(&fs.superblock);
     if (stored.free_blocks, stored.free_inodes) == (free_blocks, free_inodes) {
-        return BTreeMap::new();
+        return Changes::new();
     }
     let mut replay = ReplayOverlay::new(fs);
     // A superblock that cannot be read was settled from a backup, and those are left alone.
@@ -154,7 +153,7 @@ fn fresh_totals(fs: &Fs<'_>, seen: &Precheck) -> BTreeMap<u64, Box<[u8]>> {
         }
         raw.s_free_inodes_count.set(free_inodes as u32);
     });
-    replay.into_writes()
+    replay.into_changes()
 }
 
 fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Precheck {
@@ -202,19 +201,4 @@ fn counted(fs: &Fs<'_>) -> Summary {
 fn blocks_per_count(fs: &Fs<'_>) -> u64 {
     let bigalloc = fs.geometry.features.has_ro_compat(ro_compat::BIGALLOC);
     if bigalloc { u64::from(fs.geometry.cluster_blocks) } else { 1 }
-}
-
-fn lay_over(
-    overlay: &mut Overlay<Arc<dyn Device>>,
-    block_size: u64,
-    writes: BTreeMap<u64, Box<[u8]>>,
-) -> Result<(), Refusal> {
-    for (block, contents) in writes {
-        overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(|error| Refusal {
-            code: "journal-beyond-device",
-            message: format!("the journal holds a block that the device does not have: {error}"),
-            hint: "Check without the journal (--no-replay)".to_owned(),
-        })?;
-    }
-    Ok(())
 }

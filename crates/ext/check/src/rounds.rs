@@ -8,7 +8,7 @@ use fsmend_device::Device;
 use fsmend_engine::names::recovered::last_names;
 use fsmend_engine::options::{CheckOptions, RepairOptions};
 use fsmend_engine::repair::changes::joined;
-use fsmend_engine::repair::{Changes, Format, Partial, Rest, Round};
+use fsmend_engine::repair::{Changes, Format, Mended, Partial, Rest, Round, Whole};
 use fsmend_engine::report::{CheckReport, Naming, Repair};
 use fsmend_engine::{Problem, Progress, Refusal, Refused};
 use fsmend_ext_format::features::ro_compat;
@@ -49,7 +49,7 @@ impl Format for Ext {
 
     fn prepare(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
         let changes = match &options.policy.bad_blocks {
-            Some(wish) => bad_blocks::relist(device, &options.check, wish)?,
+            Some(option) => bad_blocks::relist(device, &options.check, option)?,
             None => Changes::new(),
         };
         refuse_waiting_journal(device, &options.check)?;
@@ -86,12 +86,11 @@ pub fn plan(
     fsmend_engine::repair::plan(&Ext, device, options, progress, cancel)
 }
 
-/// What remains of `changes`, the repair of everything in `found`, when the problems `declined` are left alone. `None` if the rest
-/// would break what was not broken before.
+/// What remains of a repair when the problems `declined` are left alone. `None` if the rest would break what was not broken before.
 pub fn without(
     device: &Arc<dyn Device>,
     options: &RepairOptions,
-    repair: (&Changes, &[&Problem]),
+    repair: Whole<'_>,
     declined: &[&Problem],
     watch: (&Progress, &AtomicBool),
 ) -> Result<Option<Rest>, Refused> {
@@ -101,7 +100,7 @@ pub fn without(
 /// What repairs what was found, as far as one round can.
 fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Result<Round, Refusal> {
     let Facts { overlay, layout, cross, journal_changes, budget } = facts;
-    let nothing = |journal_changes| Ok(Round { changes: Changes::new(), journal_changes });
+    let nothing = |journal_changes| Ok(Round { journal_changes, ..Round::default() });
     let (Some((inodes, claims, mut repair_input)), Some(policy)) = (cross, options.repair.clone()) else {
         return nothing(journal_changes);
     };
@@ -120,7 +119,7 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
     // What is written is handed on, not copied; but what the journal has brought is held twice, and the next check has to find memory beside it all.
     let free = budget.free().saturating_sub(overlay.bytes_held());
     repair_input.room = Some(free.saturating_sub((free / 4).max(NEXT_CHECK_BYTES)));
-    let Some((changes, lost)) =
+    let Some(Mended { changes, mends, lost }) =
         repair::mend(fs, (inodes, claims), repair_input, policy, options.repair_pool())
     else {
         budget.charge(budget.free() + 1);
@@ -128,7 +127,7 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
         return nothing(journal_changes);
     };
     report.findings.merge(lost);
-    Ok(Round { changes: joined(&overlay, changes), journal_changes })
+    Ok(Round { changes: joined(&overlay, changes), journal_changes, mends })
 }
 
 /// A file system whose files share blocks on purpose is never written.

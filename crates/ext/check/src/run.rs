@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order of things in a run (ARCHITECTURE.md, "Fast path and inspection").
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -109,8 +109,7 @@ fn check_from(
     // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
     let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
     let mut journal = journal::examine(&fs, external, options.replay, room, findings)?;
-    let block_size = u64::from(fs.geometry.block_size);
-    let changed = !journal.writes.is_empty();
+    let changed = !journal.changes.is_empty();
     let forgets_recovery = settled.is_backup() && options.replay && !journal.replayed;
     let mut again = findings.fresh();
     // What was loaded stays as it is, unless the journal brings something new.
@@ -118,7 +117,7 @@ fn check_from(
         fs
     } else {
         drop(fs);
-        lay_over(&mut overlay, block_size, std::mem::take(&mut journal.writes))?;
+        lay_over(&mut overlay, std::mem::take(&mut journal.changes))?;
         if journal.replayed {
             // What the journal brings up to date is judged as the journal leaves it.
             let lost = &superblock::problems::PRIMARY_REPLACED;
@@ -146,9 +145,9 @@ fn check_from(
     let orphans = orphan::released(&fs, journal.state(was_open), room, findings)?;
     let quota_numbers = quota::settled_numbers(&fs, findings);
     let totals = StoredTotals { is_backup: settled.is_backup(), ..StoredTotals::of(&settled.superblock) };
-    if !orphans.writes.is_empty() {
+    if !orphans.changes.is_empty() {
         drop(fs);
-        lay_over(&mut overlay, block_size, orphans.writes)?;
+        lay_over(&mut overlay, orphans.changes)?;
         settled = superblock::settle(&overlay, choice, options.now, &mut again)?;
         fs = open(&overlay, settled.clone(), options.now, &mut again);
     }
@@ -184,18 +183,14 @@ fn check_from(
         (inodes, claims, repair_input)
     });
     let layout = fs.into_layout();
-    let facts = Facts { overlay, layout, cross, journal_changes: journal.external_writes, budget };
+    let facts = Facts { overlay, layout, cross, journal_changes: journal.external_changes, budget };
     Ok((report, Some(facts)))
 }
 
-/// Lays blocks over the device.
-fn lay_over(
-    overlay: &mut Overlay<Arc<dyn Device>>,
-    block_size: u64,
-    writes: BTreeMap<u64, Box<[u8]>>,
-) -> Result<(), Refusal> {
-    for (block, contents) in writes {
-        overlay.write(block.saturating_mul(block_size), contents.into_vec()).map_err(beyond_device)?;
+/// Lays what a replay has changed over the device.
+pub(crate) fn lay_over(overlay: &mut Overlay<Arc<dyn Device>>, changes: Changes) -> Result<(), Refusal> {
+    for (offset, bytes) in changes {
+        overlay.write(offset, bytes).map_err(beyond_device)?;
     }
     Ok(())
 }
@@ -225,7 +220,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
         groups,
         metadata,
         now,
-        crowd: Default::default(),
+        shared_maps: Default::default(),
         resize_map: Default::default(),
         regions,
         homes: Default::default(),
@@ -428,11 +423,9 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, run_context: RunContext
     let words = fs.geometry.blocks_count.div_ceil(64);
     if fs.geometry.cluster_blocks == 1 {
         let claim_part = |(): &mut (), starts: &[u64]| {
-            let indices = starts.iter().flat_map(|start| *start..(start + WORDS_AT_ONCE).min(words));
-            for (index, mask) in indices.map(|index| (index, fs.metadata.load_word(index))) {
-                if mask != 0 {
-                    claims.claim_word(index, mask, Origin::KNOWN, &mut Noted::default());
-                }
+            let set = |start: &u64| fs.metadata.words_set(*start..(start + WORDS_AT_ONCE).min(words));
+            for (index, mask) in starts.iter().flat_map(set) {
+                claims.claim_word(index, mask, Origin::KNOWN, &mut Noted::default());
             }
         };
         let starts: Vec<u64> = (0..words).step_by(WORDS_AT_ONCE as usize).collect();

@@ -3,7 +3,7 @@
 //!
 //! A policy proposes a place; here it is decided what is taken. A block is taken only if its bit is clear, the running transaction has not freed it, and
 //! no metadata of a group lies there, whatever a damaged bitmap says of that. On a rext3, indirect and
-//! directory blocks come from regions (`region`), and nothing else does. The search for a wish at block `b` of group `g`:
+//! directory blocks come from regions (`region`), and nothing else does. The search for a proposed place at block `b` of group `g`:
 //!
 //! 1. `b` itself, the first free block in the 64 behind it, the first eight free blocks in a row (aligned) behind it, any free block
 //!    behind it: each time within the part of the group that the policy prefers;

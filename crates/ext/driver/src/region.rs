@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The indirect regions of a rext3: where they are, what may lie in them, and how full they are.
 //!
-//! Which blocks lie inside is a law of the format and no wish: `alloc` keeps to it whatever a policy names, and a map that breaks it is damaged. The bits
+//! Which blocks lie inside is a rule of the format and no preference: `alloc` keeps to it whatever a policy names, and a map that breaks it is damaged. The bits
 //! of regions stand in the ordinary block bitmaps, and nothing on the disk counts them; so they are counted when a group is first
 //! asked for, and kept up to date from then on.
 

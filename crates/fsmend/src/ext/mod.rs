@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_device::{Device, FileDevice, Trace};
 use fsmend_engine::layout::Layout;
 use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
-use fsmend_engine::repair::Rest;
+use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
 use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row};
@@ -93,7 +93,7 @@ impl Family for Ext {
         &self,
         device: &Arc<dyn Device>,
         options: &RepairOptions,
-        repair: (&Vec<Change>, &[&Problem]),
+        repair: Whole<'_>,
         declined: &[&Problem],
         watch: (&Progress, &AtomicBool),
     ) -> Result<Option<Rest>, Refused> {

@@ -42,7 +42,7 @@ use fsmend_engine::inodes::{InodeFact, InodeTable};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
 use fsmend_engine::problem::escape_name;
-use fsmend_engine::repair::Changes;
+use fsmend_engine::repair::Mended;
 use fsmend_engine::report::{JournalUse, Summary};
 use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
@@ -86,7 +86,7 @@ impl Family for Hybrid {
         layout: Layout,
         found: Wrongs<'_>,
         (_, budget): (PoolConfig<'_>, &Budget),
-    ) -> Result<(Changes, Findings), Refusal> {
+    ) -> Result<Mended, Refusal> {
         repair::mend(&HybridFs { device, state: layout }, found, budget)
     }
 }

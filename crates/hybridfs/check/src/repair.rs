@@ -13,7 +13,7 @@ use fsmend_engine::crosscheck::owners::Owner;
 use fsmend_engine::crosscheck::tree::{TreeRepairs, repairs};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_engine::problem::Severity;
-use fsmend_engine::repair::Changes;
+use fsmend_engine::repair::{Changes, Mend, Mended};
 use fsmend_engine::{Budget, Findings, Problem, Refusal, Row};
 use fsmend_hybridfs_format::{
     Attribute, BODY_LEN, Entry, Format, Inode, Map, Place, ROOT, Record, SLOT_ATTRIBUTES, Stamp, TIES,
@@ -69,19 +69,16 @@ pub(crate) struct Model<'a> {
 }
 
 /// Works out what mends the file system.
-pub(crate) fn mend(
-    fs: &HybridFs<'_>,
-    found: Wrongs<'_>,
-    budget: &Budget,
-) -> Result<(Changes, Findings), Refusal> {
+pub(crate) fn mend(fs: &HybridFs<'_>, found: Wrongs<'_>, budget: &Budget) -> Result<Mended, Refusal> {
     let Wrongs { edits, input, findings } = found;
+    let mends = Mend::of(&edits, fs.device);
     let mut changes: BTreeMap<u64, Vec<u8>> =
         edits.into_iter().map(|edit| (edit.offset, edit.bytes.into_vec())).collect();
     let needs_segment = findings
         .iter()
         .any(|problem| problem.row.severity > Severity::Note && !IN_PLACE.contains(&problem.row));
     if !needs_segment {
-        return Ok((changes.into_iter().collect(), Findings::new()));
+        return Ok(Mended { changes: changes.into_iter().collect(), mends, lost: Findings::new() });
     }
     let mut model = Model {
         fs,
@@ -108,7 +105,7 @@ pub(crate) fn mend(
         ));
     }
     changes.extend(written);
-    Ok((changes.into_iter().collect(), lost))
+    Ok(Mended { changes: changes.into_iter().collect(), mends, lost })
 }
 
 fn in_map(fs: &HybridFs<'_>, entries: Vec<Entry>) -> BTreeMap<u64, Entry> {

@@ -71,8 +71,7 @@ pub(crate) fn settle(
             Ok(_) => Problem::new(&rows::SUPERBLOCK_DIFFERS),
             Err(why) => Problem::new(&rows::SUPERBLOCK).detail("why", why),
         };
-        findings.raise(problem.detail("place", offset));
-        findings.edit(Layer::Record, offset, &bytes);
+        findings.raise_with_edit(problem.detail("place", offset), Layer::Record, offset, &bytes);
     }
     Ok((place, Arc::new(used)))
 }
@@ -140,8 +139,8 @@ pub(crate) fn check_anchors(log: &Log<'_>, newest: &Anchor, findings: &mut Findi
             }
             continue;
         }
-        findings.raise(Problem::new(&rows::ANCHOR).detail("slot", slot).detail("why", why));
+        let problem = Problem::new(&rows::ANCHOR).detail("slot", slot).detail("why", why);
         let mended = Anchor { number, ..*newest };
-        findings.edit(Layer::Record, offset, &mended.store(&log.sb.uuid));
+        findings.raise_with_edit(problem, Layer::Record, offset, &mended.store(&log.sb.uuid));
     }
 }

@@ -8,8 +8,8 @@
 
 use fsmend_hybridfs_format::{
     ANCHOR_CLEAN, ANCHORS, Anchor, BODY_LEN, DATA_BITMAPS, FLAG_CHECKPOINT, FLAG_CLEAN, FLAG_FENCE, Format,
-    HEADER_LEN, Header, INODE_LEN, Inode, Kind, OWNER_BFILE, OWNER_IFILE, Place, RECORD_LEN, Record, Run,
-    SLOT_ATTRIBUTES, Summary, anchor_offset, plain_crc, store_attributes, store_entries,
+    HEADER_LEN, Header, INODE_LEN, Inode, Kind, OWNER_BFILE, OWNER_IFILE, Place, RECORD_LEN, Record, Row,
+    Run, SLOT_ATTRIBUTES, Summary, anchor_offset, plain_crc, store_attributes, store_entries,
 };
 use fsmend_vfs::{Errno, Result, Time};
 
@@ -42,6 +42,12 @@ impl Volume {
         if is_idle && how == Commit::Usual {
             return Ok(());
         }
+        self.write_once(now, how)?;
+        self.clean(now)
+    }
+
+    /// Writes one segment, whether there is something to write or not.
+    pub fn write_once(&mut self, now: Time, how: Commit) -> Result<()> {
         let result = self.write_segment(now, how);
         // What is in memory now is neither the old state nor the new one.
         self.broken |= result.is_err();
@@ -112,6 +118,9 @@ impl Volume {
             written: self.written,
         };
         let crc = self.add_summary(&mut segment, &summary, &continuations);
+        if let Some(cleaner) = &mut self.cleaner {
+            cleaner.note(&segment, |address| self.space.zone_of(address));
+        }
         segment.write(&self.io)?;
         self.io.sync()?;
 
@@ -205,6 +214,10 @@ impl Volume {
             *fresh = 0;
             for (index, bytes) in waiting {
                 let address = extent_at(map, &self.io, index)?.ok_or(Errno::Corrupt)?;
+                if self.cleaner.is_some() {
+                    let (kind, owner) = (Kind::Contents, u64::from(number));
+                    segment.owned.push(Row { address, len: 0, kind, level: 0, crc: 0, owner, key: index });
+                }
                 writes.push((address, bytes));
             }
         }

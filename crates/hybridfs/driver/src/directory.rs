@@ -61,7 +61,7 @@ fn in_block<R: Default>(
     })
 }
 
-fn load_block(tree: &mut Tree, io: &Io, key: u64) -> Result<()> {
+pub(crate) fn load_block(tree: &mut Tree, io: &Io, key: u64) -> Result<()> {
     let loader = Tree::new(Leaves::Directories, tree.owner(), tree.generation(), Map::default());
     tree.look(io, key, |slots| {
         let at = floor(slots, key);

@@ -176,7 +176,7 @@ impl Volume {
         Ok(())
     }
 
-    fn small_changed(&mut self, live: &mut Live, before: usize, after: usize) {
+    pub fn small_changed(&mut self, live: &mut Live, before: usize, after: usize) {
         let Contents::Small { dirty, .. } = &mut live.contents else { return };
         let counted = if std::mem::replace(dirty, true) { before as u64 } else { 0 };
         self.waiting = self.waiting.saturating_sub(counted) + after as u64;

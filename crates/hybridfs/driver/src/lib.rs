@@ -16,6 +16,7 @@
 mod admission;
 mod attributes;
 pub(crate) mod audit;
+mod cleaner;
 mod commit;
 mod directory;
 mod file;
@@ -30,6 +31,7 @@ mod space;
 mod tree;
 mod volume;
 
+pub use cleaner::Cleaning;
 pub use file::SIZE_MAX;
 pub use fs::{Hybrid, PIN_ATTRIBUTE};
 pub use namei::LINKS_MAX;

@@ -201,6 +201,7 @@ fn empty(io: Io, options: &Options) -> Volume {
         groups: Groups::default(),
         written: [0; 2],
         pin: None,
+        cleaner: None,
         generation: crc32c(u32::MAX, &options.uuid),
         hint: 0,
         read_only: false,

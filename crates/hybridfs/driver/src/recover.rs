@@ -12,6 +12,7 @@ use fsmend_hybridfs_format::{
 };
 use fsmend_vfs::{Caller, Errno, Result, Time};
 
+use crate::cleaner::Cleaning;
 use crate::commit::read_bits;
 use crate::fs::Hybrid;
 use crate::group::Groups;
@@ -30,6 +31,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// For measuring: data blocks are taken from the log, out of place, as a log-structured file system does it. Other programs take what comes of it for damage.
     pub all_in_log: bool,
+    /// For measuring, with `all_in_log`: the log is taken in free zones as large as a segment, and zones are cleaned to have some.
+    pub cleaner: Option<Cleaning>,
     /// The time.
     pub now: Time,
 }
@@ -37,12 +40,12 @@ pub struct MountOptions {
 impl MountOptions {
     /// For reading and writing.
     pub fn new(now: Time) -> Self {
-        MountOptions { read_only: false, all_in_log: false, now }
+        MountOptions { read_only: false, all_in_log: false, cleaner: None, now }
     }
 
     /// For reading only.
     pub fn read_only(now: Time) -> Self {
-        MountOptions { read_only: true, all_in_log: false, now }
+        MountOptions { read_only: true, all_in_log: false, cleaner: None, now }
     }
 }
 
@@ -108,6 +111,7 @@ impl Hybrid {
         if !options.read_only {
             let is_clean =
                 anchor.flags & ANCHOR_CLEAN != 0 && chain.len() == 1 && anchor.ssn == volume.last.ssn;
+            volume.set_cleaner(options.cleaner);
             let prepared = volume.prepare(is_clean, anchor.ssn, options.now);
             prepared.map_err(|error| told(&volume.io, error))?;
         }
@@ -298,6 +302,7 @@ fn volume(io: Io, anchor: &Anchor, chain: &[Found], read_only: bool) -> std::res
         groups: Groups::default(),
         written: summary.written,
         pin: None,
+        cleaner: None,
         generation: summary.generation,
         hint: 0,
         read_only,

@@ -11,6 +11,8 @@ pub(crate) struct Segment {
     pub ssn: u64,
     pub writes: Vec<(u64, Vec<u8>)>,
     pub stream: Stream,
+    /// Blocks of larger files in the log, for the cleaner: rows that the segment does not have.
+    pub owned: Vec<Row>,
 }
 
 /// Bytes that go to the device in one request at most.
@@ -18,7 +20,7 @@ const REQUEST_MAX: usize = 1 << 20;
 
 impl Segment {
     pub fn new(ssn: u64) -> Segment {
-        Segment { ssn, writes: Vec::new(), stream: Stream::default() }
+        Segment { ssn, writes: Vec::new(), stream: Stream::default(), owned: Vec::new() }
     }
 
     /// An object with a header.

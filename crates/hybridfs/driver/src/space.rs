@@ -208,6 +208,8 @@ pub(crate) struct Space {
     fresh: BTreeSet<u64>,
     /// Where the search for holes goes on.
     hole: u64,
+    /// Blocks of a zone, for a log that is taken in free zones; otherwise 0.
+    zone: u64,
     /// What segments have given back, and may not be used yet.
     pub pending: VecDeque<(u64, Vec<Run>)>,
     /// Data blocks that are promised to contents in memory.
@@ -230,6 +232,7 @@ impl Space {
             open: (0, per_block),
             fresh: BTreeSet::new(),
             hole: 0,
+            zone: 0,
             pending: VecDeque::new(),
             promised: 0,
             totals,
@@ -279,8 +282,60 @@ impl Space {
         }
     }
 
+    /// From now on the log is taken in free zones of so many blocks, if there are some.
+    pub fn set_zones(&mut self, blocks: u64) {
+        self.zone = blocks;
+    }
+
+    fn zones(&self) -> u64 {
+        self.blocks.len().checked_div(self.zone).unwrap_or(0)
+    }
+
+    fn free_in_zone(&self, zone: u64) -> u64 {
+        self.blocks.free_in(zone * self.zone..(zone + 1) * self.zone)
+    }
+
+    /// Zones with nothing in them.
+    pub fn free_zones(&self) -> u64 {
+        (0..self.zones()).filter(|zone| self.free_in_zone(*zone) == self.zone).count() as u64
+    }
+
+    /// Zones with something in them, but for the one that is being filled, and what share of their fragments that is.
+    pub fn zones_in_use(&self) -> Vec<(u64, f64)> {
+        let open = self.cursor.checked_div(self.zone).unwrap_or(0);
+        let share = |zone: u64| {
+            let range = self.zone_addresses(zone);
+            let used = range.clone().filter(|at| self.is_fragment_used(at - self.log_start)).count();
+            (zone, used as f64 / (range.end - range.start).max(1) as f64)
+        };
+        let is_used = |zone: &u64| *zone != open && self.free_in_zone(*zone) < self.zone;
+        (0..self.zones()).filter(is_used).map(share).filter(|(_, used)| *used < 1.0).collect()
+    }
+
+    /// The addresses of a zone.
+    pub fn zone_addresses(&self, zone: u64) -> Range<u64> {
+        let len = self.zone * self.per_block;
+        self.log_start + zone * len..self.log_start + (zone + 1) * len
+    }
+
+    /// The zone in which an address is.
+    pub fn zone_of(&self, address: u64) -> u64 {
+        (address.saturating_sub(self.log_start) / self.per_block).checked_div(self.zone).unwrap_or(0)
+    }
+
+    /// Goes on in the next free zone where one ends.
+    fn enter_zone(&mut self) {
+        if self.zone == 0 || !self.cursor.is_multiple_of(self.zone) {
+            return;
+        }
+        let (zones, now) = (self.zones(), self.cursor / self.zone);
+        let next = (0..zones).map(|step| (now + step) % zones).find(|at| self.free_in_zone(*at) == self.zone);
+        self.cursor = next.map_or(self.cursor, |zone| zone * self.zone);
+    }
+
     /// A whole block of the log.
     pub fn take_block(&mut self) -> Option<u64> {
+        self.enter_zone();
         let block = self.blocks.take(self.cursor, 1)?.start;
         self.cursor = block + 1;
         let address = self.log_start + block * self.per_block;
@@ -290,7 +345,9 @@ impl Space {
 
     /// Up to so many whole blocks of the log that follow each other: address, and how many.
     pub fn take_blocks(&mut self, want: u64) -> Option<(u64, u64)> {
-        let blocks = self.blocks.take(self.cursor, want)?;
+        self.enter_zone();
+        let left = self.cursor.checked_rem(self.zone).map_or(want, |within| self.zone - within);
+        let blocks = self.blocks.take(self.cursor, want.min(left))?;
         let len = blocks.end - blocks.start;
         self.cursor = blocks.end;
         let address = self.log_start + blocks.start * self.per_block;
@@ -305,11 +362,13 @@ impl Space {
             return self.take_block();
         }
         if self.open.1 + count > self.per_block {
-            if self.blocks.free() < self.blocks.len() / 8
+            if self.zone == 0
+                && self.blocks.free() < self.blocks.len() / 8
                 && let Some(address) = self.take_hole(count)
             {
                 return Some(address);
             }
+            self.enter_zone();
             let Some(block) = self.blocks.take(self.cursor, 1) else { return self.take_hole(count) };
             self.cursor = block.start + 1;
             self.open = (block.start, 0);
@@ -330,6 +389,7 @@ impl Space {
             && left < count
             && count <= self.per_block
             && next == self.cursor
+            && next.checked_rem(self.zone) != Some(0)
             && next < self.blocks.len()
             && !self.blocks.is_used(next);
         if !goes_on {

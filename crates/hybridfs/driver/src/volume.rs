@@ -12,6 +12,7 @@ use fsmend_hybridfs_format::{
 };
 use fsmend_vfs::{Attributes, Caller, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
 
+use crate::cleaner::Cleaner;
 use crate::commit::extent_at;
 use crate::group::Groups;
 use crate::io::{Expected, Io};
@@ -118,6 +119,8 @@ pub(crate) struct Volume {
     pub written: [u64; 2],
     /// A state that must stay as it is, for those who read it from the device.
     pub pin: Option<Pin>,
+    /// For measuring only.
+    pub cleaner: Option<Cleaner>,
     pub generation: u32,
     /// No inode block before this has a free number.
     pub hint: u64,

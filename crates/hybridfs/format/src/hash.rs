@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hash of names: SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF").
+//! The keys of names, from SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF").
 
 use crate::directory::TIES;
 
+/// Bits of a key that tell names of one pattern apart.
+const MEMBER_BITS: u32 = 9;
+/// Bits of a key that are the hash of the pattern.
+const PATTERN_BITS: u32 = 50;
+/// What [`split`] adds to the last byte of a name without digits, so that it is no number.
+const NOT_A_NUMBER: u64 = 1 << 8;
+
 /// The lowest key that a name can have; the others with its hash follow.
+///
+/// A key begins with the hash of the *pattern*, the name with the last two digits of its last number blanked, and ends with those digits. So names that count up are neighbours
+/// in a directory, and making or removing them in their order changes few of its blocks.
 pub fn name_key(hash_key: &[u8; 16], name: &[u8]) -> u64 {
-    let hash = siphash(hash_key, name) & ((1 << 59) - 1);
-    hash.max(1) * TIES
+    let (pattern, member) = split(name);
+    let hash = siphash(hash_key, &pattern) & ((1 << PATTERN_BITS) - 1);
+    (hash << MEMBER_BITS | member).max(1) * TIES
+}
+
+/// The pattern of a name, and which name of that pattern it is. Without digits, the last byte is what is blanked.
+fn split(name: &[u8]) -> (Vec<u8>, u64) {
+    let mut pattern = name.to_vec();
+    let Some(last) = name.iter().rposition(u8::is_ascii_digit) else {
+        let byte = pattern.last_mut().map_or(0, std::mem::take);
+        return (pattern, NOT_A_NUMBER + u64::from(byte));
+    };
+    let is_alone = last == 0 || !pattern[last - 1].is_ascii_digit();
+    let first = if is_alone { last } else { last - 1 };
+    let number = pattern[first..=last].iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    pattern[first..=last].fill(0);
+    (pattern, number)
 }
 
 fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
@@ -51,6 +76,28 @@ fn round(v: &mut [u64; 4]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_count_up_are_neighbours() {
+        let key = |name: &str| name_key(&[7; 16], name.as_bytes());
+        for (low, high) in [("f1200", "f1299"), ("IMG_4100.jpg", "IMG_4199.jpg"), ("xaa", "xaz"), ("0", "9")]
+        {
+            let between = key(high).abs_diff(key(low));
+            assert!(between < TIES << MEMBER_BITS && key(low) < key(high), "{low} {high}");
+        }
+        assert!(key("f1299").abs_diff(key("f1300")) > TIES << MEMBER_BITS, "another pattern");
+    }
+
+    #[test]
+    fn a_name_is_told_by_its_pattern_and_its_number() {
+        let names: [&[u8]; 13] = [
+            b"a1", b"a01", b"a\x01", b"a\x31b", b"ab", b"a", b"1", b"01", b"\x01", b"a1b1", b"a1b2", b"a2b1",
+            b"101",
+        ];
+        let split: std::collections::BTreeSet<_> = names.iter().map(|name| split(name)).collect();
+        assert_eq!(split.len(), names.len());
+        assert_eq!(super::split(b""), (Vec::new(), NOT_A_NUMBER));
+    }
 
     #[test]
     fn the_hash_is_that_of_its_inventors() {

@@ -103,7 +103,7 @@ fn on_bench<T>(image: &Image, work: impl FnOnce(&mut Bench) -> io::Result<T>) ->
     })
 }
 
-/// With this thread's desk for a sound image: the one at hand, or a new one.
+/// With this thread's scratch image for a sound image: the one at hand, or a new one.
 fn on_scratch<T>(sound: &'static [u8], work: impl FnOnce(&mut ScratchImage) -> T) -> T {
     DESK.with_borrow_mut(|slot| {
         let fits = |scratch: &ScratchImage| std::ptr::eq(scratch.sound, sound);

@@ -13,16 +13,16 @@ use fsmend_device::Device;
 use fsmend_engine::checker::{
     Checkable, CopyRows, EntryVerdict, Family, InodeSummary, Wrongs, judge_entry, mend_in_place,
 };
-use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
+use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Words};
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
 use fsmend_engine::crosscheck::owners::OwnerRows;
 use fsmend_engine::crosscheck::tree::{Rows, TreeRows};
 use fsmend_engine::format::Volume;
-use fsmend_engine::inodes::{InodeFact, InodeTable, Kind};
+use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::names::paths::Directories;
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::repair::Changes;
+use fsmend_engine::repair::Mended;
 use fsmend_engine::report::Summary;
 use fsmend_engine::scan::certification::{DirectorySummary, Target};
 use fsmend_engine::scan::memory_plan::Expected;
@@ -66,8 +66,8 @@ impl Family for Toy {
             return Err(Refusal { code: "cut-off", message, hint: "Look for the rest".to_owned() });
         }
         if !is_sealed {
-            findings.raise(Problem::new(&rows::SUPERBLOCK_CHECKSUM));
-            findings.edit(Layer::Record, 0, &superblock.store());
+            let problem = Problem::new(&rows::SUPERBLOCK_CHECKSUM);
+            findings.raise_with_edit(problem, Layer::Record, 0, &superblock.store());
         }
         Ok(superblock)
     }
@@ -82,7 +82,7 @@ impl Family for Toy {
         layout: Self::Layout,
         found: Wrongs<'_>,
         room: (PoolConfig<'_>, &Budget),
-    ) -> Result<(Changes, Findings), Refusal> {
+    ) -> Result<Mended, Refusal> {
         mend_in_place(self, device, layout, found, room)
     }
 }
@@ -171,10 +171,6 @@ impl Volume for ToyFs<'_> {
         CHUNK
     }
 
-    fn unit_blocks(&self) -> u64 {
-        1
-    }
-
     fn is_static(&self, unit: u64) -> bool {
         unit < self.superblock.first_data()
     }
@@ -191,32 +187,19 @@ impl Checkable for ToyFs<'_> {
     }
 
     fn summary(&self) -> Summary {
-        Summary {
-            kind: "toy",
-            block_size: BLOCK as u64,
-            blocks_total: self.superblock.blocks.into(),
-            ..Summary::default()
-        }
+        let blocks_total = self.superblock.blocks.into();
+        Summary { kind: "toy", block_size: BLOCK as u64, blocks_total, ..Summary::default() }
     }
 
     fn expected(&self) -> Expected {
         let Superblock { blocks, inodes, .. } = self.superblock;
         let units = u64::from(blocks);
-        Expected {
-            units,
-            fact_bytes: 8 * (units + u64::from(inodes)),
-            to_read: units * BLOCK as u64,
-            directories: 0,
-            chunk_inodes: CHUNK.into(),
-        }
+        let (fact_bytes, to_read) = (8 * (units + u64::from(inodes)), units * BLOCK as u64);
+        Expected { units, fact_bytes, to_read, directories: 0, chunk_inodes: CHUNK.into() }
     }
 
     fn inodes_count(&self) -> u32 {
         self.superblock.inodes
-    }
-
-    fn scanned_in(&self, chunk: u32) -> u32 {
-        self.superblock.inodes.saturating_sub(chunk * CHUNK).min(CHUNK)
     }
 
     fn record_bytes(&self) -> usize {
@@ -321,13 +304,13 @@ impl Checkable for ToyFs<'_> {
             match verdict {
                 EntryVerdict::Right => {}
                 EntryVerdict::IsReally(kind) => {
-                    findings.raise(problem(&rows::ENTRY_KIND));
+                    let problem = problem(&rows::ENTRY_KIND);
                     let kind = if kind == Kind::Directory { DIRECTORY } else { FILE };
-                    findings.edit(Layer::Contents, place, &Entry { kind, ..entry }.store());
+                    let entry = Entry { kind, ..entry }.store();
+                    findings.raise_with_edit(problem, Layer::Contents, place, &entry);
                 }
                 EntryVerdict::LeadsNowhere | EntryVerdict::SecondName => {
-                    findings.raise(problem(&rows::ENTRY));
-                    findings.edit(Layer::Contents, place, &[0; ENTRY]);
+                    findings.raise_with_edit(problem(&rows::ENTRY), Layer::Contents, place, &[0; ENTRY]);
                     return;
                 }
             }
@@ -341,10 +324,6 @@ impl Checkable for ToyFs<'_> {
 
     fn copy_rows(&self) -> CopyRows {
         CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
-    }
-
-    fn check_totals(&self, _sums: &[Sum], _findings: &mut Findings) {
-        // The superblock's counts are those of its only area.
     }
 }
 
@@ -367,15 +346,8 @@ impl Directories for ToyFs<'_> {
 
 impl LinkRules for ToyFs<'_> {
     fn link_rows(&self) -> LinkRows {
-        LinkRows {
-            mismatch: &rows::MISMATCH,
-            unattached: &rows::UNATTACHED,
-            unattached_empty: &rows::UNATTACHED_EMPTY,
-        }
-    }
-
-    fn has_names(&self, _inode: InodeNo, _fact: InodeFact) -> bool {
-        true
+        let unattached_empty = &rows::UNATTACHED_EMPTY;
+        LinkRows { mismatch: &rows::MISMATCH, unattached: &rows::UNATTACHED, unattached_empty }
     }
 
     fn is_worthless(&self, inode: InodeNo) -> bool {
@@ -386,25 +358,13 @@ impl LinkRules for ToyFs<'_> {
 
 impl TreeRows for ToyFs<'_> {
     fn tree_rows(&self) -> Rows {
-        Rows {
-            root_missing: &rows::ROOT_MISSING,
-            unconnected: &rows::UNCONNECTED,
-            looped: &rows::LOOPED,
-            parent_wrong: &rows::PARENT_WRONG,
-        }
+        let (root_missing, unconnected) = (&rows::ROOT_MISSING, &rows::UNCONNECTED);
+        Rows { root_missing, unconnected, looped: &rows::LOOPED, parent_wrong: &rows::PARENT_WRONG }
     }
 }
 
 impl AllocationMaps for ToyFs<'_> {
-    fn areas(&self) -> u32 {
-        1
-    }
-
     fn maps(&self) -> usize {
-        2
-    }
-
-    fn count_kinds(&self) -> usize {
         2
     }
 
@@ -414,11 +374,8 @@ impl AllocationMaps for ToyFs<'_> {
         }
         let mut used = Words::new(self.superblock.inodes.into());
         // A chunk is a word.
-        used.join(
-            (0..self.superblock.inodes.div_ceil(CHUNK))
-                .flat_map(|chunk| in_use.inodes.used_in_chunk(chunk))
-                .map(|(used, _)| used),
-        );
+        let chunks = 0..self.superblock.inodes.div_ceil(CHUNK);
+        used.join(chunks.flat_map(|chunk| in_use.inodes.used_in_chunk(chunk)).map(|(used, _)| used));
         Observed { used, directories: 0 }
     }
 
@@ -433,12 +390,8 @@ impl AllocationMaps for ToyFs<'_> {
     fn counts(&self, _area: u32, map: usize, observed: &Observed, count: &mut dyn FnMut(Count)) {
         let Superblock { free_blocks, free_inodes, .. } = self.superblock;
         let stored = u64::from(if map == BLOCKS { free_blocks } else { free_inodes });
-        count(Count {
-            kind: map,
-            row: &rows::FREE,
-            stored,
-            observed: observed.used.len() - observed.used.count(),
-        });
+        let observed = observed.used.len() - observed.used.count();
+        count(Count { kind: map, row: &rows::FREE, stored, observed });
     }
 
     fn difference(
@@ -452,13 +405,7 @@ impl AllocationMaps for ToyFs<'_> {
             Difference::MarkedButFree => &rows::MARKED,
             Difference::UsedButFree => &rows::UNMARKED,
         };
-        self.at_area(row, area)
-            .detail("map", map as u64)
-            .detail("first", first)
-            .detail("last", first + count - 1)
-    }
-
-    fn at_area(&self, row: &'static Row, _area: u32) -> Problem {
-        Problem::new(row)
+        let problem = self.at_area(row, area).detail("map", map as u64).detail("first", first);
+        problem.detail("last", first + count - 1)
     }
 }

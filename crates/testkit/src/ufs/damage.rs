@@ -179,6 +179,7 @@ pub fn spots(image: &Image) -> Vec<Spot> {
     };
     let geometry = &image.geometry;
     add("superblock", geometry.superblock_place as usize, SUPERBLOCK, Seal::Superblock);
+    add("copy of group 1", geometry.superblock_copy(1) as usize, SUPERBLOCK, Seal::None);
     for group in [0, 1] {
         let at = geometry.group_place(group) as usize;
         add(&format!("group {group}"), at, GROUP, Seal::Group(group));

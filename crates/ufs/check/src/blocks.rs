@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The blocks that an inode leads to: a walk over its map.
 
+use std::collections::BTreeSet;
+
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::inode::{INDIRECT, Inode, indirect_range};
 use fsmend_ufs_format::snapshot;
@@ -58,11 +60,17 @@ pub trait Visit {
 
     /// The bytes of an indirect block, before its pointers; `None` where it cannot be read.
     fn block(&mut self, _bytes: Option<&[u8]>) {}
+
+    /// A pointer to an indirect block of the same map that was met before. The walk goes on behind it, or ends.
+    fn met_again(&mut self, _pointer: Pointer) -> Next {
+        Next::Over
+    }
 }
 
 /// Walks over the map of `inode` for a file of `size` bytes. False if the visitor stopped it.
 ///
-/// Pointers behind the size are visited as well, with a whole block each; blocks behind indirect pointers there are not read.
+/// Pointers behind the size are visited as well, with a whole block each; blocks behind indirect pointers there are not read. No indirect block is walked twice: a map that
+/// leads back to itself would have more blocks than any device.
 pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: &mut impl Visit) -> bool {
     let geometry = fs.geometry();
     let blocks = geometry.block_count(size);
@@ -79,7 +87,7 @@ pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: 
             return false;
         }
     }
-    let mut walk = Walk { fs, blocks, visit };
+    let mut walk = Walk { fs, blocks, met: BTreeSet::new(), visit };
     (1..=INDIRECT).all(|level| {
         let slot = DIRECT as usize + level - 1;
         let (first, _) = indirect_range(level, geometry.pointers);
@@ -90,6 +98,8 @@ pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: 
 struct Walk<'w, 'd, V> {
     fs: &'w UfsFs<'d>,
     blocks: u64,
+    /// Indirect blocks that were walked.
+    met: BTreeSet<u64>,
     visit: &'w mut V,
 }
 
@@ -103,6 +113,10 @@ impl<V: Visit> Walk<'_, '_, V> {
         let is_within = first < self.blocks;
         let count = geometry.fragments;
         let pointer = Pointer { role: Role::Indirect(level, first), slot, fragment, count };
+        if is_within && self.met.contains(&fragment) {
+            return self.visit.met_again(pointer) != Next::Stop;
+        }
+        let stored = fragment;
         let fragment = match self.visit.pointer(pointer, is_within) {
             Next::Stop => return false,
             Next::Over => return true,
@@ -112,6 +126,7 @@ impl<V: Visit> Walk<'_, '_, V> {
         if !is_within {
             return true;
         }
+        self.met.insert(stored);
         let bytes = self.fs.read(fragment, geometry.block_size as usize);
         let below = geometry.pointers.saturating_pow(level as u32 - 1);
         self.visit.block(bytes.as_deref());

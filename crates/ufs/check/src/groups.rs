@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use fsmend_base::GroupNo;
 use fsmend_device::{BatchReader, Device, ReadBackend, Request};
 use fsmend_engine::kept::Kept;
-use fsmend_engine::{Findings, Layer, Problem};
+use fsmend_engine::{Findings, Layer, Part, Problem};
 use fsmend_ufs_format::group::{CylinderGroup, bit};
 use fsmend_ufs_format::inode::Inode;
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, hashes};
@@ -163,7 +163,8 @@ impl Groups {
             } else if !hash_is_right {
                 let mut sealed = group.clone();
                 sealed.seal(geometry);
-                findings.edit(Layer::Record, geometry.group_place(number), sealed.bytes());
+                let (part, place) = (Part::Group(GroupNo(number)), geometry.group_place(number));
+                findings.edit_part(part, Layer::Record, place, sealed.bytes());
             }
         }
         self.directories +=
@@ -183,23 +184,16 @@ fn has_copy_at(device: &dyn Device, geometry: &Geometry, group: u32) -> bool {
     copy.is_some_and(|copy| is_copy(&copy, geometry))
 }
 
-/// Whether these bytes are a superblock that describes this file system.
+/// Whether these bytes are a superblock that describes this file system, and could take the place of the primary one.
 fn is_copy(bytes: &[u8], geometry: &Geometry) -> bool {
     let Some(mut copy) = Superblock::parse(bytes) else { return false };
+    let is_right = copy.hash_is_right();
     copy.modernise();
-    let shape = |of: &Geometry| {
-        (
-            of.version,
-            of.order,
-            of.block_size,
-            of.fragment_size,
-            of.size,
-            of.groups,
-            of.group_size,
-            of.group_inodes,
-        )
-    };
-    Geometry::of(&copy).is_ok_and(|(found, _)| shape(&found) == shape(geometry))
+    // tunefs changes these in the primary alone.
+    let (hashes, metadata_area) = (geometry.hashes, geometry.metadata_area);
+    is_right
+        && Geometry::of(&copy)
+            .is_ok_and(|(found, _)| Geometry { hashes, metadata_area, ..found } == *geometry)
 }
 
 /// The end of the inodes that the map of a group calls in use.

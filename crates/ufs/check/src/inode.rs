@@ -4,7 +4,7 @@
 //! Where size, pointers and the count of sectors contradict each other, two that agree outvote the third: a size that leads beyond the last block is cut, one
 //! that leaves blocks out which the count knows of is raised, and pointers that nothing else knows of are taken out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::checker::InodeSummary;
@@ -211,6 +211,10 @@ impl Visit for Claims<'_> {
         Next::Into
     }
 
+    fn met_again(&mut self, _pointer: Pointer) -> Next {
+        Next::Stop
+    }
+
     fn block(&mut self, bytes: Option<&[u8]>) {
         // What cannot be read is for the inspection.
         self.is_read &= bytes.is_some();
@@ -380,7 +384,11 @@ impl Subject<'_, '_> {
         let geometry = self.fs.geometry();
         let max = size_max(geometry, &self.record);
         let stored_size = self.record.size();
-        let survey = self.survey(stored_size.min(max));
+        let mut survey = self.survey(stored_size.min(max));
+        if let Some((record, right)) = self.in_order(&survey, stored_size) {
+            self.raise(self.problem(&rows::INDIRECT_ORDER));
+            (self.record, survey) = (record, right);
+        }
         let size = self.settle_size(&survey, stored_size, max);
         if size != stored_size {
             let row = match () {
@@ -405,10 +413,14 @@ impl Subject<'_, '_> {
 
     /// Looks at all pointers, within the size and behind it.
     fn survey(&self, size: u64) -> Survey {
+        self.survey_of(&self.record, size)
+    }
+
+    fn survey_of(&self, record: &Inode<Vec<u8>>, size: u64) -> Survey {
         let geometry = self.fs.geometry();
         let mut survey = Survey {
             geometry: geometry.clone(),
-            is_snapshot: is_snapshot(&self.record),
+            is_snapshot: is_snapshot(record),
             fragments: 0,
             last: None,
             tail: None,
@@ -417,16 +429,48 @@ impl Subject<'_, '_> {
             strays: Vec::new(),
             unreadable: Vec::new(),
         };
-        walk(self.fs, &self.record, size, &mut survey);
+        walk(self.fs, record, size, &mut survey);
         survey
+    }
+
+    /// Sectors of the map that the record counts.
+    fn own_sectors(&self) -> u64 {
+        let geometry = self.fs.geometry();
+        let attributes = attributes::fragments(geometry, &self.record);
+        self.record.sectors().saturating_sub(attributes * (geometry.fragment_size / SECTOR))
+    }
+
+    /// The record with its indirect blocks in the one other order in which all pointers make sense and add up to the count of sectors, if they do not as they stand.
+    fn in_order(&self, survey: &Survey, size: u64) -> Option<(Inode<Vec<u8>>, Survey)> {
+        let geometry = self.fs.geometry();
+        let sectors = self.own_sectors();
+        let agrees = |survey: &Survey| {
+            survey.is_sound()
+                && survey.fragments * (geometry.fragment_size / SECTOR) == sectors
+                && survey.last.is_some_and(|last| last + 1 == geometry.block_count(size))
+        };
+        let first = DIRECT as usize;
+        let stored: [u64; INDIRECT] = std::array::from_fn(|level| self.record.pointer(first + level));
+        if survey.is_snapshot || stored == [0; INDIRECT] || agrees(survey) {
+            return None;
+        }
+        let orders = [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        let orders: BTreeSet<[u64; INDIRECT]> =
+            orders.into_iter().map(|order| order.map(|level: usize| stored[level])).collect();
+        let mut right = orders.into_iter().filter(|order| *order != stored).filter_map(|order| {
+            let mut record = self.record.clone();
+            order.into_iter().zip(first..).for_each(|(fragment, slot)| record.set_pointer(slot, fragment));
+            let survey = self.survey_of(&record, size);
+            agrees(&survey).then_some((record, survey))
+        });
+        right.next().filter(|_| right.next().is_none())
     }
 
     /// The size that agrees best with pointers and sectors.
     fn settle_size(&self, survey: &Survey, stored: u64, max: u64) -> u64 {
         let geometry = self.fs.geometry();
         let per_fragment = geometry.fragment_size / SECTOR;
-        let sectors = self.record.sectors();
-        let own = sectors.saturating_sub(attributes::fragments(geometry, &self.record) * per_fragment);
+        let own = self.own_sectors();
         let is_directory = self.record.file_type() == mode::DIRECTORY;
         // Blocks behind the end that the count of sectors knows of: the size is what is wrong.
         if !survey.strays.is_empty() && own > survey.fragments * per_fragment {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Check and repair of UFS1 and UFS2, by the engine's checker.
 //!
-//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups
+//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups; `snapshots` the list of active ones
 //! - `blocks`: the blocks that an inode leads to; `inode`: the fast path and the inspection of an inode; `attributes`: extended attributes
-//! - `directory`: chunks of entries
+//! - `directory`: chunks of entries; `former`: names that something had
 //! - `allocation`: maps and counts of the cylinder groups; `quota`: quota files
 //! - `repair`: what repairs write
 //! - [`layout`]: what lies where, for maps
@@ -16,6 +16,7 @@ pub(crate) mod attributes;
 pub(crate) mod blocks;
 pub mod describe;
 pub(crate) mod directory;
+mod former;
 mod groups;
 pub(crate) mod inode;
 pub(crate) mod journal;
@@ -24,22 +25,26 @@ pub mod opening;
 mod quota;
 pub(crate) mod repair;
 pub mod rows;
+mod snapshots;
 mod survey;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fsmend_base::InodeNo;
 use fsmend_device::Device;
 use fsmend_engine::checker::{Checkable, CopyRows, Family, InodeSummary, Wrongs, mend_in_place};
+use fsmend_engine::claims::Claims;
 use fsmend_engine::crosscheck::allocation::Sum;
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules, WrongCount};
 use fsmend_engine::crosscheck::owners::OwnerRows;
 use fsmend_engine::crosscheck::tree::{Rows, TreeRows};
 use fsmend_engine::format::Volume;
 use fsmend_engine::inodes::{InodeFact, InodeTable};
+use fsmend_engine::names::traces::Traces;
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::repair::Changes;
+use fsmend_engine::repair::{Changes, Mended};
 use fsmend_engine::report::Summary;
 use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
@@ -86,7 +91,7 @@ impl Family for Ufs {
         layout: Self::Layout,
         found: Wrongs<'_>,
         room: (PoolConfig<'_>, &Budget),
-    ) -> Result<(Changes, Findings), Refusal> {
+    ) -> Result<Mended, Refusal> {
         mend_in_place(self, device, layout, found, room)
     }
 }
@@ -264,6 +269,10 @@ impl Checkable for UfsFs<'_> {
             return Vec::new();
         }
         vec![format!("Out of memory for cylinder groups: they were read again later, {again} times.")]
+    }
+
+    fn traces(&self, wanted: &BTreeSet<InodeNo>, facts: (&InodeTable, &Claims)) -> Option<Traces> {
+        Some(former::traces(self, wanted, facts))
     }
 
     fn check_totals(&self, sums: &[Sum], findings: &mut Findings) {

@@ -12,17 +12,16 @@ use fsmend_engine::kept::Kept;
 use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::repair::Changes;
 use fsmend_engine::report::JournalUse;
-use fsmend_engine::{Budget, Findings, Layer, Problem, Refusal};
+use fsmend_engine::{Budget, Findings, Layer, Part, Problem, Refusal};
 use fsmend_ufs_format::geometry::{Flaw, Geometry};
 use fsmend_ufs_format::group::{CylinderGroup, GROUP_MAGIC, HEADER_SIZE};
-use fsmend_ufs_format::inode::{Inode, flags as inode_flags, mode};
 use fsmend_ufs_format::superblock::{
     RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, UNFINISHED_MAGIC, flags,
 };
 use fsmend_ufs_format::{SECTOR, Version};
 
 use crate::groups::Groups;
-use crate::{journal, rows};
+use crate::{journal, rows, snapshots};
 
 /// Places of the copy in the first group, for every block size and both versions.
 const FIRST_COPIES: [u64; 7] = [16384, 32768, 65536, 73728, 81920, 98304, 131_072];
@@ -170,20 +169,22 @@ pub fn open(
     let kept = Kept::new(budget, geometry.groups as usize, geometry.group_bytes);
     let groups = Groups::read(device, &geometry, &kept, findings);
     for group in &groups.without_copy {
-        findings.raise(Problem::new(&rows::COPY_WRONG).group(GroupNo(*group)));
+        let problem = Problem::new(&rows::COPY_WRONG).group(GroupNo(*group));
         let mut copy = superblock.clone();
+        let place = geometry.superblock_copy(*group);
         copy.set_clean(1);
+        copy.set_sblockactualloc(place as i64);
         copy.seal();
-        findings.edit(Layer::Record, geometry.superblock_copy(*group), copy.covered());
+        findings.raise_with_edit(problem, Layer::Record, place, copy.covered());
     }
-    let lists_others = mend_snapshots(device, &geometry, (&groups.initialised, &mut superblock), findings);
+    let lists_others = snapshots::mend(device, &geometry, (&groups.initialised, &mut superblock), findings);
     if findings.gathers_edits()
         && (is_copy || !harmless.is_empty() || lists_others || superblock.clean() == 0)
     {
         let mut written = superblock.clone();
         written.set_clean(1);
         written.seal();
-        findings.edit(Layer::Record, primary, written.covered());
+        findings.edit_part(Part::FileSystem, Layer::Record, primary, written.covered());
     }
     Ok(Layout {
         geometry: Arc::new(geometry),
@@ -288,9 +289,9 @@ fn find(device: &dyn Device, findings: &mut Findings) -> Result<Found, Refusal> 
                             == Geometry { hashes: copy.geometry.hashes, ..found.geometry.clone() }
                 });
                 if shape_agrees {
-                    findings.raise(Problem::new(&rows::SUPERBLOCK_HASH));
                     found.superblock.seal();
-                    findings.edit(Layer::Record, place, found.superblock.covered());
+                    let problem = Problem::new(&rows::SUPERBLOCK_HASH);
+                    findings.raise_with_edit(problem, Layer::Record, place, found.superblock.covered());
                     return Ok(found);
                 }
                 broken = Some((found.superblock, Vec::new()));
@@ -431,13 +432,17 @@ fn recovery_record(device: &dyn Device, superblock: &Superblock, findings: &mut 
     let is_right = Recovery::parse(&wanted)
         .is_some_and(|(order, record)| order == superblock.order() && record == stored);
     if !is_right {
-        findings.raise(Problem::new(&rows::RECOVERY_RECORD));
-        findings.edit(Layer::Record, Recovery::PLACE, &wanted);
+        let problem = Problem::new(&rows::RECOVERY_RECORD);
+        findings.raise_with_edit(problem, Layer::Record, Recovery::PLACE, &wanted);
     }
 }
 
 fn raise_flaw(flaw: &Flaw, findings: &mut Findings) {
-    let row = if flaw.is_harmless { &rows::SUPERBLOCK_HINT } else { &rows::SUPERBLOCK_FIELD };
+    let row = match (flaw.is_harmless, flaw.field) {
+        (false, _) => &rows::SUPERBLOCK_FIELD,
+        (true, "dsize") => &rows::DATA_SIZE,
+        (true, _) => &rows::SUPERBLOCK_HINT,
+    };
     let mut problem = Problem::new(row).detail("field", flaw.field).stored(flaw.stored.to_string());
     if let Some(expected) = flaw.expected {
         problem = problem.observed(expected.to_string());
@@ -454,6 +459,12 @@ fn mend(superblock: &mut Superblock, flaw: &Flaw) {
         "minfree" => superblock.set_minfree(8),
         "optim" => superblock.set_optim(0),
         "maxfilesize" => superblock.set_maxfilesize(expected.try_into().unwrap_or(u64::MAX)),
+        "dsize" => {
+            superblock.set_dsize(expected);
+            if superblock.version() == Version::Ufs1 {
+                superblock.set_old_dsize(small);
+            }
+        }
         "maxcontig" => superblock.set_maxcontig(superblock.contigsumsize().max(1)),
         "maxbsize" => superblock.set_maxbsize(small),
         "old_inodefmt" => superblock.set_old_inodefmt(small),
@@ -469,31 +480,6 @@ fn mend(superblock: &mut Superblock, flaw: &Flaw) {
         "old_npsect" => superblock.set_old_npsect(small),
         _ => {}
     }
-}
-
-/// Takes what is no snapshot out of the list of snapshots; whether there was any.
-fn mend_snapshots(
-    device: &dyn Device,
-    geometry: &Geometry,
-    (initialised, superblock): (&[u32], &mut Superblock),
-    findings: &mut Findings,
-) -> bool {
-    let is_snapshot = |inode: &u32| {
-        let (group, index) = geometry.inode_group(*inode);
-        let is_written = initialised.get(group as usize).is_some_and(|count| index < *count);
-        let mut record = vec![0; geometry.version.inode_size()];
-        let place = geometry.inode_place(*inode).filter(|_| is_written);
-        let is_read = place.is_some_and(|place| device.read_at(place, &mut record).is_ok());
-        let record = Inode::new(record, geometry.order, geometry.version);
-        is_read && record.file_type() == mode::REGULAR && record.flags() & inode_flags::SNAPSHOT != 0
-    };
-    let listed: Vec<u32> = superblock.snapshots().collect();
-    let kept: Vec<u32> = listed.iter().copied().filter(is_snapshot).collect();
-    for inode in listed.iter().filter(|inode| !kept.contains(inode)) {
-        findings.raise(Problem::new(&rows::SNAPSHOT_LIST).stored(*inode));
-    }
-    superblock.set_snapshots(&kept);
-    kept != listed
 }
 
 /// Whether a primary superblock may stand at `place`.

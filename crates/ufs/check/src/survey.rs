@@ -32,6 +32,11 @@ impl Survey {
         last * self.geometry.block_size + fragments * self.geometry.fragment_size
     }
 
+    /// Whether all pointers make sense, and none is behind the size.
+    pub fn is_sound(&self) -> bool {
+        !self.is_full && self.bad.is_empty() && self.strays.is_empty() && self.unreadable.is_empty()
+    }
+
     /// The tail is not the last block: its pointer cannot be right.
     fn drop_tail(&mut self) {
         if let Some(tail) = self.tail.take() {
@@ -82,6 +87,12 @@ impl Visit for Survey {
             Role::Indirect(..) => self.unreadable.push(pointer),
         }
         Next::Into
+    }
+
+    fn met_again(&mut self, pointer: Pointer) -> Next {
+        self.drop_tail();
+        self.bad.push(pointer);
+        Next::Over
     }
 
     fn block(&mut self, bytes: Option<&[u8]>) {

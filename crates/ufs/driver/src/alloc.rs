@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which fragments are taken. A policy proposes a place; what is taken is a run of free fragments inside one block, near that place:
 //!
-//! 1. in the group of the wish, in the part that the policy prefers, then in the rest of the group;
+//! 1. in the group of the proposed place, in the part that the policy prefers, then in the rest of the group;
 //! 2. in the next groups in the same way, until all have been asked.
 //!
 //! Runs shorter than a block fill blocks that are in use in part before they break up free ones.

@@ -415,6 +415,15 @@ impl Rules {
             && end <= fpg
             && (group * fpg).saturating_add(end) <= size;
         self.must("csaddr", csaddr, fits);
+        self.data_size(sb, cssize / fsize);
+    }
+
+    /// Fragments that are neither structures of groups nor the summary area, nor lie before those of the first group.
+    fn data_size(&mut self, sb: &Superblock, summary: i64) {
+        let (first, data) = (i64::from(sb.sblkno()), i64::from(sb.dblkno()));
+        let held = i64::from(sb.ncg()).saturating_mul(data - first).saturating_add(first + summary);
+        let expected = sb.size().saturating_sub(held);
+        self.should("dsize", sb.dsize(), Some(expected), sb.dsize() == expected);
     }
 
     /// What described the geometry of disks with heads and cylinders.

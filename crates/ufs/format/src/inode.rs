@@ -200,7 +200,7 @@ impl<B: AsRef<[u8]>> Inode<B> {
         self.u32(self.places().generation)
     }
 
-    /// Of a directory: how far it is below the root, 0 for the root and where nobody keeps it. Of an inode without a name: the next one in the journal's list.
+    /// Of a directory: how far it is below the root, 0 for the root and where it is not kept. Of an inode without a name: the next one in the journal's list.
     pub fn depth(&self) -> u32 {
         self.u32(self.places().depth)
     }

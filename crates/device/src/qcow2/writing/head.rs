@@ -10,7 +10,7 @@ use crate::{Device, ReadError};
 
 /// Where offset and length of the refcount table stand; both lie in one sector.
 pub(super) const REFCOUNT_TABLE_AT: u64 = 48;
-/// Where the features stand that whoever does not know them clears before writing.
+/// Where the features stand that a writer clears where it does not know them.
 pub(super) const AUTOCLEAR_AT: u64 = 88;
 
 /// Refcounts may be too high or too low: a virtual machine was killed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bitmaps and counts against what the inodes own: what e2fsck calls pass 5.
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
@@ -189,11 +189,12 @@ fn used_units(fs: &Fs<'_>, group: GroupNo, in_use: InUse<'_>) -> Words {
 /// The units of the group that hold static metadata.
 fn metadata_units(fs: &Fs<'_>, group: GroupNo) -> Words {
     let (first, count) = units(fs, group);
+    if fs.unit_blocks() == 1 {
+        return Words::of_bitmap(&fs.metadata, first, count);
+    }
     let mut units = Words::new(count);
-    units.fill(|at| match fs.unit_blocks() {
-        1 => fs.metadata.load_word_at(first + at),
-        _ => (0..64).filter(|bit| fs.is_static(first + at + bit)).fold(0, |word, bit| word | 1 << bit),
-    });
+    units
+        .fill(|at| (0..64).filter(|bit| fs.is_static(first + at + bit)).fold(0, |word, bit| word | 1 << bit));
     units
 }
 

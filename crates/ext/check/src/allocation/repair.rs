@@ -4,6 +4,8 @@
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_engine::crosscheck::allocation::{AREAS_PER_SLICE, InUse, MAPS, Observed, Words};
 use fsmend_engine::pool;
+use fsmend_engine::repair::{Changes, Mend};
+use fsmend_engine::{Cause, Part};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
@@ -18,7 +20,7 @@ struct Settled {
     group: GroupNo,
     desc: GroupDesc,
     /// Bitmaps that have to be written, with their blocks.
-    bitmaps: Vec<(u64, Vec<u8>)>,
+    bitmaps: Changes,
     free_units: u64,
     free_inodes: u64,
     directories: u64,
@@ -32,10 +34,12 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) -> Totals {
         totals.free_inodes += settled.free_inodes;
         totals.directories += settled.directories;
         context.fs.groups[settled.group.0 as usize].desc = settled.desc;
-        for (block, bytes) in settled.bitmaps {
-            context.write_block(BlockNo(block), &bytes);
+        context.overlay.mending(Some(Part::Group(settled.group)));
+        for (place, bytes) in settled.bitmaps {
+            context.overlay.put(place, bytes);
         }
     }
+    context.overlay.mending(None);
     write_descriptors(context);
     totals
 }
@@ -107,13 +111,7 @@ struct Bitmap {
 
 impl Bitmap {
     /// Compares what is stored with `used`, and gathers what has to be written.
-    fn settle(
-        &self,
-        context: &RepairContext<'_>,
-        used: &Words,
-        checksum: &mut u32,
-        writes: &mut Vec<(u64, Vec<u8>)>,
-    ) {
+    fn settle(&self, context: &RepairContext<'_>, used: &Words, checksum: &mut u32, changes: &mut Changes) {
         if self.block == 0 {
             return;
         }
@@ -124,7 +122,7 @@ impl Bitmap {
                 checksum::bitmap(geometry.checksum_seed, &bytes, self.bits, geometry.wide_descriptors());
         }
         if context.read_block(BlockNo(self.block)).ok().as_deref() != Some(&bytes[..]) {
-            writes.push((self.block, bytes));
+            changes.push((context.fs.block_offset(BlockNo(self.block)), bytes));
         }
     }
 }
@@ -139,11 +137,17 @@ fn write_descriptors(context: &RepairContext<'_>) {
         let groups = first..(first + per_block).min(geometry.group_count);
         let mut bytes = context.read_block(block).unwrap_or_else(|_| vec![0; geometry.block_size as usize]);
         let before = bytes.clone();
-        for (group, slot) in groups.zip(bytes.chunks_exact_mut(geometry.desc_size as usize)) {
+        let (start, size) = (context.fs.block_offset(block), geometry.desc_size as usize);
+        let slots = bytes.chunks_exact_mut(size).zip(before.chunks_exact(size));
+        for ((group, (slot, before)), at) in groups.zip(slots).zip((start..).step_by(size)) {
             store(geometry, GroupNo(group), &context.fs.groups[group as usize].desc, slot);
+            if slot != before {
+                let cause = Cause::Part(Part::Group(GroupNo(group)));
+                context.overlay.note(Mend { offset: at, len: size as u64, cause });
+            }
         }
         if bytes != before {
-            context.overlay.write(context.fs.block_offset(block), &bytes);
+            context.overlay.write(start, &bytes);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! nothing else.
 
 mod mend;
-pub mod problems;
+pub(crate) mod problems;
 mod read_test;
 mod relist;
 #[cfg(test)]
@@ -65,6 +65,13 @@ impl BadBlocks {
 
 /// Checks the bad-blocks inode.
 pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> BadBlocks {
+    let mut subject = findings.for_subject();
+    let bad = examine(fs, &mut subject);
+    findings.merge(subject);
+    bad
+}
+
+fn examine(fs: &Fs<'_>, findings: &mut Findings) -> BadBlocks {
     let inode = InodeNo(special::BAD_BLOCKS);
     let Some(Ok(record)) = fs.read_inode(inode) else { return BadBlocks::default() };
     let raw = RawInode::from_record(&record);

@@ -20,17 +20,18 @@ use crate::{Fs, Refusal, superblock};
 use fsmend_engine::Refused;
 use fsmend_engine::options::BadBlockOption;
 use fsmend_engine::options::CheckOptions;
+use fsmend_engine::repair::Changes;
 
 /// Bytes of a sector, in which `i_blocks` counts.
 const SECTOR: u64 = 512;
 
-/// What has to be laid over `device`: what the replay of its journal writes, and then the list as it is wished for. Blocks that the
+/// What has to be laid over `device`: what the replay of its journal writes, and then the list as the user wants it. Blocks that the
 /// file system does not have are left out.
 pub(crate) fn relist(
     device: &Arc<dyn Device>,
     options: &CheckOptions,
-    wish: &BadBlockOption,
-) -> Result<Vec<(u64, Vec<u8>)>, Refused> {
+    option: &BadBlockOption,
+) -> Result<Changes, Refused> {
     let plain = |refusal| Refused { refusal, findings: Box::default() };
     let mut overlay = Overlay::new(Arc::clone(device));
     let seen = precheck(device, options)?;
@@ -45,7 +46,7 @@ pub(crate) fn relist(
     let mut quiet = Findings::new();
     let settled = superblock::settle(&overlay, options.superblock, options.now, &mut quiet).map_err(plain)?;
     let fs = open(&overlay, settled, options.now, &mut quiet);
-    let writes = List::of(&fs, wish).and_then(List::write).ok_or_else(|| plain(no_room()))?;
+    let writes = List::of(&fs, option).and_then(List::write).ok_or_else(|| plain(no_room()))?;
     drop(fs);
     for (offset, bytes) in writes {
         // Blocks of the file system; those behind the end of the device are told by the check.
@@ -76,11 +77,11 @@ struct List<'l, 'd> {
     blocks: Vec<u64>,
     /// Where indirect blocks may go: those that the list had, then free ones.
     places: Box<dyn Iterator<Item = u64> + 'l>,
-    writes: Vec<(u64, Vec<u8>)>,
+    writes: Changes,
 }
 
 impl<'l, 'd> List<'l, 'd> {
-    fn of(fs: &'l Fs<'d>, wish: &BadBlockOption) -> Option<Self> {
+    fn of(fs: &'l Fs<'d>, option: &BadBlockOption) -> Option<Self> {
         let mut record = fs.read_inode(InodeNo(special::BAD_BLOCKS))?.ok()?;
         let raw = RawInode::from_record(&record);
         let mut old = Walk::default();
@@ -89,8 +90,8 @@ impl<'l, 'd> List<'l, 'd> {
         } else {
             record.fill(0);
         }
-        let mut listed: BTreeSet<u64> = wish.blocks.iter().copied().collect();
-        if wish.keeps {
+        let mut listed: BTreeSet<u64> = option.blocks.iter().copied().collect();
+        if option.keeps {
             listed.extend(&old.listed);
         }
         let last = fs.geometry.blocks_count.min(1 << 32);

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::problem::Mark;
 use fsmend_engine::{Findings, Layer, Problem, Value};
 use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{
@@ -229,6 +230,7 @@ impl<'a> Inspector<'a> {
     }
 
     fn inspect_block(&mut self, logical: u32, block: BlockNo) {
+        let mark = self.findings.mark();
         let Ok(mut bytes) = self.fs.read_block(block) else {
             let problem = Problem::new(&rows::BLOCK_UNREADABLE).inode(self.params.inode).block(block);
             self.findings.raise(problem);
@@ -237,10 +239,10 @@ impl<'a> Inspector<'a> {
             let mut empty = leaf::empty(&self.params, parent);
             let end = leaf::capacity(&self.params);
             self.seal_tail(&mut empty, (logical, end), true, block);
-            self.edit(block, &empty);
+            self.edit(mark, block, &empty);
             return;
         };
-        let mut found = Findings::new();
+        let mut found = self.findings.for_subject();
         let before = self.keeps.then(|| bytes.clone());
         let moved = self.moved(&bytes, logical, block);
         let is_home = moved.is_none();
@@ -280,7 +282,7 @@ impl<'a> Inspector<'a> {
             self.seal(&mut bytes, logical, is_leaf);
             self.seal_tail(&mut bytes, (logical, end), is_leaf, block);
             if bytes != before {
-                self.edit(block, &bytes);
+                self.edit(mark, block, &bytes);
             }
         }
     }
@@ -335,9 +337,9 @@ impl<'a> Inspector<'a> {
         tail.seal(self.fs.geometry.checksum_seed, block, bytes);
     }
 
-    fn edit(&mut self, block: BlockNo, bytes: &[u8]) {
+    fn edit(&mut self, mark: Mark, block: BlockNo, bytes: &[u8]) {
         if self.keeps {
-            self.findings.edit(Layer::Contents, self.fs.block_offset(block), bytes);
+            self.findings.edit_since(mark, Layer::Contents, self.fs.block_offset(block), bytes);
         }
     }
 
@@ -495,7 +497,8 @@ impl<'a> Inspector<'a> {
 
     fn inspect_inline(&mut self) {
         let Some(data) = inline::gather(&self.directory.record) else { return };
-        let mut found = Findings::new();
+        let mark = self.findings.mark();
+        let mut found = self.findings.for_subject();
         self.parent_claims.observe_link(self.params.inode);
         self.inline_parent(data.parent.0, &mut found);
         let mut record = self.directory.record.clone();
@@ -517,7 +520,7 @@ impl<'a> Inspector<'a> {
             settle_hash(&mut record);
             seal_inode(self.fs, self.params.inode, &mut record);
             if let Some(offset) = self.fs.inode_offset(self.params.inode) {
-                self.findings.edit(Layer::Contents, offset, &record);
+                self.findings.edit_since(mark, Layer::Contents, offset, &record);
             }
         }
     }

@@ -27,7 +27,7 @@
 mod chain;
 mod dots;
 mod encryption;
-pub mod entries;
+pub(crate) mod entries;
 mod entry;
 pub(crate) mod former;
 mod hashing;
@@ -35,7 +35,7 @@ mod index;
 mod inline;
 mod inspect;
 mod leaf;
-pub mod lost_found;
+pub(crate) mod lost_found;
 pub(crate) mod mending;
 mod names;
 mod params;
@@ -45,7 +45,7 @@ pub(crate) mod repair;
 pub(crate) mod repair_input;
 mod subject;
 pub(crate) mod suspects;
-pub mod tree;
+pub(crate) mod tree;
 mod twice;
 
 #[cfg(test)]
@@ -133,5 +133,8 @@ pub fn inspect_with(
     findings: &mut Findings,
 ) -> Mending {
     let parent_claims = parent_claims::DeferredParentClaims::at_once(inodes, directory.inode);
-    inspect::Inspector::new(fs, directory, surroundings, parent_claims, findings).run()
+    let mut subject = findings.for_subject();
+    let mending = inspect::Inspector::new(fs, directory, surroundings, parent_claims, &mut subject).run();
+    findings.merge(subject);
+    mending
 }

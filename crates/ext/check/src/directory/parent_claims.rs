@@ -227,7 +227,7 @@ mod tests {
         let inodes = facts();
         let (first, second, other) = (naming(&inodes, 3, 5), naming(&inodes, 4, 5), naming(&inodes, 4, 3));
         first.enter(&inodes, InodeNo(3));
-        assert!(!second.holds(&inodes), "somebody else has named the child");
+        assert!(!second.holds(&inodes), "another directory has named the child");
         assert!(other.holds(&inodes), "that `..` of the child is known by now does not matter");
         let again = naming(&inodes, 4, 5);
         assert!(again.holds(&inodes));

@@ -190,7 +190,7 @@ problem_rows! {
         message: "directory {inode} has a hole of {observed} block(s) at its block {stored}",
         meaning: "A directory must not have holes.",
         repair: "Empty directory blocks are added.",
-        loss: "Nothing that is still on the disk. Names that were in the missing blocks are lost.",
+        loss: "Names that were in the missing blocks.",
         peers: [0x020015],
     }
     /// A block cannot be read.

@@ -56,7 +56,7 @@ enum Ahead {
     /// There is no such directory.
     Nothing,
     /// It was inspected.
-    Inspected { findings: Findings, mending: Mending, said: Kept },
+    Inspected { findings: Box<Findings>, mending: Mending, said: Kept },
     /// It has to wait.
     Waits,
 }
@@ -141,12 +141,12 @@ impl Suspects<'_> {
             return (Ahead::Waits, 0);
         }
         let Some(directory) = Directory::open(self.fs, inode) else { return (Ahead::Nothing, 0) };
-        let mut findings = blank.fresh();
+        let mut findings = blank.for_subject();
         let parent_claims = DeferredParentClaims::kept(self.inodes, inode);
         let inspector = Inspector::new(self.fs, &directory, self.surroundings, parent_claims, &mut findings);
         let Some((mending, said)) = inspector.run_within(room) else { return (Ahead::Waits, 0) };
         let bytes = INSPECTED_BYTES + findings.bytes_held() + said.bytes_held();
-        (Ahead::Inspected { findings, mending, said }, bytes)
+        (Ahead::Inspected { findings: Box::new(findings), mending, said }, bytes)
     }
 
     /// A directory has its turn.
@@ -161,7 +161,7 @@ impl Suspects<'_> {
             Ahead::Nothing => {}
             Ahead::Inspected { findings: found, mending, said } if said.holds(self.inodes) => {
                 said.enter(self.inodes, inode);
-                findings.merge(found);
+                findings.merge(*found);
                 note(inode, mending);
             }
             Ahead::Inspected { .. } | Ahead::Waits => {

@@ -8,7 +8,7 @@
 mod depth;
 pub(crate) mod head;
 mod order;
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 mod root;
 mod tail;
@@ -16,6 +16,7 @@ mod tail;
 mod tests;
 
 use fsmend_base::BlockNo;
+use fsmend_engine::problem::Mark;
 use fsmend_engine::{Layer, Problem, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
@@ -229,6 +230,7 @@ impl Walk<'_, '_, '_> {
         (start, end): (u64, u64),
         next: Option<u64>,
     ) -> Result<u32, Dropped> {
+        let mark = self.subject.findings.mark();
         let Ok(mut bytes) = self.subject.fs.read_block(block) else {
             let problem = self.subject.problem(&NODE_UNREADABLE).block(block);
             return self.refuse(problem);
@@ -262,18 +264,18 @@ impl Walk<'_, '_, '_> {
         let stale = left.in_order && !self.has_right_checksum(block, &bytes);
         if left.changed || stale || told.is_some() {
             set_entries(&mut bytes, depth, &left.kept);
-            self.edit(block, &mut bytes);
+            self.edit(mark, block, &mut bytes);
         }
         Ok(key)
     }
 
     /// Keeps the mended node for the repair.
-    fn edit(&mut self, block: BlockNo, bytes: &mut [u8]) {
+    fn edit(&mut self, mark: Mark, block: BlockNo, bytes: &mut [u8]) {
         if let Some(seed) = self.seed {
             checksum::seal_extent_block(seed, bytes);
         }
         let offset = self.subject.fs.block_offset(block);
-        self.subject.findings.edit(Layer::Block, offset, bytes);
+        self.subject.findings.edit_since(mark, Layer::Block, offset, bytes);
     }
 
     /// Compares the checksum of a node that made sense. (One that did not is written anew anyway.)

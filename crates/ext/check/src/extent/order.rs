@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_by_itself_disturbs_nobody() {
+    fn what_is_wrong_by_itself_disturbs_nothing_else() {
         assert_eq!(settled(&[(0, 4), (9000, 0), (8, 4)]), [Some(4), Some(0), Some(4)]);
     }
 }

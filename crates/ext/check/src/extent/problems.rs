@@ -208,7 +208,7 @@ problem_rows! {
         message: "directory {inode} has a gap before its logical block {stored}, which should be block {observed}",
         meaning: "A directory must not have holes. Blocks of it were lost, or the extent is damaged.",
         repair: "The blocks after the gap are moved down.",
-        loss: "Nothing.",
+        loss: "Names that were in the missing blocks, if blocks were lost.",
         peers: [0x010072],
     }
 

@@ -7,43 +7,6 @@ use fsmend_engine::origins::{Noted, Origin};
 
 use super::map::WalkMode;
 
-/// What a look at all pointers of a block at once tells; written for the vector units of the processor.
-pub(super) struct PointerSpan {
-    pub(super) lowest: u64,
-    pub(super) highest: u64,
-    pub(super) first: u64,
-    pub(super) last: u64,
-    /// Whether each pointer leads to the block behind that of the one before.
-    pub(super) in_one_piece: bool,
-}
-
-impl PointerSpan {
-    /// `None` unless there are pointers and none of them is 0.
-    pub(super) fn of(words: &[[u8; 4]]) -> Option<Self> {
-        let (first, last) = (u32::from_le_bytes(*words.first()?), u32::from_le_bytes(*words.last()?));
-        let (mut lowest, mut highest) = (u32::MAX, 0);
-        for word in words {
-            let block = u32::from_le_bytes(*word);
-            lowest = lowest.min(block);
-            highest = highest.max(block);
-        }
-        if lowest == 0 {
-            return None;
-        }
-        let steps = words.iter().zip(&words[1..]);
-        let breaks = steps.fold(0, |breaks, (one, next)| {
-            breaks | u32::from_le_bytes(*one).wrapping_add(1) ^ u32::from_le_bytes(*next)
-        });
-        Some(PointerSpan {
-            lowest: lowest.into(),
-            highest: highest.into(),
-            first: first.into(),
-            last: last.into(),
-            in_one_piece: breaks == 0,
-        })
-    }
-}
-
 /// Gathers claims on neighbouring blocks into one word, so that a fragmented map costs one atomic operation for up to
 /// 64 blocks, however many runs they are.
 pub(crate) struct Claimer<'a> {
@@ -163,23 +126,6 @@ impl<'a> Claimer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn span(blocks: &[u32]) -> Option<(u64, u64, u64, u64, bool)> {
-        let words: Vec<[u8; 4]> = blocks.iter().map(|block| block.to_le_bytes()).collect();
-        PointerSpan::of(&words)
-            .map(|span| (span.lowest, span.highest, span.first, span.last, span.in_one_piece))
-    }
-
-    #[test]
-    fn spans_of_pointers() {
-        assert_eq!(span(&[]), None);
-        assert_eq!(span(&[5, 0, 6]), None, "holes are for the careful way");
-        assert_eq!(span(&[7]), Some((7, 7, 7, 7, true)));
-        assert_eq!(span(&[7, 8, 9]), Some((7, 9, 7, 9, true)));
-        assert_eq!(span(&[9, 3, 4]), Some((3, 9, 9, 4, false)));
-        assert_eq!(span(&[u32::MAX, 0]), None);
-        assert_eq!(span(&[7, 7]), Some((7, 7, 7, 7, false)), "the same block twice");
-    }
 
     #[test]
     fn a_block_claimed_twice_in_one_word_is_contested() {

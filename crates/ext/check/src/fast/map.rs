@@ -10,13 +10,16 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
+use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
 use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
 use crate::extent::LAST_BLOCK;
-use crate::fast::claimer::{Claimer, PointerSpan};
-use crate::fast::inode::{InodeFastPath, InodeSummary, extent_of, push_block};
+use crate::fast::claimer::Claimer;
+use crate::fast::inode::{InodeFastPath, InodeSummary};
+use crate::fast::pending::PendingClaims;
+use crate::fast::pieces::{Claiming, Leaf, Piece, Pointers};
 use crate::inode::MapRun;
 use crate::quota::{self, Owner};
 use crate::region::Regions;
@@ -141,7 +144,8 @@ impl Node {
 /// What the walk of one inode, or a part of it, has gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    blocks: u64,
+    /// Blocks of data, of names and of the map itself.
+    pub blocks: u64,
     /// Blocks of data, or of names.
     pub data_blocks: u64,
     /// The block of the file behind the last written one.
@@ -160,7 +164,7 @@ pub struct Tally {
 
 impl Tally {
     /// Notes blocks that lie in line.
-    fn stretch(&mut self, first: u64, last: u64) {
+    pub fn stretch(&mut self, first: u64, last: u64) {
         let (low, high) = self.reach.unwrap_or((first, last));
         self.reach = Some((low.min(first), high.max(last)));
     }
@@ -224,6 +228,7 @@ pub struct Walk<'a> {
     fast_path: &'a InodeFastPath<'a>,
     metadata: &'a SharedBitmap,
     claims: &'a Claims,
+    pending: PendingClaims<'a>,
     checksums: bool,
     regions: &'a Regions,
 }
@@ -267,6 +272,7 @@ impl<'a> Walk<'a> {
             fast_path,
             metadata,
             claims,
+            pending: PendingClaims::new(claims, metadata),
             checksums: geometry.features.metadata_csum(),
             regions: fast_path.regions,
         }
@@ -336,7 +342,7 @@ impl<'a> Walk<'a> {
         let word = |at: usize| u16::from_le_bytes([contents[at], contents[at + 1]]);
         let (magic, entries, max, depth) = (word(0), usize::from(word(2)), usize::from(word(4)), word(6));
         let room = (contents.len() - 12) / 12;
-        let sound = magic == 0xF30A
+        let sound = magic == EXTENT_MAGIC
             && depth == u16::from(node.level)
             && max == room
             && entries <= max
@@ -379,39 +385,35 @@ impl<'a> Walk<'a> {
     }
 
     fn leaf_entries(&mut self, node: Node, item: &WalkItem, entries: &[u8]) {
-        let mut next_logical = node.first;
-        let directory = item.kind == Kind::Directory;
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, item.inode);
+        let leaf = Leaf {
+            entries: entries.as_chunks().0,
+            blocks: self.blocks(),
+            first: node.first,
+            end: node.end,
+            is_directory: item.kind == Kind::Directory,
+        };
+        self.gather(node, item.inode, &leaf);
+    }
+
+    /// Adds a piece to what was gathered of an item, and does with its blocks what the walk is for. Claims wait for those of other
+    /// maps, unless they are the few of the inode itself: a walk may be no more than that, and no table is worth it.
+    fn gather(&mut self, node: Node, inode: InodeNo, piece: &impl Piece) {
         let tally = &mut self.tallies[node.item as usize];
-        let mut next_physical = None;
-        for entry in entries.chunks_exact(12) {
-            let Some(run) = extent_of(entry) else {
-                tally.suspect = true;
-                continue;
-            };
-            let end = run.logical + u64::from(run.count);
-            let in_range = run.physical != 0
-                && run.physical >= u64::from(self.geometry.first_data_block)
-                && run.physical + u64::from(run.count) <= self.geometry.blocks_count;
-            if run.logical < next_logical || end > node.end || !in_range || (run.unwritten && directory) {
-                tally.suspect = true;
-                continue;
-            }
-            next_logical = end;
-            tally.gap |= next_physical.is_some_and(|next| next != run.physical);
-            next_physical = Some(run.physical + u64::from(run.count));
-            tally.stretch(run.physical, run.physical + u64::from(run.count) - 1);
-            claimer.claim(run.physical, u64::from(run.count));
-            tally.blocks += u64::from(run.count);
-            tally.data_blocks += u64::from(run.count);
-            if !run.unwritten {
-                tally.written_end = tally.written_end.max(end);
-            }
-            if directory {
-                tally.runs.push(run);
-            }
+        if self.mode == WalkMode::Claim && node.block != 0 {
+            let origin = self.claims.origin(inode.0);
+            let mut claiming = Claiming { pending: &mut self.pending, origin, hit: false };
+            piece.gather(tally, &mut claiming);
+            tally.suspect |= claiming.hit;
+        } else {
+            let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, inode);
+            piece.gather(tally, &mut claimer);
+            tally.suspect |= claimer.finish(&mut tally.contested);
         }
-        tally.suspect |= claimer.finish(&mut tally.contested);
+    }
+
+    /// The lowest block that a file may own, and the one behind the last.
+    fn blocks(&self) -> (u64, u64) {
+        (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count)
     }
 
     fn indirect_root(&mut self, index: usize, item: &WalkItem, nodes: &mut Vec<Node>) {
@@ -461,81 +463,15 @@ impl<'a> Walk<'a> {
     }
 
     fn data_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
-        let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
-        let (words, _) = contents.as_chunks::<4>();
-        // What comes behind the end of the file is 0.
-        let used = words.iter().rposition(|word| *word != [0; 4]).map_or(0, |last| last + 1);
-        match PointerSpan::of(&words[..used]) {
-            Some(span) if item.kind != Kind::Directory && span.lowest >= low && span.highest < high => {
-                self.dense_pointers(node, item.inode, &words[..used], &span);
-            }
-            _ => self.mixed_pointers(node, item, contents),
-        }
-    }
-
-    /// Pointers without a gap, each of them in range.
-    fn dense_pointers(&mut self, node: Node, inode: InodeNo, words: &[[u8; 4]], span: &PointerSpan) {
-        let in_region = self.regions.touch(span.lowest, span.highest - span.lowest + 1)
-            && words.iter().any(|word| self.regions.contain(u32::from_le_bytes(*word).into()));
-        let in_line = self.in_line(node);
-        let tally = &mut self.tallies[node.item as usize];
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, inode);
-        let count = words.len() as u64;
-        if span.in_one_piece {
-            claimer.claim(span.lowest, count);
-        } else {
-            words.iter().for_each(|word| claimer.claim_one(u64::from(u32::from_le_bytes(*word))));
-        }
-        tally.blocks += count;
-        tally.data_blocks += count;
-        tally.written_end = tally.written_end.max(node.first + count);
-        tally.suspect |= in_region;
-        tally.gap |= !span.in_one_piece || in_line.is_some_and(|before| span.first != before + 1);
-        // Without a gap, the last one is the highest.
-        tally.stretch(span.lowest, span.last);
-        tally.suspect |= claimer.finish(&mut tally.contested);
-    }
-
-    fn mixed_pointers(&mut self, node: Node, item: &WalkItem, contents: &[u8]) {
-        let (low, high) = (u64::from(self.geometry.first_data_block).max(1), self.geometry.blocks_count);
-        let (in_line, is_directory) = (self.in_line(node), item.kind == Kind::Directory);
-        let tally = &mut self.tallies[node.item as usize];
-        let mut claimer = Claimer::new(self.claims, self.metadata, self.mode, item.inode);
-        let (words, _) = contents.as_chunks::<4>();
-        let (mut count, mut last, mut suspect) = (0u64, None, false);
-        // In line with its indirect block, if it has one; 0 stands for none.
-        let (mut lowest, mut previous, mut gap) = (u64::MAX, in_line.unwrap_or(0), false);
-        for (at, word) in words.iter().enumerate() {
-            let block = u64::from(u32::from_le_bytes(*word));
-            if block == 0 {
-                continue;
-            }
-            if block < low || block >= high {
-                suspect = true;
-                continue;
-            }
-            suspect |= !self.regions.suit(is_directory, block, 1);
-            claimer.claim_one(block);
-            count += 1;
-            last = Some(at);
-            gap |= previous != 0 && block != previous + 1;
-            lowest = lowest.min(block);
-            previous = block;
-            if item.kind == Kind::Directory {
-                push_block(&mut tally.runs, node.first + at as u64, block);
-            }
-        }
-        tally.blocks += count;
-        tally.data_blocks += count;
-        if let Some(last) = last {
-            tally.written_end = tally.written_end.max(node.first + last as u64 + 1);
-        }
-        tally.gap |= gap;
-        if count > 0 {
-            // Without a gap, the last one is the highest.
-            tally.stretch(lowest, previous);
-        }
-        tally.suspect |= suspect | claimer.finish(&mut tally.contested);
+        let pointers = Pointers {
+            words: contents.as_chunks().0,
+            blocks: self.blocks(),
+            first: node.first,
+            in_line: self.in_line(node),
+            is_directory: item.kind == Kind::Directory,
+            regions: self.regions,
+        };
+        self.gather(node, item.inode, &pointers);
     }
 
     /// The indirect block that the first block below it follows, where indirect blocks stand in line with the data.

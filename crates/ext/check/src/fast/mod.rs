@@ -2,11 +2,14 @@
 //! The fast path: tight loops that show, for ordinary shapes, that inspection would find nothing, and extract
 //! the facts. They never report. Whatever they cannot prove is a suspect.
 
-pub mod attributes;
+pub(crate) mod attributes;
 pub(crate) mod claimer;
 pub mod directory;
-pub mod htree;
+pub(crate) mod htree;
 pub mod inode;
-pub mod jobs;
+pub(crate) mod jobs;
 pub mod map;
-pub mod plain;
+mod pending;
+mod pieces;
+pub(crate) mod plain;
+mod pointers;

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_plain_is_innocent_in_the_same_way() {
+    fn whatever_is_plain_passes_the_fast_path_in_the_same_way() {
         let bench = Bench::new();
         let fs = bench.fs();
         let fast_path = InodeFastPath::new(&fs);

@@ -12,7 +12,7 @@ mod mark;
 mod moved;
 mod padding;
 mod places;
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
@@ -81,6 +81,16 @@ pub fn first_inodes(
         (RawInode::from_record(&record).i_mode.get() != 0).then_some((InodeNo(inode), record))
     };
     inodes.take_while(|inode| *inode <= geometry.inodes_per_group).filter_map(read).collect()
+}
+
+/// Whether the table to which the first descriptor leads, with a right checksum or not, begins where it should: its second record is a directory whose first
+/// block names it as the root.
+pub fn leads_to_root(device: &dyn Device, settled: &Settled) -> bool {
+    let first =
+        descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
+    first.is_some_and(|(_, slot)| {
+        Finder::new(device, settled).has_directory(slot.desc.inode_table, InodeNo(special::ROOT))
+    })
 }
 
 /// Whether one of `inodes`, which are of the first group, is a directory that names itself: nothing that the file system keeps for itself is.

@@ -196,7 +196,7 @@ fn a_right_checksum_does_not_make_a_place_right() {
     let there = u64::from(STEP);
     assert_eq!(found(5, &nothing, false), (0, from_backup.clone()));
     assert_eq!(found(5, &data, false), (0, from_backup.clone()));
-    assert_eq!(found(0, &data, false), (0, from_backup), "data of somebody, where an empty table was");
+    assert_eq!(found(0, &data, false), (0, from_backup), "data, where an empty table was");
     assert_eq!(found(0, &nothing, false), (there, vec![]), "one word against another");
     assert_eq!(found(5, &table, false), (there, vec![]), "moved, and the backups are old");
     assert_eq!(found(5, &data, true), (there, vec![]), "the backups bear it out");

@@ -6,7 +6,7 @@
 //! them. Where wrong ones are many, and more than the others, the map is taken for something
 //! else altogether, unless the others are all the blocks that the file has in use.
 
-pub mod problems;
+pub(crate) mod problems;
 #[cfg(test)]
 mod tests;
 
@@ -232,6 +232,7 @@ impl Walk {
 
     /// Follows the pointers in indirect block `block` and clears those that make no sense; `false` when it cannot be read.
     fn children(&mut self, subject: &mut Subject<'_, '_>, block: BlockNo, levels: u32, logical: u64) -> bool {
+        let mark = subject.findings.mark();
         let Ok(mut bytes) = subject.fs.read_block(block) else {
             let problem = subject.problem(&MAP_UNREADABLE).block(block);
             subject.raise(problem);
@@ -273,7 +274,7 @@ impl Walk {
         }
         if changed {
             let offset = subject.fs.block_offset(block);
-            subject.findings.edit(Layer::Block, offset, &bytes);
+            subject.findings.edit_since(mark, Layer::Block, offset, &bytes);
         }
         true
     }

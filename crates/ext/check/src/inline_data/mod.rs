@@ -6,7 +6,7 @@
 //! directory:     i_block[0..4] parent inode, i_block[4..60] entries, then the value: more entries
 //! ```
 
-pub mod problems;
+pub(crate) mod problems;
 mod shape;
 mod value;
 

@@ -8,7 +8,7 @@ pub mod inspection;
 mod layout;
 mod link_target;
 pub(crate) mod map;
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod seal;
 mod self_checksum;
 pub(crate) mod size;
@@ -45,7 +45,7 @@ use subject::Subject;
 /// deletion time, or none, and blocks behind its end, for good reason). Raises every problem that it finds.
 /// Reads map, attribute and directory blocks as it needs them, each at most a bounded number of times.
 pub fn inspect(fs: &Fs<'_>, inode: InodeNo, record: &[u8], findings: &mut Findings) -> Inspection {
-    let mut subject = Subject::new(fs, inode, record, findings.fresh());
+    let mut subject = Subject::new(fs, inode, record, findings.for_subject());
     let mut inspection = examine(&mut subject);
     inspection.has_problems = !subject.is_clean();
     inspection.map_reads = subject.map_reads;
@@ -69,7 +69,7 @@ pub(crate) fn limit_walk(limiter: &mut MapWalkLimiter, fs: &Fs<'_>, inode: Inode
     let inspection = examine(&mut subject);
     let is_given_up = subject.is_given_up;
     if is_given_up || !limiter.claims(&fs.geometry, &fs.metadata, &units_of(&inspection, &fs.geometry)) {
-        fs.crowd.add(inode);
+        fs.shared_maps.add(inode);
     }
 }
 
@@ -189,7 +189,8 @@ fn known_kind(subject: &mut Subject<'_, '_>) -> Option<Kind> {
 }
 
 fn walk(subject: &mut Subject<'_, '_>, layout: Layout, role: Role) -> Option<Map> {
-    if matches!(layout, Layout::BlockMap | Layout::Extents) && subject.fs.crowd.contains(subject.inode) {
+    if matches!(layout, Layout::BlockMap | Layout::Extents) && subject.fs.shared_maps.contains(subject.inode)
+    {
         let problem = subject.problem(&MAP_CROWDED);
         subject.raise(problem);
         return None;

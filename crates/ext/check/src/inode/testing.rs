@@ -77,7 +77,7 @@ impl Bench {
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata,
             now: 1_700_000_000,
-            crowd: Default::default(),
+            shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
             homes: Default::default(),

@@ -299,7 +299,7 @@ fn symbolic_links() {
     bench.put(102, &[b'x'; 20]);
     let mut short = mapped(mode::SYMLINK, &[102]);
     short.set_size(20);
-    assert!(bench.expect(FILE, &short, &[&SYMLINK_WRONG]).cleared, "nobody would look for it in a block");
+    assert!(bench.expect(FILE, &short, &[&SYMLINK_WRONG]).cleared, "it would not be looked for in a block");
     bench.put(101, &[b'x'; BLOCK_SIZE]);
     let mut endless = mapped(mode::SYMLINK, &[101]);
     endless.set_size(BLOCK_SIZE as u64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The changes of fast commits, applied to a draft: records of inodes, runs of files, names.
+//! The changes of fast commits, applied to an overlay: records of inodes, runs of files, names.
 //!
 //! Maps of touched files are kept apart until the end; then bitmaps, trees and block counts follow, so that blocks
 //! may move from file to file in between.

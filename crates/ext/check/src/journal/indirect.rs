@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cutting a map of indirect blocks on a draft, when an orphan is truncated to its size.
+//! Cutting a map of indirect blocks on an overlay, when an orphan is truncated to its size.
 //!
 //! Only maps that [`super::map::read`] has read without damage come here: every pointer lies inside the file system and no
 //! indirect block is met twice.

@@ -21,12 +21,11 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
+use fsmend_engine::repair::Changes;
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::features::{compat, incompat};
 use fsmend_ext_format::journal::{
@@ -55,7 +54,7 @@ use superblock::{Loaded, LogBounds};
 pub struct JournalOutcome {
     /// Blocks (file-system block number, contents) that the replay writes, revoked ones left out, fast commits
     /// included. Includes the superblock's changes (recovery flag cleared, journal dropped, ...), also without replay.
-    pub writes: BTreeMap<u64, Box<[u8]>>,
+    pub changes: Changes,
     /// Whether there was something to replay and it was replayed.
     pub replayed: bool,
     /// The list of orphans as it was before fast commits were applied: these log records of inodes, and with them the links of a list
@@ -64,7 +63,7 @@ pub struct JournalOutcome {
     /// Whether the journal is unusable and a repair would drop and recreate it.
     pub dropped: bool,
     /// What has to be written to the device of an external journal: byte offsets and bytes.
-    pub external_writes: Vec<(u64, Vec<u8>)>,
+    pub external_changes: Changes,
 }
 
 impl JournalOutcome {
@@ -94,7 +93,7 @@ pub fn examine(
     if needed > room {
         return Err(too_large(needed, room));
     }
-    outcome.writes = overlay.into_writes();
+    outcome.changes = overlay.into_changes();
     Ok(outcome)
 }
 
@@ -110,7 +109,7 @@ struct Examination<'a, 'd> {
     is_unreadable: bool,
 }
 
-/// Memory for a replayed block beside its contents: its place in the list of sources, in the draft and in the overlay.
+/// Memory for a replayed block beside its contents: its place in the list of sources, in the overlay of the replay and in that of the run.
 const REPLAYED_BLOCK_BYTES: u64 = 160;
 
 fn too_large(needed: u64, room: u64) -> Refusal {
@@ -273,7 +272,7 @@ impl Examination<'_, '_> {
         }
         if !log.internal {
             let offset = block.saturating_mul(u64::from(self.fs.geometry.block_size));
-            self.outcome.external_writes = vec![(offset, raw.as_bytes().to_vec())];
+            self.outcome.external_changes = vec![(offset, raw.as_bytes().to_vec())];
             return;
         }
         let Ok(mut contents) = self.overlay.read(block) else { return };
@@ -426,7 +425,7 @@ impl Examination<'_, '_> {
         }
     }
 
-    /// Puts the contents of all replayed blocks into the draft. Tells whether all could be read.
+    /// Puts the contents of all replayed blocks into the overlay. Tells whether all could be read.
     fn write_sources(&mut self, log: &Log<'_>, recovery: &Recovery) -> bool {
         let mut whole = true;
         let block_bytes = u64::from(self.fs.geometry.block_size) + REPLAYED_BLOCK_BYTES;

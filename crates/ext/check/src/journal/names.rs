@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names put into and taken out of directories on a draft, as fast commits ask for.
+//! Names put into and taken out of directories on an overlay, as fast commits ask for.
 //!
 //! Indexed directories keep their index: a name goes into the leaf that its hash belongs to, or nowhere.
 
@@ -24,7 +24,7 @@ pub(crate) struct Name<'n> {
     pub file_type: u8,
 }
 
-/// A directory on a draft.
+/// A directory on an overlay.
 pub(crate) struct Names<'a, 'd> {
     overlay: &'a mut ReplayOverlay<'d>,
     directory: InodeNo,

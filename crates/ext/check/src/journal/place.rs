@@ -27,8 +27,8 @@ pub(crate) enum NoJournal {
     Unreadable(ReadError),
 }
 
-/// Finds the journal that lies in the file system itself, as the draft stands. Where only the copy of its block list
-/// is good, the draft's inode is mended from it. What is copied is always the list of the journal's own inode: where the superblock
+/// Finds the journal that lies in the file system itself, as the overlay stands. Where only the copy of its block list
+/// is good, the inode is mended on the overlay from it. What is copied is always the list of the journal's own inode: where the superblock
 /// names another one, the number is what is wrong.
 pub(crate) fn find<'d>(
     fs: &Fs<'d>,

@@ -73,7 +73,7 @@ problem_rows! {
         message: "the needs_recovery feature is set, but the file system has no journal",
         meaning: "needs_recovery without has_journal is invalid. The superblock was overwritten.",
         repair: "The needs_recovery feature is cleared.",
-        loss: "Nothing.",
+        loss: "Nothing by this repair. If there was a journal, changes that were only in it are lost already.",
         peers: [0x000017],
     }
     /// Transactions in the journal although the flag is off.

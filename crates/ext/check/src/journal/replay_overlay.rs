@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A draft of the file system: the device with changed blocks over it, in memory. Replay, fast commits and the
+//! The file system as a replay leaves it: the device with changed blocks over it, in memory. Replay, fast commits and the
 //! release of orphans work on it; what changed is laid over the device for the checks that follow.
 //!
 //! Invariant: whatever is changed here keeps its checksum right if it was right before.
@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, ReadError, ReadErrorKind, Request, coalesce};
+use fsmend_engine::repair::Changes;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
@@ -18,11 +19,11 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::Fs;
 
 /// Changed blocks: file-system block number, contents.
-pub(crate) type Writes = BTreeMap<u64, Box<[u8]>>;
+type Blocks = BTreeMap<u64, Box<[u8]>>;
 
 /// Longest stretch that is announced in one go, in bytes.
 const ANNOUNCED_MAX: u32 = 1 << 20;
-/// Memory for a changed block beside its contents: its place in the draft and in the overlay.
+/// Memory for a changed block beside its contents: its places in this overlay and in that of the run.
 const CHANGED_BLOCK_BYTES: u64 = 128;
 
 /// The device with changes over it.
@@ -33,7 +34,7 @@ pub(crate) struct ReplayOverlay<'d> {
     settled: RawSuperblock,
     /// Block bitmap, inode bitmap and inode table of every group, as settled.
     places: Vec<[u64; 3]>,
-    writes: Writes,
+    writes: Blocks,
 }
 
 /// Why an edit could not be made.
@@ -52,7 +53,7 @@ impl From<ReadError> for EditError {
 }
 
 impl<'d> ReplayOverlay<'d> {
-    /// A draft of `fs` without changes.
+    /// An overlay of `fs` without changes.
     pub fn new(fs: &Fs<'d>) -> Self {
         ReplayOverlay {
             device: fs.device,
@@ -63,7 +64,7 @@ impl<'d> ReplayOverlay<'d> {
                 .iter()
                 .map(|group| [group.desc.block_bitmap, group.desc.inode_bitmap, group.desc.inode_table])
                 .collect(),
-            writes: Writes::new(),
+            writes: Blocks::new(),
         }
     }
 
@@ -82,8 +83,10 @@ impl<'d> ReplayOverlay<'d> {
     }
 
     /// What has changed.
-    pub fn into_writes(self) -> Writes {
-        self.writes
+    pub fn into_changes(self) -> Changes {
+        let size = u64::from(self.geometry.block_size);
+        let place = |block: u64| block.saturating_mul(size);
+        self.writes.into_iter().map(|(block, contents)| (place(block), contents.into_vec())).collect()
     }
 
     /// Memory that the changes take.

@@ -6,11 +6,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use fsmend_base::InodeNo;
 use fsmend_device::MemoryDevice;
 use fsmend_engine::Findings;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::problem::Row;
+use fsmend_engine::repair::Changes;
 use fsmend_ext_format::features::{Features, compat, incompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, RawGroupDesc};
@@ -194,7 +197,7 @@ impl World {
             groups: vec![Group { desc, scan_inodes: INODES }],
             metadata: SharedBitmap::new(BLOCKS),
             now: 1_700_000_000,
-            crowd: Default::default(),
+            shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
             homes: Default::default(),
@@ -248,4 +251,9 @@ pub(crate) fn assert_raised(findings: &Findings, rows: &[&Row]) {
     let mut expected: Vec<_> = rows.iter().map(|row| row.code).collect();
     expected.sort();
     assert_eq!(codes(findings), expected);
+}
+
+/// The changed blocks, of 1 KiB, by their numbers.
+pub(crate) fn written(changes: &Changes) -> BTreeMap<u64, Vec<u8>> {
+    changes.iter().map(|(offset, bytes)| (offset / 1024, bytes.clone())).collect()
 }

@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::examine;
 use super::problems::*;
-use super::testing::{BLOCK, JOURNAL, World, assert_raised};
+use super::testing::{BLOCK, JOURNAL, World, assert_raised, written};
 
 fn dirty() -> World {
     World::new(incompat::RECOVER)
@@ -26,7 +26,7 @@ fn dirty() -> World {
 fn a_clean_journal_raises_nothing_and_changes_nothing() {
     let (outcome, findings) = World::new(0).examine();
     assert_raised(&findings, &[]);
-    assert!(outcome.writes.is_empty() && !outcome.replayed && !outcome.dropped);
+    assert!(written(&outcome.changes).is_empty() && !outcome.replayed && !outcome.dropped);
 }
 
 #[test]
@@ -61,7 +61,10 @@ fn the_backup_of_the_block_list_saves_the_journal() {
     world.superblock.s_jnl_blocks[16] = backup.i_size_lo;
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&BACKUP_USED]);
-    assert!(!outcome.dropped && outcome.writes.contains_key(&5), "the inode is mended on the overlay");
+    assert!(
+        !outcome.dropped && written(&outcome.changes).contains_key(&5),
+        "the inode is mended on the overlay"
+    );
 }
 
 type SuperblockDamage = fn(&mut fsmend_ext_format::journal::RawJournalSuperblock);
@@ -89,7 +92,7 @@ fn journal_superblocks() {
     world.dirty_journal();
     world.bytes(JOURNAL, 0xFC, &[1, 2, 3, 4]);
     assert!(world.examine().1.has(&SUPERBLOCK_BAD), "checksum");
-    for (what, at, value) in [("a kind that nobody knows", 7, 9), ("features that nobody knows", 0x2A, 1)] {
+    for (what, at, value) in [("an unknown kind", 7, 9), ("unknown features", 0x2A, 1)] {
         let mut world = World::new(0);
         world.dirty_journal();
         world.bytes(JOURNAL, at, &[value]);
@@ -113,7 +116,7 @@ fn rubbish_in_the_superblock_of_a_journal_at_rest_is_reset() {
         world.journal(damage);
         let (outcome, findings) = world.examine();
         assert_raised(&findings, &[&SUPERBLOCK_BAD]);
-        world.bytes(JOURNAL, 0, &outcome.writes[&JOURNAL].clone());
+        world.bytes(JOURNAL, 0, &written(&outcome.changes)[&JOURNAL].clone());
         assert_raised(&world.examine().1, &[]);
     }
 }
@@ -132,7 +135,7 @@ fn rubbish_in_the_superblock_of_a_dirty_journal_is_reset_and_the_loss_told() {
         world.journal(damage);
         let (outcome, findings) = world.examine();
         assert!(findings.has(&SUPERBLOCK_BAD) && SUPERBLOCK_BAD.loses_something());
-        assert!(!outcome.replayed && outcome.writes.contains_key(&JOURNAL));
+        assert!(!outcome.replayed && written(&outcome.changes).contains_key(&JOURNAL));
     }
 }
 
@@ -165,8 +168,7 @@ fn the_copy_of_the_block_list_tells_which_inode_is_the_journal() {
         world.superblock.s_journal_inum = U32::new(wrong);
         let (outcome, findings) = world.examine();
         assert!(findings.has(if is_copied { &BACKUP_USED } else { &INODE_BAD }), "{wrong:#x}");
-        let primary = outcome
-            .writes
+        let primary = written(&outcome.changes)
             .get(&1)
             .map(|block| u32::from_le_bytes([block[0xE0], block[0xE1], block[0xE2], block[0xE3]]));
         assert_eq!(primary == Some(8), is_copied, "{wrong:#x}");
@@ -217,7 +219,7 @@ fn features_and_fields_that_contradict_each_other() {
 fn a_journal_without_anything_to_replay_is_closed() {
     let (outcome, findings) = dirty().examine();
     assert_raised(&findings, &[&NOTHING_TO_REPLAY]);
-    let superblock = RawSuperblock::read_from_bytes(&outcome.writes[&1]).unwrap();
+    let superblock = RawSuperblock::read_from_bytes(&written(&outcome.changes)[&1]).unwrap();
     assert!(!outcome.replayed && !superblock.features().has_incompat(incompat::RECOVER));
 }
 
@@ -237,7 +239,7 @@ fn fast_commits_need_room_behind_the_log() {
     assert_raised(&examined(0, 176).1, &[]);
     let (outcome, findings) = examined(0, 177);
     assert_raised(&findings, &[&NO_ROOM_FOR_FAST_COMMITS]);
-    let superblock = RawSuperblock::read_from_bytes(&outcome.writes[&1]).unwrap();
+    let superblock = RawSuperblock::read_from_bytes(&written(&outcome.changes)[&1]).unwrap();
     assert!(!superblock.features().has_compat(compat::FAST_COMMIT), "the feature goes");
     assert_raised(&examined(0, 0).1, &[&NO_ROOM_FOR_FAST_COMMITS]);
     assert_raised(&examined(feature::FAST_COMMIT, 177).1, &[&SUPERBLOCK_BAD]);
@@ -253,10 +255,10 @@ fn replay_writes_the_last_copy_and_leaves_revoked_blocks_alone() {
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&REPLAYED]);
     assert!(outcome.replayed);
-    let first = |block: u64| outcome.writes.get(&block).map(|contents| contents[0]);
+    let first = |block: u64| written(&outcome.changes).get(&block).map(|contents| contents[0]);
     assert_eq!([first(50), first(51), first(52)], [Some(0xAA), None, Some(0xDD)]);
-    assert_eq!(outcome.writes[&1][0x60] & 4, 0, "needs_recovery is off");
-    assert_eq!(outcome.writes[&JOURNAL][0x1C..0x20], [0; 4], "the log is empty");
+    assert_eq!(written(&outcome.changes)[&1][0x60] & 4, 0, "needs_recovery is off");
+    assert_eq!(written(&outcome.changes)[&JOURNAL][0x1C..0x20], [0; 4], "the log is empty");
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn without_replay_the_disk_is_left_as_it_is() {
     let mut findings = Findings::new();
     let outcome = examine(&world.fs(), None, false, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[&NOT_REPLAYED]);
-    assert!(outcome.writes.is_empty());
+    assert!(written(&outcome.changes).is_empty());
 }
 
 #[test]
@@ -287,7 +289,7 @@ fn a_bad_commit_block_ends_the_log() {
     world.bytes(JOURNAL + next + 2, 56, &[1]);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&TRANSACTION_CORRUPT, &REPLAYED]);
-    assert!(outcome.writes.contains_key(&50) && !outcome.writes.contains_key(&51));
+    assert!(written(&outcome.changes).contains_key(&50) && !written(&outcome.changes).contains_key(&51));
 }
 
 #[test]
@@ -298,11 +300,11 @@ fn a_bad_descriptor_stops_the_replay_and_a_bad_copy_is_left_out() {
     world.bytes(JOURNAL + 2, 7, &[1]);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&DATA_CORRUPT, &REPLAYED]);
-    assert!(!outcome.writes.contains_key(&50) && outcome.writes.contains_key(&51));
+    assert!(!written(&outcome.changes).contains_key(&50) && written(&outcome.changes).contains_key(&51));
     world.bytes(JOURNAL + 1, 900, &[1]);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&LOG_CORRUPT]);
-    assert!(!outcome.replayed && !outcome.writes.contains_key(&51));
+    assert!(!outcome.replayed && !written(&outcome.changes).contains_key(&51));
 }
 
 #[test]
@@ -312,7 +314,10 @@ fn blocks_outside_and_inside_the_journal_are_not_written() {
     world.transaction(format, 1, 7, &[(5000, 1), (JOURNAL as u32 + 3, 2), (50, 3)]);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&BLOCK_OUTSIDE, &REPLAYED]);
-    assert!(outcome.writes.contains_key(&50) && !outcome.writes.contains_key(&(JOURNAL + 3)));
+    assert!(
+        written(&outcome.changes).contains_key(&50)
+            && !written(&outcome.changes).contains_key(&(JOURNAL + 3))
+    );
 }
 
 #[test]
@@ -332,7 +337,7 @@ fn an_unreadable_journal_is_not_an_empty_one() {
     world.transaction(format, 1, 7, &[(50, 0xAA)]);
     world.device.bytes_mut().truncate((JOURNAL as usize + 2) * BLOCK);
     let (outcome, findings) = world.examine();
-    assert!(findings.has(&UNREADABLE) && !outcome.writes.contains_key(&50));
+    assert!(findings.has(&UNREADABLE) && !written(&outcome.changes).contains_key(&50));
 }
 
 fn external(checksum: u32) -> MemoryDevice {
@@ -361,7 +366,7 @@ fn a_journal_that_is_only_named_by_its_uuid_is_forgotten_without_the_feature() {
     world.superblock.s_feature_compat = U32::new(0);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&WITHOUT_FEATURE]);
-    assert!(!outcome.dropped && !outcome.writes.is_empty());
+    assert!(!outcome.dropped && !written(&outcome.changes).is_empty());
 }
 
 #[test]
@@ -440,13 +445,13 @@ fn fast_commits_change_inodes_runs_and_names() {
     world.bytes(70, 0, &[11, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0, 2, 0, 0, 0, 0xF4, 3, 2, 2, b'.', b'.']);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&REPLAYED]);
-    let record = &outcome.writes[&6][3 * 128..4 * 128];
-    let raw = RawInode::from_record(record);
+    let record = written(&outcome.changes)[&6][3 * 128..4 * 128].to_vec();
+    let raw = RawInode::from_record(&record);
     assert_eq!((raw.i_links_count.get(), raw.i_blocks_lo.get()), (1, 4));
     assert_eq!(raw.block_word(5), 60, "the extent leads to block 60");
-    assert_eq!(outcome.writes[&4][1] & 8, 8, "inode 12 is in use");
-    assert_eq!(outcome.writes[&3][7] & 0x18, 0x18, "blocks 60 and 61 are in use");
-    assert_eq!(&outcome.writes[&70][24..35], &[12, 0, 0, 0, 0xE8, 3, 3, 1, b'n', b'e', b'w']);
+    assert_eq!(written(&outcome.changes)[&4][1] & 8, 8, "inode 12 is in use");
+    assert_eq!(written(&outcome.changes)[&3][7] & 0x18, 0x18, "blocks 60 and 61 are in use");
+    assert_eq!(&written(&outcome.changes)[&70][24..35], &[12, 0, 0, 0, 0xE8, 3, 3, 1, b'n', b'e', b'w']);
 }
 
 #[test]
@@ -471,7 +476,7 @@ fn a_commit_block_whose_second_sector_was_never_written_counts() {
     world.bytes(JOURNAL + 3, 512, &[0x5A; 512]);
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&REPLAYED]);
-    assert!(outcome.writes.contains_key(&50));
+    assert!(written(&outcome.changes).contains_key(&50));
     // A first sector that is wrong is another matter.
     world.bytes(JOURNAL + 3, 56, &[1]);
     assert!(world.examine().1.has(&TRANSACTION_CORRUPT));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Link counts as they have to be: worked out group by group, side by side.
 
+use fsmend_engine::Part;
 use fsmend_engine::crosscheck::links::{WrongCount, wrong_of_chunk};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_engine::pool::Stage;
@@ -46,6 +47,7 @@ fn settle_all(context: &mut RepairContext<'_>, wrong: &[WrongCount]) {
     let settle = |fs: &Fs<'_>, wrong: &WrongCount| settle(fs, wrong);
     let settled = context.side_by_side(&STAGE, wrong, |wrong| wrong.inode, settle);
     for (WrongCount { inode, fact, observed, .. }, settled) in wrong.iter().zip(settled) {
+        context.overlay.mending(Some(Part::Inode(*inode)));
         match settled {
             Settled::Left => {}
             Settled::Freed(owner) => {

@@ -6,7 +6,7 @@
 //! 0x70 mmp_check_interval (16)  ...  0x3FC mmp_checksum
 //! ```
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
@@ -36,16 +36,15 @@ const SEQUENCE: usize = 4;
 /// as after a clean unmount.
 pub fn check(fs: &Fs<'_>, findings: &mut Findings) {
     let Some(block) = place(&fs.geometry, &fs.superblock) else { return };
-    let reset = |findings: &mut Findings, bytes: Vec<u8>| {
-        findings.edit(Layer::Record, fs.block_offset(block), &bytes);
+    let reset = |findings: &mut Findings, problem: Problem, bytes: Vec<u8>| {
+        findings.raise_with_edit(problem, Layer::Record, fs.block_offset(block), &bytes);
     };
     let Ok(mut bytes) = fs.read_block(block) else {
-        findings.raise(Problem::new(&problems::UNREADABLE).block(block));
-        return reset(findings, repair::fresh(fs));
+        let problem = Problem::new(&problems::UNREADABLE).block(block);
+        return reset(findings, problem, repair::fresh(fs));
     };
     if let Some(problem) = judge(&fs.geometry, &bytes) {
-        findings.raise(problem.block(block));
-        return reset(findings, repair::fresh(fs));
+        return reset(findings, problem.block(block), repair::fresh(fs));
     }
     let state = match word(&bytes, SEQUENCE) {
         SEQUENCE_CLEAN => return,
@@ -53,10 +52,9 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) {
         _ => "mounted",
     };
     let problem = Problem::new(&problems::IN_USE).observed(state);
-    findings
-        .raise(problem.detail("node", text(&bytes[0x10..0x50])).detail("device", text(&bytes[0x50..0x70])));
+    let problem = problem.detail("node", text(&bytes[0x10..0x50])).detail("device", text(&bytes[0x50..0x70]));
     repair::set_sequence(&fs.geometry, &mut bytes, SEQUENCE_CLEAN);
-    reset(findings, bytes);
+    reset(findings, problem, bytes);
 }
 
 /// Where the block lies; `None` without the feature, or where it cannot be there.

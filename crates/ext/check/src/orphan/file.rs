@@ -70,7 +70,7 @@ fn usable(release: &Release<'_, '_>, inode: InodeNo) -> Result<RawInode, &'stati
     Ok(raw)
 }
 
-/// Checks one block, gathers its entries and clears them on the draft. Tells whether it is sound.
+/// Checks one block, gathers its entries and clears them on the overlay. Tells whether it is sound.
 fn block(
     release: &mut Release<'_, '_>,
     inode: InodeNo,

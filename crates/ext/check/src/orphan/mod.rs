@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Orphans: the list that starts in the superblock, and the orphan file.
 //!
-//! Orphans are released before anything else is checked: on a draft, freed inodes and their blocks leave the bitmaps,
+//! Orphans are released before anything else is checked: on an overlay, freed inodes and their blocks leave the bitmaps,
 //! so that the other checks see the file system as it will be, and need not know about orphans at all. What stands beyond the size of a truncated
 //! file never comes back, even where its map is damaged or the list cannot be trusted.
 
 mod file;
-pub mod problems;
+pub(crate) mod problems;
 mod release;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 mod trim;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
+use fsmend_engine::repair::Changes;
 use fsmend_ext_format::features::{compat, incompat, ro_compat};
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::superblock::{RawSuperblock, state};
@@ -41,7 +42,7 @@ pub struct Orphans {
     pub truncated: BTreeSet<InodeNo>,
     /// Blocks (file-system block number, contents) that the release changes. Laid over the device, they make the file
     /// system as it is after the release; superblock and descriptors have to be loaded again.
-    pub writes: BTreeMap<u64, Box<[u8]>>,
+    pub changes: Changes,
     /// Whether the inode that the superblock names as the orphan file is none, whatever else it is.
     pub file_is_unusable: bool,
     /// What the released files used. Quota files still count it: it has to be added to the use that is found.
@@ -59,7 +60,7 @@ pub struct JournalState<'a> {
     pub listed: &'a [InodeNo],
 }
 
-/// Releases the orphans of `fs` on a draft: those of the list, then those of the orphan file. Bounded: the list ends at the first inode that is met
+/// Releases the orphans of `fs` on an overlay: those of the list, then those of the orphan file. Bounded: the list ends at the first inode that is met
 /// a second time. Refuses when what changes takes more than `room` bytes of memory.
 pub fn released(
     fs: &Fs<'_>,
@@ -213,7 +214,7 @@ fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphan
             add_free(raw, freed.0.saturating_mul(cluster_blocks), freed.1);
         });
     }
-    orphans.writes = ReplayOverlay::into_writes(overlay);
+    orphans.changes = overlay.into_changes();
     orphans
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Release<'a, 'd> {
     freed_inodes: u32,
     /// Map blocks that were visited for all orphans. Each belongs to one file, so there cannot be more than blocks.
     map_blocks: u64,
-    /// Memory that the draft may take.
+    /// Memory that the overlay may take.
     room: u64,
     /// Whether deleted files are freed. Where the list cannot be trusted, truncated files are cut to their size all the same, and the rest is left to
     /// the other checks.
@@ -60,7 +60,7 @@ impl<'a, 'd> Release<'a, 'd> {
         self.frees = false;
     }
 
-    /// The draft, what was released, and how many clusters and inodes became free.
+    /// The overlay, what was released, and how many clusters and inodes became free.
     pub fn into_parts(self) -> (ReplayOverlay<'d>, Orphans, (u64, u32)) {
         (self.overlay, self.orphans, (self.freed_clusters, self.freed_inodes))
     }
@@ -70,7 +70,7 @@ impl<'a, 'd> Release<'a, 'd> {
         self.orphans.freed.contains(&inode) || self.orphans.truncated.contains(&inode)
     }
 
-    /// Whether the draft takes more memory than it may.
+    /// Whether the overlay takes more memory than it may.
     pub fn is_over_budget(&self) -> bool {
         self.overlay.bytes_held() > self.room
     }

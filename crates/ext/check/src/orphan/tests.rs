@@ -12,7 +12,7 @@ use zerocopy::little_endian::{U16, U32};
 
 use super::problems::*;
 use super::{JournalState, Orphans, refugees, released};
-use crate::journal::testing::{BLOCK, TABLE, World, assert_raised};
+use crate::journal::testing::{BLOCK, TABLE, World, assert_raised, written};
 
 fn release(world: &mut World, replayed: bool) -> (Orphans, Findings) {
     let mut findings = Findings::new();
@@ -35,7 +35,7 @@ fn with_list() -> World {
 fn without_orphans_nothing_happens() {
     let (orphans, findings) = release(&mut World::new(0), false);
     assert_raised(&findings, &[]);
-    assert!(orphans.writes.is_empty());
+    assert!(written(&orphans.changes).is_empty());
 }
 
 #[test]
@@ -43,11 +43,11 @@ fn the_list_is_released() {
     let (orphans, findings) = release(&mut with_list(), true);
     assert_raised(&findings, &[&WAITING]);
     assert!(orphans.freed.contains(&InodeNo(12)) && orphans.truncated.contains(&InodeNo(13)));
-    assert_eq!(orphans.writes[&4][1] & 0x18, 0x10, "inode 12 is free, 13 is not");
-    assert_eq!(orphans.writes[&3][7] & 0x38, 0, "blocks 60 to 62 are free");
-    assert_eq!(orphans.writes[&3][8] & 0xE0, 0x60, "blocks 70 and 71 stay, 72 goes");
-    assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
-    assert_eq!(orphans.writes[&1][0xE8..0xEC], [0; 4], "the list is empty");
+    assert_eq!(written(&orphans.changes)[&4][1] & 0x18, 0x10, "inode 12 is free, 13 is not");
+    assert_eq!(written(&orphans.changes)[&3][7] & 0x38, 0, "blocks 60 to 62 are free");
+    assert_eq!(written(&orphans.changes)[&3][8] & 0xE0, 0x60, "blocks 70 and 71 stay, 72 goes");
+    assert_eq!(written(&orphans.changes)[&3][9] & 1, 0, "73 goes");
+    assert_eq!(written(&orphans.changes)[&1][0xE8..0xEC], [0; 4], "the list is empty");
     assert_raised(&release(&mut with_list(), false).1, &[&UNRELEASED]);
 }
 
@@ -64,7 +64,7 @@ fn what_a_fast_commit_cuts_off_the_list_is_released() {
     let orphans = released(&world.fs(), journal, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[&WAITING]);
     assert!(orphans.freed.contains(&InodeNo(13)), "{orphans:?}");
-    assert_eq!(orphans.writes[&3][9] & 1, 0, "73 goes");
+    assert_eq!(written(&orphans.changes)[&3][9] & 1, 0, "73 goes");
 }
 
 /// A world with the truncated file 13, whose blocks 70 to 81 and, through the indirect block 82, 83 to 85 are mapped without extents.
@@ -85,7 +85,7 @@ fn with_block_map(size: u32) -> World {
 }
 
 fn record_of_13(orphans: &Orphans) -> RawInode {
-    RawInode::from_record(&orphans.writes[&(TABLE + 1)][512..640])
+    RawInode::from_record(&written(&orphans.changes)[&(TABLE + 1)][512..640])
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn a_truncation_on_ext3_stays_done() {
     let map: Vec<u32> = (0..15).map(|index| raw.block_word(index)).collect();
     assert_eq!(map, [70, 71, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!((raw.i_blocks_lo.get(), raw.size()), (4, 1500));
-    let bits = u32::from_le_bytes(orphans.writes[&3][8..12].try_into().unwrap());
+    let bits = u32::from_le_bytes(written(&orphans.changes)[&3][8..12].try_into().unwrap());
     assert_eq!(bits >> 5 & 0xFFFF, 0b11, "of blocks 70 to 85 the first two stay");
-    let last = &orphans.writes[&71];
+    let last = written(&orphans.changes)[&71].to_vec();
     assert_eq!((last[475], last[476], last[BLOCK - 1]), (7, 0, 0), "nothing stays behind the end");
 }
 
@@ -107,13 +107,15 @@ fn a_partial_truncation_keeps_what_the_indirect_block_still_maps() {
     let (orphans, _) = release(&mut with_block_map(13 * 1024), true);
     let raw = record_of_13(&orphans);
     assert_eq!((raw.block_word(11), raw.block_word(12), raw.i_blocks_lo.get()), (81, 82, 28));
-    assert_eq!(orphans.writes[&82][..12], [83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    let bits = u32::from_le_bytes(orphans.writes[&3][8..12].try_into().unwrap());
+    assert_eq!(written(&orphans.changes)[&82][..12], [83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let bits = u32::from_le_bytes(written(&orphans.changes)[&3][8..12].try_into().unwrap());
     assert_eq!(bits >> 5 & 0xFFFF, 0x3FFF, "blocks 84 and 85 go");
     // Behind the size there are only holes: the inode and its map stay as they are.
     let (orphans, _) = release(&mut with_block_map(15 * 1024), true);
     assert!(orphans.truncated.contains(&InodeNo(13)));
-    assert!(!orphans.writes.contains_key(&(TABLE + 1)) && !orphans.writes.contains_key(&82));
+    assert!(
+        !written(&orphans.changes).contains_key(&(TABLE + 1)) && !written(&orphans.changes).contains_key(&82)
+    );
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn a_list_in_a_file_system_with_errors_frees_no_file_and_brings_none_back() {
     assert_raised(&findings, &[&NOT_TRUSTED, &WAITING]);
     assert!(orphans.freed.is_empty());
     assert!(orphans.truncated.contains(&InodeNo(13)));
-    assert_eq!(orphans.writes[&3][8] & 0xE0, 0x60, "blocks 70 and 71 stay, 72 goes");
+    assert_eq!(written(&orphans.changes)[&3][8] & 0xE0, 0x60, "blocks 70 and 71 stay, 72 goes");
 }
 
 #[test]
@@ -151,14 +153,18 @@ fn a_damaged_map_is_cut_to_the_size_as_it_stands() {
     let mut world = with_block_map(13 * 1024);
     world.bytes(82, 0, &0xFFFF_FF00_u32.to_le_bytes());
     let (orphans, _) = release(&mut world, true);
-    assert_eq!(orphans.writes[&82][..12], [0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(written(&orphans.changes)[&82][..12], [0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]);
     // The pointers in the inode, all of which are before the end, stay; so do the blocks they lead to.
-    let kept = orphans.writes.get(&(TABLE + 1)).map(|_| record_of_13(&orphans));
+    let kept = written(&orphans.changes).get(&(TABLE + 1)).map(|_| record_of_13(&orphans));
     if let Some(raw) = kept {
         let words: Vec<u32> = (0..15).map(|index| raw.block_word(index)).collect();
         assert_eq!(words, (70..=82).chain([0, 0]).collect::<Vec<u32>>());
     }
-    assert!((70..82).all(|block| !orphans.writes.contains_key(&block)), "{:?}", orphans.writes.keys());
+    assert!(
+        (70..82).all(|block| !written(&orphans.changes).contains_key(&block)),
+        "{:?}",
+        written(&orphans.changes).keys()
+    );
 }
 
 /// Where the tree is damaged in one leaf, the other leaves keep what lies before the end.
@@ -193,13 +199,13 @@ fn leaves_of_a_damaged_extent_tree_keep_what_lies_before_the_end() {
     });
     let (orphans, findings) = release(&mut world, true);
     assert_raised(&findings, &[&BLOCK_ILLEGAL, &WAITING]);
-    let cut = &orphans.writes[&91];
-    let left: Vec<_> = extents(cut, &ExtentHeader::parse(cut).unwrap())
+    let cut = written(&orphans.changes)[&91].to_vec();
+    let left: Vec<_> = extents(&cut, &ExtentHeader::parse(&cut).unwrap())
         .map(|extent| (extent.logical, extent.physical, extent.count))
         .collect();
     assert_eq!(left, [(4, 74, 2)], "4 and 5 stay, 6 to 9 go");
-    assert!(!orphans.writes.contains_key(&90), "what lies before the end is not touched");
-    if orphans.writes.contains_key(&(TABLE + 1)) {
+    assert!(!written(&orphans.changes).contains_key(&90), "what lies before the end is not touched");
+    if written(&orphans.changes).contains_key(&(TABLE + 1)) {
         let raw = record_of_13(&orphans);
         let header = ExtentHeader::parse(&raw.i_block).unwrap();
         let children: Vec<u64> = indexes(&raw.i_block, &header).map(|index| index.child).collect();
@@ -278,8 +284,8 @@ fn the_orphan_file_is_released() {
     let (orphans, findings) = release(&mut with_file(true), true);
     assert_raised(&findings, &[&WAITING]);
     assert!(orphans.freed.contains(&InodeNo(12)));
-    assert_eq!(orphans.writes[&80][..8], [0; 8], "its entry is cleared");
-    assert_eq!(orphans.writes[&1][0x66] & 1, 0, "orphan_present is off");
+    assert_eq!(written(&orphans.changes)[&80][..8], [0; 8], "its entry is cleared");
+    assert_eq!(written(&orphans.changes)[&1][0x66] & 1, 0, "orphan_present is off");
     assert_raised(&release(&mut with_file(false), true).1, &[&FILE_DIRTY]);
 }
 

@@ -78,7 +78,7 @@ impl<'s> Gatherer<'s> {
             // No inode is clean where units are more than a block.
             let units = self.summary.runs.iter().map(|run| (run.physical, u64::from(run.count)));
             found.note_runs(inode, units);
-        } else if is_clean && fs.crowd.is_empty() {
+        } else if is_clean && fs.shared_maps.is_empty() {
             self.walks.push(WalkItem::new(inode, &self.summary, &RawInode::from_record(record)));
         } else {
             let inspection = inode::inspect(fs, inode, record, &mut Findings::new());

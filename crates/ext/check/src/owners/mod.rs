@@ -17,7 +17,7 @@ mod copy_room;
 mod gather;
 mod keepers;
 mod names;
-pub mod problems;
+pub(crate) mod problems;
 mod records;
 mod relocate;
 pub(crate) mod repair;

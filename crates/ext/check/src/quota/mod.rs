@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quota files against the usage that the inodes add up to.
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;

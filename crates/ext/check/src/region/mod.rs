@@ -13,10 +13,10 @@
 //! | `homes.rs` | where a block lies that is not in its place |
 //! | `repair.rs` | what a repair has to do for them |
 
-pub mod crosscheck;
-pub mod facts;
-pub mod homes;
-pub mod problems;
+pub(crate) mod crosscheck;
+pub(crate) mod facts;
+pub(crate) mod homes;
+pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
 mod tests;

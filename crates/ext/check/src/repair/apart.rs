@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mends that stay inside one inode group: worked out side by side, laid down in the order of the inodes.
 //!
-//! What such a mend reads is the draft as everything before its kind has left it. Workers are given that to read and nothing to write to;
+//! What such a mend reads is the overlay as everything before its kind has left it. Workers are given that to read and nothing to write to;
 //! what they come to, they hand back. What several groups have a part in (free blocks and inodes, numbers of names, sums for quota) is seen to when
 //! that is laid down, by one thread and in one order: so who has worked out what cannot show in a plan. Where two mends turn out to change the same
 //! place, which only happens where there was no room to part them, the later one is worked out once more on what the first has left.

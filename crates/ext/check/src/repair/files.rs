@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::{Device, Overlay};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::problem::escape_name;
@@ -129,6 +129,9 @@ impl Gathered {
     fn finish(self) -> Vec<FileChange> {
         let finished = self.files.into_iter().map(|(inode, known)| {
             let mut actions: Vec<Action> = known.actions.into_iter().collect();
+            if known.kind == Some(Kind::Directory) {
+                actions = Action::of_directory(actions);
+            }
             if actions.contains(&Action::Removed) {
                 actions = vec![Action::Removed];
             }
@@ -179,7 +182,7 @@ impl Sides<'_> {
             gathered.files.iter().map(|(inode, file)| (*inode, file.path.clone())).collect();
         for (inode, path) in directories {
             let Some((old, new)) = self.names(inode, inode) else { continue };
-            if old != new
+            if (old != new || self.is_rewritten(inode))
                 && let Some(file) = gathered.files.get_mut(&inode)
             {
                 file.actions.insert(Action::Corrected);
@@ -200,6 +203,25 @@ impl Sides<'_> {
                 });
             }
         }
+    }
+
+    /// Whether blocks of a directory are not the same on both sides.
+    fn is_rewritten(&self, inode: InodeNo) -> bool {
+        let runs =
+            |fs: &Fs<'_>| Directory::open(fs, inode).map(|directory| directory.runs).unwrap_or_default();
+        let (old, new) = (runs(&self.old), runs(&self.new));
+        let blocks = |runs: &[inode::MapRun]| -> Vec<BlockNo> {
+            let of_run = |run: &inode::MapRun| {
+                let first = run.physical;
+                (0..u64::from(run.count)).map(move |within| BlockNo(first.saturating_add(within)))
+            };
+            runs.iter().flat_map(of_run).collect()
+        };
+        let (old, new) = (blocks(&old), blocks(&new));
+        let differ = |(old, new): (&BlockNo, &BlockNo)| {
+            self.old.read_block(*old).ok() != self.new.read_block(*new).ok()
+        };
+        old.len() != new.len() || old.iter().zip(&new).any(differ)
     }
 
     fn compare_lost_found(&mut self, gathered: &mut Gathered) {

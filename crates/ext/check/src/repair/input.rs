@@ -66,9 +66,9 @@ pub struct RepairInput {
     pub is_damaged: bool,
 }
 
-/// The file system under repair. `fs.device` is the draft; facts and claims are kept up to date with what is mended.
+/// The file system under repair. `fs.device` is the overlay; facts and claims are kept up to date with what is mended.
 pub struct RepairContext<'a> {
-    /// The file system on the draft. Groups and superblock are as they will be written.
+    /// The file system on the overlay. Groups and superblock are as they will be written.
     pub fs: Fs<'a>,
     /// Where things are written.
     pub overlay: &'a dyn WritableOverlay,
@@ -106,12 +106,12 @@ impl RepairContext<'_> {
         self.repair_input.room.is_some_and(|room| self.overlay.bytes_written() > room / 2)
     }
 
-    /// Reads a block of the draft.
+    /// Reads a block of the overlay.
     pub fn read_block(&self, block: BlockNo) -> Result<Vec<u8>, ReadError> {
         self.fs.read_block(block)
     }
 
-    /// Writes a block of the draft.
+    /// Writes a block of the overlay.
     pub fn write_block(&self, block: BlockNo, bytes: &[u8]) {
         self.overlay.write(self.fs.block_offset(block), bytes);
     }

@@ -6,18 +6,15 @@ use fsmend_engine::inodes::InodeTable;
 use fsmend_engine::options::RepairPolicy;
 use fsmend_engine::passes::Flow;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::repair::RepairOverlay;
-use fsmend_engine::{Edit, Findings, Layer};
+use fsmend_engine::repair::{Mended, RepairOverlay, WritableOverlay};
+use fsmend_engine::{Edit, Layer};
 
 use super::input::{RepairContext, RepairInput};
 use crate::Fs;
 use crate::allocation::Totals;
 use crate::passes::PASSES;
 
-/// What has to be written, byte offsets and bytes, and what is lost by it.
-pub type Mended = (Vec<(u64, Vec<u8>)>, Findings);
-
-/// Mends what `fs` has wrong, and returns what has to be written over its device, and what is lost by that. Nothing is to be written
+/// Mends what `fs` has wrong, and returns what has to be written over its device, what for, and what is lost by that. Nothing is to be written
 /// where something could not be done that had to be done in full. `None` when the memory does not suffice.
 pub fn mend(
     fs: Fs<'_>,
@@ -41,12 +38,16 @@ pub fn mend(
         backups_lag: false,
         totals: Totals::default(),
     };
-    let is_done =
-        PASSES.iter().filter_map(|pass| pass.repair).all(|repair| repair(&mut context) == Flow::GoesOn);
+    let is_done = PASSES.iter().filter_map(|pass| pass.repair).all(|repair| {
+        overlay.mending(None);
+        repair(&mut context) == Flow::GoesOn
+    });
     let lost = std::mem::take(&mut context.repair_input.lost);
     let is_full = context.is_full();
     drop(context);
-    (!is_full).then(|| (if is_done { overlay.into_changes(pool) } else { Vec::new() }, lost))
+    let mends = overlay.take_mends();
+    let changes = || if is_done { overlay.into_changes(pool) } else { Vec::new() };
+    (!is_full).then(|| Mended { changes: changes(), mends, lost })
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Repair: worked out on a draft, looked at again by the same check, round by round, until nothing is wrong any more.
+//! Repair: worked out on an overlay, looked at again by the same check, round by round, until nothing is wrong any more.
 //!
 //! What inspections mend goes down as edits ([`fsmend_engine::Edits`]); what takes the facts of the whole file system (blocks owned
 //! twice, the tree, link counts, bitmaps) is mended by the [`RepairContext`] afterwards, in one fixed order; what stays inside one inode
@@ -11,7 +11,7 @@ mod files;
 pub(crate) mod hidden;
 pub(crate) mod improve;
 mod input;
-pub mod map;
+pub(crate) mod map;
 mod marker;
 mod mend;
 pub(crate) mod records;

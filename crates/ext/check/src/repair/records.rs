@@ -64,8 +64,7 @@ pub(crate) fn replayed(device: &Arc<dyn Device>, options: &RepairOptions) -> Res
     let fs = run::open(&**device, settled, check.now, &mut findings);
     let external = check.external_journal.as_deref();
     let journal = journal::examine(&fs, external, check.replay, check.memory / 4, &mut findings);
-    let writes = journal.map_err(refused)?.writes;
-    Ok(writes.into_iter().map(|(block, bytes)| (fs.block_offset(BlockNo(block)), bytes.into_vec())).collect())
+    Ok(journal.map_err(refused)?.changes)
 }
 
 /// The changes with a superblock that does not call the file system clean.

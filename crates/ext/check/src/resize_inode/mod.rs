@@ -5,7 +5,7 @@
 //! `i`th reserved block of group 0, which in turn serves as an indirect block and lists its own copies in the groups
 //! that have backups, in ascending order.
 
-pub mod problems;
+pub(crate) mod problems;
 pub(crate) mod repair;
 pub(crate) mod sound_map;
 #[cfg(test)]
@@ -53,9 +53,12 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     let raw = RawInode::from_record(&record);
     if !fs.geometry.features.has_compat(compat::RESIZE_INODE) {
         if (0..POINTERS).any(|index| raw.block_word(index) != 0) {
-            findings.raise(Problem::new(&problems::NOT_CLEAR).inode(inode));
-            if let Some(offset) = fs.inode_offset(inode) {
-                findings.edit(Layer::Amendment, offset, &vec![0; record.len()]);
+            let problem = Problem::new(&problems::NOT_CLEAR).inode(inode);
+            match fs.inode_offset(inode) {
+                Some(offset) => {
+                    findings.raise_with_edit(problem, Layer::Amendment, offset, &vec![0; record.len()]);
+                }
+                None => findings.raise(problem),
             }
         }
         return ResizeInode::default();

@@ -19,7 +19,7 @@ fn look(image: &Image) -> (ResizeInode, Vec<&'static str>) {
         assert_eq!(
             (check(fs, &mut again), codes(&again)),
             (resize.clone(), codes(&findings)),
-            "whoever asks"
+            "in either order"
         );
         (resize, codes(&findings))
     })

@@ -38,7 +38,8 @@ impl Scan<'_> {
     /// The same where only some groups are looked at.
     fn announce_sample(&self, group: GroupNo) {
         let is_next = |ahead: &&u32| **ahead > group.0 && **ahead >= self.announced.load(Relaxed);
-        let ahead = self.sample.unwrap_or_default().iter().filter(is_next).take(TABLES_AHEAD);
+        let groups = self.sample.map_or(&[][..], |sample| sample.groups);
+        let ahead = groups.iter().filter(is_next).take(if self.may_announce() { TABLES_AHEAD } else { 0 });
         for ahead in ahead {
             self.announced.fetch_max(ahead + 1, Relaxed);
             self.announce_table(*ahead);

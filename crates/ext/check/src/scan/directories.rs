@@ -7,7 +7,8 @@ use fsmend_base::InodeNo;
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 
 use super::outcome::ScanOutcome;
-use super::{Batch, DIRECTORIES, Scan, Worker};
+use super::sampling::Size;
+use super::{Batch, DIRECTORIES, STAGES, Scan, Worker};
 use crate::Fs;
 use crate::fast::jobs::DirectoryJob;
 use crate::reading::{announce_all, announce_blocks, read_within};
@@ -100,12 +101,31 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Looks at directories; returns the weight of those for which there was time.
     pub(super) fn directories(&self, worker: &mut Worker<'a>, mut jobs: Vec<DirectoryJob>) -> u64 {
+        if self.sample.is_none() {
+            return self.directories_at_once(worker, jobs);
+        }
+        let mut weight = 0;
+        while !jobs.is_empty() {
+            let is_first = weight == 0 && self.progress.stage(STAGES[DIRECTORIES].name).done() == 0;
+            let count = self.at_once().max(usize::from(is_first)).min(jobs.len());
+            if count == 0 {
+                break;
+            }
+            let part = jobs.drain(..count).collect();
+            weight +=
+                self.paced(worker, (count, Size::Block), |worker| self.directories_at_once(worker, part));
+        }
+        weight
+    }
+
+    fn directories_at_once(&self, worker: &mut Worker<'a>, mut jobs: Vec<DirectoryJob>) -> u64 {
         let weight = jobs.iter().map(DirectoryJob::weight).sum();
         let several: Vec<_> = jobs.extract_if(.., |job| !job.is_single()).collect();
         let single = jobs;
         let blocks: Vec<u64> = single.iter().map(|job| job.first_block).collect();
-        if worker.waits_for_device() {
+        if worker.waits_for_device() && self.may_announce() {
             let runs = several.iter().flat_map(|job| job.runs());
             let more = runs.flat_map(|run| run.physical..run.physical + u64::from(run.count));
             announce_all(self.fs, more.take(BLOCKS_AHEAD).collect());

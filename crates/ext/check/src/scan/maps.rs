@@ -13,6 +13,7 @@ use fsmend_ext_format::inode::RawInode;
 
 use super::directories::announce_directories;
 use super::outcome::is_short;
+use super::sampling::Size;
 use super::{Batch, MAPS, Scan, Worker, job_of};
 use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
@@ -124,7 +125,12 @@ impl<'a> Scan<'a> {
     ) {
         let keep = self.batch(NODES_PER_PART);
         let hand_on = |stack: &mut Vec<Node>, cold: bool| self.hand_on(shared, stack, weight, (cold, keep));
+        let before = (worker.outcome.costs[MAPS].items, worker.cut);
         let tallies = self.walk(worker, walk, stack, shared.mode, hand_on);
+        let (visited, cut) = (worker.outcome.costs[MAPS].items - before.0, worker.cut - before.1);
+        if cut > 0 {
+            *weight = *weight * visited / (visited + cut);
+        }
         {
             let mut all = shared.tallies.lock().unwrap_or_else(PoisonError::into_inner);
             join(&mut all, tallies);
@@ -144,7 +150,7 @@ impl<'a> Scan<'a> {
         weight: &mut u64,
         (cold, keep): (bool, usize),
     ) {
-        let most = self.batch(NODES_PER_PART);
+        let (most, cold) = (self.batch(NODES_PER_PART), cold && self.may_announce());
         while stack.len() > keep && self.queues().bytes() < self.run_context.plan.queue_bytes / 2 {
             let count = most.min(stack.len());
             if keep > 0 && stack.len() < keep + count {
@@ -256,11 +262,19 @@ impl<'a> Scan<'a> {
         mut hand_on: impl FnMut(&mut Vec<Node>, bool),
     ) -> Vec<Tally> {
         let fs = self.fs;
-        let cost = &mut worker.outcome.costs[MAPS];
+        let before = worker.outcome.costs[MAPS].items;
         while !stack.is_empty() {
             hand_on(&mut stack, worker.reader.missed() >= COLD_MISSES);
             let mut wave =
                 take_wave(&mut stack, self.run_context.plan.nodes, fs.geometry.block_size as usize / 4);
+            let at_once = self.at_once();
+            if wave.len() > at_once {
+                if at_once == 0 && worker.outcome.costs[MAPS].items > before {
+                    worker.cut += (stack.len() + wave.len()) as u64;
+                    break;
+                }
+                stack.extend(wave.drain(at_once.max(1)..));
+            }
             wave.sort_unstable_by_key(|node: &Node| node.block);
             if mode == WalkMode::Claim {
                 let visited = self.nodes_visited.fetch_add(wave.len() as u64, Relaxed) + wave.len() as u64;
@@ -268,12 +282,15 @@ impl<'a> Scan<'a> {
                     break;
                 }
             }
-            cost.items += wave.len() as u64;
             let blocks: Vec<u64> = wave.iter().map(|node| node.block).collect();
-            let reading = read_blocks(&mut worker.reader, fs, &blocks, &mut |index, result| match result {
-                Ok(contents) => walk.visit(wave[index], contents, &mut stack),
-                Err(_) => walk.unreadable(wave[index]),
+            let reading = self.paced(worker, (wave.len(), Size::Block), |worker| {
+                read_blocks(&mut worker.reader, fs, &blocks, &mut |index, result| match result {
+                    Ok(contents) => walk.visit(wave[index], contents, &mut stack),
+                    Err(_) => walk.unreadable(wave[index]),
+                })
             });
+            let cost = &mut worker.outcome.costs[MAPS];
+            cost.items += wave.len() as u64;
             cost.requests += reading.requests;
             cost.bytes += reading.bytes;
         }

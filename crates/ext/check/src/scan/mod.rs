@@ -3,12 +3,14 @@
 
 mod ahead;
 mod directories;
-pub mod foresight;
+pub(crate) mod foresight;
 mod kept;
 mod maps;
 mod outcome;
-pub mod problems;
+pub(crate) mod pace;
+pub(crate) mod problems;
 mod regions;
+mod sampling;
 mod sweep;
 mod tables;
 
@@ -35,6 +37,7 @@ use crate::inode::{self, Inspection};
 use crate::reading::{DEPTH, Window};
 use crate::shared_maps::{MapWalkLimiter, is_too_many};
 use fsmend_engine::scan::memory_plan::RunContext;
+use pace::Pace;
 
 pub(crate) use maps::take_wave;
 #[cfg(test)]
@@ -100,10 +103,25 @@ pub struct Scan<'a> {
     schedule: Schedule,
     /// Whether inspections say what they mend.
     mends: bool,
-    /// The groups whose inodes are looked at, ascending, when it is not all of them.
-    sample: Option<&'a [u32]>,
-    /// When a sample is large enough, by the clock of the stages.
-    end: u64,
+    /// What is looked at, when it is not all.
+    sample: Option<Sample<'a>>,
+}
+
+/// A part of a file system that is looked at for an estimate.
+#[derive(Clone, Copy)]
+pub struct Sample<'a> {
+    /// The groups whose inodes are looked at, ascending.
+    pub groups: &'a [u32],
+    /// How many times as much all of them hold.
+    pub times: f64,
+    /// When it began, by the clock of the stages, and when it is large enough.
+    pub started: u64,
+    /// The end of its time, unless the device is slow.
+    pub end: u64,
+    /// The part of the time that is foretold which a sample of a slow device may take, and the longest time in nanoseconds.
+    pub share: (f64, f64),
+    /// How fast the device is, as far as that is known.
+    pub pace: &'a Pace,
 }
 
 struct Worker<'a> {
@@ -116,6 +134,8 @@ struct Worker<'a> {
     jobs: directories::JobLists,
     outcome: ScanOutcome,
     held: Reservation<'a>,
+    /// Blocks of maps that a sample had no time for.
+    cut: u64,
     /// Whether it has done a batch of each stage.
     has_begun: [bool; STAGES.len()],
 }
@@ -161,15 +181,13 @@ impl<'a> Scan<'a> {
             schedule,
             mends: false,
             sample: None,
-            end: u64::MAX,
         }
     }
 
-    /// Looks at the inodes of these groups only, and what they lead to: for an estimate. What other groups hold stays unknown.
-    /// Once the clock shows `end`, each stage does no more than the first of its batches.
-    pub fn sampling(mut self, groups: &'a [u32], end: u64) -> Self {
-        self.sample = Some(groups);
-        self.end = end;
+    /// Looks at the inodes of some groups only, and what they lead to: for an estimate. What other groups hold stays unknown.
+    /// When the time of the sample is over, each stage does no more than the first of its batches.
+    pub fn sampling(mut self, sample: Sample<'a>) -> Self {
+        self.sample = Some(sample);
         self
     }
 
@@ -184,7 +202,7 @@ impl<'a> Scan<'a> {
     pub fn run(&self) -> Option<ScanOutcome> {
         let RunContext { plan, budget, .. } = self.run_context;
         let all: Vec<u32> = (0..self.fs.groups.len() as u32).collect();
-        let groups = self.sample.unwrap_or(&all);
+        let groups = self.sample.map_or(all.as_slice(), |sample| sample.groups);
         self.foresee(groups);
         for index in groups {
             let group = &self.fs.groups[*index as usize];
@@ -204,6 +222,7 @@ impl<'a> Scan<'a> {
             jobs: directories::JobLists::default(),
             outcome: ScanOutcome::with_room(plan.problems, self.mends),
             held: Reservation::new(budget),
+            cut: 0,
             has_begun: [false; STAGES.len()],
         };
         let pool = self.run_context.pool();
@@ -269,8 +288,9 @@ impl<'a> Scan<'a> {
 
     /// Whether there is no time to try more of a stage.
     fn is_sampled(&self, stage: StageIndex) -> bool {
-        let is_over = || self.run_context.clock.is_some_and(|clock| (clock.wall)() >= self.end);
-        self.sample.is_some() && self.progress.stage(STAGES[stage].name).done() > 0 && is_over()
+        self.sample.is_some()
+            && self.progress.stage(STAGES[stage].name).done() > 0
+            && self.time_left().is_some_and(|left| left == 0)
     }
 
     fn process(&self, worker: &mut Worker<'a>, stage: StageIndex, batch: Batch) -> Work {

@@ -106,7 +106,8 @@ impl<'a> Scan<'a> {
     /// Those of `blocks` that the device is told about at once: all, if they are few and not too many of them wait already, or none.
     fn taken_early(&self, waiting: &mut u64, blocks: Vec<u64>) -> Vec<u64> {
         let count = *waiting + blocks.len() as u64;
-        let takes = blocks.len() <= EARLY_BLOCKS_MAX
+        let takes = self.may_announce()
+            && blocks.len() <= EARLY_BLOCKS_MAX
             && count.saturating_mul(u64::from(self.fs.geometry.block_size)) <= EARLY_BYTES_MAX;
         if !takes {
             // They are read in the order of the disk, too, with those of other tables.
@@ -142,7 +143,9 @@ impl<'a> Scan<'a> {
             self.queues().push_large(MAPS, weight, batch.bytes_held(), batch);
         }
         directories.sort_unstable_by_key(|job| job.first_block);
-        announce_directories(self.fs, &directories);
+        if self.may_announce() {
+            announce_directories(self.fs, &directories);
+        }
         self.push_directories(&mut directories);
     }
 }

@@ -12,6 +12,7 @@ use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::inode::RawInode;
 
 use super::outcome::{ScanOutcome, charge, is_scattered, is_short};
+use super::sampling::Size;
 use super::{INODE_TABLES, Scan, Worker, job_of, problems};
 use crate::Fs;
 use crate::fast::inode::{InodeSummary, Verdict};
@@ -29,23 +30,36 @@ const RECORDS_AT_ONCE: usize = 64;
 const SUSPECTS_MAX: usize = 1024;
 
 impl<'a> Scan<'a> {
+    /// Looks at the inodes of a group; returns the number of those for which there was time.
     pub(super) fn inode_table(&self, worker: &mut Worker<'a>, group: GroupNo) -> u64 {
-        let fs = self.fs;
         self.announce_tables(group);
         self.announce_bitmaps();
         self.announce_regions(worker, group);
+        let inodes = self.fs.groups[group.0 as usize].scan_inodes;
+        if self.sample.is_none() {
+            return self.part_of_table(worker, group, inodes);
+        }
+        let per_request = TABLE_READ / self.fs.geometry.inode_size;
+        let count = self.at_once().clamp(1, inodes.div_ceil(per_request).max(1) as usize);
+        let inodes = inodes.min(per_request.saturating_mul(count as u32));
+        self.paced(worker, (count, Size::Large), |worker| self.part_of_table(worker, group, inodes))
+    }
+
+    /// Looks at the first `inodes` inodes of a group; what is behind them counts as free.
+    fn part_of_table(&self, worker: &mut Worker<'a>, group: GroupNo, inodes: u32) -> u64 {
+        let fs = self.fs;
         let state = fs.groups[group.0 as usize];
         let inode_size = fs.geometry.inode_size as usize;
         let mut work = ChunkWork::new(state.scan_inodes as usize, worker.jobs.take());
-        let requests = table_requests(fs, state.desc.inode_table, state.scan_inodes);
+        let requests = table_requests(fs, state.desc.inode_table, inodes);
         let Worker { reader, summary, checksums, outcome, .. } = worker;
         let cost = &mut outcome.costs[INODE_TABLES];
-        cost.items += u64::from(state.scan_inodes);
+        cost.items += u64::from(inodes);
         cost.requests += requests.len() as u64;
         cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
         let per_request = TABLE_READ as usize / inode_size;
         // After a counts of file types, maps that lie in their records may have been given up too.
-        let are_crowded = !self.fast_maps && !fs.crowd.is_empty();
+        let has_shared = !self.fast_maps && !fs.shared_maps.is_empty();
         let mut unreadable = Vec::new();
         reader.read(&requests, &mut |index, result| match result {
             Ok(bytes) => {
@@ -56,7 +70,7 @@ impl<'a> Scan<'a> {
                     let first_inode = InodeNo(first_inode.0 + before as u32);
                     self.inode_fast_path.checksums(first_inode, records, checksums);
                     let numbers = first_inode.0..=first_inode.0.saturating_add(RECORDS_AT_ONCE as u32 - 1);
-                    let may_be_plain = self.inode_fast_path.may_be_plain(numbers) && !are_crowded;
+                    let may_be_plain = self.inode_fast_path.may_be_plain(numbers) && !has_shared;
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
                         let place = (InodeNo(first_inode.0 + at as u32), first + before + at);
                         let quota = &mut outcome.quota;
@@ -68,7 +82,7 @@ impl<'a> Scan<'a> {
                             self.take_plain(plain, place, record, &mut work, quota);
                             continue;
                         }
-                        let verdict = match are_crowded && fs.crowd.contains(place.0) {
+                        let verdict = match has_shared && fs.shared_maps.contains(place.0) {
                             true => Verdict::Suspect,
                             false => {
                                 self.inode_fast_path.summarize_with(place.0, record, checksums[at], summary)
@@ -102,7 +116,7 @@ impl<'a> Scan<'a> {
         }
         worker.jobs.give_back(directories);
         self.table_is_done();
-        u64::from(state.scan_inodes)
+        u64::from(inodes)
     }
 
     /// Saves what can be read of a piece of an inode table that cannot be read whole.
@@ -122,11 +136,14 @@ impl<'a> Scan<'a> {
             let block = error.offset / u64::from(fs.geometry.block_size);
             let count = error.len.div_ceil(u64::from(fs.geometry.block_size)).max(1);
             let problem = Problem::new(&problems::TABLE_UNREADABLE).group(group);
-            outcome.findings.raise(problem.blocks(BlockNo(block), count));
-            if matches!(error.kind, ReadErrorKind::Io(_)) {
-                // Free inodes; to be written is also what makes a disk put a sound sector in its place.
-                outcome.findings.edit(Layer::Record, error.offset, &vec![0; error.len as usize]);
+            let problem = problem.blocks(BlockNo(block), count);
+            if !matches!(error.kind, ReadErrorKind::Io(_)) {
+                outcome.findings.raise(problem);
+                continue;
             }
+            // Free inodes; to be written is also what makes a disk put a sound sector in its place.
+            let empty = vec![0; error.len as usize];
+            outcome.findings.raise_with_edit(problem, Layer::Record, error.offset, &empty);
         }
         let first = index * (TABLE_READ as usize / inode_size);
         for (at, record) in bytes.chunks_exact(inode_size).enumerate() {
@@ -136,7 +153,7 @@ impl<'a> Scan<'a> {
                 continue;
             }
             let inode = fs.geometry.inode_at(group, (first + at) as u32);
-            let verdict = match !self.fast_maps && fs.crowd.contains(inode) {
+            let verdict = match !self.fast_maps && fs.shared_maps.contains(inode) {
                 true => Verdict::Suspect,
                 false => self.inode_fast_path.summarize(inode, record, summary),
             };

@@ -12,6 +12,7 @@ use fsmend_ext_format::checksum::{self, Checked};
 use fsmend_ext_format::features::incompat;
 use fsmend_ext_format::geometry::Geometry;
 
+use super::Settled;
 use super::candidates::Candidate;
 use crate::group::{self, right_checksums};
 
@@ -21,6 +22,8 @@ const COPIES: [usize; 2] = [0, 1];
 /// The inodes that are asked for the seed, and how many have to agree.
 const FIRST_INODES: RangeInclusive<u32> = 1..=16;
 const WITNESSES: usize = 2;
+/// The inodes of which none may have a right checksum with the seed that is stored.
+const ASKED_OF_STORED: RangeInclusive<u32> = 1..=1024;
 
 /// The primary with the identity of `backup`, if no descriptor of its own has a right checksum without, and some have with it. (Tools that
 /// change the UUID write new checksums, and a backup that lags behind is no better witness than these.)
@@ -41,7 +44,7 @@ pub(super) fn taken_back(device: &dyn Device, primary: &Candidate, backup: &Cand
     Some(primary.set_right(raw, device.len()))
 }
 
-/// The primary with the seed that its own inodes were checksummed with, if no descriptor has a right checksum without. (With it, the only descriptor of a
+/// The primary with the seed that its own inodes were checksummed with, if no descriptor and no inode has a right checksum without. (With it, the only descriptor of a
 /// small file system may be damaged as well: that several inodes agree is enough.) The UUID stays as it is: the seed is stored beside it, as after a change
 /// of the UUID.
 pub(super) fn with_seed_of_inodes(device: &dyn Device, primary: &Candidate) -> Option<Candidate> {
@@ -49,19 +52,28 @@ pub(super) fn with_seed_of_inodes(device: &dyn Device, primary: &Candidate) -> O
     if !geometry.features.metadata_csum() || right_checksums(device, geometry, COPIES[0]) > 0 {
         return None;
     }
-    let records = group::first_inodes(device, geometry, FIRST_INODES);
-    let mut seeds = records.iter().filter_map(|(inode, record)| checksum::seed_of_inode(*inode, record));
-    let seed = seeds.find(|seed| {
+    let asked = group::first_inodes(device, geometry, ASKED_OF_STORED);
+    let right_with = |seed: u32, records: &[(InodeNo, Vec<u8>)]| {
         let is_right = |(inode, record): &&(InodeNo, Vec<u8>)| {
-            checksum::inode(*seed, *inode, record).is_some_and(Checked::is_right)
+            checksum::inode(seed, *inode, record).is_some_and(Checked::is_right)
         };
-        records.iter().filter(is_right).count() >= WITNESSES
-    });
-    let seed = seed.filter(|seed| *seed != geometry.checksum_seed)?;
+        records.iter().filter(is_right).count()
+    };
+    // Damaged records may agree on a wrong seed; no record is right with a wrong one by chance.
+    if right_with(geometry.checksum_seed, &asked) > 0 {
+        return None;
+    }
+    let first = &asked[..asked.partition_point(|(inode, _)| FIRST_INODES.contains(&inode.0))];
+    let mut seeds = first.iter().filter_map(|(inode, record)| checksum::seed_of_inode(*inode, record));
+    let seed = seeds.find(|seed| right_with(*seed, first) >= WITNESSES)?;
     let mut raw = primary.raw.clone();
     raw.s_feature_incompat |= incompat::CSUM_SEED;
     raw.s_checksum_seed = seed.into();
-    Some(primary.set_right(raw, device.len()))
+    let candidate = primary.set_right(raw.clone(), device.len());
+    let geometry = candidate.geometry.clone().ok()?;
+    let settled = Settled { superblock: raw, geometry, block: candidate.block, is_corrected: true };
+    // Records that stand some places away from their own agree as well, on another seed: where their numbers differ in the same bits, so do their seeds.
+    group::leads_to_root(device, &settled).then_some(candidate)
 }
 
 /// UUID and seed.

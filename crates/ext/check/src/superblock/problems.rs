@@ -64,7 +64,7 @@ problem_rows! {
         message: "the group layout in the primary superblock contradicts its backups (the one in {block} is used)",
         meaning: "The group layout and the location of backups never change, so all copies must agree. The primary superblock is written often and is the damaged one.",
         repair: "The primary superblock is restored from the backup.",
-        loss: "Nothing.",
+        loss: "Counts and times that backups do not keep. The counts are recomputed.",
         peers: [],
     }
     /// The UUID, or seed, of the primary is not the one that checksums were made with.
@@ -406,7 +406,7 @@ problem_rows! {
         message: "the primary superblock has a wrong checksum and feature bits ({stored}) that the backup in {block} does not have",
         meaning: "The bits are unknown, so the kernel refuses to mount the file system. The checksum is wrong and a valid backup does not have the bits, so they are damage.",
         repair: "The primary superblock is restored from the backup.",
-        loss: "Nothing.",
+        loss: "Counts and times that backups do not keep. The counts are recomputed.",
         peers: [],
     }
     /// A backup that does not describe the same file system.

@@ -91,8 +91,12 @@ pub(super) fn foreign(device: &dyn Device, mark: &Mark) -> Refusal {
                 format!("Check the file system in it: \"{}\"", command.replace("FILE", name))
             }
             Remedy::NoFileSystem => "Check that it is the right file".to_owned(),
-            Remedy::Tools => {
-                "Use the tools for that; if it was an ext file system before, give a backup superblock with -b"
+            Remedy::Tools(command) => format!(
+                "Check it with its own tool: \"{}\"; if it was an ext file system before, give a backup superblock with -b",
+                command.replace("FILE", name)
+            ),
+            Remedy::Nothing => {
+                "Check that it is the right device; if it was an ext file system before, give a backup superblock with -b"
                     .to_owned()
             }
         },

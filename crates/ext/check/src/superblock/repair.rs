@@ -2,7 +2,7 @@
 //! The superblock as it has to be: identity, totals, state, times, checksum; in the place of the primary.
 
 use fsmend_base::SeededRandom;
-use fsmend_engine::{Findings, Row};
+use fsmend_engine::{Findings, Part, Row};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, incompat, ro_compat};
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
@@ -83,6 +83,7 @@ fn fresh_uuid(superblock: &RawSuperblock, now: u64) -> [u8; 16] {
 /// Writes the primary superblock if it is not as it has to be.
 pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let totals = context.totals;
+    context.overlay.mending(Some(Part::FileSystem));
     journal::repair::copy_block_list(context);
     let unit = u64::from(context.fs.geometry.cluster_blocks);
     let superblock = &mut context.fs.superblock;

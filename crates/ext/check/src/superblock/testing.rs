@@ -201,9 +201,10 @@ impl Image {
             groups,
             metadata,
             now: NOW,
-            crowd: Default::default(),
+            shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         };
         look(&mut fs, &mut findings)
     }

@@ -106,7 +106,7 @@ fn blocks_that_hold_the_root_directory_are_not_reserved() {
     for mut image in [Image::plain(), Image::with_checksums()] {
         image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 100.into());
         let without_root = image.settle();
-        assert_eq!(without_root.1, [""; 0], "nobody knows who is right");
+        assert_eq!(without_root.1, [""; 0], "it cannot be known which is right");
         image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 2.into());
         image.inode(InodeNo(2))[..2].copy_from_slice(&0o040_755u16.to_le_bytes());
         assert_eq!(image.settle().1, [""; 0]);

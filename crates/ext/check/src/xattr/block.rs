@@ -84,14 +84,16 @@ pub fn settle_block(
         return read_and_inspect_block(fs, ino, block, findings);
     };
     let mut bytes = stored.clone();
-    let attributes = inspect_block(fs, ino, block, &mut bytes, findings);
+    let mut subject = findings.for_subject();
+    let attributes = inspect_block(fs, ino, block, &mut bytes, &mut subject);
     if attributes.plausible {
-        check_references(block, references, &mut bytes, findings);
+        check_references(block, references, &mut bytes, &mut subject);
         if bytes != stored {
             store_checksum(fs, block, &mut bytes);
-            findings.edit(Layer::Block, fs.block_offset(block), &bytes);
+            subject.edit(Layer::Block, fs.block_offset(block), &bytes);
         }
     }
+    findings.merge(subject);
     attributes
 }
 

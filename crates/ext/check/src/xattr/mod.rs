@@ -14,7 +14,7 @@ mod in_inode;
 mod lists;
 mod names;
 mod order;
-pub mod problems;
+pub(crate) mod problems;
 mod region;
 pub(crate) mod repair;
 mod table_end;

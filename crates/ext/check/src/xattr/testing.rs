@@ -51,7 +51,7 @@ pub(crate) fn fs(device: &MemoryDevice, features: Features) -> Fs<'_> {
         groups: vec![Group { desc, scan_inodes: INODES }],
         metadata: SharedBitmap::new(BLOCKS as u64),
         now: 0,
-        crowd: Default::default(),
+        shared_maps: Default::default(),
         resize_map: Default::default(),
         regions: Default::default(),
         homes: Default::default(),

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!([super::super::le32(&file, 20), super::super::le32(&file, 28)], [Some(6), Some(2)]);
         let empty = build(QuotaType::User, QuotaInfo::default(), &[]);
         assert_eq!([super::super::le32(&empty, 20), super::super::le32(&empty, 28)], [Some(2), Some(0)]);
-        let nobody = build(QuotaType::User, QuotaInfo::default(), &[QuotaEntry::default()]);
-        assert_eq!(entries(block(&nobody, 2), QuotaVersion::R1).count(), 1, "root without anything");
+        let empty = build(QuotaType::User, QuotaInfo::default(), &[QuotaEntry::default()]);
+        assert_eq!(entries(block(&empty, 2), QuotaVersion::R1).count(), 1, "root without anything");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fsmend_device::{Device, Joined, ReadError, WritableDevice, WriteError};
 use fsmend_disksim::{Buffered, Drive, HddDescription, MemoryDescription, SparseMemory};
 use fsmend_ext_driver::{Ext, mkfs as ext};
-use fsmend_hybridfs_driver::{Hybrid, mkfs as hybrid};
+use fsmend_hybridfs_driver::{Cleaning, Hybrid, mkfs as hybrid};
 use fsmend_lab::{Bench, Pace};
 use fsmend_ufs_driver::{Ufs, mkfs as ufs};
 use fsmend_ufs_format::Version;
@@ -20,6 +20,8 @@ use crate::bench::paper::images::{SEED, failed};
 pub const BYTES: u64 = 30_720 << 20;
 /// The paper's log.
 const LOG_BYTES: u64 = 4096 << 20;
+/// What LFS mode leaves to data.
+pub const LFS_REST: u64 = 64 << 20;
 /// What each operation computes: the paper's machine deleted 12 000 files in a second, and its fastest rival 37 000.
 const OPERATION: Duration = Duration::from_micros(60);
 /// How often everything is made durable.
@@ -51,6 +53,12 @@ pub enum Kind {
     Ext4,
     /// UFS1; nothing is ordered.
     Ufs,
+    /// UFS1; between two steps of an order everything is written.
+    UfsOrdered,
+    /// Everything in the log, with a cleaner that takes the emptiest segments.
+    LfsGreedy,
+    /// The same, and the age of segments counts.
+    LfsCostBenefit,
 }
 
 /// Who takes part.
@@ -64,10 +72,11 @@ pub struct Contestant {
 /// The columns of the paper's tables.
 pub const PAPER: [&str; 4] = ["hFS", "FFS", "LFS", "yFS"];
 
-pub const CONTESTANTS: [Contestant; 6] = [
+pub const CONTESTANTS: [Contestant; 7] = [
     Contestant { name: "hybridfs, sizes of the paper", kind: Kind::Hybrid, stands_for: Some(0) },
     Contestant { name: "hybridfs, ours", kind: Kind::HybridOurs, stands_for: None },
     Contestant { name: "UFS1, unordered", kind: Kind::Ufs, stands_for: Some(1) },
+    Contestant { name: "UFS1, in our driver's order", kind: Kind::UfsOrdered, stands_for: Some(1) },
     Contestant { name: "ext3", kind: Kind::Ext3, stands_for: Some(1) },
     Contestant { name: "LFS mode, no cleaner", kind: Kind::Lfs, stands_for: Some(2) },
     Contestant { name: "ext4, log of 32 MiB", kind: Kind::Ext4, stands_for: Some(3) },
@@ -177,7 +186,7 @@ impl Ground {
     }
 }
 
-/// One of two disks on the same machine: whoever is asked is as late as the other.
+/// One of two disks on the same machine: each is as late as the other.
 struct Together {
     own: Buffered<Arc<SparseMemory>>,
     other: Buffered<Arc<SparseMemory>>,
@@ -298,13 +307,13 @@ fn make(kind: Kind, device: Arc<dyn WritableDevice>) -> io::Result<()> {
             let ours = hybrid::Options::new(UUID, now());
             hybrid(hybrid::Options { log_bytes: Some(log), inodes: Some(1 << 20), ..ours })
         }
-        Kind::Lfs => hybrid(paper(bytes - (64 << 20))),
+        Kind::Lfs | Kind::LfsGreedy | Kind::LfsCostBenefit => hybrid(paper(bytes - LFS_REST)),
         Kind::Ext3 => ext(ext::Options::new(ext::Kind::Ext3, UUID, now())),
         Kind::Ext4 => ext(ext::Options {
             journal_blocks: Some(8192),
             ..ext::Options::new(ext::Kind::Ext4, UUID, now())
         }),
-        Kind::Ufs => {
+        Kind::Ufs | Kind::UfsOrdered => {
             let options = ufs::Options {
                 block_size: BLOCK.into(),
                 fragment_size: Some(FRAGMENT.into()),
@@ -319,16 +328,21 @@ fn make(kind: Kind, device: Arc<dyn WritableDevice>) -> io::Result<()> {
 /// Mounts it.
 pub fn mount(kind: Kind, device: Arc<dyn WritableDevice>) -> io::Result<Box<dyn FileSystem>> {
     Ok(match kind {
-        Kind::Hybrid | Kind::HybridOurs | Kind::Lfs => {
+        Kind::Hybrid | Kind::HybridOurs | Kind::Lfs | Kind::LfsGreedy | Kind::LfsCostBenefit => {
             let mut options = fsmend_hybridfs_driver::MountOptions::new(now());
-            options.all_in_log = kind == Kind::Lfs;
+            options.all_in_log = !matches!(kind, Kind::Hybrid | Kind::HybridOurs);
+            options.cleaner = match kind {
+                Kind::LfsGreedy => Some(Cleaning::Greedy),
+                Kind::LfsCostBenefit => Some(Cleaning::CostBenefit),
+                _ => None,
+            };
             Box::new(Hybrid::mount(device, options).map_err(io::Error::other)?)
         }
         Kind::Ext3 | Kind::Ext4 => {
             let options = fsmend_ext_driver::MountOptions::new(now());
             Box::new(Ext::mount(device, options).map_err(io::Error::other)?)
         }
-        Kind::Ufs => {
+        Kind::Ufs | Kind::UfsOrdered => {
             let options = fsmend_ufs_driver::MountOptions::new(now());
             Box::new(Ufs::mount(device, options).map_err(io::Error::other)?)
         }

@@ -14,9 +14,10 @@ use crate::workspace;
 /// A part that can be run alone: its name, and what makes its section.
 type Part = (&'static str, fn() -> io::Result<String>);
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     ("kernel", || Ok(tables::kernel()?.text())),
     ("postmark", || Ok(tables::postmark()?.text())),
+    ("order", || section("PostMark out of order", ORDER, ours::order()?)),
     ("archive", || Ok(tables::archive()?.text())),
     ("aging", || Ok(tables::aging()?.text())),
     ("disks", || section("Two disks", TWO, ours::two_disks()?)),
@@ -28,6 +29,7 @@ const PARTS: [Part; 10] = [
 ];
 
 const TWO: &str = "Table 4 with the log on a second disk of the same kind. The paper says that the gap to yFS shrinks, and gives no figures. A computer that waits for one of the disks does not use the other meanwhile.";
+const ORDER: &str = "What the order of names and deletions does. PostMark's names count up, and it deletes the oldest file first.";
 const FILL: &str = "The aging of Table 4 on 4 GiB until they are this full; then 2,000 operations more, half of which delete.";
 const LOG: &str = "Files of 500 to 10,000 bytes are made and deleted at random until this much of a log of 585 MiB is in use; then 10,000 operations more. The paper did not measure this: it says that a segment of many \
                    small pieces is written as slowly as FFS writes.";

@@ -10,16 +10,18 @@ use fsmend_device::Device;
 use fsmend_disksim::{Drive, HddDescription, MemoryDescription, Timed};
 use fsmend_engine::Progress;
 use fsmend_engine::checker::Checker;
-use fsmend_lab::postmark;
+use fsmend_lab::postmark::{self, Order, PostmarkOptions};
 use fsmend_lab::trees::{Mix, MixOptions};
 use fsmend_testkit::within::{Manner, options};
 use fsmend_vfs::{Permissions, Result as Done};
 
-use super::contestants::{CONTESTANTS, Ground, Kind, PAPER_MEMORY, mount, on_two_disks};
+use super::contestants::{CONTESTANTS, Ground, Kind, LFS_REST, PAPER_MEMORY, mount, on_two_disks};
 use super::tables::postmark_options;
 use crate::bench::paper::figure::Table;
 
 const SMALL_DISK: u64 = 4 << 30;
+/// Has a log of 1.2 GiB, as the files take 0.7.
+const CHECK_DISK: u64 = 8 << 30;
 const DRIVES: [&str; 3] = ["barracuda-iv", "ssd", "nvme"];
 /// Today's systems join what touches, and empty the cache of the disk.
 const SAFE_MEMORY: MemoryDescription = MemoryDescription { joins: true, flushes: true, ..PAPER_MEMORY };
@@ -28,13 +30,23 @@ fn drive(name: &str) -> io::Result<Drive> {
     Drive::named(name).ok_or_else(|| io::Error::other(format!("there is no disk {name}")))
 }
 
+/// What the names of LFS mode begin with.
+const LFS: &str = "LFS mode";
+
 fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::LfsGreedy => return "LFS mode, greedy cleaner",
+        Kind::LfsCostBenefit => return "LFS mode, cost-benefit cleaner",
+        _ => {}
+    }
     CONTESTANTS.iter().find(|contestant| contestant.kind == kind).map_or("", |contestant| contestant.name)
 }
 
 /// Seconds and requests of `operations` more when a mix has made a file system as full as it says.
 fn when_full(kind: Kind, filling: MixOptions, operations: u64) -> io::Result<(f64, u64)> {
-    let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, SMALL_DISK)?;
+    // In LFS mode, the log is the disk.
+    let bytes = if name_of(kind).starts_with(LFS) { SMALL_DISK / 7 + LFS_REST } else { SMALL_DISK };
+    let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, bytes)?;
     let (cost, _) = ground.work(|bench, _| {
         let mut mix = Mix::new(bench, filling);
         mix.fill(bench, 2_000_000)?;
@@ -69,7 +81,7 @@ pub fn by_fill() -> io::Result<String> {
 /// Small files, made and deleted at random, in a log that is this full.
 pub fn by_log() -> io::Result<String> {
     let mut table = Table::new(&["log full", "file system", "10,000 operations", "against 50 %", "requests"]);
-    for kind in [Kind::Hybrid, Kind::HybridOurs] {
+    for kind in [Kind::Hybrid, Kind::HybridOurs, Kind::LfsGreedy, Kind::LfsCostBenefit] {
         let mut base = None;
         for fill in [0.5, 0.6, 0.7, 0.8, 0.9, 0.95] {
             let filling = MixOptions {
@@ -129,7 +141,7 @@ pub fn recovery_and_check(files: u32) -> io::Result<String> {
     ]);
     for kind in [Kind::HybridOurs, Kind::Ext4] {
         for name in DRIVES {
-            let ground = Ground::with(kind, drive(name)?, SAFE_MEMORY, SMALL_DISK)?;
+            let ground = Ground::with(kind, drive(name)?, SAFE_MEMORY, CHECK_DISK)?;
             ground.work(|bench, _| fill_with(bench, files))?;
             let (check, bytes) = check_of(kind, &ground, name)?;
             ground.abandon(|bench, _| fill_with(bench, files / 10))?;
@@ -185,6 +197,38 @@ fn check_of(kind: Kind, ground: &Ground, drive_name: &str) -> io::Result<(Durati
     }
     let disk = timed.disk();
     Ok((disk.now(), disk.statistics().bytes_read))
+}
+
+/// PostMark with names or final deletions that are not in the order of making.
+pub fn order() -> io::Result<String> {
+    let mut table = Table::new(&[
+        "file system",
+        "names",
+        "deletions",
+        "50,000 files",
+        "requests",
+        "written for one byte",
+    ]);
+    for kind in [Kind::Hybrid, Kind::Ufs] {
+        for (names, deletions) in [(true, true), (false, true), (true, false), (false, false)] {
+            let ground = Ground::new(kind)?;
+            let options =
+                PostmarkOptions { in_order: Order { names, deletions }, ..postmark_options(50_000) };
+            let (report, cost) = ground.work(|bench, clock| postmark::run(bench, clock, &options))?;
+            let told = |is_in_order: bool| if is_in_order { "in order" } else { "at random" }.to_owned();
+            let cells = vec![
+                name_of(kind).to_owned(),
+                told(names),
+                told(deletions),
+                format!("{:.1} s", cost.seconds),
+                cost.text(),
+                format!("{:.2}", cost.bytes_written as f64 / report.bytes_written.max(1) as f64),
+            ];
+            println!("{}", cells.join(", "));
+            table.push(cells);
+        }
+    }
+    Ok(table.text())
 }
 
 /// Table 4 with the log on a second disk.

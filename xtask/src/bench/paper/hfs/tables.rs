@@ -80,15 +80,7 @@ pub fn kernel() -> io::Result<Measured> {
 
 /// The paper's PostMark.
 pub fn postmark_options(files: u32) -> PostmarkOptions {
-    PostmarkOptions {
-        files,
-        folders: 1,
-        len: (500, 10_000),
-        transactions: 500,
-        reads_of_ten: 5,
-        makes_of_ten: 5,
-        piece: 512,
-    }
+    PostmarkOptions { files, ..PostmarkOptions::small() }
 }
 
 /// Table 2.

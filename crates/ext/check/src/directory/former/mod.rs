@@ -6,14 +6,12 @@
 //! |---|---|
 //! | `mentions.rs` | what in a block can be read as a name |
 //! | `copies.rs` | blocks of lost directories, older copies in the journal |
-//! | `traces.rs` | the best of what was found of each inode |
 //!
 //! Nothing follows from it but what is told: names are guesses, however good, and a guess is not written. The cost is bounded: every
 //! directory is read once more, and at most so many blocks beside (`copies.rs`).
 
 mod copies;
 mod mentions;
-mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,13 +27,13 @@ use fsmend_ext_format::features::incompat;
 
 use self::copies::{Copy, is_index_root};
 use self::mentions::Mention;
-use self::traces::{Trace, Traces};
 use super::inline::InlineEntries;
 use super::params::DirectoryParams;
 use super::{Directory, inline};
 use crate::Fs;
 use fsmend_engine::names::filter::InodeFilter;
 use fsmend_engine::names::paths::Paths;
+use fsmend_engine::names::traces::{Trace, Traces};
 
 /// Directories that one worker searches at a time.
 const DIRECTORIES_PER_SLICE: usize = 64;
@@ -296,20 +294,7 @@ impl Search<'_> {
         holders.retain(|inode| self.inodes.kind(*inode) == Kind::Directory);
         let holders: Vec<InodeNo> = holders.into_iter().collect();
         let paths = Paths::gather(self.fs, self.inodes, &holders, 1, (self.pool, self.cancel));
-        let mut told = BTreeMap::new();
-        for inode in inodes {
-            let mut names = traces.names_of(*inode, &paths);
-            if names.is_empty()
-                && let Some(parent) = self.parent_entry(*inode)
-                && let Some(path) = traces.path_of(parent, &paths)
-            {
-                names.push(FormerName { witness: Witness::ParentEntry, path, block: None });
-            }
-            if !names.is_empty() {
-                told.insert(*inode, names);
-            }
-        }
-        told
+        traces.told(inodes, &paths, |inode| self.parent_entry(inode))
     }
 }
 

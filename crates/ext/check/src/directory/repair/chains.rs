@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changing the records of a directory on the draft, chain by chain.
+//! Changing the records of a directory on the overlay, chain by chain.
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE, has_leaf_tail};

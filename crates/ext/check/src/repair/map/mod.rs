@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changing the map of an inode on the draft: which blocks its contents lie in.
+//! Changing the map of an inode on the overlay: which blocks its contents lie in.
 //!
 //! [`RepairContext::open_map`] reads the runs of an inode as mended, whatever its tree looks like. They are changed with the methods of
 //! [`FileMap`] and [`RepairContext`], and [`RepairContext::store_map`] writes them as the inode's tree or indirect blocks: nodes are taken and
@@ -127,13 +127,13 @@ impl Nodes {
 }
 
 impl RepairContext<'_> {
-    /// Reads the map of `inode` as it is on the draft, mended. `None` for inodes that are free, that will be cleared, or whose data
+    /// Reads the map of `inode` as it is on the overlay, mended. `None` for inodes that are free, that will be cleared, or whose data
     /// do not lie in blocks.
     pub fn open_map(&self, inode: InodeNo) -> Option<FileMap> {
         FileMap::of(inode, self.inspect_inode(inode)?)
     }
 
-    /// Inspects `inode` as it is on the draft, and says nothing about what is wrong.
+    /// Inspects `inode` as it is on the overlay, and says nothing about what is wrong.
     pub fn inspect_inode(&self, inode: InodeNo) -> Option<Inspection> {
         let record = self.read_inode(inode)?;
         Some(inode::inspect(&self.fs, inode, &record, &mut Findings::new()))

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The best of what was found of each inode, and the paths that come of it.
+//! Where inodes without a name are named nevertheless: the best of what was found of each, and the paths that come of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_engine::problem::escape_name;
-use fsmend_engine::{FormerName, Witness};
-use fsmend_ext_format::inode::special;
 
-use fsmend_engine::names::paths::Paths;
+use super::former::{FormerName, Witness};
+use super::paths::Paths;
+use crate::problem::escape_name;
 
 /// Traces of one inode that are kept, and names that are told.
 const TRACES_MAX: usize = 8;
@@ -18,7 +17,7 @@ const DEPTH_MAX: usize = 256;
 
 /// One place where an inode is named. The order is that of trust.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Trace {
+pub struct Trace {
     /// Of a directory: whether its `..` leads elsewhere.
     pub is_elsewhere: bool,
     /// How well the entry stands.
@@ -34,8 +33,8 @@ pub(super) struct Trace {
 }
 
 /// What was found, inode by inode.
-#[derive(Default)]
-pub(super) struct Traces(BTreeMap<InodeNo, Vec<Trace>>);
+#[derive(Clone, Debug, Default)]
+pub struct Traces(BTreeMap<InodeNo, Vec<Trace>>);
 
 impl Traces {
     /// Takes up a trace. What is kept in the end does not depend on the order: of each name the best trace, and of those the best.
@@ -82,11 +81,31 @@ impl Traces {
         told
     }
 
+    /// The former names of each of `inodes` of which anything is known; of a directory, where it stood if only its parent entry (`parent`) tells.
+    pub fn told(
+        &self,
+        inodes: &BTreeSet<InodeNo>,
+        paths: &Paths,
+        parent: impl Fn(InodeNo) -> Option<InodeNo>,
+    ) -> BTreeMap<InodeNo, Vec<FormerName>> {
+        let names = inodes.iter().map(|inode| {
+            let mut names = self.names_of(*inode, paths);
+            if names.is_empty()
+                && let Some(parent) = parent(*inode)
+                && let Some(path) = self.path_of(parent, paths)
+            {
+                names.push(FormerName { witness: Witness::ParentEntry, path, block: None });
+            }
+            (*inode, names)
+        });
+        names.filter(|(_, names)| !names.is_empty()).collect()
+    }
+
     /// Where directory `inode` is, or was; `None` when nothing is known of it.
     pub fn path_of(&self, inode: InodeNo, paths: &Paths) -> Option<String> {
         let (mut at, mut names, mut seen) = (inode, Vec::new(), BTreeSet::new());
         let top = loop {
-            if at.0 == special::ROOT {
+            if at == paths.root() {
                 break String::new();
             }
             let is_new = names.len() < DEPTH_MAX && seen.insert(at);
@@ -98,7 +117,7 @@ impl Traces {
             at = holder;
         };
         if names.is_empty() {
-            return (inode.0 == special::ROOT).then(|| "/".to_owned());
+            return (inode == paths.root()).then(|| "/".to_owned());
         }
         Some(names.iter().rev().fold(top, |path, name| path + "/" + name))
     }
