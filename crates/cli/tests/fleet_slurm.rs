@@ -85,7 +85,6 @@ fn a_lost_node_costs_no_volume() {
         Ok(slurm) => slurm,
         Err(why) => return host::skip(TEST, &why),
     };
-    let started = Instant::now();
     let fleet_of = Fleet::new("slurm-images", 12);
     let run = fleet_of.plan(&["--shards", "6"], |_| SLOWLY.to_owned());
     assert!(submit(&slurm, &run).ends_with(": 6 shards\n"));
@@ -98,7 +97,6 @@ fn a_lost_node_costs_no_volume() {
     wait_for("records of all volumes", &run, is_complete);
     all_once(&fleet_of, &run, 12);
     assert_eq!(submit(&slurm, &run), "", "nothing is left");
-    println!("a lost node took {:?}", started.elapsed());
 }
 
 #[test]
@@ -110,7 +108,6 @@ fn a_controller_without_memory_costs_no_volume() {
         Ok(slurm) => slurm,
         Err(why) => return host::skip(TEST, &why),
     };
-    let started = Instant::now();
     let fleet_of = Fleet::new("slurm-controller-images", 8);
     let run = fleet_of.plan(&["--shards", "8"], |_| SLOWLY.to_owned());
     let first = submit(&slurm, &run);
@@ -123,5 +120,4 @@ fn a_controller_without_memory_costs_no_volume() {
     );
     wait_for("records of all volumes", &run, is_complete);
     all_once(&fleet_of, &run, 8);
-    println!("a lost controller took {:?}", started.elapsed());
 }

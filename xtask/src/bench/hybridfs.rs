@@ -118,8 +118,7 @@ fn hybridfs(device: Arc<dyn WritableDevice>, case: &Case) -> Mounted {
 }
 
 fn ext4(device: Arc<dyn WritableDevice>, _: &Case) -> Mounted {
-    let options =
-        ext::Options { inodes: Some(INODES.into()), ..ext::Options::new(ext::Kind::Ext4, UUID, now()) };
+    let options = ext::Options { inodes: Some(INODES), ..ext::Options::new(ext::Kind::Ext4, UUID, now()) };
     ext::mkfs(Arc::clone(&device), &options).map_err(io::Error::other)?;
     let options =
         fsmend_ext_driver::MountOptions { bulk: true, ..fsmend_ext_driver::MountOptions::new(now()) };
