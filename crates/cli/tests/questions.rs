@@ -126,6 +126,10 @@ fn single_keys_answer_step_by_step() {
     let (code_, text) = terminal.end();
     assert_eq!(code_, 4, "{text}");
     assert!(text.contains("partly repaired"), "{text}");
+    // What is told last is what was written, not what was proposed.
+    let (_, told) = text.split_once("without what was declined").unwrap();
+    assert!(told.contains("/a/two") && told.contains("metadata corrected"), "{told}");
+    assert!(!told.contains("/a/one"), "{told}");
     let left = stdout(&compat("-fn", &image));
     assert!(left.contains("/a/one") && !left.contains("/a/two"), "{left}");
 }

@@ -53,13 +53,6 @@ impl RecoveredNames {
         self.lines().collect()
     }
 
-    /// The text of a plan with these instead of others.
-    pub fn put_into(&self, text: &str) -> serde_json::Result<String> {
-        let mut text: Json = serde_json::from_str(text)?;
-        text[MEMBER] = self.to_json();
-        Ok(text.to_string())
-    }
-
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -11,7 +11,7 @@ use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
 use fsmend_ext_check::repair::{self, RepairOptions, RepairPolicy};
 use fsmend_ext_check::run::CheckReport;
-use fsmend_testkit::rext3::{DEEP, HOLES, JOURNAL, LINK, MANY, ONE, PLAIN, ROOT, SUB, TWO};
+use fsmend_testkit::rext3::{CROWD, DEEP, HOLES, JOURNAL, LINK, MANY, ONE, PLAIN, ROOT, SUB, TWO};
 use fsmend_testkit::rext3::{Image, Role, Shape, build};
 use fsmend_testkit::within::{Manner, checked, options};
 
@@ -311,11 +311,111 @@ fn a_damaged_header_is_written_anew() {
 fn blocks_swapped_between_regions() {
     let mut image = build(Shape::default());
     let (one, other) = (image.of(ONE, Role::Indirect(1))[0], image.of(JOURNAL, Role::Indirect(1))[0]);
+    exchange(&mut image, one, other);
+    // Neither check is right at the other place, nor is the inode.
+    expect(&image, &["ext.region.backpointer-wrong"]);
+    // The journal is one of the two: it is made anew where need be, and the file has its map again.
+    let mut repaired = Image { bytes: sound_after_repair(&image), ..image };
+    let place = u64::from(repaired.word(repaired.pointer_at(ONE, 12)));
+    assert!(place == one && repaired.block(place) == build(Shape::default()).block(one));
+}
+
+fn exchange(image: &mut Image, one: u64, other: u64) {
     let (first, second) = (image.block(one).to_vec(), image.block(other).to_vec());
     image.block(one).copy_from_slice(&second);
     image.block(other).copy_from_slice(&first);
-    // Neither check is right at the other place, nor is the inode.
-    expect(&image, &["ext.region.backpointer-wrong"]);
+}
+
+fn exchange_words(image: &mut Image, one: usize, other: usize) {
+    let (first, second) = (image.word(one), image.word(other));
+    image.set_word(one, second);
+    image.set_word(other, first);
+}
+
+/// Repairs `image`, after which all is as it was in the sound one, but for the superblock.
+#[track_caller]
+fn all_goes_home(image: &Image, wanted: &str) {
+    let (sound, found) = (build(image.shape), codes(image));
+    assert!(found.contains(wanted), "{wanted} is missing in {found:?}");
+    let repaired = sound_after_repair(image);
+    let size = image.block_size();
+    let differing: Vec<_> = (2..repaired.len() / size)
+        .filter(|block| repaired[block * size..][..size] != sound.bytes[block * size..][..size])
+        .collect();
+    assert!(differing.is_empty(), "blocks {differing:?} are not what they were");
+}
+
+#[test]
+fn files_with_swapped_indirect_blocks_get_each_its_own() {
+    let sound = build(Shape::default());
+    let wrong = "ext.region.backpointer-wrong";
+    // The pointers of two files, and of a file to its two trees.
+    for (one, other) in [((ONE, 12), (CROWD, 12)), ((ONE, 12), (TWO, 12)), ((TWO, 13), (DEEP, 14))] {
+        let mut image = sound.clone();
+        let places = [one, other].map(|(inode, index)| image.pointer_at(inode, index));
+        exchange_words(&mut image, places[0], places[1]);
+        all_goes_home(&image, wrong);
+    }
+    let mut image = sound.clone();
+    let places = [12, 13].map(|index| image.pointer_at(TWO, index));
+    exchange_words(&mut image, places[0], places[1]);
+    all_goes_home(&image, "ext.region.level-wrong");
+    // What stands in the blocks.
+    for (one, other) in [((ONE, 1), (CROWD, 1)), ((TWO, 2), (ONE, 1)), ((TWO, 2), (DEEP, 2))] {
+        let mut image = sound.clone();
+        let places = [one, other].map(|(inode, level)| image.of(inode, Role::Indirect(level))[0]);
+        exchange(&mut image, places[0], places[1]);
+        all_goes_home(&image, wrong);
+    }
+}
+
+#[test]
+fn a_wrong_pointer_finds_the_block_that_it_led_to() {
+    let sound = build(Shape::default());
+    for pointer in [sound.word(sound.pointer_at(CROWD, 12)), 0xFFFF_0000, sound.free_block(3) as u32] {
+        let mut image = sound.clone();
+        let at = image.pointer_at(ONE, 12);
+        image.set_word(at, pointer);
+        let found = codes(&image);
+        assert!(!found.is_empty());
+        all_goes_home(&image, found.iter().next().unwrap());
+    }
+}
+
+#[test]
+fn an_indirect_block_with_a_wrecked_header_is_known_by_its_children() {
+    for (inode, level) in [(TWO, 2), (DEEP, 3), (DEEP, 2), (ONE, 1), (MANY, 1)] {
+        let mut image = build(Shape::default());
+        let block = image.of(inode, Role::Indirect(level))[0];
+        image.block(block)[..8].fill(0xE5);
+        all_goes_home(&image, "ext.region.header-damaged");
+    }
+}
+
+#[test]
+fn swapped_directory_blocks_go_home() {
+    let sound = build(Shape::default());
+    let wrong = "ext.region.tail-wrong";
+    let place = |role: (u32, u32)| sound.of(role.0, Role::Directory(role.1))[0];
+    for (one, other) in
+        [((SUB, 1), (MANY, 3)), ((SUB, 0), (MANY, 0)), ((MANY, 2), (MANY, 5)), ((ROOT, 0), (SUB, 0))]
+    {
+        let mut image = sound.clone();
+        exchange(&mut image, place(one), place(other));
+        all_goes_home(&image, wrong);
+    }
+    // Pointers: each directory keeps the block that its pointer now leads to, with its own names in it.
+    let mut image = sound.clone();
+    let places = [(SUB, 1), (MANY, 3)].map(|(inode, index)| image.pointer_at(inode, index));
+    exchange_words(&mut image, places[0], places[1]);
+    assert!(codes(&image).contains(wrong));
+    let repaired = Image { bytes: sound_after_repair(&image), ..image };
+    for (inode, index) in [(SUB, 1), (MANY, 3)] {
+        let (mut after, mut before) = (repaired.clone(), sound.clone());
+        let place = u64::from(after.word(after.pointer_at(inode, index)));
+        let home = u64::from(before.word(before.pointer_at(inode, index)));
+        assert!(after.block(place)[..992] == before.block(home)[..992], "names of directory {inode}");
+    }
 }
 
 #[test]

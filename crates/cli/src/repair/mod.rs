@@ -6,6 +6,7 @@ mod description;
 mod saved;
 mod show;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,9 +16,9 @@ use std::time::Instant;
 use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
 use fsmend_engine::options::{Duplicates, RepairOptions, RepairPolicy};
 use fsmend_engine::pool::Mode;
-use fsmend_engine::repair::Whole;
-use fsmend_engine::report::{Repair, Report};
-use fsmend_engine::{Problem, Progress, Refusal, Refused};
+use fsmend_engine::repair::{Rest, Whole};
+use fsmend_engine::report::{CheckReport, Repair, Report};
+use fsmend_engine::{Findings, Problem, Progress, Refusal, Refused};
 
 pub use args::{ApplyArgs, DuplicatesArg, RepairArgs, UndoArgs};
 pub use saved::{apply, undo};
@@ -132,6 +133,7 @@ fn work(
     let check = repair_options(arguments, &work).map_err(Ending::Refused)?.check;
     let files = family.files(&work.device, &mut repair, &check);
     let Repair { found, left, rounds, changes, mends, journal_changes, later } = repair;
+    let found_later = if arguments.step { later.iter().cloned().collect() } else { Vec::new() };
     let later = Report::new(later);
     let left = Report::new(left.findings);
     let mut checked = Checked::from(found);
@@ -150,7 +152,8 @@ fn work(
             checked.set_map(layout, family.shapes(&work.device, &check));
         }
     }
-    let text = plan_text(&target, work.start, &checked.report, &description, (journal, &recovered_names));
+    let with = (journal.clone(), &recovered_names);
+    let text = plan_text(&target, work.start, &checked.report, &description, with);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     let plan = hold::plan(&environment, &*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
@@ -186,11 +189,36 @@ fn work(
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
-    // It is a text of ours.
-    let text = recovered_names.put_into(&text).unwrap_or(text);
-    let plan =
-        hold::plan(&environment, &*work.device, &identity, &text, &rest.changes).map_err(Ending::Failed)?;
+    let mut rest = rest_of(rest, (&problems, &declined), found_later);
+    let files = family.files(&work.device, &mut rest, &check);
+    let Repair { found, changes, later, .. } = rest;
+    let (found, later) = (Report::new(found.findings), Report::new(later));
+    let description = Description::new(&found, &later, files, remedies);
+    let text = plan_text(&target, work.start, &found, &description, (journal, &recovered_names));
+    let plan = hold::plan(&environment, &*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
+    show.rest(&description, &plan);
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
+}
+
+/// A repair of all `problems` but those that were `declined`, in the form in which it can be described.
+fn rest_of(rest: Rest, (problems, declined): (&[Problem], &[Problem]), found_later: Vec<Problem>) -> Repair {
+    let told = |problem: &Problem| (problem.key(), problem.message());
+    let declined: BTreeSet<_> = declined.iter().map(told).collect();
+    let mut found = Findings::new();
+    let wanted = problems.iter().filter(|problem| !declined.contains(&told(problem)));
+    wanted.for_each(|problem| found.raise(problem.clone()));
+    let mut later = Findings::new();
+    found_later.into_iter().for_each(|problem| later.raise(problem));
+    let Rest { changes, left } = rest;
+    Repair {
+        found: CheckReport { findings: found, ..CheckReport::default() },
+        left,
+        rounds: 1,
+        changes,
+        mends: Vec::new(),
+        later,
+        journal_changes: Vec::new(),
+    }
 }
 
 /// Opens the target, for writing unless nothing is to be written.

@@ -233,6 +233,13 @@ impl Show {
                 counted(u64::from(rounds), "round", "rounds"),
             ),
         );
+        text.push_str(&self.files_text(description));
+        text
+    }
+
+    /// What happens to files, and what may be lost.
+    fn files_text(&self, description: &Description) -> String {
+        let mut text = String::new();
         if !description.files.is_empty() {
             text.push_str(&format!(
                 "Affected files and directories ({}):\n",
@@ -259,6 +266,15 @@ impl Show {
             text.push_str(&format!("    and {rest} more (--all lists them)\n"));
         }
         text
+    }
+
+    /// Tells what is written where some problems were declined.
+    pub fn rest(&self, description: &Description, plan: &Plan) {
+        let blocks = counted(plan.blocks().count() as u64, "block", "blocks");
+        let head = format!("{blocks} ({}) are written.", bytes(plan.bytes_to_write()));
+        let mut text = self.style.wrap("\nThe repair without what was declined: ", &head);
+        text.push_str(&self.files_text(description));
+        self.print(&text);
     }
 
     /// What may be lost, file by file, and then what no file stands for.

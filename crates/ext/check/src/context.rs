@@ -12,6 +12,7 @@ use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::region::Regions;
+use crate::region::homes::Homes;
 use crate::resize_inode::sound_map::SoundMap;
 use crate::shared_maps::SharedMapInodes;
 
@@ -36,6 +37,8 @@ pub struct Fs<'d> {
     pub resize_map: SoundMap,
     /// Where indirect blocks and directory blocks have to lie, on a rext3.
     pub regions: Regions,
+    /// Whose the blocks in them say that they are, once it was asked for.
+    pub homes: Homes,
 }
 
 /// What a check knows of a file system, without the device that it was read from.
@@ -53,7 +56,8 @@ impl Layout {
     pub fn on(self, device: &dyn Device) -> Fs<'_> {
         let Layout { superblock, geometry, groups, metadata, now, regions } = self;
         let (shared_maps, resize_map) = (SharedMapInodes::default(), SoundMap::default());
-        Fs { device, superblock, geometry, groups, metadata, now, shared_maps, resize_map, regions }
+        let homes = Homes::default();
+        Fs { device, superblock, geometry, groups, metadata, now, shared_maps, resize_map, regions, homes }
     }
 }
 

@@ -223,6 +223,7 @@ pub fn open<'d>(device: &'d dyn Device, settled: Settled, now: u64, findings: &m
         shared_maps: Default::default(),
         resize_map: Default::default(),
         regions,
+        homes: Default::default(),
     }
 }
 

@@ -108,6 +108,11 @@ impl IndirectHeader {
             && self.check == self.right_check(seed, place)
     }
 
+    /// Whether inode and level are possible ones in a file system of `inodes_count` inodes, be the check right or not.
+    pub fn names_an_inode(&self, inodes_count: u32) -> bool {
+        (1..=inodes_count).contains(&self.inode.0) && (1..=LEVELS_MAX).contains(&self.level)
+    }
+
     /// Writes it at the start of `block`, if there is room.
     pub fn store(&self, block: &mut [u8]) {
         if let Some(words) = block.first_chunk_mut::<HEADER_SIZE>() {

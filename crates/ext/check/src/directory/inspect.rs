@@ -73,6 +73,8 @@ pub(super) struct Inspector<'a> {
     parents_read: u32,
     /// Whether what is mended is kept, block by block.
     keeps: bool,
+    /// Whether others claim a block of it.
+    is_shared: bool,
     /// How many bytes what is found may take.
     room: u64,
 }
@@ -109,6 +111,7 @@ impl<'a> Inspector<'a> {
             lookups: 0,
             parents_read: 0,
             keeps,
+            is_shared,
             room: u64::MAX,
         }
     }
@@ -153,7 +156,10 @@ impl<'a> Inspector<'a> {
         if !self.params.index_feature {
             self.findings.raise(Problem::new(&rows::INDEX_WITHOUT_FEATURE).inode(self.params.inode));
         } else if !self.directory.inline {
-            let root = self.physical(0).and_then(|block| self.fs.read_block(block).ok());
+            let root = self.physical(0).and_then(|block| {
+                let bytes = self.fs.read_block(block).ok()?;
+                Some(self.moved(&bytes, 0, block).unwrap_or(bytes))
+            });
             self.index = Index::open(self.fs, &self.params, root.as_deref(), self.findings);
             self.mending.needs_large_dir =
                 self.index.as_ref().is_some_and(|index| index.is_too_deep(&self.params));
@@ -236,17 +242,25 @@ impl<'a> Inspector<'a> {
             self.edit(mark, block, &empty);
             return;
         };
+        let mut found = self.findings.for_subject();
         let before = self.keeps.then(|| bytes.clone());
+        let moved = self.moved(&bytes, logical, block);
+        let is_home = moved.is_none();
+        if let Some(moved) = moved {
+            self.judge_tail(&bytes, logical, block, &mut found);
+            bytes = moved;
+        }
         let blocks_count = self.blocks_count();
         let is_leaf = match &mut self.index {
             Some(index) => index.add_block(&self.params, logical, &bytes, blocks_count, self.findings),
             None => true,
         };
-        let mut found = self.findings.for_subject();
         let (end, wrong_checksum) = self.leaf_end(is_leaf, &bytes);
         let first = logical == 0;
         let (parent, broken_at) = mend_block(&mut bytes[..end], &self.params, Some(block), first, &mut found);
-        self.judge_tail(&bytes, logical, block, &mut found);
+        if is_home {
+            self.judge_tail(&bytes, logical, block, &mut found);
+        }
         let tail_lost = is_leaf
             && self.params.checksum_seed.is_some()
             && end == bytes.len()
@@ -281,6 +295,14 @@ impl<'a> Inspector<'a> {
             }
             _ => self.mending.rewrite |= is_leaf && !leaf::seal(bytes, &self.params, logical == 0),
         }
+    }
+
+    /// On a rext3, what belongs into a block that says that it is another one, if it is found in the regions.
+    fn moved(&self, bytes: &[u8], logical: u32, block: BlockNo) -> Option<Vec<u8>> {
+        let generation = self.params.tail_generation.filter(|_| !self.is_shared)?;
+        let right = DirectoryTail { inode: self.params.inode, generation, logical };
+        let is_another = DirectoryTail::parse(bytes) != Some(right);
+        is_another.then(|| self.fs.moved_directory_block(right, block)).flatten()
     }
 
     /// On a rext3, whether the block says what it is.

@@ -309,6 +309,7 @@ impl World {
                 shared_maps: Default::default(),
                 resize_map: Default::default(),
                 regions: Default::default(),
+                homes: Default::default(),
             };
             let mut context = RepairContext {
                 fs,
@@ -364,6 +365,7 @@ impl World {
             shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         };
         work(&fs, &self.bad_blocks, self.reconnects)
     }

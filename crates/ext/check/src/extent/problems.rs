@@ -11,7 +11,7 @@ problem_rows! {
         meaning: "The root of the extent tree was overwritten.",
         repair: "The inode is cleared and the names that point to it are removed.",
         loss: "The contents of the file.",
-        peers: [0x010081],
+        peers: [0x010081, 0x01000D, 0x01000C],
     }
 
     /// One word of the root's header wrong: the others, and the entries, prove that it is one.
@@ -21,7 +21,7 @@ problem_rows! {
         meaning: "The header holds a magic number, the number of extents and the maximum. One of them was overwritten.",
         repair: "The field is corrected.",
         loss: "Nothing.",
-        peers: [0x010081],
+        peers: [0x010081, 0x01000D],
     }
 
     /// Header invalid.
@@ -111,7 +111,7 @@ problem_rows! {
         meaning: "The extents must be sorted. This one is out of order, and exactly fills the gap between its neighbours: only its logical block is wrong.",
         repair: "The logical block is corrected.",
         loss: "Nothing.",
-        peers: [0x01005E],
+        peers: [0x01005E, 0x01000C],
     }
 
     /// An extent that reaches beyond the end of its file.
@@ -121,7 +121,7 @@ problem_rows! {
         meaning: "i_size and i_blocks agree with each other and contradict the extent. Its length was overwritten; the blocks after the end belong to other files or to none.",
         repair: "The extent is truncated to the end of the file.",
         loss: "Nothing that belongs to the file.",
-        peers: [],
+        peers: [0x01000C, 0x01000D, 0x010059],
     }
     /// Behind the end of a directory, where what lies there is not its own, and the space in use tells nothing.
     DIRECTORY_BEYOND_SIZE = "ext.extent.directory-beyond-size" {
@@ -130,7 +130,7 @@ problem_rows! {
         meaning: "Most of the blocks after the end hold no directory entries, or belong to other directories. i_blocks matches neither length. The length of the extent was overwritten.",
         repair: "The extent is truncated to the end of the directory.",
         loss: "Nothing that belongs to the directory.",
-        peers: [],
+        peers: [0x01000C, 0x01000D],
     }
     /// Too long: it covers several entries that are in order.
     TOO_LONG = "ext.extent.too-long" {

@@ -11,7 +11,7 @@ problem_rows! {
         meaning: "The group descriptor points outside the file system, or without flex_bg outside the group. The bitmap itself may be intact.",
         repair: "The location is copied from a backup descriptor if a backup has a valid one. Otherwise a new bitmap is allocated.",
         loss: "Nothing: the bitmap is rebuilt from the block maps of the files.",
-        peers: [0x000001],
+        peers: [0x000001, 0x050006],
     }
     /// Inode bitmap placed where it cannot be.
     INODE_BITMAP_PLACE = "ext.group.inode-bitmap-place" {
@@ -20,7 +20,7 @@ problem_rows! {
         meaning: "The group descriptor points outside the file system, or without flex_bg outside the group. The bitmap itself may be intact.",
         repair: "The location is copied from a backup descriptor if a backup has a valid one. Otherwise a new bitmap is allocated.",
         loss: "Nothing: the bitmap is rebuilt from the inode table.",
-        peers: [0x000002],
+        peers: [0x000002, 0x05000A],
     }
     /// Inode table placed where it cannot be.
     INODE_TABLE_PLACE = "ext.group.inode-table-place" {
@@ -65,7 +65,7 @@ problem_rows! {
         meaning: "The primary descriptor of the group is damaged. The backup is valid.",
         repair: "The primary descriptor is rewritten.",
         loss: "Nothing: its counts are recomputed.",
-        peers: [],
+        peers: [0x05000E, 0x05000B, 0x05000C, 0x05000D, 0x05000F],
     }
     /// An inode table that was found by what stands in it.
     TABLE_FOUND = "ext.group.inode-table-found" {

@@ -35,12 +35,15 @@ const STRAYS_MAX: usize = 2;
 const HOPELESS_AT: u32 = 12;
 /// Pointers that make no sense, in a block without any other, from which on it is no indirect block.
 const FOREIGN_AT: usize = 3;
+/// So often blocks of one map are looked for in the regions of a rext3: a bound on the work that a hostile map can ask for.
+const SEARCHES_MAX: u32 = 16;
 
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
 /// wrong that the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
     let end = end_of(subject);
-    let mut walk = Walk { map: Map::default(), wrong: 0, end, is_given_up: false };
+    let searches_left = if subject.fs.regions.exist() { SEARCHES_MAX } else { 0 };
+    let mut walk = Walk { map: Map::default(), wrong: 0, end, is_given_up: false, searches_left };
     let mut words = [(0, 0); 15];
     let mut logical = 0;
     for (index, word) in words.iter_mut().enumerate() {
@@ -50,8 +53,13 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
     let may_stray = walk.may_stray(words.iter().copied());
     for (index, (pointer, logical)) in words.into_iter().enumerate() {
         let is_stray = pointer != 0 && may_stray && walk.is_stray(subject, pointer, logical);
-        if is_stray || pointer != 0 && !walk.pointer(subject, pointer, levels_of(index), logical) {
-            subject.raw.set_block_word(index, 0);
+        let kept = match pointer {
+            0 => 0,
+            _ if is_stray => 0,
+            _ => walk.pointer(subject, pointer, levels_of(index), logical),
+        };
+        if kept != pointer {
+            subject.raw.set_block_word(index, kept);
         }
         if walk.is_given_up {
             return None;
@@ -135,6 +143,8 @@ struct Walk {
     end: Option<End>,
     /// Whether the map shares too much to be walked on.
     is_given_up: bool,
+    /// How often blocks may still be looked for in the regions of a rext3.
+    searches_left: u32,
 }
 
 impl Walk {
@@ -162,12 +172,37 @@ impl Walk {
         is_stray
     }
 
-    /// Follows a pointer; `false` when it has to be cleared.
-    fn pointer(&mut self, subject: &mut Subject<'_, '_>, pointer: u32, levels: u32, logical: u64) -> bool {
-        let block = BlockNo(u64::from(pointer));
-        if levels == 0 {
-            return self.data(subject, block, logical);
+    /// Follows a pointer. Returns what should stand there: 0 when it has to be cleared, and on a rext3 the block that is looked for where it can be found.
+    fn pointer(&mut self, subject: &mut Subject<'_, '_>, pointer: u32, levels: u32, logical: u64) -> u32 {
+        let stays = match levels {
+            0 => self.data(subject, BlockNo(u64::from(pointer)), logical),
+            _ => self.map_pointer(subject, pointer, levels, logical),
+        };
+        if stays || self.is_given_up {
+            return pointer;
         }
+        let found = (levels > 0).then(|| self.detached(subject, levels)).flatten();
+        found.filter(|block| self.map_pointer(subject, *block, levels, logical)).unwrap_or(0)
+    }
+
+    /// On a rext3, the indirect block that says that it belongs where a wrong pointer was.
+    fn detached(&mut self, subject: &Subject<'_, '_>, levels: u32) -> Option<u32> {
+        self.searches_left = self.searches_left.checked_sub(1)?;
+        let level = u8::try_from(levels).ok()?;
+        let roots = [0, 1, 2].map(|tree| subject.raw.block_word(DIRECT + tree));
+        let found = subject.fs.detached_map_block(subject.inode, level, roots)?;
+        (!self.map.map_blocks.contains(&found.0)).then_some(found.0 as u32)
+    }
+
+    /// Follows a pointer to an indirect block; `false` when it has to be cleared.
+    fn map_pointer(
+        &mut self,
+        subject: &mut Subject<'_, '_>,
+        pointer: u32,
+        levels: u32,
+        logical: u64,
+    ) -> bool {
+        let block = BlockNo(u64::from(pointer));
         if !subject.fs.is_valid_block(block) {
             let problem = subject.problem(&MAP_POINTER_OUTSIDE).stored(pointer).detail("logical", logical);
             return self.refuse(subject, problem.detail("levels", levels));
@@ -206,7 +241,11 @@ impl Walk {
         let mut changed = match self.backpointer(subject, block, levels, &mut bytes) {
             Backpointer::Right => false,
             Backpointer::Mended => true,
-            Backpointer::Foreign => return false,
+            Backpointer::Foreign => {
+                // It may be another part of the same map.
+                self.map.forget_map_block(block.0);
+                return false;
+            }
         };
         if let Some(problem) = foreign(subject, block, &bytes) {
             return self.refuse(subject, problem);
@@ -220,8 +259,13 @@ impl Walk {
         for (entry, logical) in pointers.iter_mut().zip(starts) {
             let child = u32::from_le_bytes(*entry);
             let is_stray = child != 0 && may_stray && self.is_stray(subject, child, logical);
-            if is_stray || child != 0 && !self.pointer(subject, child, levels - 1, logical) {
-                *entry = [0; 4];
+            let kept = match child {
+                0 => 0,
+                _ if is_stray => 0,
+                _ => self.pointer(subject, child, levels - 1, logical),
+            };
+            if kept != child {
+                *entry = kept.to_le_bytes();
                 changed = true;
             }
             if self.is_given_up {
@@ -271,6 +315,25 @@ impl Walk {
             }
             _ => subject.problem(&region::HEADER_DAMAGED).stored(header.inode.0),
         };
+        if is_strange && is_inside && !is_intact && self.searches_left > 0 {
+            self.searches_left -= 1;
+            if let Some(moved) = fs.moved_map_block(right, block) {
+                subject.raise(problem.block(block));
+                bytes.copy_from_slice(&moved);
+                return Backpointer::Mended;
+            }
+            let names_another = header.names_an_inode(fs.geometry.inodes_count) && levels == 1;
+            let is_directory = subject.is_directory();
+            if !names_another
+                && DirectoryTail::parse(bytes).is_none()
+                && fs.leads_to_parts_of(subject.inode, is_directory, right.level, bytes)
+            {
+                let problem = subject.problem(&region::HEADER_DAMAGED).stored(header.inode.0);
+                subject.raise(problem.block(block));
+                right.store(bytes);
+                return Backpointer::Mended;
+            }
+        }
         let is_foreign = is_intact || is_strange || !is_inside || DirectoryTail::parse(bytes).is_some();
         if is_foreign {
             self.refuse(subject, problem.block(block));

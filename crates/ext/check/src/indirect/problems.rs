@@ -81,7 +81,7 @@ problem_rows! {
         meaning: "i_size and i_blocks agree with each other and contradict the pointer. The pointer was overwritten; the block belongs to another file or to none.",
         repair: "The pointer is cleared.",
         loss: "Nothing that belongs to the file.",
-        peers: [],
+        peers: [0x01000C, 0x01000D],
     }
 
     /// Directory too big.

@@ -276,7 +276,8 @@ fn a_file_ends_where_the_count_of_its_sectors_does() {
             if has_huge_files { *feature | ro_compat::HUGE_FILE } else { *feature & !ro_compat::HUGE_FILE };
         let fs = bench.fs();
         let mut subject = Subject::new(&fs, InodeNo(FILE), &bench.record(FILE, &raw), Findings::new());
-        let mut walk = Walk { map: Map::default(), wrong: 0, end: None, is_given_up: false };
+        let mut walk =
+            Walk { map: Map::default(), wrong: 0, end: None, is_given_up: false, searches_left: 0 };
         walk.map.clusters = before;
         // A map of more blocks than this small file system has is given up elsewhere.
         walk.pointer(&mut subject, 100, 0, 0);

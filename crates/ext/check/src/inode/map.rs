@@ -59,6 +59,11 @@ impl Map {
         self.clusters = self.clusters.saturating_sub(1);
     }
 
+    /// Forgets that `block` was noted: another part of the map may lead to it.
+    pub fn forget_map_block(&mut self, block: u64) {
+        self.seen.remove(&block);
+    }
+
     /// Whether some part of the file came behind a later one.
     pub fn is_unordered(&self) -> bool {
         self.out_of_order || !self.late.is_empty()

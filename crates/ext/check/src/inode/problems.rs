@@ -231,7 +231,7 @@ problem_rows! {
         meaning: "Its first block holds directory entries, and '.' has this inode number. The mode is damaged, not the data.",
         repair: "The mode is set to that of a directory.",
         loss: "Nothing.",
-        peers: [0x010055],
+        peers: [0x010055, 0x01000D, 0x010032, 0x010076],
     }
 
     /// Garbage.
@@ -442,7 +442,7 @@ problem_rows! {
         meaning: "The type bits of the mode are damaged. The flags, the block map and i_blocks are those of a file with contents.",
         repair: "The mode is set to that of a regular file, or of a symbolic link where the contents are a link target. The permissions are kept.",
         loss: "Nothing.",
-        peers: [0x020012, 0x020018, 0x020019],
+        peers: [0x020012, 0x020018, 0x020019, 0x01000D, 0x010032, 0x010076],
     }
 
     /// Mode unknown.

@@ -80,6 +80,7 @@ impl Bench {
             shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         }
     }
 

@@ -200,6 +200,7 @@ impl World {
             shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         }
     }
 

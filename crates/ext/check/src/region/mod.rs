@@ -10,10 +10,12 @@
 //! | `mod.rs` | where the regions are |
 //! | `facts.rs` | what the scan keeps of files and indirect blocks |
 //! | `crosscheck.rs` | the comparison of both, file by file |
+//! | `homes.rs` | where a block lies that is not in its place |
 //! | `repair.rs` | what a repair has to do for them |
 
 pub(crate) mod crosscheck;
 pub(crate) mod facts;
+pub(crate) mod homes;
 pub(crate) mod problems;
 pub(crate) mod repair;
 #[cfg(test)]
@@ -56,6 +58,11 @@ impl Regions {
         self.ranges.get(group.0 as usize).copied().unwrap_or(BlockRange::new(0, 0))
     }
 
+    /// How many blocks all regions have.
+    pub fn blocks(&self) -> u64 {
+        self.ranges.iter().map(|range| range.count).sum()
+    }
+
     /// Whether `block` lies in a region.
     #[inline]
     pub fn contain(&self, block: u64) -> bool {
@@ -94,7 +101,6 @@ impl Regions {
     /// How many blocks of all regions are in `used`, and how many there are.
     pub fn fullness(&self, used: &SharedBitmap) -> (u64, u64) {
         let blocks = self.ranges.iter().flat_map(|range| range.start.0..range.end());
-        let all = self.ranges.iter().map(|range| range.count).sum();
-        (blocks.filter(|block| used.get(*block)).count() as u64, all)
+        (blocks.filter(|block| used.get(*block)).count() as u64, self.blocks())
     }
 }

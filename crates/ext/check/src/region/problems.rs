@@ -49,8 +49,8 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{block}, an indirect block of {inode}, is marked as belonging to inode {stored}",
         meaning: "The pointer to it is damaged or stale and the block belongs to another file, or another block was written over it.",
-        repair: "The pointer is cleared. The file has a hole there, which reads as zeros.",
-        loss: "The blocks of the file that were mapped there, if any.",
+        repair: "The file's own block takes its place where the indirect regions hold it. Otherwise the pointer is cleared and the file has a hole there.",
+        loss: "The blocks of the file that were mapped there, if its own block is not found.",
         peers: [],
     }
 
@@ -59,8 +59,8 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{block}, an indirect block of {inode}, is marked as level {stored}, but has {observed:level:levels} below its pointer",
         meaning: "The pointer to it is damaged or stale. The block is intact and belongs elsewhere in the tree.",
-        repair: "The pointer is cleared. The file has a hole there, which reads as zeros.",
-        loss: "The blocks of the file that were mapped there, if any.",
+        repair: "The block of the right level takes its place where the indirect regions hold it. Otherwise the pointer is cleared and the file has a hole there.",
+        loss: "The blocks of the file that were mapped there, if the right block is not found.",
         peers: [],
     }
 
@@ -89,8 +89,8 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{block}, logical block {logical} of directory {inode}, is marked as {stored}, or as an older generation",
         meaning: "The pointer to it is damaged or stale, or the end of the block was overwritten.",
-        repair: "The tail is rewritten. Names that point to unused inodes are removed.",
-        loss: "The names in the right block, if the pointer was wrong.",
+        repair: "The directory's own block is put there where the indirect regions hold it. Otherwise the tail is rewritten, and names that point to unused inodes are removed.",
+        loss: "The names in the right block, if it is not found.",
         peers: [],
     }
 

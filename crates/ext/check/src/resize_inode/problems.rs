@@ -20,6 +20,6 @@ problem_rows! {
         meaning: "The inode must list the reserved descriptor blocks and their backups. No file depends on it.",
         repair: "The inode is rebuilt.",
         loss: "Nothing.",
-        peers: [0x000030],
+        peers: [0x000030, 0x01000D, 0x01000E, 0x010010],
     }
 }

@@ -77,6 +77,6 @@ impl Scan<'_> {
         }
         let upto = (group.0 + REGIONS_AHEAD).min(self.fs.geometry.group_count.saturating_sub(1));
         let from = self.announced_regions.fetch_max(upto + 1, Relaxed).max(group.0);
-        (from..=upto).for_each(|ahead| announce_all(self.fs, self.used_in_region(GroupNo(ahead))));
+        (from..=upto).for_each(|ahead| announce_all(self.fs, self.fs.used_in_region(GroupNo(ahead))));
     }
 }

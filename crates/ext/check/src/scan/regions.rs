@@ -74,7 +74,7 @@ impl<'a> Scan<'a> {
         group: GroupNo,
         jobs: Vec<DirectoryJob>,
     ) -> Vec<DirectoryJob> {
-        let blocks = self.used_in_region(group);
+        let blocks = self.fs.used_in_region(group);
         let mut is_done = vec![false; jobs.len()];
         let mut kept = Kept::wanting(self.fs, &jobs, self.fs.regions.of_group(group));
         let bytes = kept.bytes();
@@ -116,21 +116,6 @@ impl<'a> Scan<'a> {
         cost.requests += reading.requests + 1;
         cost.bytes += reading.bytes + u64::from(self.fs.geometry.block_size);
         jobs.into_iter().zip(is_done).filter(|(_, is_done)| !is_done).map(|(job, _)| job).collect()
-    }
-
-    /// The blocks of the region that the bitmap says are in use, ascending; none where it cannot be read.
-    pub(super) fn used_in_region(&self, group: GroupNo) -> Vec<u64> {
-        let region = self.fs.regions.of_group(group);
-        let first = self.fs.geometry.group_first_block(group);
-        let bitmap = self.fs.group(group).map_or(0, |group| group.desc.block_bitmap);
-        let Some(bitmap) = (bitmap != 0).then(|| self.fs.read_block(BlockNo(bitmap)).ok()).flatten() else {
-            return Vec::new();
-        };
-        let is_used = |block: &u64| {
-            let bit = block - first;
-            bitmap.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
-        };
-        (region.start.0..region.end()).filter(is_used).collect()
     }
 
     /// Keeps what an indirect block says, and claims what it points to. `false` if the block is none. Those of inodes that are

@@ -56,7 +56,7 @@ problem_rows! {
         meaning: "The backup is valid and everything is checked with it. The file system may refuse to mount until the primary superblock is restored.",
         repair: "The primary superblock is restored from the backup.",
         loss: "Counts and times that backups do not keep. The counts are recomputed.",
-        peers: [],
+        peers: [0x05000E, 0x05000B, 0x05000C, 0x05000D, 0x05000F],
     }
     /// Primary and backups describe different layouts.
     CONTRADICTED = "ext.superblock.contradicted" {

@@ -204,6 +204,7 @@ impl Image {
             shared_maps: Default::default(),
             resize_map: Default::default(),
             regions: Default::default(),
+            homes: Default::default(),
         };
         look(&mut fs, &mut findings)
     }

@@ -54,6 +54,7 @@ pub(crate) fn fs(device: &MemoryDevice, features: Features) -> Fs<'_> {
         shared_maps: Default::default(),
         resize_map: Default::default(),
         regions: Default::default(),
+        homes: Default::default(),
     }
 }
 
