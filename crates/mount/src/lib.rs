@@ -16,6 +16,7 @@
 
 mod allocate;
 mod attach;
+mod attributes;
 mod convert;
 mod flags;
 #[cfg(feature = "testing")]

@@ -10,8 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use fsmend_base::InodeNo;
 use fsmend_vfs::{
-    AttributeWrite, Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind, Permissions,
-    SetAttributes, Time,
+    Attributes, Caller, FileSystem, FileSystemSpace, NewFile, NewKind, Permissions, SetAttributes, Time,
 };
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -21,6 +20,7 @@ use fuser::{
 };
 
 use crate::allocate::fallocate;
+use crate::attributes::{how_to_write, list, sized, value_of};
 use crate::convert::{errno, file_attr, file_type, new_kind, nobody, set_time};
 use crate::flags;
 use crate::privileges::{after_change, drop_privileges};
@@ -42,11 +42,7 @@ const WISHES: [InitFlags; 4] = [
     InitFlags::FUSE_READDIRPLUS_AUTO,
 ];
 
-// setxattr(2) and lseek(2), whose numbers reach us as they are.
-const XATTR_CREATE: i32 = 1;
-const XATTR_REPLACE: i32 = 2;
-/// Attributes that hold access control lists.
-const LISTS: &[u8] = b"system.posix_acl_";
+// lseek(2), whose numbers reach us as they are.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
@@ -242,16 +238,6 @@ fn empty(answer: Answer<()>, reply: ReplyEmpty) {
     match answer {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(error),
-    }
-}
-
-/// An attribute or a list of them: how long it is, or itself.
-fn sized(answer: Answer<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    match answer {
-        Err(error) => reply.error(error),
-        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
     }
 }
 
@@ -625,15 +611,7 @@ impl Filesystem for Server {
     ) {
         let set = || {
             let name = name.as_bytes();
-            if name.starts_with(b"system.") && !(self.obeys_lists && name.starts_with(LISTS)) {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            let how = match flags {
-                0 => AttributeWrite::Any,
-                XATTR_CREATE => AttributeWrite::Create,
-                XATTR_REPLACE => AttributeWrite::Replace,
-                _ => return Err(Errno::EINVAL),
-            };
+            let how = how_to_write(name, flags, self.obeys_lists)?;
             let inode = self.inode(node)?;
             self.change_for(who, |fs, now| fs.setxattr(inode, name, value, how, now))
         };
@@ -642,20 +620,12 @@ impl Filesystem for Server {
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let value = self.inode(node).and_then(|inode| self.look(|fs| fs.getxattr(inode, name.as_bytes())));
-        let value = value.map_err(|error| match error.code() == Errno::EOPNOTSUPP.code() {
-            // The kernel asks for lists to check permissions; in a format that has none, no file has one.
-            true if name.as_bytes().starts_with(LISTS) => Errno::NO_XATTR,
-            _ => error,
-        });
-        sized(value, size, reply);
+        sized(value_of(name.as_bytes(), value), size, reply);
     }
 
     fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let names = self.inode(node).and_then(|inode| self.look(|fs| fs.listxattr(inode)));
-        let list = names.map(|names| {
-            names.into_iter().flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
-        });
-        sized(list, size, reply);
+        sized(names.map(list), size, reply);
     }
 
     fn removexattr(&self, who: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
