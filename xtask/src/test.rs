@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask test`: everything that has to hold before a change lands, with a summary at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -163,8 +163,13 @@ fn summarise(steps: &[Step], missing: &[String], skip_log: &Path) {
         println!("note    {line}");
     }
     let skipped = fs::read_to_string(skip_log).unwrap_or_default();
-    for line in skipped.lines() {
-        println!("skipped {line}");
+    let mut times: BTreeMap<&str, u32> = BTreeMap::new();
+    skipped.lines().for_each(|line| *times.entry(line).or_default() += 1);
+    for (line, times) in times {
+        match times {
+            1 => println!("skipped {line}"),
+            _ => println!("skipped {line} ({times} times)"),
+        }
     }
     if skipped.is_empty() && steps.iter().all(|step| step.passed) {
         println!("nothing was skipped");
