@@ -19,12 +19,14 @@ mod attach;
 mod attributes;
 mod convert;
 mod flags;
+mod follow;
 #[cfg(feature = "testing")]
 mod one_file;
 mod options;
 mod privileges;
 #[cfg(feature = "testing")]
 pub mod recorded;
+mod requests;
 mod seek;
 mod server;
 #[cfg(feature = "testing")]
