@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel asks for, request by request.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -25,6 +26,11 @@ use crate::{Event, flags};
 // lseek(2), whose numbers reach us as they are.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
+
+thread_local! {
+    /// What is read goes through here: at most as many bytes as one request can ask for.
+    static CONTENTS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 fn empty(answer: Answer<()>, reply: ReplyEmpty) {
     match answer {
@@ -60,9 +66,9 @@ impl Filesystem for Server {
         let _ = self.events.send(Event::Gone);
     }
 
-    fn lookup(&self, who: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.inode(parent).and_then(|parent| {
-            self.look(who, |fs| {
+            self.look(|fs| {
                 let found = fs.lookup(parent, name.as_bytes())?;
                 fs.hold(found.inode)?;
                 Ok(found)
@@ -81,8 +87,8 @@ impl Filesystem for Server {
         let _ = self.let_go(node, count);
     }
 
-    fn getattr(&self, who: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.inode(node).and_then(|inode| self.look(who, |fs| fs.getattr(inode))) {
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.inode(node).and_then(|inode| self.look(|fs| fs.getattr(inode))) {
             Ok(of) => reply.attr(&BELIEVE, &self.attr(&of)),
             Err(error) => reply.error(error),
         }
@@ -130,8 +136,8 @@ impl Filesystem for Server {
         }
     }
 
-    fn readlink(&self, who: &Request, node: INodeNo, reply: ReplyData) {
-        match self.inode(node).and_then(|inode| self.look(who, |fs| fs.readlink(inode))) {
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        match self.inode(node).and_then(|inode| self.look(|fs| fs.readlink(inode))) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
         }
@@ -219,8 +225,8 @@ impl Filesystem for Server {
         self.entry(linked(), reply);
     }
 
-    fn open(&self, who: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.open_file(who, node, self.opens.files, reply);
+    fn open(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.open_file(node, self.opens.files, reply);
     }
 
     fn create(
@@ -238,7 +244,7 @@ impl Filesystem for Server {
             return reply.error(Errno::ENOSYS);
         }
         let made = self.make(who, parent, name, NewKind::Regular, (mode, umask)).and_then(|of| {
-            self.look(who, |fs| fs.hold(of.inode))?;
+            self.look(|fs| fs.hold(of.inode))?;
             Ok(of)
         });
         match made {
@@ -253,7 +259,7 @@ impl Filesystem for Server {
 
     fn read(
         &self,
-        who: &Request,
+        _: &Request,
         node: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -262,11 +268,17 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let mut bytes = vec![0; size as usize];
-        match self.inode(node).and_then(|inode| self.look(who, |fs| fs.read(inode, offset, &mut bytes))) {
-            Ok(read) => reply.data(bytes.get(..read).unwrap_or_default()),
-            Err(error) => reply.error(error),
-        }
+        CONTENTS.with_borrow_mut(|room| {
+            let size = size as usize;
+            if room.len() < size {
+                room.resize(size, 0);
+            }
+            let bytes = &mut room[..size];
+            match self.inode(node).and_then(|inode| self.look(|fs| fs.read(inode, offset, bytes))) {
+                Ok(read) => reply.data(bytes.get(..read).unwrap_or_default()),
+                Err(error) => reply.error(error),
+            }
+        });
     }
 
     fn write(
@@ -320,12 +332,12 @@ impl Filesystem for Server {
         empty(durable, reply);
     }
 
-    fn opendir(&self, who: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.open_file(who, node, self.opens.directories, reply);
+    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.open_file(node, self.opens.directories, reply);
     }
 
-    fn readdir(&self, who: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        match self.inode(node).and_then(|inode| self.look(who, |fs| entries(fs, inode, offset))) {
+    fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        match self.inode(node).and_then(|inode| self.look(|fs| entries(fs, inode, offset))) {
             Ok(entries) => {
                 for entry in entries {
                     let name = OsStr::from_bytes(&entry.name);
@@ -341,14 +353,14 @@ impl Filesystem for Server {
 
     fn readdirplus(
         &self,
-        who: &Request,
+        _: &Request,
         node: INodeNo,
         _: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
         let added = self.inode(node).and_then(|inode| {
-            self.look(who, |fs| {
+            self.look(|fs| {
                 for entry in entries(fs, inode, offset)? {
                     if !self.add_with_attributes(fs, &entry, &mut reply)? {
                         break;
@@ -371,8 +383,8 @@ impl Filesystem for Server {
         self.fsync(who, node, file, data_only, reply);
     }
 
-    fn statfs(&self, who: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.look(who, |fs| fs.statfs()) {
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.look(|fs| fs.statfs()) {
             Ok(space) => {
                 let FileSystemSpace { block_size, blocks, blocks_free, blocks_available, .. } = space;
                 let (inodes, inodes_free, name_len) = (space.inodes, space.inodes_free, space.name_len_max);
@@ -410,14 +422,13 @@ impl Filesystem for Server {
         empty(set(), reply);
     }
 
-    fn getxattr(&self, who: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let value =
-            self.inode(node).and_then(|inode| self.look(who, |fs| fs.getxattr(inode, name.as_bytes())));
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let value = self.inode(node).and_then(|inode| self.look(|fs| fs.getxattr(inode, name.as_bytes())));
         sized(value_of(name.as_bytes(), value), size, reply);
     }
 
-    fn listxattr(&self, who: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        let names = self.inode(node).and_then(|inode| self.look(who, |fs| fs.listxattr(inode)));
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.inode(node).and_then(|inode| self.look(|fs| fs.listxattr(inode)));
         sized(names.map(list), size, reply);
     }
 
@@ -460,7 +471,7 @@ impl Filesystem for Server {
                 |fs: &mut dyn FileSystem, now| flags::answer(fs, inode, request, argument, now).transpose();
             match flags::is_change(request) {
                 true => self.change_for(who, answer),
-                false => self.look(who, |fs| answer(fs, Time::default())),
+                false => self.look(|fs| answer(fs, Time::default())),
             }
         });
         match answered {
@@ -470,15 +481,7 @@ impl Filesystem for Server {
         }
     }
 
-    fn lseek(
-        &self,
-        who: &Request,
-        node: INodeNo,
-        _: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
+    fn lseek(&self, _: &Request, node: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         if self.late_writes {
             // What the kernel has not sent yet is data too; it takes the whole file for data from now on.
             return reply.error(Errno::ENOSYS);
@@ -487,8 +490,8 @@ impl Filesystem for Server {
             let inode = self.inode(node)?;
             let from = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
             let found = match whence {
-                SEEK_DATA => self.look(who, |fs| next_data(fs, inode, from))?,
-                SEEK_HOLE => self.look(who, |fs| next_hole(fs, inode, from))?,
+                SEEK_DATA => self.look(|fs| next_data(fs, inode, from))?,
+                SEEK_HOLE => self.look(|fs| next_hole(fs, inode, from))?,
                 _ => return Err(Errno::EINVAL),
             };
             found.and_then(|found| i64::try_from(found).ok()).ok_or(Errno::ENXIO)

@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use crate::convert::{errno, file_attr, file_type, nobody};
-use crate::follow::follow;
+use crate::idle::Polling;
 use crate::seek::Entry;
 use crate::{Event, Options, Shared};
 
@@ -23,7 +23,7 @@ use crate::{Event, Options, Shared};
 /// it may have missed all the same.
 pub(crate) const BELIEVE: Duration = Duration::from_secs(60);
 
-/// Most bytes of one request to write; more than the kernel puts into one today.
+/// Most bytes of one request to write or read; more than the kernel puts into one today.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1 << 20;
 
 /// What the kernel is asked for. `READDIRPLUS_AUTO`: a program that lists a directory and looks at what is in it gets both at once.
@@ -88,13 +88,20 @@ impl Server {
         }
     }
 
+    /// Counts a request for `idle=poll`.
+    fn note_request(&self) {
+        if self.shared.polling.as_ref().is_some_and(Polling::request) {
+            // Whoever waits for the end is there as long as there are requests.
+            let _ = self.events.send(Event::Burst);
+        }
+    }
+
     /// Looks at the file system on behalf of who asks.
     pub(crate) fn look<T>(
         &self,
-        who: &Request,
         look: impl FnOnce(&mut dyn FileSystem) -> fsmend_vfs::Result<T>,
     ) -> Answer<T> {
-        follow(who.pid());
+        self.note_request();
         let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
         look(&mut *state.file_system).map_err(errno)
     }
@@ -121,6 +128,7 @@ impl Server {
         caller: Caller,
         change: impl FnOnce(&mut dyn FileSystem, Time) -> fsmend_vfs::Result<T>,
     ) -> Answer<T> {
+        self.note_request();
         let mut state = self.shared.state.lock().map_err(|_| Errno::EIO)?;
         state.changed = true;
         state.file_system.act_for(caller);
@@ -173,9 +181,9 @@ impl Server {
         })
     }
 
-    fn hold(&self, who: &Request, node: INodeNo) -> Answer<()> {
+    fn hold(&self, node: INodeNo) -> Answer<()> {
         let inode = self.inode(node)?;
-        self.look(who, |fs| fs.hold(inode))
+        self.look(|fs| fs.hold(inode))
     }
 
     pub(crate) fn let_go(&self, node: INodeNo, count: u64) -> Answer<()> {
@@ -211,11 +219,11 @@ impl Server {
         Ok(!is_full)
     }
 
-    pub(crate) fn open_file(&self, who: &Request, node: INodeNo, told: bool, reply: ReplyOpen) {
+    pub(crate) fn open_file(&self, node: INodeNo, told: bool, reply: ReplyOpen) {
         if !told {
             return reply.error(Errno::ENOSYS);
         }
-        match self.hold(who, node) {
+        match self.hold(node) {
             Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(error),
         }
@@ -224,6 +232,5 @@ impl Server {
 
 /// On whose behalf a request is.
 fn caller(who: &Request, umask: u32) -> Caller {
-    follow(who.pid());
     Caller { uid: who.uid(), gid: who.gid(), umask: (umask & 0o777) as u16 }
 }
