@@ -96,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Looks at the file system on behalf of who asks.
+    /// Looks at the file system.
     pub(crate) fn look<T>(
         &self,
         look: impl FnOnce(&mut dyn FileSystem) -> fsmend_vfs::Result<T>,
