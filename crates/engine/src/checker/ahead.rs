@@ -5,10 +5,12 @@
 //! of a chunk have asked for is then fetched at once, and the same records are looked at again. A map of three levels takes four turns.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsmend_device::{BatchReader, Device, ReadError, Request, coalesce};
+
+use super::limit::Effort;
 
 /// Reads over gaps up to this many bytes.
 const GAP: u32 = 16 << 10;
@@ -20,6 +22,9 @@ const TURNS_MAX: usize = 8;
 /// A device that has some blocks in memory, and notes what else is asked for.
 pub struct Ahead<'d> {
     below: &'d dyn Device,
+    effort: &'d Effort<'d>,
+    /// Whether reads go to the device.
+    is_through: AtomicBool,
     /// Reads that were noted: beside the lock, since it is asked for around every record.
     misses: AtomicU64,
     state: Mutex<State>,
@@ -49,8 +54,17 @@ impl State {
 
 impl<'d> Ahead<'d> {
     /// Nothing of `below` is in memory.
-    pub fn of(below: &'d dyn Device) -> Self {
-        Ahead { below, misses: AtomicU64::new(0), state: Mutex::default() }
+    pub fn of(below: &'d dyn Device, effort: &'d Effort<'d>) -> Self {
+        let (is_through, misses) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ahead { below, effort, is_through, misses, state: Mutex::default() }
+    }
+
+    /// Calls `look`, which reads from the device whatever it asks for.
+    pub fn through<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.is_through.store(true, Relaxed);
+        let seen = look();
+        self.is_through.store(false, Relaxed);
+        seen
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -159,10 +173,15 @@ impl Device for Ahead<'_> {
         if offset.checked_add(len).is_none_or(|end| end > self.len()) {
             return Err(ReadError::beyond_end(offset, len));
         }
+        if self.is_through.load(Relaxed) {
+            self.effort.read(buf.len());
+            return self.below.read_at(offset, buf);
+        }
         let mut state = self.state();
         let failed = || ReadError::io(offset, len, "not read yet");
         match state.blocks.get(&offset) {
             Some(Some(bytes)) if bytes.len() >= buf.len() => {
+                self.effort.read(buf.len());
                 buf.copy_from_slice(&bytes[..buf.len()]);
                 Ok(())
             }
