@@ -180,14 +180,16 @@ pub fn open(
         copy.seal();
         findings.raise_with_edit(problem, Layer::Record, place, copy.covered());
     }
-    let lists_others = snapshots::mend(device, &geometry, (&groups.initialised, &mut superblock), findings);
-    if findings.gathers_edits()
-        && (is_copy || !harmless.is_empty() || lists_others || superblock.clean() == 0)
-    {
+    let (lists_others, damaged) =
+        snapshots::mend(device, &geometry, (&groups.initialised, &mut superblock), findings);
+    if is_copy || !harmless.is_empty() || lists_others || superblock.clean() == 0 {
         let mut written = superblock.clone();
         written.set_clean(1);
         written.seal();
         findings.edit_part(Part::FileSystem, Layer::Record, primary, written.covered());
+        for problem in damaged {
+            findings.raise_with_edit(problem, Layer::Record, primary, written.covered());
+        }
     }
     Ok(Layout {
         geometry: Arc::new(geometry),
