@@ -5,6 +5,7 @@
 //! of a chunk have asked for is then fetched at once, and the same records are looked at again. A map of three levels takes four turns.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -32,9 +33,10 @@ pub struct Ahead<'d> {
 
 #[derive(Default)]
 struct State {
-    /// Blocks by their place; `None` where they cannot be read.
-    blocks: BTreeMap<u64, Option<Vec<u8>>>,
-    held: u64,
+    /// Where in `bytes` the block of a place is; `None` where it cannot be read.
+    blocks: BTreeMap<u64, Option<Range<usize>>>,
+    /// All blocks, one behind the other.
+    bytes: Vec<u8>,
     wanted: Vec<Request>,
     wanted_bytes: u64,
 }
@@ -42,7 +44,7 @@ struct State {
 impl State {
     fn clear(&mut self) {
         self.blocks.clear();
-        self.held = 0;
+        self.bytes.clear();
         self.forget_wanted();
     }
 
@@ -122,7 +124,7 @@ impl<'d> Ahead<'d> {
     /// Whether what was noted fits beside what is there.
     fn has_room(&self, room: u64) -> bool {
         let state = self.state();
-        state.held.saturating_add(state.wanted_bytes) <= room
+        (state.bytes.len() as u64).saturating_add(state.wanted_bytes) <= room
     }
 
     /// Reads what was noted.
@@ -142,20 +144,22 @@ impl<'d> Ahead<'d> {
             };
             for member in &wanted[members] {
                 let from = (member.offset - start) as usize;
-                self.keep(member.offset, bytes.get(from..from + member.len as usize).map(<[u8]>::to_vec));
+                self.keep(member.offset, bytes.get(from..from + member.len as usize));
             }
         });
         for member in failed.into_iter().filter_map(|index| wanted.get(index)) {
             let mut bytes = vec![0; member.len as usize];
             let is_read = self.below.read_at(member.offset, &mut bytes).is_ok();
-            self.keep(member.offset, is_read.then_some(bytes));
+            self.keep(member.offset, is_read.then_some(&bytes));
         }
     }
 
-    fn keep(&self, offset: u64, bytes: Option<Vec<u8>>) {
+    fn keep(&self, offset: u64, bytes: Option<&[u8]>) {
         let mut state = self.state();
-        state.held += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        state.blocks.insert(offset, bytes);
+        let start = state.bytes.len();
+        state.bytes.extend_from_slice(bytes.unwrap_or_default());
+        let end = state.bytes.len();
+        state.blocks.insert(offset, bytes.map(|_| start..end));
     }
 }
 
@@ -180,9 +184,9 @@ impl Device for Ahead<'_> {
         let mut state = self.state();
         let failed = || ReadError::io(offset, len, "not read yet");
         match state.blocks.get(&offset) {
-            Some(Some(bytes)) if bytes.len() >= buf.len() => {
+            Some(Some(place)) if place.len() >= buf.len() => {
                 self.effort.read(buf.len());
-                buf.copy_from_slice(&bytes[..buf.len()]);
+                buf.copy_from_slice(&state.bytes[place.start..place.start + buf.len()]);
                 Ok(())
             }
             Some(None) => Err(failed()),

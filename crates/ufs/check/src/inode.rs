@@ -8,7 +8,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ufs_format::geometry::{DIRECT, DIRECTORY_MAX, Geometry, ROOT};
 use fsmend_ufs_format::inode::{Inode, flags, mode};
 use fsmend_ufs_format::superblock::hashes;
-use fsmend_ufs_format::{SECTOR, Version, directory};
+use fsmend_ufs_format::{ByteOrder, SECTOR, Version, directory};
 
 use crate::blocks::{Next, Pointer, Role, Visit, is_mark, walk};
 use crate::{UfsFs, attributes};
@@ -56,40 +56,63 @@ pub(crate) fn size_max<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) ->
 
 /// The fast path.
 pub fn summarize(fs: &UfsFs<'_>, number: InodeNo, bytes: &[u8], summary: &mut InodeSummary) -> bool {
+    // One copy of it for each shape of a record, whose fields are then at known places.
+    macro_rules! shape {
+        ($order:ident, $version:ident) => {
+            bytes.first_chunk::<{ Version::$version.inode_size() }>().is_some_and(|record| {
+                let inode = Inode::new(record, ByteOrder::$order, Version::$version);
+                summarize_shape(fs, number, &inode, summary)
+            })
+        };
+    }
+    match (fs.geometry().order, fs.geometry().version) {
+        (ByteOrder::Little, Version::Ufs1) => shape!(Little, Ufs1),
+        (ByteOrder::Big, Version::Ufs1) => shape!(Big, Ufs1),
+        (ByteOrder::Little, Version::Ufs2) => shape!(Little, Ufs2),
+        (ByteOrder::Big, Version::Ufs2) => shape!(Big, Ufs2),
+    }
+}
+
+#[inline(always)]
+fn summarize_shape<const SIZE: usize>(
+    fs: &UfsFs<'_>,
+    number: InodeNo,
+    inode: &Inode<&[u8; SIZE]>,
+    summary: &mut InodeSummary,
+) -> bool {
     let geometry = fs.geometry();
-    let inode = fs.view(bytes);
     summary.kind = None;
     summary.links = 0;
     summary.units.clear();
     if inode.mode() == 0 {
-        return is_free(&inode);
+        return is_free(inode);
     }
     let Some(kind) = kind_of(inode.mode()) else { return false };
-    if number.0 < ROOT || inode.size() > size_max(geometry, &inode) {
+    if number.0 < ROOT || inode.size() > size_max(geometry, inode) {
         return false;
     }
     if geometry.hashes & hashes::INODES != 0 && inode.hash() != inode.computed_hash() {
         return false;
     }
     summary.kind = Some(kind);
-    summary.links = stored_links(&inode);
+    summary.links = stored_links(inode);
     let mut claims = Claims {
         geometry,
-        is_snapshot: is_snapshot(&inode),
+        is_snapshot: is_snapshot(inode),
         last: 0,
         units: &mut summary.units,
         fragments: 0,
         is_read: true,
     };
-    if has_map(geometry, &inode) {
+    if has_map(geometry, inode) {
         if fs.layout.shared_maps.contains(number) {
             return false;
         }
         let size = inode.size();
         let blocks = geometry.block_count(size);
         let is_mapped = match blocks <= DIRECT && !claims.is_snapshot {
-            true => claims.direct(&inode, (size, blocks)),
-            false => walk(fs, &inode, size, &mut claims),
+            true => claims.direct(inode, (size, blocks)),
+            false => walk(fs, inode, size, &mut claims),
         };
         if !is_mapped || claims.is_read && claims.last != blocks {
             return false;
@@ -98,11 +121,11 @@ pub fn summarize(fs: &UfsFs<'_>, number: InodeNo, bytes: &[u8], summary: &mut In
         if is_directory && (size == 0 || !size.is_multiple_of(directory::CHUNK as u64)) {
             return false;
         }
-        if is_directory && !has_no_holes(geometry, &inode) {
+        if is_directory && !has_no_holes(geometry, inode) {
             return false;
         }
     } else {
-        let used = used_slots(geometry, &inode);
+        let used = used_slots(geometry, inode);
         if !inode.ends_before(used) {
             return false;
         }
@@ -113,8 +136,8 @@ pub fn summarize(fs: &UfsFs<'_>, number: InodeNo, bytes: &[u8], summary: &mut In
     if geometry.version == Version::Ufs2
         && (inode.attributes_size() != 0 || inode.attribute_block(0) != 0 || inode.attribute_block(1) != 0)
     {
-        let Some(runs) = attributes::runs(geometry, &inode) else { return false };
-        if attributes::flaw(fs, &inode).is_some() {
+        let Some(runs) = attributes::runs(geometry, inode) else { return false };
+        if attributes::flaw(fs, inode).is_some() {
             return false;
         }
         for (first, count) in runs {
