@@ -5,7 +5,7 @@ use fsmend_blockcache::acl::Acl;
 use fsmend_hybridfs_format::{ATTRIBUTES_MAX, Attribute, HEADER_LEN, store_attributes};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
-use crate::namei::NAME_MAX;
+use fsmend_blockcache::names::NAME_MAX;
 use crate::volume::{Live, Volume, stamp};
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
