@@ -5,8 +5,8 @@ use fsmend_blockcache::acl::Acl;
 use fsmend_hybridfs_format::{ATTRIBUTES_MAX, Attribute, HEADER_LEN, store_attributes};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
-use fsmend_blockcache::names::NAME_MAX;
 use crate::volume::{Live, Volume, stamp};
+use fsmend_blockcache::names::NAME_MAX;
 
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
