@@ -8,6 +8,7 @@ mod bitmap;
 mod checksum;
 mod rng;
 mod units;
+pub mod width;
 
 pub use bitmap::Bitmap;
 pub use checksum::crc32c;
