@@ -8,6 +8,12 @@
 //! a directory block takes 87 ns, and 115 ns by the general way).
 //!
 //! Source: Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "instructions take bits as signed numbers, and counts of lanes are small"
+)]
 
 use std::arch::x86_64::{
     __m512i, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_extract_epi64, _mm_set_epi32, _mm_xor_si128,
