@@ -285,10 +285,7 @@ impl FileSystem for MemFs {
             self.node_mut(inode)?.attributes.size = size;
             self.modified(inode, now);
         }
-        let to = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::To(time) => time,
-        };
+        let to = |time: SetTime| time.at(now);
         let of = &mut self.node_mut(inode)?.attributes;
         of.of.mode = changes.mode.map_or(of.of.mode, |mode| mode & 0o7777);
         of.of.uid = changes.uid.unwrap_or(of.of.uid);
