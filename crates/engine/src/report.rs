@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run found, in the order in which it is told: groups of problems of one kind, worst first, notes apart,
+//! What a run found, in the order of the report: groups of problems of one kind, worst first, notes apart,
 //! with the totals beside them. Format-independent and without a word of layout: `cli` turns it into text and JSON.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct ProblemGroup {
     pub problems: Vec<Problem>,
 }
 
-/// The findings of a run, ready to be told.
+/// The findings of a run, ready to be rendered.
 #[derive(Debug, Default)]
 pub struct Report {
     /// One group per row, worst severity first, then by code; notes come last.
@@ -191,9 +191,9 @@ pub struct CheckReport {
 /// Whose problems get paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Naming {
-    /// All that are told.
+    /// All that are reported.
     All,
-    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is told.
+    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is reported.
     Losses,
 }
 

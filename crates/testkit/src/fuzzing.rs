@@ -304,7 +304,7 @@ fn make_base() -> io::Result<Option<Survey>> {
     }
 }
 
-/// Files with indirect maps; the image is filled without a mount, so that everybody can fuzz.
+/// Files with indirect maps; the image is filled without a mount, so that fuzzing needs no privileges.
 fn old_maps() -> String {
     let mut script = String::from("mkdir /old\n");
     for number in 0..2 {

@@ -55,7 +55,7 @@ fn sectors(survey: &Survey) -> BTreeMap<u64, &'static str> {
         .collect()
 }
 
-/// Whether it mattered to anybody.
+/// Whether it made a difference.
 fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
     // What was there is lost.
     image[sector as usize * 512..][..512].fill(0);

@@ -227,7 +227,7 @@ impl Session {
         exit::CORRECTED
     }
 
-    /// `-E discard`: the device is told what is free.
+    /// `-E discard`: free space is discarded.
     fn discard_free(&mut self) {
         let (Some(hold), Ok(options)) = (&self.hold, self.check_options()) else { return };
         let (mut told, mut refused) = (0u64, 0u64);

@@ -174,7 +174,7 @@ fn work(
         return Ok(Ending::Saved(file.clone()));
     }
     let declined = show.may_write(arguments, is_damaged, cancel)?;
-    // It is told at the end as well.
+    // It is reported at the end as well.
     let recovered_names = show.recovered_names(&declined);
     if declined.is_empty() {
         return Ok(Ending::Written(write(arguments, &work, &plan, cancel)?));
@@ -343,7 +343,7 @@ fn refused(refusal: Refusal) -> Ending {
     if refusal.code == CANCELLED_CODE { Ending::Stopped } else { Ending::Refused(refusal) }
 }
 
-/// Why there is no plan; what was found on the way is told.
+/// Why there is no plan; what was found on the way is reported.
 fn ended(refused: Refused, show: &Show) -> Ending {
     if refused.refusal.code == CANCELLED_CODE {
         return Ending::Stopped;

@@ -267,7 +267,7 @@ pub trait Repairable: Checkable {
     /// Writes what owners use, after all else.
     fn store_quotas(&self, _to: &dyn WritableOverlay) {}
 
-    /// Why `changes` must not be written to this file system, if so: something else than a check would have to be told of them.
+    /// Why `changes` must not be written to this file system, if so: something beside the checker would have to know of them.
     fn forbids(&self, _changes: &Changes) -> Option<Refusal> {
         None
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver as everybody sees it: a [`FileSystem`].
+//! The driver as a [`FileSystem`].
 
 use std::sync::Arc;
 

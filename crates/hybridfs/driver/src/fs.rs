@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver as others see it: a [`FileSystem`].
+//! The driver as a [`FileSystem`].
 
 use fsmend_blockcache::MountState;
 use fsmend_blockcache::names::NAME_MAX;
@@ -17,7 +17,7 @@ pub struct Hybrid {
     pub(crate) volume: Volume,
 }
 
-/// An attribute of the root that is none: to set it makes a checkpoint and keeps it whole for those who read it from the device ([`Pin`]), its value says which one that is while
+/// A control attribute of the root: to set it makes a checkpoint and keeps it whole for those who read it from the device ([`Pin`]), its value says which one that is while
 /// it is whole, and to remove it lets it go. It is in no list.
 pub const PIN_ATTRIBUTE: &[u8] = b"user.fsmend.pinned";
 
@@ -25,7 +25,7 @@ fn is_pin(inode: InodeNo, name: &[u8]) -> bool {
     inode.0 == ROOT && name == PIN_ATTRIBUTE
 }
 
-fn told(pin: Pin) -> Vec<u8> {
+fn shown(pin: Pin) -> Vec<u8> {
     format!("{} {}", pin.ssn, pin.summary).into_bytes()
 }
 
@@ -179,7 +179,7 @@ impl FileSystem for Hybrid {
     fn getxattr(&mut self, inode: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
         if is_pin(inode, name) {
             self.volume.check_mounted()?;
-            return self.volume.pin.map(told).ok_or(Errno::NoAttribute);
+            return self.volume.pin.map(shown).ok_or(Errno::NoAttribute);
         }
         self.read(inode, |_, live| {
             crate::attributes::value(live, name).map(<[u8]>::to_vec).ok_or(Errno::NoAttribute)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system in memory, as simple as POSIX lets it be: the model that drivers are compared with, and something to mount where no driver is
-//! under test. It can be told what a format cannot do, such as more than 32 000 links.
+//! under test. It takes limits of a format, such as more than 32 000 links.
 
 mod names;
 mod sparse;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair does to each file that its problems are about: the file system as it was beside the one that the repair leaves.
 //!
-//! Whatever the inspections meant to do, what is told is what comes of it. The journal is replayed for both sides.
+//! Whatever the inspections meant to do, what is reported is the result. The journal is replayed for both sides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
