@@ -13,6 +13,7 @@ mod context;
 mod estimate;
 mod files;
 mod former;
+mod joined;
 mod limit;
 mod mend;
 mod passes;
