@@ -150,6 +150,23 @@ fn a_size_of_descriptors_that_other_programs_do_not_know() {
     }
 }
 
+/// One flipped bit in the upper half of the size of an empty file in its inode: the repair gave it 60 bytes of zeroes, all that an inode has room for.
+#[test]
+fn an_empty_file_in_its_inode_that_says_it_has_terabytes_stays_empty() {
+    let inline = "-t ext4 -b 1024 -I 256 -O inline_data";
+    let commands = "write /dev/null empty\nsif empty size 0xee000000000000";
+    let Some(image) = image("inline-empty", inline, commands) else { return };
+    let stat = || {
+        let said = run("debugfs", ["-R", "stat empty", image.to_str().unwrap()]).unwrap();
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    };
+    assert!(stat().contains("Flags: 0x10000000"), "it lies in its inode: {}", stat());
+    assert_eq!(fsmend::check(&image, &[]).unwrap().codes(), ["ext.inode.size-wrong"]);
+    repair(&image);
+    assert!(stat().contains("Size: 0"), "{}", stat());
+    fs::remove_file(&image).unwrap();
+}
+
 /// A file of a few bytes in its inode that says it has 16 GiB: e2fsck lets that pass, and the kernel reads gigabytes of zeroes behind the contents.
 #[test]
 fn a_file_in_its_inode_that_says_it_has_gigabytes() {
