@@ -10,6 +10,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::{BatchReader, Request};
 
 use super::ahead::Ahead;
+use super::limit::{Effort, limit_maps};
 use super::{Checkable, InodeSummary, read_record, summary_of};
 use crate::claims::Claims;
 use crate::crosscheck::owners::{ClaimLookup, Found, Gather};
@@ -49,12 +50,30 @@ pub struct Scanned {
     pub claims: Claims,
 }
 
-/// Reads everything.
+/// Reads everything. Begins again, without the maps that have to be given up, if too many inodes share them.
 pub fn scan<V: Checkable>(
     volume: &V,
     (run, context): (Run<'_>, RunContext<'_>),
     findings: &mut Findings,
 ) -> Scanned {
+    let (shared, mut found) = (volume.shared_maps(), findings.fresh());
+    let (scanned, is_whole) = scan_once(volume, (run, context), shared.is_some(), &mut found);
+    let Some(shared) = shared.filter(|_| !is_whole) else {
+        findings.merge(found);
+        return scanned;
+    };
+    drop(scanned);
+    limit_maps(volume, shared, run);
+    scan_once(volume, (run, context), false, findings).0
+}
+
+/// Reads everything, and returns whether it did: if it `is_limited`, it ends where maps have to be given up.
+fn scan_once<V: Checkable>(
+    volume: &V,
+    (run, context): (Run<'_>, RunContext<'_>),
+    is_limited: bool,
+    findings: &mut Findings,
+) -> (Scanned, bool) {
     let units = volume.expected().units;
     let claims = context.claims(units, volume.inodes_count());
     volume.visit_static(&mut |first, count| {
@@ -62,9 +81,13 @@ pub fn scan<V: Checkable>(
     });
     let inodes = InodeTable::within(run.budget, volume.inodes_count(), volume.inodes_per_chunk())
         .numbered_from(volume.first_inode());
-    let suspects = scan_chunks(volume, (run, context), (&inodes, &claims), findings);
-    inspect_directories(volume, &inodes, suspects, findings);
-    Scanned { inodes, claims }
+    let effort = Effort::new(volume, &claims, is_limited);
+    let suspects = scan_chunks(volume, (run, context), (&inodes, &claims, &effort), findings);
+    let is_whole = !effort.is_too_much();
+    if is_whole {
+        inspect_directories(volume, &inodes, suspects, findings);
+    }
+    (Scanned { inodes, claims }, is_whole)
 }
 
 /// A record, and its place in its chunk.
@@ -74,6 +97,7 @@ type Numbered = (usize, InodeNo, Vec<u8>);
 struct Worker<'w, V: Checkable + 'w> {
     volume: &'w V,
     ahead: &'w Ahead<'w>,
+    effort: &'w Effort<'w>,
     /// The same file system, of which only that can be read which was read ahead.
     near: V::On<'w>,
     reader: BatchReader<'w>,
@@ -89,7 +113,7 @@ struct Worker<'w, V: Checkable + 'w> {
 fn scan_chunks<V: Checkable>(
     volume: &V,
     (run, context): (Run<'_>, RunContext<'_>),
-    (inodes, claims): (&InodeTable, &Claims),
+    (inodes, claims, effort): (&InodeTable, &Claims, &Effort<'_>),
     findings: &mut Findings,
 ) -> BTreeSet<InodeNo> {
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
@@ -101,13 +125,14 @@ fn scan_chunks<V: Checkable>(
     let fresh = findings.fresh();
     let plan = context.plan;
     let aheads: Vec<Ahead<'_>> =
-        (0..context.pool().workers.max(1)).map(|_| Ahead::of(volume.device())).collect();
+        (0..context.pool().workers.max(1)).map(|_| Ahead::of(volume.device(), effort)).collect();
     let start = |number: usize| {
         let ahead = &aheads[number % aheads.len()];
         let (depth, buffers) = (BatchReader::DEPTH_DEFAULT, plan.reader_bytes);
         Worker {
             volume,
             ahead,
+            effort,
             near: volume.on(ahead),
             reader: BatchReader::with_buffers(volume.device(), plan.backend, depth, buffers),
             context,
@@ -157,7 +182,8 @@ impl<V: Checkable> Worker<'_, V> {
                 len: (per_read.min(count - at) * size) as u32,
             })
             .collect();
-        let (ahead, near, claims, findings) = (self.ahead, &self.near, self.claims, &mut self.findings);
+        let (ahead, near, effort) = (self.ahead, &self.near, self.effort);
+        let (claims, findings) = (self.claims, &mut self.findings);
         let (walks, room) = (self.context.plan.walks, room(self.context.plan));
         let mut summary = InodeSummary::default();
         let mut waiting: Vec<Numbered> = Vec::new();
@@ -166,7 +192,7 @@ impl<V: Checkable> Worker<'_, V> {
             |(index, inode): (usize, InodeNo), record: &[u8], is_clean: bool, summary: &mut InodeSummary| {
                 if !is_clean {
                     let mut subject = findings.for_subject();
-                    *summary = volume.inspect(inode, record, &mut subject);
+                    *summary = ahead.through(|| near.inspect(inode, record, &mut subject));
                     findings.merge(subject);
                 }
                 let Some(kind) = summary.kind else { return };
@@ -182,6 +208,9 @@ impl<V: Checkable> Worker<'_, V> {
         self.reader.read(&requests, &mut |at, result| match result {
             Ok(bytes) => {
                 for (index, record) in bytes.chunks_exact(size).enumerate() {
+                    if effort.is_too_much() {
+                        break;
+                    }
                     let (index, inode) =
                         (at * per_read + index, InodeNo(first.0 + (at * per_read + index) as u32));
                     let before = ahead.misses();
@@ -192,7 +221,7 @@ impl<V: Checkable> Worker<'_, V> {
                         waiting.push((index, inode, record.to_vec()));
                     } else {
                         self.context.shortages.walks.store(true, Relaxed);
-                        let is_clean = volume.summarize(inode, record, &mut summary);
+                        let is_clean = ahead.through(|| near.summarize(inode, record, &mut summary));
                         take((index, inode), record, is_clean, &mut summary);
                     }
                 }
@@ -201,10 +230,13 @@ impl<V: Checkable> Worker<'_, V> {
         });
         let mut alone = InodeSummary::default();
         ahead.settle(&mut self.reader, &waiting, room, &mut |(index, inode, record), is_alone| {
+            if effort.is_too_much() {
+                return;
+            }
             let before = ahead.misses();
             let is_clean = match is_alone {
                 false => near.summarize(*inode, record, &mut alone),
-                true => volume.summarize(*inode, record, &mut alone),
+                true => ahead.through(|| near.summarize(*inode, record, &mut alone)),
             };
             if ahead.misses() == before {
                 take((*index, *inode), record, is_clean, &mut alone);
@@ -215,7 +247,7 @@ impl<V: Checkable> Worker<'_, V> {
             let inode = InodeNo(first.0 + index as u32);
             match read_record(volume, inode) {
                 Some(record) => {
-                    let is_clean = volume.summarize(inode, &record, &mut alone);
+                    let is_clean = ahead.through(|| near.summarize(inode, &record, &mut alone));
                     take((index, inode), &record, is_clean, &mut alone);
                 }
                 None => unreadable.push(inode),
@@ -233,6 +265,9 @@ impl<V: Checkable> Worker<'_, V> {
         directories: &[(InodeNo, Option<Vec<u8>>)],
     ) {
         let (volume, ahead, near, context) = (self.volume, self.ahead, &self.near, self.context);
+        if self.effort.is_too_much() {
+            return;
+        }
         let (suspects, pending) = (&mut self.suspects, &mut self.pending);
         let room = room(context.plan);
         let mut summary = DirectorySummary::default();

@@ -46,6 +46,7 @@ use fsmend_engine::repair::Mended;
 use fsmend_engine::report::{JournalUse, Summary};
 use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
+use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Budget, Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{INODE_LEN, ROOT, Superblock};
 
@@ -269,6 +270,10 @@ impl Checkable for HybridFs<'_> {
 
     fn copy_rows(&self) -> CopyRows {
         CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
+    }
+
+    fn shared_maps(&self) -> Option<&SharedMapInodes> {
+        Some(&self.state.shared_maps)
     }
 
     fn check_totals(&self, sums: &[Sum], findings: &mut Findings) {

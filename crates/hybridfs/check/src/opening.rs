@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fsmend_base::BlockNo;
 use fsmend_device::Device;
+use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{
     ANCHOR_CLEAN, Anchor, DATA_BITMAPS, Entry, FLAG_CHECKPOINT, HEADER_LEN, INODE_LEN, Inode, Kind,
@@ -66,6 +67,8 @@ pub struct State {
     /// What else is known of them ([`crate::inode::ORPHAN`]).
     pub(crate) marks: Vec<AtomicU8>,
     relics: OnceLock<Relics>,
+    /// Inodes whose maps are given up.
+    pub(crate) shared_maps: SharedMapInodes,
     /// Something lies in the place of the next summary.
     pub(crate) next_in_use: AtomicBool,
     /// Inodes that inspection mends.
@@ -146,6 +149,7 @@ pub(crate) fn open(device: &dyn Device, is_repair: bool, findings: &mut Findings
         generations: Vec::new(),
         marks: Vec::new(),
         relics: OnceLock::new(),
+        shared_maps: SharedMapInodes::default(),
         next_in_use: AtomicBool::new(false),
         touched: Mutex::default(),
         mended: Mutex::default(),
