@@ -33,10 +33,7 @@ const OTHER_NOTES: &[(&str, &str)] = &[
     ("ext.superblock.errors-recorded", "the same"),
     ("ext.group.from-backup", "descriptors are written through the journal"),
     ("ext.group.inode-table-found", "the same"),
-    (
-        "ext.superblock.primary-replaced",
-        "one sector of the superblock is written at a time, and is in the log",
-    ),
+    ("ext.superblock.primary-replaced", "a torn superblock fails its checksum and is not replaced"),
     ("ext.superblock.backup-differs", "only resizing and tuning write backups"),
     ("ext.superblock.overhead-wrong", "written when the file system is made or resized"),
     ("ext.superblock.unknown-feature", "a matter of the program that made it"),
@@ -53,7 +50,7 @@ const OTHER_NOTES: &[(&str, &str)] = &[
     ("ext.badblocks.backup", "a user listed the block"),
 ];
 
-/// What rows above a note are about, and why a crash does not leave such a thing wrong where there is a journal.
+/// What rows above a note are about, and why a crash does not leave such a thing wrong where there is a journal, or that this is damage.
 const LOGGED: &[(&str, &str)] = &[
     (
         "allocation",
@@ -69,7 +66,7 @@ const LOGGED: &[(&str, &str)] = &[
     ("inline", "contents of inodes are metadata"),
     ("inode", "records are metadata; times and sizes may lag, which is no fault"),
     ("journal", "its own superblock is one sector, and its blocks are ordered by barriers"),
-    ("mmp", "the block is one sector of one writer"),
+    ("mmp", "a torn block fails its checksum, and the kernel refuses to mount it: damage"),
     (
         "orphan",
         "the list changes in one transaction with the links; its file has checksums of its own in the log",
@@ -77,7 +74,10 @@ const LOGGED: &[(&str, &str)] = &[
     ("quota", "quota files of the quota feature are journalled with what they count"),
     ("region", "the kernel does not write rext3"),
     ("resize", "a resize goes group by group, each in one transaction"),
-    ("superblock", "it is in the log; what is written outside of it is one sector"),
+    (
+        "superblock",
+        "it is in the log. Torn when it is written outside of that, it fails its checksum, and the kernel refuses to mount it: damage",
+    ),
     ("xattr", "attribute blocks, their hashes and counts change in one transaction"),
 ];
 
