@@ -5,11 +5,11 @@
 //! This crate does no I/O.
 
 mod bitmap;
-mod checksum;
+pub mod checksum;
 mod rng;
 mod units;
 
 pub use bitmap::Bitmap;
-pub use checksum::crc32c;
+pub use checksum::{crc32c, crc32c_of_record};
 pub use rng::SeededRandom;
 pub use units::{BlockNo, BlockRange, ByteLen, GroupNo, InodeNo};

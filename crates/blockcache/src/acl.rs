@@ -6,6 +6,11 @@
 //! ```
 //! Source: the kernel's `posix_acl_xattr.h`; acl(5).
 
+/// The attribute that programs know the access list by.
+pub const ACCESS: &[u8] = b"system.posix_acl_access";
+/// The attribute that programs know the default list of a directory by.
+pub const DEFAULT: &[u8] = b"system.posix_acl_default";
+
 /// The version of the form that programs see.
 const VERSION: u32 = 2;
 /// Stands in the place of an id where the tag needs none.

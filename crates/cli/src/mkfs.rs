@@ -38,7 +38,7 @@ pub struct MkfsArgs {
 
     /// Extended options, separated by commas: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
     /// reserved-percent=5, resize-inode=1, orphan-file=1, checksum-seed=1 (or 0), and for rext3 indirect-region=BLOCKS; for UFS block-size=32768, fragment-size=4096,
-    /// inode-ratio=BYTES, byte-order=little (or big), check-hashes=1 (or 0); for hybridfs block-size=16384, fragment-size=4096, log-size=BYTES, log-device=PATH, segment-size=BYTES,
+    /// inode-ratio=BYTES, byte-order=little (or big), check-hashes=1 (or 0), access-lists=1 (or 0); for hybridfs block-size=16384, fragment-size=4096, log-size=BYTES, log-device=PATH, segment-size=BYTES,
     /// group-size=BYTES, inodes=N, preset=paper
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub extended: Vec<String>,

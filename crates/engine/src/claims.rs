@@ -217,7 +217,7 @@ impl SharedBitmap {
 }
 
 /// The words that `start..start + count` touches, cut at `len`, each with the mask of its bits.
-fn words_of(start: u64, count: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(crate) fn words_of(start: u64, count: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = start.saturating_add(count).min(len);
     let first = start / 64;
     let last = end.div_ceil(64).max(first);

@@ -31,6 +31,7 @@ pub mod repair;
 pub mod report;
 pub mod scan;
 pub mod shapes;
+pub mod shared_maps;
 mod sync;
 pub mod trace;
 

@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::Options;
+use crate::server::WRITE_BYTES_MAX;
 
 /// The folder that is meant, as the kernel calls it. Nothing else can be mounted on: a file would be hidden by a folder.
 pub fn place(dir: &Path) -> io::Result<PathBuf> {
@@ -37,6 +38,15 @@ pub(crate) fn attach(place: &Path, options: &Options) -> io::Result<Option<Owned
         Err(Errno::PERM) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Lets the kernel read ahead as much as one request can bring ([`WRITE_BYTES_MAX`]): a request of 128 KiB, the default, costs nearly as much. Only the
+/// superuser may change it; for others it stays.
+pub(crate) fn read_ahead(place: &Path) {
+    let Ok(folder) = rustix::fs::stat(place) else { return };
+    let (major, minor) = (rustix::fs::major(folder.st_dev), rustix::fs::minor(folder.st_dev));
+    let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    let _ = std::fs::write(file, (WRITE_BYTES_MAX >> 10).to_string());
 }
 
 /// Gives a mount that is there other options: those that the kernel looks after (`ro`, `rw`, `exec`, `dev`, `suid`, `sync`).

@@ -19,12 +19,14 @@ mod attach;
 mod attributes;
 mod convert;
 mod flags;
+mod idle;
 #[cfg(feature = "testing")]
 mod one_file;
 mod options;
 mod privileges;
 #[cfg(feature = "testing")]
 pub mod recorded;
+mod requests;
 mod seek;
 mod server;
 #[cfg(feature = "testing")]
@@ -38,7 +40,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fsmend_vfs::{FileSystem, Time};
 use fuser::{BackgroundSession, Session};
@@ -46,6 +48,7 @@ use fuser::{BackgroundSession, Session};
 pub use attach::{place, remount};
 pub use options::{Options, UnknownOption};
 
+use idle::{Polling, SHORT};
 use server::Server;
 use state::State;
 
@@ -71,6 +74,8 @@ pub struct Mounted {
 struct Shared {
     state: Mutex<State>,
     clock: Clock,
+    /// With `idle=poll`.
+    polling: Option<Polling>,
 }
 
 /// What [`Mounted::wait`] waits for.
@@ -79,6 +84,8 @@ enum Event {
     Stop,
     /// The kernel sends no requests any more.
     Gone,
+    /// Requests follow each other closely.
+    Burst,
 }
 
 /// Ends a mount, from any thread.
@@ -156,11 +163,20 @@ impl Mounted {
         options: &Options,
         clock: Clock,
     ) -> Result<Mounted, (io::Error, Arc<Shared>)> {
-        let shared =
-            Arc::new(Shared { state: Mutex::new(State::new(file_system, options.synchronous)), clock });
+        let (polling, refused) = match options.poll_idle.then(Polling::new).transpose() {
+            Ok(polling) => (polling, None),
+            Err(error) => (None, Some(error)),
+        };
+        let state = Mutex::new(State::new(file_system, options.synchronous));
+        let shared = Arc::new(Shared { state, clock, polling });
         let (sender, events) = channel();
         let server = Server::new(Arc::clone(&shared), sender.clone(), options);
         let begun = || {
+            if let Some(error) = refused {
+                return Err(io::Error::other(format!(
+                    "idle=poll: /dev/cpu_dma_latency: {error}; it takes the superuser"
+                )));
+            }
             let place = attach::place(place)?;
             let config = options.config();
             let session = match attach::attach(&place, options)? {
@@ -170,7 +186,9 @@ impl Mounted {
                     begun.inspect_err(|_| drop(unmount::unmount(&place)))?
                 }
             };
-            Ok((place, ManuallyDrop::new(session.spawn()?)))
+            let session = ManuallyDrop::new(session.spawn()?);
+            attach::read_ahead(&place);
+            Ok((place, session))
         };
         match begun() {
             Ok((place, session)) => {
@@ -194,9 +212,20 @@ impl Mounted {
     pub fn wait(self) -> Result<Ended, Failure> {
         let mut ended = Ended::Unmounted;
         let mut unmounted = Ok(());
+        // In a burst of requests, whether it is over is looked at in between; commits come when they are due all the same.
+        let mut burst: Option<&Polling> = None;
+        let mut due = Instant::now() + self.commit;
         loop {
-            match self.events.recv_timeout(self.commit) {
-                Err(RecvTimeoutError::Timeout) => self.shared.commit(),
+            let rest = due.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(burst.map_or(rest, |_| rest.min(SHORT))) {
+                Err(RecvTimeoutError::Timeout) => {
+                    burst = burst.filter(|polling| !polling.is_over());
+                    if Instant::now() >= due {
+                        self.shared.commit();
+                        due = Instant::now() + self.commit;
+                    }
+                }
+                Ok(Event::Burst) => burst = self.shared.polling.as_ref(),
                 Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Event::Stop) if self.session.guard.is_finished() => break,
                 // A second request is ignored: by now something else may be mounted there.

@@ -512,7 +512,8 @@ fn judge(damage: &Damage, sound: &Image) {
 }
 
 /// Rows that tests of their own raise.
-const ELSEWHERE: &[&Row] = &[&rows::INODE_UNREADABLE, &rows::NO_ROOM, &rows::COPY_UNREADABLE];
+const ELSEWHERE: &[&Row] =
+    &[&rows::INODE_UNREADABLE, &rows::MAP_CROWDED, &rows::NO_ROOM, &rows::COPY_UNREADABLE];
 
 #[test]
 fn every_row_has_a_damage() {

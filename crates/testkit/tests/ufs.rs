@@ -377,6 +377,7 @@ fn every_damage_is_found_and_mended_in_one_run() {
         &rows::RECOVERY_RECORD,
         &rows::GROUP_UNREADABLE,
         &rows::INODE_UNREADABLE,
+        &rows::MAP_CROWDED,
         &rows::INDIRECT_UNREADABLE,
         &rows::MAP_TOO_LARGE,
         &rows::NO_ROOM,

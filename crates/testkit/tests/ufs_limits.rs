@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::Device;
-use fsmend_engine::Progress;
 use fsmend_engine::checker::Checker;
-use fsmend_testkit::ufs::checked::{check, codes, folder, image, manner, memory, plan_of, repaired};
+use fsmend_engine::options::{RepairOptions, RepairPolicy};
+use fsmend_engine::repair::{self, Whole};
+use fsmend_engine::{Problem, Progress};
+use fsmend_testkit::ufs::checked::{check, codes, folder, image, manner, memory, plan_of, repaired, with};
 use fsmend_testkit::ufs::{Image, KINDS, Make, Maker, Shape, peers};
 use fsmend_testkit::within::options;
 use fsmend_ufs_check::{Ufs, rows};
@@ -151,6 +153,35 @@ fn a_snapshot_without_the_blocks_that_it_needs_is_none() {
         {
             assert!(answer.is_clean() && !answer.printed.contains("Removing"), "{}", answer.printed);
         }
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_to_stay_stays_and_the_rest_is_mended() {
+    for make in [HASHED, BIG_UFS1] {
+        let Some(mut image) = with_snapshot(make, "a_snapshot_that_is_to_stay_stays_and_the_rest_is_mended")
+        else {
+            return;
+        };
+        let (at, inode) = (list_at(&image), image.find("single").0);
+        image.fragments(at, 1).fill(0);
+        image.amend("/d1", |record| record.set_links(7));
+        let device = memory(&image.bytes);
+        let whole = plan_of(&device, 2).unwrap();
+        let found: Vec<&Problem> = whole.found.findings.iter().collect();
+        let declined: Vec<&Problem> =
+            found.iter().copied().filter(|problem| problem.row.code == rows::SNAPSHOT_BLOCKS.code).collect();
+        assert_eq!((declined.len(), found.len()), (1, 2), "{make:?}: {found:?}");
+        let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
+        let asked = Whole { changes: &whole.changes, mends: &whole.mends, found: &found };
+        let watch = (&Progress::new(), &AtomicBool::new(false));
+        let rest = repair::without(&Checker(Ufs), &device, &options, asked, &declined, watch);
+        let rest = rest.unwrap().unwrap_or_else(|| panic!("{make:?}: it has to be possible"));
+        assert_eq!(codes(&rest.left), [rows::SNAPSHOT_BLOCKS.code], "{make:?}");
+        let after = Image::open(with(&image.bytes, &rest.changes)).unwrap();
+        let place = after.geometry.superblock_place as usize;
+        let superblock = Superblock::parse(&after.bytes[place..place + SUPERBLOCK_MAX]).unwrap();
+        assert_eq!(superblock.snapshots().collect::<Vec<_>>(), [inode], "{make:?}");
     }
 }
 

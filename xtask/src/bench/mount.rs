@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench mount`: an ext4 in use, mounted by `fsmend mount` (also with `-o writeback_cache`), by the kernel from a loop device, and by fuse2fs, with the same
-//! workloads one after the other. Each round makes the images anew; figures are medians of rounds, and so are the ratios of the times of one round.
+//! `bench mount`: an ext4 in use, mounted by `fsmend mount` (also with `-o idle=poll` and `-o writeback_cache`), by the kernel from a loop device, and by
+//! fuse2fs, with the same workloads one after the other. Each round makes the images anew; figures are medians of rounds, and so are the ratios of the times
+//! of one round. A second table has everything on one processor: there no request wakes an idle one, so that the figures are those of the programs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use fsmend_base::SeededRandom;
 use fsmend_testkit::host::{command, find_program, run as run_program};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Options;
 use super::check::build;
@@ -41,24 +43,39 @@ const WORKLOADS: [&str; 6] = [
 enum Contender {
     Kernel,
     Fsmend,
+    /// With `-o idle=poll`.
+    Poll,
     /// With `-o writeback_cache`.
     Late,
     Fuse2fs,
 }
 
 impl Contender {
-    const ALL: [Contender; 4] = [Contender::Kernel, Contender::Fsmend, Contender::Late, Contender::Fuse2fs];
+    const ALL: [Contender; 5] =
+        [Contender::Kernel, Contender::Fsmend, Contender::Poll, Contender::Late, Contender::Fuse2fs];
+
+    fn name(self) -> &'static str {
+        match self {
+            Contender::Kernel => "kernel",
+            Contender::Fsmend => "fsmend",
+            Contender::Poll => "`idle=poll`",
+            Contender::Late => "`writeback_cache`",
+            Contender::Fuse2fs => "fuse2fs",
+        }
+    }
 
     fn mount(self, fsmend: &Path, image: &Path, place: &Path) -> io::Result<()> {
         let (image, place) = (image.to_string_lossy(), place.to_string_lossy());
         match self {
             Contender::Kernel => run_program("mount", ["-o", "loop,noatime", &image, &place]),
-            Contender::Fsmend => {
-                run_program(&fsmend.to_string_lossy(), ["mount", "--background", &image, &place])
-            }
-            Contender::Late => {
-                let late = ["mount", "--background", "-o", "writeback_cache", &image, &place];
-                run_program(&fsmend.to_string_lossy(), late)
+            Contender::Fsmend | Contender::Poll | Contender::Late => {
+                let option = match self {
+                    Contender::Poll => "idle=poll",
+                    Contender::Late => "writeback_cache",
+                    _ => "rw",
+                };
+                let mount = ["mount", "--background", "-o", option, &image, &place];
+                run_program(&fsmend.to_string_lossy(), mount)
             }
             Contender::Fuse2fs => run_program("fuse2fs", [&*image, &place]),
         }
@@ -92,39 +109,49 @@ fn measure_all(fsmend: &Path, folder: &Path, options: &Options) -> io::Result<()
     if !has_fuse2fs {
         println!("fuse2fs (Debian package fuse2fs) is not installed: left out");
     }
+    println!("As the scheduler places callers and servers:\n");
+    table(&contenders, fsmend, folder, &archive, options.runs)?;
+    // What is started from here on inherits it.
+    let all = sched_getaffinity(None)?;
+    let Some(first) = (0..CpuSet::MAX_CPU).find(|processor| all.is_set(*processor)) else { return Ok(()) };
+    let mut only = CpuSet::new();
+    only.set(first);
+    sched_setaffinity(None, &only)?;
+    println!("\nEverything on one processor:\n");
+    let measured = table(&contenders, fsmend, folder, &archive, options.runs);
+    sched_setaffinity(None, &all)?;
+    measured
+}
+
+/// Measures all contenders, one after the other in each round, and prints a table.
+fn table(
+    contenders: &[Contender],
+    fsmend: &Path,
+    folder: &Path,
+    archive: &Path,
+    runs: usize,
+) -> io::Result<()> {
     let mut samples = vec![vec![Vec::new(); WORKLOADS.len()]; contenders.len()];
-    for round in 0..options.runs {
+    for round in 0..runs {
         for turn in 0..contenders.len() {
             let at = (round + turn) % contenders.len();
-            let took = once(contenders[at], fsmend, folder, &archive)?;
+            let took = once(contenders[at], fsmend, folder, archive)?;
             for (all, took) in samples[at].iter_mut().zip(took) {
-                all.push(took);
+                all.push(took.as_secs_f64());
             }
         }
     }
-    println!(
-        "| workload | kernel s | fsmend s | late s | fuse2fs s | fsmend / kernel | late / kernel | fuse2fs / kernel |"
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
+    let names: Vec<&str> = contenders.iter().map(|contender| contender.name()).collect();
+    println!("| workload | kernel s | {} |", names[1..].join(" | "));
+    println!("|---|{}", "--:|".repeat(contenders.len()));
     for (index, name) in WORKLOADS.iter().enumerate() {
-        let took = |at: usize, round: usize| {
-            samples.get(at).and_then(|of| of[index].get(round)).map(Duration::as_secs_f64)
-        };
-        let seconds = |at: usize| median((0..options.runs).filter_map(|round| took(at, round)).collect());
+        let kernel = &samples[0][index];
         // Of the same round, so that what else the machine does weighs on both.
-        let ratio = |at: usize| {
-            median((0..options.runs).filter_map(|round| Some(took(at, round)? / took(0, round)?)).collect())
+        let ratio = |of: &Vec<Vec<f64>>| {
+            median(of[index].iter().zip(kernel).map(|(took, kernel)| took / kernel).collect())
         };
-        println!(
-            "| {name} | {:.3} | {:.3} | {:.3} | {:.3} | {:.1} | {:.1} | {:.1} |",
-            seconds(0),
-            seconds(1),
-            seconds(2),
-            seconds(3),
-            ratio(1),
-            ratio(2),
-            ratio(3)
-        );
+        let ratios: Vec<String> = samples[1..].iter().map(|of| format!("{:.1}", ratio(of))).collect();
+        println!("| {name} | {:.3} | {} |", median(kernel.clone()), ratios.join(" | "));
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ pub fn writer<'a>(arguments: &'a MkfsArgs, Luck { random, now }: &Luck) -> Resul
     for word in arguments.extended.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()) {
         take_word(&mut options, word).ok_or_else(|| {
             format!(
-                "-E does not know \"{word}\" for UFS; there are block-size, fragment-size, inode-ratio and check-hashes, each with = and a number, and byte-order=little or big"
+                "-E does not know \"{word}\" for UFS; there are block-size, fragment-size, inode-ratio, check-hashes and access-lists, each with = and a number, and byte-order=little or big"
             )
         })?;
     }
@@ -44,6 +44,7 @@ fn take_word(options: &mut Options, word: &str) -> Option<()> {
                 "fragment-size" => options.fragment_size = Some(number),
                 "inode-ratio" => options.inode_ratio = Some(number),
                 "check-hashes" => options.hashes = is_on(number)?,
+                "access-lists" => options.access_lists = is_on(number)?,
                 _ => return None,
             }
         }
@@ -81,7 +82,9 @@ mod tests {
     #[test]
     fn extended_options_of_ufs_are_understood() {
         let mut options = Options::new(Version::Ufs2, [1, 2], fsmend_vfs::Time::at(0));
-        for word in ["block-size=8K", "fragment-size=1K", "byte-order=big", "check-hashes=0"] {
+        for word in
+            ["block-size=8K", "fragment-size=1K", "byte-order=big", "check-hashes=0", "access-lists=1"]
+        {
             take_word(&mut options, word).expect("it is known");
         }
         assert_eq!((options.block_size, options.fragment_size), (8192, Some(1024)));

@@ -222,7 +222,9 @@ fn driver(device: Arc<dyn WritableDevice>, read_only: bool) -> Result<Box<dyn Fi
     if family == Some("ufs") {
         use fsmend_ufs_driver::{MountOptions, Ufs};
         let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
-        return Ok(Box::new(Ufs::mount(device, how).map_err(|error| error.to_string())?));
+        let mut ufs = Ufs::mount(device, how).map_err(|error| error.to_string())?;
+        ufs.notes().iter().for_each(|note| eprintln!("fsmend: {note}."));
+        return Ok(Box::new(ufs));
     }
     target::must_be_of("ext", &*device, "mount")?;
     let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };

@@ -5,10 +5,13 @@
 //! of a chunk have asked for is then fetched at once, and the same records are looked at again. A map of three levels takes four turns.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsmend_device::{BatchReader, Device, ReadError, Request, coalesce};
+
+use super::limit::Effort;
 
 /// Reads over gaps up to this many bytes.
 const GAP: u32 = 16 << 10;
@@ -20,6 +23,9 @@ const TURNS_MAX: usize = 8;
 /// A device that has some blocks in memory, and notes what else is asked for.
 pub struct Ahead<'d> {
     below: &'d dyn Device,
+    effort: &'d Effort<'d>,
+    /// Whether reads go to the device.
+    is_through: AtomicBool,
     /// Reads that were noted: beside the lock, since it is asked for around every record.
     misses: AtomicU64,
     state: Mutex<State>,
@@ -27,9 +33,10 @@ pub struct Ahead<'d> {
 
 #[derive(Default)]
 struct State {
-    /// Blocks by their place; `None` where they cannot be read.
-    blocks: BTreeMap<u64, Option<Vec<u8>>>,
-    held: u64,
+    /// Where in `bytes` the block of a place is; `None` where it cannot be read.
+    blocks: BTreeMap<u64, Option<Range<usize>>>,
+    /// All blocks, one behind the other.
+    bytes: Vec<u8>,
     wanted: Vec<Request>,
     wanted_bytes: u64,
 }
@@ -37,7 +44,7 @@ struct State {
 impl State {
     fn clear(&mut self) {
         self.blocks.clear();
-        self.held = 0;
+        self.bytes.clear();
         self.forget_wanted();
     }
 
@@ -49,8 +56,17 @@ impl State {
 
 impl<'d> Ahead<'d> {
     /// Nothing of `below` is in memory.
-    pub fn of(below: &'d dyn Device) -> Self {
-        Ahead { below, misses: AtomicU64::new(0), state: Mutex::default() }
+    pub fn of(below: &'d dyn Device, effort: &'d Effort<'d>) -> Self {
+        let (is_through, misses) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ahead { below, effort, is_through, misses, state: Mutex::default() }
+    }
+
+    /// Calls `look`, which reads from the device whatever it asks for.
+    pub fn through<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.is_through.store(true, Relaxed);
+        let seen = look();
+        self.is_through.store(false, Relaxed);
+        seen
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,7 +124,7 @@ impl<'d> Ahead<'d> {
     /// Whether what was noted fits beside what is there.
     fn has_room(&self, room: u64) -> bool {
         let state = self.state();
-        state.held.saturating_add(state.wanted_bytes) <= room
+        (state.bytes.len() as u64).saturating_add(state.wanted_bytes) <= room
     }
 
     /// Reads what was noted.
@@ -128,20 +144,22 @@ impl<'d> Ahead<'d> {
             };
             for member in &wanted[members] {
                 let from = (member.offset - start) as usize;
-                self.keep(member.offset, bytes.get(from..from + member.len as usize).map(<[u8]>::to_vec));
+                self.keep(member.offset, bytes.get(from..from + member.len as usize));
             }
         });
         for member in failed.into_iter().filter_map(|index| wanted.get(index)) {
             let mut bytes = vec![0; member.len as usize];
             let is_read = self.below.read_at(member.offset, &mut bytes).is_ok();
-            self.keep(member.offset, is_read.then_some(bytes));
+            self.keep(member.offset, is_read.then_some(&bytes));
         }
     }
 
-    fn keep(&self, offset: u64, bytes: Option<Vec<u8>>) {
+    fn keep(&self, offset: u64, bytes: Option<&[u8]>) {
         let mut state = self.state();
-        state.held += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        state.blocks.insert(offset, bytes);
+        let start = state.bytes.len();
+        state.bytes.extend_from_slice(bytes.unwrap_or_default());
+        let end = state.bytes.len();
+        state.blocks.insert(offset, bytes.map(|_| start..end));
     }
 }
 
@@ -159,11 +177,16 @@ impl Device for Ahead<'_> {
         if offset.checked_add(len).is_none_or(|end| end > self.len()) {
             return Err(ReadError::beyond_end(offset, len));
         }
+        if self.is_through.load(Relaxed) {
+            self.effort.read(buf.len());
+            return self.below.read_at(offset, buf);
+        }
         let mut state = self.state();
         let failed = || ReadError::io(offset, len, "not read yet");
         match state.blocks.get(&offset) {
-            Some(Some(bytes)) if bytes.len() >= buf.len() => {
-                buf.copy_from_slice(&bytes[..buf.len()]);
+            Some(Some(place)) if place.len() >= buf.len() => {
+                self.effort.read(buf.len());
+                buf.copy_from_slice(&state.bytes[place.start..place.start + buf.len()]);
                 Ok(())
             }
             Some(None) => Err(failed()),

@@ -13,6 +13,7 @@ mod context;
 mod estimate;
 mod files;
 mod former;
+mod limit;
 mod mend;
 mod passes;
 mod scan;
@@ -42,6 +43,7 @@ use crate::repair::{Changes, Format, Mended, Partial, Round, WritableOverlay};
 use crate::report::{CheckReport, JournalUse, Naming, Summary};
 use crate::scan::certification::DirectorySummary;
 use crate::scan::memory_plan::Expected;
+use crate::shared_maps::SharedMapInodes;
 use crate::{Budget, Findings, Problem, Progress, Refusal, Refused, Row};
 
 pub use context::{Input, RepairContext};
@@ -217,6 +219,12 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
 
     /// The rows of what copies of such units lose.
     fn copy_rows(&self) -> CopyRows;
+
+    /// The inodes whose maps are given up, since too many share them: neither the fast path clears their records nor does the full check walk their maps. `None` for formats
+    /// whose records hold whole maps.
+    fn shared_maps(&self) -> Option<&SharedMapInodes> {
+        None
+    }
 
     /// What had to be done in a poorer way for want of memory, beside what the engine does: sentences.
     fn degraded(&self) -> Vec<String> {

@@ -10,6 +10,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::{BatchReader, Request, coalesce};
 
 use super::ahead::Ahead;
+use super::limit::{Effort, limit_maps};
 use super::{Checkable, Contents, InodeSummary, read_record, summary_of};
 use crate::claims::Claims;
 use crate::crosscheck::owners::{ClaimLookup, Found, Gather};
@@ -51,12 +52,30 @@ pub struct Scanned {
     pub claims: Claims,
 }
 
-/// Reads everything.
+/// Reads everything. Begins again, without the maps that have to be given up, if too many inodes share them.
 pub fn scan<V: Checkable>(
     volume: &V,
     (run, context): (Run<'_>, RunContext<'_>),
     findings: &mut Findings,
 ) -> Scanned {
+    let (shared, mut found) = (volume.shared_maps(), findings.fresh());
+    let (scanned, is_whole) = scan_once(volume, (run, context), shared.is_some(), &mut found);
+    let Some(shared) = shared.filter(|_| !is_whole) else {
+        findings.merge(found);
+        return scanned;
+    };
+    drop(scanned);
+    limit_maps(volume, shared, run);
+    scan_once(volume, (run, context), false, findings).0
+}
+
+/// Reads everything, and returns whether it did: if it `is_limited`, it ends where maps have to be given up.
+fn scan_once<V: Checkable>(
+    volume: &V,
+    (run, context): (Run<'_>, RunContext<'_>),
+    is_limited: bool,
+    findings: &mut Findings,
+) -> (Scanned, bool) {
     let units = volume.expected().units;
     let claims = context.claims(units, volume.inodes_count());
     volume.visit_static(&mut |first, count| {
@@ -64,9 +83,13 @@ pub fn scan<V: Checkable>(
     });
     let inodes = InodeTable::within(run.budget, volume.inodes_count(), volume.inodes_per_chunk())
         .numbered_from(volume.first_inode());
-    let suspects = scan_chunks(volume, (run, context), (&inodes, &claims), findings);
-    inspect_directories(volume, &inodes, suspects, findings);
-    Scanned { inodes, claims }
+    let effort = Effort::new(volume, &claims, is_limited);
+    let suspects = scan_chunks(volume, (run, context), (&inodes, &claims, &effort), findings);
+    let is_whole = !effort.is_too_much();
+    if is_whole {
+        inspect_directories(volume, &inodes, suspects, findings);
+    }
+    (Scanned { inodes, claims }, is_whole)
 }
 
 /// A record, the place of its chunk among those that are read together, and its own in that.
@@ -94,6 +117,7 @@ struct Piece {
 struct Worker<'w, V: Checkable + 'w> {
     volume: &'w V,
     ahead: &'w Ahead<'w>,
+    effort: &'w Effort<'w>,
     /// The same file system, of which only that can be read which was read ahead.
     near: V::On<'w>,
     reader: BatchReader<'w>,
@@ -109,7 +133,7 @@ struct Worker<'w, V: Checkable + 'w> {
 fn scan_chunks<V: Checkable>(
     volume: &V,
     (run, context): (Run<'_>, RunContext<'_>),
-    (inodes, claims): (&InodeTable, &Claims),
+    (inodes, claims, effort): (&InodeTable, &Claims, &Effort<'_>),
     findings: &mut Findings,
 ) -> BTreeSet<InodeNo> {
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
@@ -121,13 +145,14 @@ fn scan_chunks<V: Checkable>(
     let fresh = findings.fresh();
     let plan = context.plan;
     let aheads: Vec<Ahead<'_>> =
-        (0..context.pool().workers.max(1)).map(|_| Ahead::of(volume.device())).collect();
+        (0..context.pool().workers.max(1)).map(|_| Ahead::of(volume.device(), effort)).collect();
     let start = |number: usize| {
         let ahead = &aheads[number % aheads.len()];
         let (depth, buffers) = (BatchReader::DEPTH_DEFAULT, plan.reader_bytes);
         Worker {
             volume,
             ahead,
+            effort,
             near: volume.on(ahead),
             reader: BatchReader::with_buffers(volume.device(), plan.backend, depth, buffers),
             context,
@@ -205,7 +230,8 @@ impl<V: Checkable> Worker<'_, V> {
         let requests: Vec<Request> = pieces.iter().map(|piece| piece.request).collect();
         let reads = coalesce(&requests, 0, TABLE_READ as u32);
         let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
-        let (ahead, near, claims, findings) = (self.ahead, &self.near, self.claims, &mut self.findings);
+        let (ahead, near, effort) = (self.ahead, &self.near, self.effort);
+        let (claims, findings) = (self.claims, &mut self.findings);
         let (walks, room) = (self.context.plan.walks, room(self.context.plan));
         let mut summary = InodeSummary::default();
         let mut waiting: Vec<Numbered> = Vec::new();
@@ -217,7 +243,7 @@ impl<V: Checkable> Worker<'_, V> {
                         summary: &mut InodeSummary| {
             if !is_clean {
                 let mut subject = findings.for_subject();
-                *summary = volume.inspect(inode, record, &mut subject);
+                *summary = ahead.through(|| near.inspect(inode, record, &mut subject));
                 findings.merge(subject);
             }
             let Some(kind) = summary.kind else { return };
@@ -240,6 +266,9 @@ impl<V: Checkable> Worker<'_, V> {
                 let from = (piece.request.offset - requests[index].offset) as usize;
                 let records = bytes.get(from..from + piece.request.len as usize).unwrap_or_default();
                 for ((at, inode), record) in piece.records(size).zip(records.chunks_exact(size)) {
+                    if effort.is_too_much() {
+                        return;
+                    }
                     let before = ahead.misses();
                     summary.contents = None;
                     let is_clean = near.summarize_but_contents(inode, record, &mut summary);
@@ -252,7 +281,7 @@ impl<V: Checkable> Worker<'_, V> {
                         waiting.push((at, inode, record.to_vec()));
                     } else {
                         self.context.shortages.walks.store(true, Relaxed);
-                        let is_clean = volume.summarize(inode, record, &mut summary);
+                        let is_clean = ahead.through(|| near.summarize(inode, record, &mut summary));
                         take((at, inode), record, is_clean, &mut summary);
                     }
                 }
@@ -260,16 +289,22 @@ impl<V: Checkable> Worker<'_, V> {
         });
         let mut alone = InodeSummary::default();
         ahead.settle(&mut self.reader, &waiting, room, &mut |(at, inode, record), is_alone| {
+            if effort.is_too_much() {
+                return;
+            }
             let before = ahead.misses();
             let is_clean = match is_alone {
                 false => near.summarize(*inode, record, &mut alone),
-                true => volume.summarize(*inode, record, &mut alone),
+                true => ahead.through(|| near.summarize(*inode, record, &mut alone)),
             };
             if ahead.misses() == before {
                 take((*at, *inode), record, is_clean, &mut alone);
             }
         });
-        read_contents(volume, &mut self.reader, &mut unread);
+        read_contents(volume, effort, &mut self.reader, &mut unread);
+        if effort.is_too_much() {
+            unread.clear();
+        }
         for Unread { at, inode, kind, links, contents, is_right } in unread {
             if is_right {
                 (alone.kind, alone.links) = (Some(kind), links);
@@ -284,7 +319,7 @@ impl<V: Checkable> Worker<'_, V> {
         for (at, inode) in failed {
             match read_record(volume, inode) {
                 Some(record) => {
-                    let is_clean = volume.summarize(inode, &record, &mut alone);
+                    let is_clean = ahead.through(|| near.summarize(inode, &record, &mut alone));
                     take((at, inode), &record, is_clean, &mut alone);
                 }
                 None => unreadable.push(inode),
@@ -307,6 +342,9 @@ impl<V: Checkable> Worker<'_, V> {
         directories: &[(InodeNo, Option<Vec<u8>>)],
     ) {
         let (volume, ahead, near, context) = (self.volume, self.ahead, &self.near, self.context);
+        if self.effort.is_too_much() {
+            return;
+        }
         let (suspects, pending) = (&mut self.suspects, &mut self.pending);
         let room = room(context.plan);
         let mut summary = DirectorySummary::default();
@@ -335,7 +373,12 @@ impl<V: Checkable> Worker<'_, V> {
 }
 
 /// Reads the contents of inodes in the order of the disk, and notes whose are right.
-fn read_contents<V: Checkable>(volume: &V, reader: &mut BatchReader<'_>, inodes: &mut [Unread]) {
+fn read_contents<V: Checkable>(
+    volume: &V,
+    effort: &Effort<'_>,
+    reader: &mut BatchReader<'_>,
+    inodes: &mut [Unread],
+) {
     inodes.sort_unstable_by_key(|inode| inode.contents.place);
     let places: Vec<Request> = inodes.iter().map(|inode| inode.contents.place).collect();
     let reads = coalesce(&places, CONTENTS_GAP, TABLE_READ as u32);
@@ -344,6 +387,10 @@ fn read_contents<V: Checkable>(volume: &V, reader: &mut BatchReader<'_>, inodes:
         let Ok(bytes) = result else { return };
         for inode in &mut inodes[reads[index].members.clone()] {
             let place = inode.contents.place;
+            if effort.is_too_much() {
+                return;
+            }
+            effort.read(place.len as usize);
             let from = (place.offset - requests[index].offset) as usize;
             let contents = bytes.get(from..from + place.len as usize);
             inode.is_right = contents.is_some_and(|bytes| volume.has_checksum(&inode.contents, bytes));

@@ -106,11 +106,23 @@ pub fn hash_of(name: &[u8]) -> u64 {
         let product = u128::from(hash ^ word) * MIX;
         (product >> 64) as u64 ^ product as u64
     };
-    let (words, rest) = name.as_chunks::<8>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
+    let words = name.as_chunks::<8>().0;
     let hash = words.iter().fold(!(name.len() as u64), |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    mix(hash, u64::from_le_bytes(last)).max(1)
+    mix(hash, last_word(name)).max(1)
+}
+
+/// The last eight bytes of a name; of a shorter one a number that tells it from all others of its length.
+#[inline]
+fn last_word(name: &[u8]) -> u64 {
+    if let Some(last) = name.last_chunk() {
+        return u64::from_le_bytes(*last);
+    }
+    match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        }
+        _ => name.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
 }
 
 /// Compares directory entries with the facts of what they lead to.

@@ -5,6 +5,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::format::Volume;
+use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
@@ -14,7 +15,6 @@ use fsmend_ext_format::superblock::RawSuperblock;
 use crate::region::Regions;
 use crate::region::homes::Homes;
 use crate::resize_inode::sound_map::SoundMap;
-use crate::shared_maps::SharedMapInodes;
 
 /// One file system under check. Immutable while stages run; shared by all workers.
 pub struct Fs<'d> {

@@ -15,6 +15,7 @@ use fsmend_engine::inodes::{InodeFact, InodeTable, Kind, mark};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::{self, Stage};
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
+use fsmend_engine::shared_maps::MapWalkLimiter;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{RawInode, special};
 
@@ -28,8 +29,7 @@ use crate::inode::units_of;
 use crate::owners::{self, Owner};
 use crate::repair::RepairInput;
 use crate::resize_inode::ResizeInode;
-use crate::scan::{ScanOutcome, charge};
-use crate::shared_maps::MapWalkLimiter;
+use crate::scan::{ScanOutcome, charge, limiter_of};
 use crate::xattr::value_mend::ValueMend;
 use crate::{Fs, inode, xattr};
 use fsmend_engine::scan::memory_plan::RunContext;
@@ -296,7 +296,7 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
-        let mut limiter = MapWalkLimiter::new(&self.fs.geometry);
+        let mut limiter = limiter_of(self.fs);
         loop {
             let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
             let groups = self.tails_named_in(&fresh);

@@ -42,7 +42,6 @@ pub mod run;
 pub(crate) mod scan;
 pub mod scatter;
 pub mod shapes;
-mod shared_maps;
 pub(crate) mod summary;
 pub mod superblock;
 pub mod xattr;

@@ -6,14 +6,12 @@
 //! ```
 //! Source: "ext4 Data Structures and Algorithms", extended attributes.
 
-use fsmend_blockcache::acl::{Acl, Entry, Tag};
+use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT, Entry, Tag};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
 use crate::inode::Inode;
 use crate::volume::Volume;
 
-const ACCESS: &[u8] = b"system.posix_acl_access";
-const DEFAULT: &[u8] = b"system.posix_acl_default";
 /// The permission bits that a list stands for.
 const PERMISSION_BITS: u16 = 0o777;
 const SET_GROUP_ID: u16 = 0o2000;

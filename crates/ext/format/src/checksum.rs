@@ -16,6 +16,8 @@ mod seal;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
+#[cfg(target_arch = "x86_64")]
+use fsmend_base::checksum::wide::{is_available, leaf};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::features::{Features, incompat, ro_compat};
@@ -202,13 +204,13 @@ pub fn directory_leaf(inode_seed: u32, block: &[u8]) -> Option<Checked> {
 #[inline]
 fn leaf_by_width(seed: u32, body: &[u8]) -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
-    if wide::is_available() {
+    if is_available() {
         // SAFETY: the processor has the instructions, as asked above.
         #[allow(
             unsafe_code,
             reason = "measured hot loop: a tenth of the time of a check of many directories"
         )]
-        return unsafe { wide::leaf(seed, body) };
+        return unsafe { leaf(seed, body) };
     }
     let _ = (seed, body);
     None

@@ -62,7 +62,8 @@ pub(crate) fn look(
         && inode.birth() == block.record.birth
         && inode.links() != 0
         && !block.is_orphan(at)
-        && has_plain_attributes(&inode);
+        && has_plain_attributes(&inode)
+        && !(inode.format == Format::Map && fs.state.shared_maps.contains(number));
     let kind = kind_of(inode.mode()).filter(|kind| is_plain && goes_with(*kind, inode.format));
     let Some(kind) = kind else { return Verdict::Unusual };
     let verdict = match (inode.format, kind) {

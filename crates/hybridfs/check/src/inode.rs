@@ -125,6 +125,10 @@ fn judged(fs: &HybridFs<'_>, number: InodeNo, bytes: Option<&[u8]>, search: Sear
         judged.problems.push(problem.stored(u64::from(inode.mode)).observed(inode.format as u64));
         return judged;
     };
+    if inode.format == Format::Map && fs.state.shared_maps.contains(number) {
+        judged.problems.push(Problem::new(&rows::MAP_CROWDED).inode(number));
+        return judged;
+    }
     let mut work = Work { search, log: fs.log(), number, inode, kind, judged };
     work.attributes();
     work.contents();

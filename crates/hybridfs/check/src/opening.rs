@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
+use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{
     ANCHOR_CLEAN, Anchor, DATA_BITMAPS, Entry, FLAG_CHECKPOINT, HEADER_LEN, INODE_LEN, Inode, Kind,
@@ -75,6 +76,8 @@ pub struct State {
     /// What else is known of them ([`crate::inode::ORPHAN`]).
     pub(crate) marks: Vec<AtomicU8>,
     relics: OnceLock<Relics>,
+    /// Inodes whose maps are given up.
+    pub(crate) shared_maps: SharedMapInodes,
     /// Something lies in the place of the next summary.
     pub(crate) next_in_use: AtomicBool,
     /// Entries of directories that were cleared before it was known what they lead to.
@@ -206,6 +209,7 @@ pub(crate) fn open(
         relics: OnceLock::new(),
         unproven: Mutex::default(),
         contradicted: Mutex::default(),
+        shared_maps: SharedMapInodes::default(),
         next_in_use: AtomicBool::new(false),
         touched: Mutex::default(),
         mended: Mutex::default(),

@@ -254,6 +254,15 @@ fsmend_engine::problem_rows! {
         loss: "The file.",
         peers: [],
     }
+    /// `hybridfs.inode.map-crowded`.
+    MAP_CROWDED = "hybridfs.inode.map-crowded" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{inode} shares more blocks with other files than there are free blocks to copy them to",
+        meaning: "Many files claim the same blocks. The image was made up, or one inode was copied over many others. Not every file can get its own copy.",
+        repair: "The inode is removed, and names that lead to it. The first files that claim the blocks keep them.",
+        loss: "The file.",
+        peers: [],
+    }
     /// `hybridfs.inode.size`.
     SIZE = "hybridfs.inode.size" {
         severity: Major, evidence: Local, preen: false,

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes and access control lists. Lists are kept in the form in which programs see them.
 
-use fsmend_blockcache::acl::Acl;
+use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT};
 use fsmend_hybridfs_format::{ATTRIBUTES_MAX, Attribute, HEADER_LEN, store_attributes};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
 use crate::namei::NAME_MAX;
 use crate::volume::{Live, Volume, stamp};
 
-const ACCESS: &[u8] = b"system.posix_acl_access";
-const DEFAULT: &[u8] = b"system.posix_acl_default";
 const SET_GROUP_ID: u16 = 0o2000;
 
 pub(crate) fn value<'l>(live: &'l Live, name: &[u8]) -> Option<&'l [u8]> {

@@ -2,7 +2,7 @@
 //! Check and repair of UFS1 and UFS2, by the engine's checker.
 //!
 //! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups; `snapshots` the list of active ones
-//! - `blocks`: the blocks that an inode leads to; `inode`: the fast path and the inspection of an inode; `attributes`: extended attributes
+//! - `blocks`: the blocks that an inode leads to; `inode`: the fast path of an inode; `inspection`: what mends one; `attributes`: extended attributes
 //! - `directory`: chunks of entries; `former`: names that something had
 //! - `allocation`: maps and counts of the cylinder groups; `quota`: quota files
 //! - `repair`: what repairs write
@@ -19,6 +19,7 @@ pub(crate) mod directory;
 mod former;
 mod groups;
 pub(crate) mod inode;
+pub(crate) mod inspection;
 pub(crate) mod journal;
 pub mod layout;
 pub mod opening;
@@ -48,6 +49,7 @@ use fsmend_engine::repair::{Changes, Mended};
 use fsmend_engine::report::Summary;
 use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
+use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Budget, Findings, Problem, Refusal, Row};
 use fsmend_ufs_format::inode::Inode;
 use fsmend_ufs_format::{Geometry, geometry};
@@ -120,7 +122,7 @@ impl UfsFs<'_> {
         let mut summary = InodeSummary::default();
         let bytes = match self.summarize(inode, &bytes, &mut summary) {
             true => bytes,
-            false => inode::inspect(self, inode, &bytes, &mut Findings::new()).record,
+            false => inspection::inspect(self, inode, &bytes, &mut Findings::new()).record,
         };
         Some(Inode::new(bytes, self.geometry().order, self.geometry().version))
     }
@@ -230,7 +232,7 @@ impl Checkable for UfsFs<'_> {
     }
 
     fn inspect(&self, inode: InodeNo, bytes: &[u8], findings: &mut Findings) -> InodeSummary {
-        inode::inspect(self, inode, bytes, findings).summary
+        inspection::inspect(self, inode, bytes, findings).summary
     }
 
     fn size_of(&self, record: &[u8]) -> Option<u64> {
@@ -262,6 +264,10 @@ impl Checkable for UfsFs<'_> {
 
     fn copy_rows(&self) -> CopyRows {
         CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
+    }
+
+    fn shared_maps(&self) -> Option<&SharedMapInodes> {
+        Some(&self.layout.shared_maps)
     }
 
     fn degraded(&self) -> Vec<String> {

@@ -12,6 +12,7 @@ use fsmend_engine::kept::Kept;
 use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::repair::Changes;
 use fsmend_engine::report::JournalUse;
+use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Budget, Findings, Layer, Part, Problem, Refusal};
 use fsmend_ufs_format::geometry::{Flaw, Geometry};
 use fsmend_ufs_format::group::{CylinderGroup, GROUP_MAGIC, HEADER_SIZE};
@@ -53,6 +54,8 @@ pub struct Layout {
     was_clean: bool,
     /// Directories that the groups count.
     directories: u64,
+    /// Inodes whose maps are given up.
+    pub(crate) shared_maps: Arc<SharedMapInodes>,
     /// When the run began, in seconds since the epoch.
     pub(crate) now: u64,
 }
@@ -177,14 +180,16 @@ pub fn open(
         copy.seal();
         findings.raise_with_edit(problem, Layer::Record, place, copy.covered());
     }
-    let lists_others = snapshots::mend(device, &geometry, (&groups.initialised, &mut superblock), findings);
-    if findings.gathers_edits()
-        && (is_copy || !harmless.is_empty() || lists_others || superblock.clean() == 0)
-    {
+    let (lists_others, damaged) =
+        snapshots::mend(device, &geometry, (&groups.initialised, &mut superblock), findings);
+    if is_copy || !harmless.is_empty() || lists_others || superblock.clean() == 0 {
         let mut written = superblock.clone();
         written.set_clean(1);
         written.seal();
         findings.edit_part(Part::FileSystem, Layer::Record, primary, written.covered());
+        for problem in damaged {
+            findings.raise_with_edit(problem, Layer::Record, primary, written.covered());
+        }
     }
     Ok(Layout {
         geometry: Arc::new(geometry),
@@ -195,6 +200,7 @@ pub fn open(
         used_place: place,
         was_clean,
         directories: groups.directories,
+        shared_maps: Arc::default(),
         now,
     })
 }

@@ -172,7 +172,7 @@ fn usage(fs: &UfsFs<'_>, files: &[File]) -> QuotaUsage {
         let bytes = if is_sound {
             bytes
         } else {
-            mended = crate::inode::inspect(fs, number, bytes, &mut Findings::new()).record;
+            mended = crate::inspection::inspect(fs, number, bytes, &mut Findings::new()).record;
             &mended
         };
         let inode = fs.view(bytes);

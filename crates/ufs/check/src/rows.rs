@@ -259,6 +259,15 @@ fsmend_engine::problem_rows! {
         loss: "Nothing.",
         peers: [], messages: ["INVALID DIRECT BLOCK", "INVALID INDIRECT BLOCK", "PARTIALLY TRUNCATED INODE"],
     }
+    /// `ufs.inode.map-crowded`.
+    MAP_CROWDED = "ufs.inode.map-crowded" {
+        severity: Major, evidence: Cross, preen: false,
+        message: "{inode} shares more blocks with other files than there are free blocks to copy them to",
+        meaning: "Many files claim the same blocks. The image was made up, or one inode was copied over many others. Not every file can get its own copy.",
+        repair: "The inode is cleared and the names that point to it are removed. The first files that claim the blocks keep them.",
+        loss: "The file.",
+        peers: [], messages: ["EXCESSIVE DUP BLKS", "DUP I="],
+    }
     /// `ufs.inode.indirect-unreadable`.
     INDIRECT_UNREADABLE = "ufs.inode.indirect-unreadable" {
         severity: Major, evidence: Local, preen: false,

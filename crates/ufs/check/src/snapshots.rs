@@ -14,28 +14,30 @@ use crate::rows;
 /// Bytes of an entry of the list.
 const ENTRY: usize = 8;
 
-/// Takes what is no snapshot out of the superblock's list; whether there was any.
+/// Takes what is no snapshot out of the superblock's list; whether there was any. The problems of snapshots whose own list is damaged are returned: the edit that mends them is the
+/// whole superblock.
 pub(crate) fn mend(
     device: &dyn Device,
     geometry: &Geometry,
     (initialised, superblock): (&[u32], &mut Superblock),
     findings: &mut Findings,
-) -> bool {
+) -> (bool, Vec<Problem>) {
     let listed: Vec<u32> = superblock.snapshots().collect();
+    let mut damaged = Vec::new();
     let is_kept = |inode: &u32| {
         let Some(record) = snapshot(device, geometry, initialised, *inode) else {
             findings.raise(Problem::new(&rows::SNAPSHOT_LIST).stored(*inode));
             return false;
         };
         let missing = missing(device, geometry, &record);
-        if let Some(block) = missing {
-            findings.raise(Problem::new(&rows::SNAPSHOT_BLOCKS).inode(InodeNo(*inode)).stored(block));
-        }
+        damaged.extend(
+            missing.map(|block| Problem::new(&rows::SNAPSHOT_BLOCKS).inode(InodeNo(*inode)).stored(block)),
+        );
         missing.is_none()
     };
     let kept: Vec<u32> = listed.iter().copied().filter(is_kept).collect();
     superblock.set_snapshots(&kept);
-    kept != listed
+    (kept != listed, damaged)
 }
 
 /// The record of an inode that is a snapshot.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes of UFS2: all of an inode's in one area of up to two blocks, which is written anew with every change.
 //!
-//! UFS has two namespaces. `user.` is the first; all other names go into the second, those that begin with `system.` without it. Access control lists would need
-//! FreeBSD's form of them and are refused.
+//! UFS has two namespaces. `user.` is the first; all other names go into the second, those that begin with `system.` without it. Access control lists have a form of
+//! their own there (`acl`).
 
 use fsmend_ufs_format::attributes::{Attributes, SYSTEM, USER, append};
 use fsmend_ufs_format::inode::ATTRIBUTE_BLOCKS;
 use fsmend_ufs_format::order::Version;
 use fsmend_vfs::{AttributeWrite, Errno, Result};
 
+use crate::acl::Kind;
 use crate::inode::Inode;
 use crate::policy::BlockKind;
 use crate::volume::Volume;
@@ -54,6 +55,13 @@ fn join(namespace: u8, own: &[u8]) -> Vec<u8> {
 impl Volume {
     fn check_attributes(&self) -> Result<()> {
         if self.geometry.version == Version::Ufs2 { Ok(()) } else { Err(Errno::NotSupported) }
+    }
+
+    /// Namespace and name on the disk of what is no access control list.
+    fn split<'n>(&self, name: &'n [u8]) -> Result<(u8, &'n [u8])> {
+        let (namespace, own) = split(name)?;
+        let is_list = self.obeys_lists() && namespace == SYSTEM && Kind::of_stored(own).is_some();
+        if is_list { Err(Errno::NotSupported) } else { Ok((namespace, own)) }
     }
 
     /// The runs that hold attributes: first fragment, fragments.
@@ -106,7 +114,15 @@ impl Volume {
     /// The value of an attribute.
     pub fn attribute(&mut self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
         self.check_attributes()?;
-        let (namespace, own) = split(name)?;
+        if let Some(kind) = Kind::of_name(name).filter(|_| self.obeys_lists()) {
+            return self.list(inode, kind)?.map(|list| list.to_attribute()).ok_or(Errno::NoAttribute);
+        }
+        let (namespace, own) = self.split(name)?;
+        self.stored_attribute(inode, namespace, own)
+    }
+
+    /// The value of an attribute by its name on the disk.
+    pub(crate) fn stored_attribute(&mut self, inode: &Inode, namespace: u8, own: &[u8]) -> Result<Vec<u8>> {
         let all = self.all_attributes(inode)?;
         let found = all.into_iter().find(|(space, stored, _)| *space == namespace && stored == own);
         found.map(|(_, _, value)| value).ok_or(Errno::NoAttribute)
@@ -118,7 +134,12 @@ impl Volume {
             return Ok(Vec::new());
         }
         let all = self.all_attributes(inode)?;
-        Ok(all.iter().map(|(namespace, own, _)| join(*namespace, own)).collect())
+        let obeys_lists = self.obeys_lists();
+        let name = |(namespace, own, _): &Stored| {
+            let list = Kind::of_stored(own).filter(|_| obeys_lists && *namespace == SYSTEM);
+            list.map_or_else(|| join(*namespace, own), |kind| kind.name().to_vec())
+        };
+        Ok(all.iter().map(name).collect())
     }
 
     /// Sets an attribute, or removes it where there is no value, and saves the inode.
@@ -130,7 +151,21 @@ impl Volume {
         how: AttributeWrite,
     ) -> Result<()> {
         self.check_attributes()?;
-        let (namespace, own) = split(name)?;
+        if let Some(kind) = Kind::of_name(name).filter(|_| self.obeys_lists()) {
+            return self.change_list(inode, kind, value, how);
+        }
+        let stored = self.split(name)?;
+        self.change_stored(inode, stored, value, how)
+    }
+
+    /// The same by the name on the disk.
+    pub(crate) fn change_stored(
+        &mut self,
+        inode: &mut Inode,
+        (namespace, own): (u8, &[u8]),
+        value: Option<&[u8]>,
+        how: AttributeWrite,
+    ) -> Result<()> {
         let mut all = self.all_attributes(inode)?;
         let at = all.iter().position(|(space, stored, _)| *space == namespace && stored == own);
         match (at, value, how) {

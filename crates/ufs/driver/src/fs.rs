@@ -36,6 +36,11 @@ impl Ufs {
         self.volume.policy.name()
     }
 
+    /// What is on the file system that this mount does not obey, or does not keep up to date: sentences without a full stop.
+    pub fn notes(&mut self) -> Vec<String> {
+        self.volume.notes()
+    }
+
     fn readable(&mut self, number: InodeNo) -> Result<Inode> {
         self.volume.check_mounted()?;
         self.volume.load(number)

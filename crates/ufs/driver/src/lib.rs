@@ -25,6 +25,7 @@
 //!
 //! Sources: `docs/formats/ufs.md`; McKusick and Ganger, "Soft Updates"; McKusick, "Improving the Performance of fsck in FreeBSD".
 
+mod acl;
 mod alloc;
 mod attributes;
 mod directory;

@@ -47,6 +47,8 @@ pub struct Options {
     pub metadata_area: Option<u64>,
     /// Check hashes; UFS2 only.
     pub hashes: bool,
+    /// Whether access control lists count; UFS2 only.
+    pub access_lists: bool,
     /// At most 31 bytes.
     pub label: Vec<u8>,
     /// The file system's number.
@@ -66,6 +68,7 @@ impl Options {
             inode_ratio: None,
             metadata_area: None,
             hashes: version == Version::Ufs2,
+            access_lists: false,
             label: Vec::new(),
             id,
             now,
@@ -276,8 +279,12 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
     sb.set_clean(1);
     sb.set_label(&options.label);
     sb.set_old_flags(flags::UPDATED as u8);
+    if options.access_lists && options.version == Version::Ufs1 {
+        return Err(MkfsError::Option("access control lists need UFS2"));
+    }
+    sb.set_flags(if options.access_lists { flags::ACLS } else { 0 });
     if options.hashes && options.version == Version::Ufs2 {
-        sb.set_flags(flags::HASHES);
+        sb.set_flags(sb.flags() | flags::HASHES);
         sb.set_metackhash(hashes::ALL);
     }
     set_relics(&mut sb);

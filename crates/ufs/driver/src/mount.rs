@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use fsmend_blockcache::BlockCache;
 use fsmend_device::WritableDevice;
-use fsmend_ufs_format::geometry::{Flaw, Geometry};
+use fsmend_ufs_format::geometry::{Flaw, Geometry, ROOT};
 use fsmend_ufs_format::order::Version;
+use fsmend_ufs_format::quota;
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
 use fsmend_ufs_format::superblock::{SEARCH, SUPERBLOCK_MAX, Superblock, UFS2_PLACE, flags};
-use fsmend_vfs::{Caller, Errno, Time};
+use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 
 use crate::groups::{GroupTable, layout};
 use crate::hints::Hints;
@@ -122,6 +123,8 @@ fn why_read_only(superblock: &Superblock) -> Option<&'static str> {
         Some("it has snapshots, which would have to be kept up to date")
     } else if superblock.sujfree() != 0 {
         Some("its journal lists files without names")
+    } else if flags & flags::NFS4_ACLS != 0 {
+        Some("it has NFSv4 access control lists, which new files would have to inherit")
     } else if superblock.is_old() {
         Some("it has the form of before 2002")
     } else {
@@ -168,6 +171,36 @@ impl Volume {
             volume.open_for_writing(options.now).map_err(|error| volume.why(error))?;
         }
         Ok(volume)
+    }
+
+    /// What is on the file system that this mount does not obey, or does not keep up to date: sentences without a full stop.
+    pub fn notes(&mut self) -> Vec<String> {
+        let bits = self.superblock.flags();
+        let mut notes = Vec::new();
+        if bits & flags::NFS4_ACLS != 0 {
+            notes.push(
+                "NFSv4 access control lists are not obeyed: the mode alone says who may do what".to_owned(),
+            );
+        }
+        if bits & flags::ACLS != 0 && !self.obeys_lists() {
+            notes.push(
+                "access control lists are obeyed on UFS2 only: the mode alone says who may do what"
+                    .to_owned(),
+            );
+        }
+        if bits & flags::MULTILABEL != 0 {
+            notes
+                .push("labels of mandatory access control are not obeyed, and new files get none".to_owned());
+        }
+        for name in quota::NAMES {
+            if self.mode == Mode::Writable && self.find(InodeNo(ROOT), name).is_ok() {
+                let name = String::from_utf8_lossy(name);
+                notes.push(format!(
+                    "/{name} is not kept up to date, and limits are not obeyed: fsmend repair or quotacheck has to count anew after unmounting"
+                ));
+            }
+        }
+        notes
     }
 
     fn why(&self, error: Errno) -> MountError {

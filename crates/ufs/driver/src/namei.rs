@@ -8,6 +8,7 @@ use fsmend_vfs::{
     DeviceNumber, Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time,
 };
 
+use crate::acl;
 use crate::directory::Found;
 use crate::inode::Inode;
 use crate::volume::Volume;
@@ -106,8 +107,16 @@ impl Volume {
         }
         let group = self.group_for(&directory, is_directory);
         let number = self.take_inode(group, is_directory)?;
-        let umask = if kind == FileKind::Symlink { 0 } else { self.caller.umask };
-        let of = Permissions { mode: file.of.mode & !umask, ..file.of };
+        let default = match kind {
+            FileKind::Symlink => None,
+            _ => self.list(&directory, acl::Kind::Default)?,
+        };
+        let mode = match &default {
+            Some(list) => file.of.mode & !0o777 | list.inherit(file.of.mode).mode(),
+            None if kind == FileKind::Symlink => file.of.mode,
+            None => file.of.mode & !self.caller.umask,
+        };
+        let of = Permissions { mode, ..file.of };
         let mut inode = self.new_inode(number, kind, inherited(&directory, of, is_directory), now)?;
         match file.kind {
             NewKind::Directory => {
@@ -124,6 +133,9 @@ impl Volume {
                 self.save(&mut inode)?;
             }
             NewKind::Regular | NewKind::Fifo | NewKind::Socket => self.save(&mut inode)?,
+        }
+        if let Some(default) = default {
+            self.inherit_lists(&mut inode, &default)?;
         }
         directory.touch(now);
         self.add_entry(&mut directory, name, (number, kind))?;

@@ -147,9 +147,12 @@ fn is_plain(name: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     let has_zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7) != 0;
     let is_word_plain = |word: u64| !has_zero(word) && !has_zero(word ^ (ONES * b'/' as u64));
-    let (words, rest) = name.as_chunks::<8>();
+    let words = name.as_chunks::<8>().0;
     words.iter().all(|word| is_word_plain(u64::from_ne_bytes(*word)))
-        && rest.iter().all(|byte| *byte != 0 && *byte != b'/')
+        && match name.last_chunk() {
+            Some(last) => is_word_plain(u64::from_ne_bytes(*last)),
+            None => name.iter().all(|byte| *byte != 0 && *byte != b'/'),
+        }
 }
 
 /// Puts an entry at `offset` of a chunk. `false` if the name is empty or too long, or does not fit into `length`, or that into the chunk.

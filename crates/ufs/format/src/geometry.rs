@@ -121,6 +121,7 @@ impl Geometry {
     }
 
     /// Fragments of a group that hold its copy of the superblock, its maps and inodes: first and end. In the first group everything before them too.
+    #[inline]
     pub fn reserved(&self, group: u32) -> (u64, u64) {
         let start = self.structures(group);
         (if group == 0 { 0 } else { start + self.superblock }, start + self.data)
@@ -165,8 +166,12 @@ impl Geometry {
     }
 
     /// Fragments of the summary area: first and number.
+    #[inline]
     pub fn summary_run(&self) -> (u64, u64) {
-        (self.summary.0, self.summary.1.div_ceil(self.fragment_size))
+        let (first, bytes) = self.summary;
+        // A power of two.
+        let whole = bytes >> self.fragment_size.trailing_zeros();
+        (first, whole + u64::from(bytes & (self.fragment_size - 1) != 0))
     }
 
     /// Blocks that a file of `size` bytes reaches over.

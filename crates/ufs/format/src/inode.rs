@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes of both versions, and the way from a block of a file to its pointer.
 
-use fsmend_base::crc32c;
+use fsmend_base::{crc32c, crc32c_of_record};
 
 use std::sync::OnceLock;
 
@@ -304,7 +304,7 @@ impl<B: AsRef<[u8]>> Inode<B> {
         let Some(record) = bytes.first_chunk::<256>() else { return 0 };
         let terms = hash_terms();
         let stored = record[HASH..HASH + 4].iter().zip(terms);
-        stored.fold(crc32c(!0, record), |hash, (value, terms)| hash ^ terms[usize::from(*value)])
+        stored.fold(crc32c_of_record(!0, record), |hash, (value, terms)| hash ^ terms[usize::from(*value)])
     }
 }
 

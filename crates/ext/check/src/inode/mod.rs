@@ -24,6 +24,7 @@ mod translator;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
+use fsmend_engine::shared_maps::MapWalkLimiter;
 use fsmend_engine::{Findings, Layer, Value};
 use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::inode::{flags, special as numbers};
@@ -32,7 +33,6 @@ use crate::Fs;
 use crate::indirect;
 use crate::indirect::problems::NOT_BY_EXTENTS;
 use crate::resize_inode;
-use crate::shared_maps::MapWalkLimiter;
 pub use inspection::{Inspection, MapRun, links_of, units_of};
 use layout::Layout;
 use map::Map;
@@ -68,7 +68,7 @@ pub(crate) fn limit_walk(limiter: &mut MapWalkLimiter, fs: &Fs<'_>, inode: Inode
     subject.limiter = Some(limiter);
     let inspection = examine(&mut subject);
     let is_given_up = subject.is_given_up;
-    if is_given_up || !limiter.claims(&fs.geometry, &fs.metadata, &units_of(&inspection, &fs.geometry)) {
+    if is_given_up || !limiter.claims(&units_of(&inspection, &fs.geometry)) {
         fs.shared_maps.add(inode);
     }
 }

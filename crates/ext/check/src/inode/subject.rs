@@ -3,11 +3,11 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
+use fsmend_engine::shared_maps::MapWalkLimiter;
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use crate::Fs;
-use crate::shared_maps::MapWalkLimiter;
 
 /// The inode under inspection. `raw` is the mended copy of the fixed fields; `record` is brought up to date with
 /// [`store`](Self::store), and `raw` with [`reload`](Self::reload) after other code has mended the record.
@@ -22,7 +22,7 @@ pub(crate) struct Subject<'a, 'd> {
     pub map_reads: u64,
     /// Counts blocks of maps, and decides which are not walked again.
     pub limiter: Option<&'a mut MapWalkLimiter>,
-    /// Whether the counts of file types did not let its map be walked.
+    /// Whether the limiter did not let its map be walked.
     pub is_given_up: bool,
 }
 
@@ -99,9 +99,9 @@ impl<'a, 'd> Subject<'a, 'd> {
         self.raw.file_acl(wide)
     }
 
-    /// Notes that a block of the map is going to be read; `false` when the counts of file types does not let it.
+    /// Notes that a block of the map is going to be read; `false` when the limiter does not let it.
     pub fn may_read_map_block(&mut self, block: u64) -> bool {
-        let admitted = self.limiter.as_mut().is_none_or(|limiter| limiter.admits(block));
+        let admitted = self.limiter.as_mut().is_none_or(|limiter| limiter.admits(block, 1));
         self.map_reads += u64::from(admitted);
         self.is_given_up |= !admitted;
         admitted

@@ -21,12 +21,14 @@ use fsmend_base::{GroupNo, InodeNo};
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
-use fsmend_engine::claims::Claims;
+use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::{ChunkFacts, InodeTable};
 use fsmend_engine::laps::{Settled, StageCost};
 use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
+use fsmend_engine::shared_maps::{MapWalkLimiter, is_too_many};
 use fsmend_engine::trace::Work;
+use fsmend_ext_format::features::ro_compat;
 
 use crate::Fs;
 use crate::fast::directory::DirectoryFastPath;
@@ -35,7 +37,6 @@ use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{WalkItem, WalkMode};
 use crate::inode::{self, Inspection};
 use crate::reading::{DEPTH, Window};
-use crate::shared_maps::{MapWalkLimiter, is_too_many};
 use fsmend_engine::scan::memory_plan::RunContext;
 use pace::Pace;
 
@@ -263,13 +264,14 @@ impl<'a> Scan<'a> {
     }
 
     /// Whether more blocks of maps were walked than there are, or blocks that were claimed before were claimed more often than there are blocks. Once a
-    /// sum is too large nothing counts any more. What was withdrawn may count, or not, as it comes: a counts of file types decides in the end.
+    /// sum is too large nothing counts any more. What was withdrawn may count, or not, as it comes: the limiter decides in the end.
     fn is_crowded(&self) -> bool {
         let too_many = |count: &AtomicU64| count.load(Relaxed) > self.fs.geometry.blocks_count;
         self.fast_maps
             && (too_many(&self.nodes_visited)
                 || too_many(&self.nodes_inspected)
-                || is_too_many(&self.fs.geometry, self.claims.repeated()))
+                || !shares_blocks(self.fs)
+                    && is_too_many(self.fs.geometry.clusters_count(), self.claims.repeated()))
     }
 
     fn count_inspected(&self, inspection: &Inspection) {
@@ -353,9 +355,27 @@ impl<'a> Scan<'a> {
     }
 }
 
+/// What decides which maps of `fs` are given up. With clusters larger than blocks, static metadata may lie in those of files.
+pub(crate) fn limiter_of(fs: &Fs<'_>) -> MapWalkLimiter {
+    let geometry = &fs.geometry;
+    let (walked, claimed) =
+        (SharedBitmap::new(geometry.blocks_count), SharedBitmap::new(geometry.clusters_count()));
+    if geometry.cluster_blocks == 1 {
+        for (word, mask) in fs.metadata.words_set(0..geometry.blocks_count.div_ceil(64)) {
+            claimed.set_word(word, mask);
+        }
+    }
+    MapWalkLimiter::new(walked, claimed, geometry.blocks_count).sharing(shares_blocks(fs))
+}
+
+/// Whether files share blocks on purpose.
+fn shares_blocks(fs: &Fs<'_>) -> bool {
+    fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
+}
+
 /// Decides which maps are given up because too many share their blocks, in the order of inodes.
 pub fn limit_maps(fs: &Fs<'_>, cancel: &AtomicBool) {
-    let mut limiter = MapWalkLimiter::new(&fs.geometry);
+    let mut limiter = limiter_of(fs);
     for (group, state) in fs.groups.iter().enumerate() {
         for index in 0..state.scan_inodes {
             if cancel.load(Relaxed) {

@@ -58,7 +58,7 @@ impl<'a> Scan<'a> {
         cost.requests += requests.len() as u64;
         cost.bytes += requests.iter().map(|request| u64::from(request.len)).sum::<u64>();
         let per_request = TABLE_READ as usize / inode_size;
-        // After a counts of file types, maps that lie in their records may have been given up too.
+        // After maps were limited, those that lie in their records may have been given up too.
         let has_shared = !self.fast_maps && !fs.shared_maps.is_empty();
         let mut unreadable = Vec::new();
         reader.read(&requests, &mut |index, result| match result {

@@ -10,6 +10,8 @@ use fsmend_base::InodeNo;
 use super::inode;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
+#[cfg(target_arch = "x86_64")]
+use fsmend_base::checksum::wide::{RECORD, is_available};
 
 /// Records that are worked on side by side.
 const LANES: usize = 4;
@@ -37,7 +39,7 @@ pub fn inodes_are_right(seed: u32, first: InodeNo, records: &[u8], inode_size: u
     right.clear();
     let mut rest = records;
     #[cfg(target_arch = "x86_64")]
-    if inode_size == wide::RECORD && wide::is_available() {
+    if inode_size == RECORD && is_available() {
         let records = rest.as_chunks().0;
         // SAFETY: the processor has the instructions, as asked above.
         #[allow(unsafe_code, reason = "measured hot loop: a tenth of the time of a check of many files")]
