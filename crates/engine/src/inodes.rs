@@ -567,6 +567,21 @@ impl InodeTable {
         })
     }
 
+    /// How many inodes are in use or reserved, and how many are directories.
+    pub fn used(&self) -> (u64, u64) {
+        let mut sums = (0, 0);
+        for chunk in self.chunks.iter().filter_map(OnceLock::get) {
+            let (mut used, mut directories) = (0, 0);
+            for fact in &chunk.facts {
+                let fact = fact.load(Relaxed);
+                used += u32::from(fact & (KIND | mark::RESERVED) != 0);
+                directories += u32::from(fact & KIND == Kind::Directory as u8);
+            }
+            sums = (sums.0 + u64::from(used), sums.1 + u64::from(directories));
+        }
+        sums
+    }
+
     /// Number of chunks.
     pub fn chunk_count(&self) -> u32 {
         self.chunks.len() as u32

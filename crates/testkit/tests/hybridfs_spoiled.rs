@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_base::SeededRandom;
 use fsmend_device::{Device, MemoryDevice, Plan, PlanBuilder};
-use fsmend_engine::Progress;
-use fsmend_engine::checker::Checker;
+use fsmend_engine::checker::{Checkable, Checker, Family as _, InodeSummary, read_record};
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
 use fsmend_engine::repair::Whole;
 use fsmend_engine::report::Repair;
+use fsmend_engine::{Budget, Findings, Progress};
 use fsmend_hybridfs_check::{Hybrid as Family, rows};
 use fsmend_hybridfs_format::{INODE_LEN, Place, RECORD_LEN, Record};
 use fsmend_testkit::crash::Case;
@@ -225,6 +225,38 @@ fn spoil(image: &mut Image, random: &mut SeededRandom) {
             image.seal_summary(address);
         }
     }
+}
+
+#[test]
+fn the_fast_path_clears_only_inodes_in_which_inspection_finds_nothing() {
+    let bases = [image(), dirty_image(4)];
+    let (check, budget) = (options(manner(1)), Arc::new(Budget::new(1 << 30)));
+    let (mut cleared, mut left) = (0, 0);
+    for seed in 0..24 {
+        let (mut random, mut image) = (SeededRandom::new(seed), bases[seed as usize % 2].clone());
+        for _ in 0..seed / 2 {
+            let spoiled = std::panic::AssertUnwindSafe(|| spoil(&mut image, &mut random));
+            let _ = std::panic::catch_unwind(spoiled);
+        }
+        let device = MemoryDevice::new("spoiled", image.bytes.clone());
+        let Ok(layout) = Family.open(&device, (&check, &budget), &mut Findings::new()) else { continue };
+        let volume = Family.volume(layout, &device);
+        for inode in (0..volume.inodes_count()).map(fsmend_base::InodeNo) {
+            let Some(record) = read_record(&volume, inode) else { continue };
+            let mut summary = InodeSummary::default();
+            if !volume.summarize(inode, &record, &mut summary) {
+                left += 1;
+                continue;
+            }
+            let mut findings = Findings::new();
+            let judged = volume.inspect(inode, &record, &mut findings);
+            assert!(findings.is_empty(), "seed {seed}, {inode:?}: {findings:#?}");
+            let facts = |of: &InodeSummary| (of.kind, of.links, of.units.clone());
+            assert_eq!(facts(&summary), facts(&judged), "seed {seed}, {inode:?}");
+            cleared += 1;
+        }
+    }
+    assert!(cleared > 1000 && left > 10, "{cleared} cleared, {left} left");
 }
 
 #[test]

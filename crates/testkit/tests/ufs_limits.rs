@@ -173,7 +173,7 @@ fn a_snapshot_that_is_to_stay_stays_and_the_rest_is_mended() {
             found.iter().copied().filter(|problem| problem.row.code == rows::SNAPSHOT_BLOCKS.code).collect();
         assert_eq!((declined.len(), found.len()), (1, 2), "{make:?}: {found:?}");
         let options = RepairOptions { check: options(manner(2)), policy: RepairPolicy::default() };
-        let asked = Whole { changes: &whole.changes, mends: &whole.mends, found: &found };
+        let asked = Whole { writes: whole.writes(), mends: &whole.mends, found: &found };
         let watch = (&Progress::new(), &AtomicBool::new(false));
         let rest = repair::without(&Checker(Ufs), &device, &options, asked, &declined, watch);
         let rest = rest.unwrap().unwrap_or_else(|| panic!("{make:?}: it has to be possible"));

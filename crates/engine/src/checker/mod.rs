@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
-use fsmend_device::{Counted, Device};
+use fsmend_device::{Counted, Device, Request};
 
 use crate::claims::Claims;
 use crate::crosscheck::allocation::{AllocationMaps, Observed, Sum};
@@ -67,6 +67,16 @@ pub trait Family: Sync {
         findings: &mut Findings,
     ) -> Result<Self::Layout, Refusal>;
 
+    /// The same, but what the scan sees by the way may be taken on trust ([`Checkable::is_misled`]).
+    fn open_trusting(
+        &self,
+        device: &dyn Device,
+        with: (&CheckOptions, &Arc<Budget>),
+        findings: &mut Findings,
+    ) -> Result<Self::Layout, Refusal> {
+        self.open(device, with, findings)
+    }
+
     /// The file system on `device`.
     fn volume<'d>(&self, layout: Self::Layout, device: &'d dyn Device) -> Self::Volume<'d>;
 
@@ -105,6 +115,21 @@ pub struct InodeSummary {
     pub links: u16,
     /// The claim units of its map, in runs: first unit, number of units.
     pub units: Vec<(u64, u64)>,
+    /// Contents that are still to be read ([`Checkable::summarize_but_contents`]); their units are not among `units`.
+    pub contents: Option<Contents>,
+}
+
+/// Contents in one piece whose checksum the record of the inode has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contents {
+    /// Where they lie.
+    pub place: Request,
+    /// How many of the bytes there count.
+    pub size: u32,
+    /// What their checksum has to be.
+    pub checksum: u32,
+    /// Their claim units: the first, and how many.
+    pub units: (u64, u64),
 }
 
 /// A file system that can be checked.
@@ -145,6 +170,17 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// goes on reading what can be found where a read fails.
     fn summarize(&self, inode: InodeNo, record: &[u8], summary: &mut InodeSummary) -> bool;
 
+    /// The same, but contents whose checksum the record has need not be read: then the summary says what they have to be, and the record is in order if they are
+    /// ([`has_checksum`](Self::has_checksum)). So the scan can read those of many inodes at once, in the order of the disk.
+    fn summarize_but_contents(&self, inode: InodeNo, record: &[u8], summary: &mut InodeSummary) -> bool {
+        self.summarize(inode, record, summary)
+    }
+
+    /// Whether `contents` are these bytes of their place.
+    fn has_checksum(&self, _contents: &Contents, _bytes: &[u8]) -> bool {
+        false
+    }
+
     /// The full check of a record: raises what is wrong with it, with edits that mend it; the summary is that of the record as it will be.
     fn inspect(&self, inode: InodeNo, record: &[u8], findings: &mut Findings) -> InodeSummary;
 
@@ -167,6 +203,17 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
         findings: &mut Findings,
         summary: &mut DirectorySummary,
     );
+
+    /// Directories that the fast path cleared before all was known that they lead to, and that it contradicts in what facts do not say. Asked once, when all inodes are known; they
+    /// are inspected.
+    fn contradicted(&self) -> Vec<InodeNo> {
+        Vec::new()
+    }
+
+    /// Whether the scan contradicts what opening took on trust: then all that was found is dropped, and everything begins again with [`Family::open`].
+    fn is_misled(&self) -> bool {
+        false
+    }
 
     /// The rows of units that several inodes claim.
     fn contest_rows(&self) -> OwnerRows;
@@ -317,6 +364,14 @@ pub struct Facts<L> {
 /// A report, and what a repair needs if one is wanted and something is wrong.
 type Checked<F> = (CheckReport, Option<Facts<<F as Family>::Layout>>);
 
+/// A way to open a file system.
+type Opener<F> = fn(
+    &F,
+    &dyn Device,
+    (&CheckOptions, &Arc<Budget>),
+    &mut Findings,
+) -> Result<<F as Family>::Layout, Refusal>;
+
 impl<F: Family> Checker<F> {
     /// Checks the file system on `device`.
     pub fn check(
@@ -344,15 +399,33 @@ impl<F: Family> Checker<F> {
         &self,
         device: &Arc<dyn Device>,
         (options, naming): (&CheckOptions, Naming),
-        (progress, cancel): (&Progress, &AtomicBool),
-        mut findings: Findings,
+        watch: (&Progress, &AtomicBool),
     ) -> Result<Checked<F>, Refused> {
+        let mut open: Opener<F> = F::open_trusting;
+        loop {
+            if let Some(checked) = self.attempt(open, device, (options, naming), watch)? {
+                return Ok(checked);
+            }
+            // Nobody is misled who trusts nothing.
+            open = F::open;
+        }
+    }
+
+    /// A check of what `open` opens; `None` if that was misled.
+    fn attempt(
+        &self,
+        open: Opener<F>,
+        device: &Arc<dyn Device>,
+        (options, naming): (&CheckOptions, Naming),
+        (progress, cancel): (&Progress, &AtomicBool),
+    ) -> Result<Option<Checked<F>>, Refused> {
+        let mut findings = Findings::new().gathering(options.repair.is_some());
         let counted = Arc::new(Counted::new(Arc::clone(device)));
         let mut laps = Laps::new(options, Arc::clone(&counted));
         let refused = |refusal, findings| Refused { refusal, findings: Box::new(findings) };
         let below: Arc<dyn Device> = counted;
         let budget = Arc::new(Budget::new(options.memory));
-        let (layout, replayed) = match self.open_replayed(&below, (options, &budget), &mut findings) {
+        let (layout, replayed) = match self.open_replayed(open, &below, (options, &budget), &mut findings) {
             Ok(opened) => opened,
             Err(refusal) => return Err(refused(refusal, findings)),
         };
@@ -361,8 +434,9 @@ impl<F: Family> Checker<F> {
             if replayed.is_empty() { below } else { Arc::new(laid(&below, &replayed)) };
         let volume = self.0.volume(layout.clone(), &*overlay);
         let run = scan::Run { options, naming, progress, cancel, budget: &budget };
-        let (input, report) = passes::check(&volume, run, &mut laps, findings)
+        let checked = passes::check(&volume, run, &mut laps, findings)
             .map_err(|refusal| refused(refusal, Findings::new()))?;
+        let Some((input, report)) = checked else { return Ok(None) };
         drop(volume);
         let (mut report, edits) = report;
         report.stats = laps.take();
@@ -378,18 +452,19 @@ impl<F: Family> Checker<F> {
             input,
             budget: Arc::clone(&budget),
         });
-        Ok((report, facts))
+        Ok(Some((report, facts)))
     }
 
     /// Opens the file system as its journal leaves it, and tells what that writes.
     fn open_replayed(
         &self,
+        open: Opener<F>,
         device: &Arc<dyn Device>,
         with: (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<(F::Layout, Changes), Refusal> {
         let mut early = findings.fresh();
-        let opened = self.0.open(&**device, with, &mut early);
+        let opened = open(&self.0, &**device, with, &mut early);
         let layout = match opened {
             Ok(layout) if with.0.replay => layout,
             other => {
@@ -403,7 +478,7 @@ impl<F: Family> Checker<F> {
             return Ok((layout, replayed));
         }
         // What the journal brings up to date is judged as the journal leaves it.
-        let layout = self.0.open(&laid(device, &replayed), with, findings)?;
+        let layout = open(&self.0, &laid(device, &replayed), with, findings)?;
         Ok((layout, replayed))
     }
 }
@@ -418,8 +493,7 @@ impl<F: Family> Format for Checker<F> {
         naming: Naming,
         watch: (&Progress, &AtomicBool),
     ) -> Result<(CheckReport, Option<Self::Facts>), Refused> {
-        let findings = Findings::new().gathering(options.repair.is_some());
-        let (report, facts) = self.check_from(device, (options, naming), watch, findings)?;
+        let (report, facts) = self.check_from(device, (options, naming), watch)?;
         Ok((report, Some(facts)))
     }
 
@@ -467,7 +541,7 @@ impl<F: Family> Partial for Checker<F> {
 
     fn replayed(&self, device: &Arc<dyn Device>, options: &RepairOptions) -> Result<Changes, Refused> {
         let (_, replayed) = self
-            .open_replayed(device, (&options.check, &nothing_kept()), &mut Findings::new())
+            .open_replayed(F::open, device, (&options.check, &nothing_kept()), &mut Findings::new())
             .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
         Ok(replayed)
     }

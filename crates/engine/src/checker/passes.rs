@@ -52,13 +52,16 @@ fn with_repairs<V: Checkable, R: Copy>(repairs: [Option<R>; 4]) -> [Pass<CheckPa
     ]
 }
 
-/// Checks what `volume` holds. Returns what a repair needs; the report, and the edits of all inspections.
+/// What a repair needs; the report, and the edits of all inspections.
+type Found = (Input, (CheckReport, Vec<Edit>));
+
+/// Checks what `volume` holds. `None` if what opening took on trust does not hold.
 pub fn check<V: Checkable>(
     volume: &V,
     run: Run<'_>,
     laps: &mut Laps<'_>,
     early: Findings,
-) -> Result<(Input, (CheckReport, Vec<Edit>)), Refusal> {
+) -> Result<Option<Found>, Refusal> {
     let Run { options, naming, cancel, budget, .. } = run;
     let plan = MemoryPlan::new(&volume.expected(), options, budget)?;
     let shortages = Shortages::default();
@@ -68,6 +71,9 @@ pub fn check<V: Checkable>(
     let scanned = scan(volume, (run, context), &mut findings);
     stopped(cancel)?;
     memory_plan::stop_if_exhausted(budget)?;
+    if volume.is_misled() {
+        return Ok(None);
+    }
     plan.scan_is_over(budget);
     laps.lap("scan", u64::from(volume.inodes_count()));
     let mut cross = Cross {
@@ -108,7 +114,7 @@ pub fn check<V: Checkable>(
     let report = CheckReport { findings, summary, stats: Vec::new(), division, degraded };
     let Cross { scanned: Scanned { inodes, claims }, contest, tree, parent_entries, .. } = cross;
     let last_names = if former { recovered::last_names(&report.findings) } else { Default::default() };
-    Ok((Input { inodes, claims, contest, tree, parent_entries, last_names }, (report, edits)))
+    Ok(Some((Input { inodes, claims, contest, tree, parent_entries, last_names }, (report, edits))))
 }
 
 fn owners<V: Checkable>(cross: &mut Cross<'_, V>) {
@@ -148,10 +154,6 @@ fn maps<V: Checkable>(cross: &mut Cross<'_, V>) {
 
 /// The summary with the files and directories that were found.
 fn counted(summary: Summary, inodes: &InodeTable) -> Summary {
-    let (mut files, mut directories) = (0, 0);
-    for (used, are_directories) in (0..inodes.chunk_count()).flat_map(|chunk| inodes.used_in_chunk(chunk)) {
-        files += u64::from(used.count_ones());
-        directories += u64::from(are_directories.count_ones());
-    }
+    let (files, directories) = inodes.used();
     Summary { files_used: files, directories, ..summary }
 }

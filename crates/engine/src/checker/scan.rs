@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
-use fsmend_device::{BatchReader, Request};
+use fsmend_device::{BatchReader, Request, coalesce};
 
 use super::ahead::Ahead;
 use super::joined::JoinedClaims;
 use super::limit::{Effort, limit_maps};
-use super::{Checkable, InodeSummary, read_record, summary_of};
+use super::{Checkable, Contents, InodeSummary, read_record, summary_of};
 use crate::claims::Claims;
 use crate::crosscheck::owners::{ClaimLookup, Found, Gather};
 use crate::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
@@ -26,6 +26,8 @@ use crate::{Budget, Findings, Progress};
 
 /// Largest single read of a table of inodes.
 const TABLE_READ: usize = 256 << 10;
+/// Contents are read over gaps up to this many bytes.
+const CONTENTS_GAP: u32 = 16 << 10;
 const STAGE: [Stage; 1] = [Stage { name: "inodes", pass: 1 }];
 
 /// What a run is given.
@@ -91,8 +93,26 @@ fn scan_once<V: Checkable>(
     (Scanned { inodes, claims }, is_whole)
 }
 
-/// A record, and its place in its chunk.
-type Numbered = (usize, InodeNo, Vec<u8>);
+/// A record, the place of its chunk among those that are read together, and its own in that.
+type Numbered = ((usize, usize), InodeNo, Vec<u8>);
+
+/// An inode that is in order if its contents are.
+struct Unread {
+    at: (usize, usize),
+    inode: InodeNo,
+    kind: Kind,
+    links: u16,
+    contents: Contents,
+    is_right: bool,
+}
+
+/// Records that follow one another.
+struct Piece {
+    request: Request,
+    /// As in [`Numbered`], of the first of them.
+    at: (usize, usize),
+    first: InodeNo,
+}
 
 /// What one worker has, and what it finds.
 struct Worker<'w, V: Checkable + 'w> {
@@ -144,13 +164,15 @@ fn scan_chunks<V: Checkable>(
             pending: Vec::new(),
         }
     };
-    let workers = pool::run_slices(context.pool(), &STAGE, &chunks, 1, run.cancel, start, |worker, part| {
-        for chunk in part {
-            let in_chunk = worker.inodes(*chunk);
-            stage.finish(u64::from(volume.scanned_in(*chunk)));
-            worker.directories(&certification, &in_chunk);
-            directories.finish(in_chunk.len() as u64);
-        }
+    // Small chunks are read together, and then their directories: most of what those lead to is known by then.
+    let inodes_together = volume.expected().together.min(plan.walks as u64);
+    let together = (inodes_together / u64::from(volume.inodes_per_chunk().max(1))).max(1) as usize;
+    let pool = context.pool();
+    let workers = pool::run_slices(pool, &STAGE, &chunks, together, run.cancel, start, |worker, part| {
+        let found = worker.inodes(part);
+        stage.finish(part.iter().map(|chunk| u64::from(volume.scanned_in(*chunk))).sum());
+        worker.directories(&certification, &found);
+        directories.finish(found.len() as u64);
     });
     let (mut suspects, mut pending) = (BTreeSet::new(), Vec::new());
     for worker in workers {
@@ -158,7 +180,8 @@ fn scan_chunks<V: Checkable>(
         suspects.extend(worker.suspects);
         pending.extend(worker.pending);
     }
-    let guilty = certification.certify_pending(pending);
+    let mut guilty = certification.certify_pending(pending);
+    guilty.extend(volume.contradicted());
     for holder in guilty {
         withdraw(volume, &certification, holder, &mut suspects);
     }
@@ -166,71 +189,107 @@ fn scan_chunks<V: Checkable>(
     suspects
 }
 
+impl Piece {
+    /// The places of its records, and their inodes.
+    fn records(&self, size: usize) -> impl Iterator<Item = ((usize, usize), InodeNo)> + use<> {
+        let ((chunk, index), first) = (self.at, self.first);
+        (0..self.request.len as usize / size)
+            .map(move |at| ((chunk, index + at), InodeNo(first.0 + at as u32)))
+    }
+}
+
 impl<V: Checkable> Worker<'_, V> {
-    /// Reads the inodes of a chunk, and publishes what is known of them. Returns its directories, with their records as far as there is room for them.
-    fn inodes(&mut self, chunk: u32) -> Vec<(InodeNo, Option<Vec<u8>>)> {
-        let volume = self.volume;
-        let (count, size) = (volume.scanned_in(chunk) as usize, volume.record_bytes());
-        let first = InodeNo(chunk * volume.inodes_per_chunk() + volume.first_inode());
-        let mut facts = ChunkFacts::new(count);
-        let mut directories = Vec::new();
-        let Some(start) = volume.record_place(first) else { return directories };
+    /// The records of chunks, in the order of the disk.
+    fn pieces(&self, chunks: &[u32]) -> Vec<Piece> {
+        let (volume, size) = (self.volume, self.volume.record_bytes());
         let per_read = (TABLE_READ / size).max(1);
-        let requests: Vec<Request> = (0..count)
-            .step_by(per_read)
-            .map(|at| Request {
-                offset: start + (at * size) as u64,
-                len: (per_read.min(count - at) * size) as u32,
-            })
-            .collect();
+        let mut pieces = Vec::new();
+        for (place, chunk) in chunks.iter().enumerate() {
+            let count = volume.scanned_in(*chunk) as usize;
+            let first = first_of(volume, *chunk);
+            let Some(start) = volume.record_place(first) else { continue };
+            pieces.extend((0..count).step_by(per_read).map(|at| Piece {
+                request: Request {
+                    offset: start + (at * size) as u64,
+                    len: (per_read.min(count - at) * size) as u32,
+                },
+                at: (place, at),
+                first: InodeNo(first.0 + at as u32),
+            }));
+        }
+        pieces.sort_unstable_by_key(|piece| (piece.request, piece.first));
+        pieces
+    }
+
+    /// Reads the inodes of chunks, and publishes what is known of them. Returns their directories, with their records as far as there is room for them.
+    fn inodes(&mut self, chunks: &[u32]) -> Vec<(InodeNo, Option<Vec<u8>>)> {
+        let (volume, size) = (self.volume, self.volume.record_bytes());
+        let scanned = chunks.iter().map(|chunk| volume.scanned_in(*chunk) as usize);
+        let mut facts: Vec<ChunkFacts> = scanned.map(ChunkFacts::new).collect();
+        let mut directories = Vec::new();
+        let pieces = self.pieces(chunks);
+        let requests: Vec<Request> = pieces.iter().map(|piece| piece.request).collect();
+        let reads = coalesce(&requests, 0, TABLE_READ as u32);
+        let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
         let (ahead, near, effort) = (self.ahead, &self.near, self.effort);
         let (mut claims, findings) = (JoinedClaims::new(self.claims), &mut self.findings);
         let (walks, room) = (self.context.plan.walks, room(self.context.plan));
         let mut summary = InodeSummary::default();
         let mut waiting: Vec<Numbered> = Vec::new();
+        let mut unread: Vec<Unread> = Vec::new();
         let (mut failed, mut unreadable) = (Vec::new(), Vec::new());
-        let mut take =
-            |(index, inode): (usize, InodeNo), record: &[u8], is_clean: bool, summary: &mut InodeSummary| {
-                if !is_clean {
-                    let mut subject = findings.for_subject();
-                    *summary = ahead.through(|| near.inspect(inode, record, &mut subject));
-                    findings.merge(subject);
-                }
-                let Some(kind) = summary.kind else { return };
-                facts.record(index, inode, InodeFact::new(kind, 0), summary.links);
-                for (unit, count) in &summary.units {
-                    claims.claim(*unit, *count, inode.0);
-                }
-                if kind == Kind::Directory {
-                    let kept = is_clean && directories.len() < walks;
-                    directories.push((inode, kept.then(|| record.to_vec())));
-                }
+        let mut take = |(at, inode): ((usize, usize), InodeNo),
+                        record: &[u8],
+                        is_clean: bool,
+                        summary: &mut InodeSummary| {
+            if !is_clean {
+                let mut subject = findings.for_subject();
+                *summary = ahead.through(|| near.inspect(inode, record, &mut subject));
+                findings.merge(subject);
+            }
+            let Some(kind) = summary.kind else { return };
+            facts[at.0].record(at.1, inode, InodeFact::new(kind, 0), summary.links);
+            for (unit, count) in &summary.units {
+                claims.claim(*unit, *count, inode.0);
+            }
+            if kind == Kind::Directory {
+                let kept = is_clean && directories.len() < walks;
+                directories.push((inode, kept.then(|| record.to_vec())));
+            }
+        };
+        self.reader.read(&requests, &mut |index, result| {
+            let pieces = &pieces[reads[index].members.clone()];
+            let Ok(bytes) = result else {
+                failed.extend(pieces.iter().flat_map(|piece| piece.records(size)));
+                return;
             };
-        self.reader.read(&requests, &mut |at, result| match result {
-            Ok(bytes) => {
-                for (index, record) in bytes.chunks_exact(size).enumerate() {
+            for piece in pieces {
+                let from = (piece.request.offset - requests[index].offset) as usize;
+                let records = bytes.get(from..from + piece.request.len as usize).unwrap_or_default();
+                for ((at, inode), record) in piece.records(size).zip(records.chunks_exact(size)) {
                     if effort.is_too_much() {
-                        break;
+                        return;
                     }
-                    let (index, inode) =
-                        (at * per_read + index, InodeNo(first.0 + (at * per_read + index) as u32));
                     let before = ahead.misses();
-                    let is_clean = near.summarize(inode, record, &mut summary);
-                    if ahead.misses() == before {
-                        take((index, inode), record, is_clean, &mut summary);
+                    summary.contents = None;
+                    let is_clean = near.summarize_but_contents(inode, record, &mut summary);
+                    if let (true, Some(kind), Some(contents)) = (is_clean, summary.kind, summary.contents) {
+                        let links = summary.links;
+                        unread.push(Unread { at, inode, kind, links, contents, is_right: false });
+                    } else if ahead.misses() == before {
+                        take((at, inode), record, is_clean, &mut summary);
                     } else if waiting.len() < walks {
-                        waiting.push((index, inode, record.to_vec()));
+                        waiting.push((at, inode, record.to_vec()));
                     } else {
                         self.context.shortages.walks.store(true, Relaxed);
                         let is_clean = ahead.through(|| near.summarize(inode, record, &mut summary));
-                        take((index, inode), record, is_clean, &mut summary);
+                        take((at, inode), record, is_clean, &mut summary);
                     }
                 }
             }
-            Err(_) => failed.push(at),
         });
         let mut alone = InodeSummary::default();
-        ahead.settle(&mut self.reader, &waiting, room, &mut |(index, inode, record), is_alone| {
+        ahead.settle(&mut self.reader, &waiting, room, &mut |(at, inode, record), is_alone| {
             if effort.is_too_much() {
                 return;
             }
@@ -240,22 +299,40 @@ impl<V: Checkable> Worker<'_, V> {
                 true => ahead.through(|| near.summarize(*inode, record, &mut alone)),
             };
             if ahead.misses() == before {
-                take((*index, *inode), record, is_clean, &mut alone);
+                take((*at, *inode), record, is_clean, &mut alone);
             }
         });
-        // Records beside an unreadable one can be read by themselves.
-        for index in failed.into_iter().flat_map(|at| at * per_read..((at + 1) * per_read).min(count)) {
-            let inode = InodeNo(first.0 + index as u32);
+        read_contents(volume, effort, &mut self.reader, &mut unread);
+        if effort.is_too_much() {
+            unread.clear();
+        }
+        for Unread { at, inode, kind, links, contents, is_right } in unread {
+            if is_right {
+                (alone.kind, alone.links) = (Some(kind), links);
+                alone.units.clear();
+                alone.units.push(contents.units);
+                take((at, inode), &[], true, &mut alone);
+            } else {
+                failed.push((at, inode));
+            }
+        }
+        // What lies beside something unreadable can be read by itself.
+        for (at, inode) in failed {
             match read_record(volume, inode) {
                 Some(record) => {
                     let is_clean = ahead.through(|| near.summarize(inode, &record, &mut alone));
-                    take((index, inode), &record, is_clean, &mut alone);
+                    take((at, inode), &record, is_clean, &mut alone);
                 }
                 None => unreadable.push(inode),
             }
         }
         unreadable.into_iter().for_each(|inode| self.findings.raise(volume.unreadable(inode)));
-        self.inodes.publish(chunk, facts);
+        for (chunk, facts) in chunks.iter().zip(facts) {
+            // Of a chunk without a place nothing is known.
+            if volume.record_place(first_of(volume, *chunk)).is_some() {
+                self.inodes.publish(*chunk, facts);
+            }
+        }
         directories
     }
 
@@ -294,6 +371,37 @@ impl<V: Checkable> Worker<'_, V> {
             }
         });
     }
+}
+
+/// Reads the contents of inodes in the order of the disk, and notes whose are right.
+fn read_contents<V: Checkable>(
+    volume: &V,
+    effort: &Effort<'_>,
+    reader: &mut BatchReader<'_>,
+    inodes: &mut [Unread],
+) {
+    inodes.sort_unstable_by_key(|inode| inode.contents.place);
+    let places: Vec<Request> = inodes.iter().map(|inode| inode.contents.place).collect();
+    let reads = coalesce(&places, CONTENTS_GAP, TABLE_READ as u32);
+    let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
+    reader.read(&requests, &mut |index, result| {
+        let Ok(bytes) = result else { return };
+        for inode in &mut inodes[reads[index].members.clone()] {
+            let place = inode.contents.place;
+            if effort.is_too_much() {
+                return;
+            }
+            effort.read(place.len as usize);
+            let from = (place.offset - requests[index].offset) as usize;
+            let contents = bytes.get(from..from + place.len as usize);
+            inode.is_right = contents.is_some_and(|bytes| volume.has_checksum(&inode.contents, bytes));
+        }
+    });
+}
+
+/// The first inode of a chunk.
+fn first_of<V: Checkable>(volume: &V, chunk: u32) -> InodeNo {
+    InodeNo(chunk * volume.inodes_per_chunk() + volume.first_inode())
 }
 
 /// Bytes for what is read ahead.

@@ -76,6 +76,10 @@ fn inodes_in_use_and_unequal_counts_are_found_by_the_word() {
     }
     table.publish(0, facts);
     let words: Vec<_> = table.used_in_chunk(0).collect();
+    let sums = words.iter().fold((0, 0), |(used, directories), (of_used, of_directories)| {
+        (used + u64::from(of_used.count_ones()), directories + u64::from(of_directories.count_ones()))
+    });
+    assert_eq!(table.used(), sums);
     assert_eq!(words, [(1 << 63 | 3, 2), (1, 1), (2, 0)]);
     assert_eq!(table.used_in_chunk(1).count() + table.used_in_chunk(7).count(), 0);
     let unequal = || {

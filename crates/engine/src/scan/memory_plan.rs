@@ -72,6 +72,8 @@ pub struct Expected {
     pub to_read: u64,
     /// Inodes of the largest chunk.
     pub chunk_inodes: u64,
+    /// Inodes of small chunks that are looked at together, where there is room for that.
+    pub together: u64,
 }
 
 /// What a run may take for its parts.
@@ -153,7 +155,7 @@ impl<'a> RunContext<'a> {
 impl MemoryPlan {
     /// Divides what `budget` has left, and reserves it. Refuses when that is too little.
     pub fn new(expected: &Expected, options: &CheckOptions, budget: &Budget) -> Result<MemoryPlan, Refusal> {
-        let Expected { units, fact_bytes, directories, to_read, chunk_inodes: chunk } = *expected;
+        let Expected { units, fact_bytes, directories, to_read, chunk_inodes: chunk, together } = *expected;
         let chunk_bytes = chunk * CHUNK_BYTES_PER_INODE;
         let least = (WORK_BYTES_MIN + 2 * chunk_bytes).max(directories * TREE_BYTES_PER_DIRECTORY / 3 * 4);
         budget.make_room(fact_bytes.saturating_add(least));
@@ -186,7 +188,7 @@ impl MemoryPlan {
             (BatchReader::BUFFER_BYTES_MIN as u64 + spare / 2).min(BatchReader::BUFFER_BYTES as u64);
         let left = spare - (reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64);
         let nodes = (NODES_MIN + left / 4 / NODE_BYTES).min(NODES_MAX);
-        let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(WALKS_MIN));
+        let walks = (WALKS_MIN + left / 2 / WALK_BYTES).min(chunk.max(together).max(WALKS_MIN));
         // Of large shares only a part can be used; the rest is for what cannot be foreseen, above all for what a repair puts in place.
         let worker_bytes = worker_min + reader_bytes - BatchReader::BUFFER_BYTES_MIN as u64
             + (nodes - NODES_MIN) * NODE_BYTES

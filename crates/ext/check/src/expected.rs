@@ -51,6 +51,7 @@ pub fn expected(fs: &Fs<'_>) -> Expected {
         directories: all_directories,
         to_read,
         chunk_inodes: fs.groups.iter().map(|group| u64::from(group.scan_inodes)).max().unwrap_or(0),
+        together: 0,
     }
 }
 

@@ -185,14 +185,7 @@ impl AllocationMaps for HybridFs<'_> {
     fn observed(&self, area: u32, _map: usize, in_use: InUse<'_>) -> Observed {
         let area = Area::of(self.sb(), area);
         if area == Area::Inodes {
-            let inodes = in_use.inodes;
-            let (mut used, mut directories) = (0, 0);
-            for (bits, are_directories) in
-                (0..inodes.chunk_count()).flat_map(|chunk| inodes.used_in_chunk(chunk))
-            {
-                used += u64::from(bits.count_ones());
-                directories += u64::from(are_directories.count_ones());
-            }
+            let (used, directories) = in_use.inodes.used();
             return Observed { used: Words::new(used), directories };
         }
         let mut used = self.used_units(area, in_use);

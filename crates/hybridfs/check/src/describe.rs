@@ -9,11 +9,11 @@ use fsmend_engine::{Findings, Refusal, Value};
 
 use crate::allocation::{Area, stored_words};
 use crate::log::Log;
-use crate::opening;
+use crate::opening::{self, Trust};
 
 /// Names and values, in the order in which they are shown.
 pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Value)>, Refusal> {
-    let state = opening::open(device, false, &mut Findings::new())?;
+    let state = opening::open(device, false, Trust::None, &mut Findings::new())?;
     let sb = &*state.sb;
     let log = Log { device, sb };
     let last = &state.last;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use fsmend_base::InodeNo;
 use fsmend_engine::checker::{EntryVerdict, judge_entry};
@@ -11,10 +12,11 @@ use fsmend_engine::names::paths::Directories;
 use fsmend_engine::scan::certification::{DirectorySummary, Target};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_hybridfs_format::{
-    Entry, Format, HEADER_LEN, Inode, KEYS_RESERVED, Map, ROOT, TIES, name_key, parse_entries,
+    Entry, EntryView, Format, HEADER_LEN, Inode, InodeView, KEYS_RESERVED, Map, NameKeys, ROOT, Record, TIES,
+    name_key, parse_entries, visit_entries,
 };
 
-use crate::inode::{IN_USE, KNOWN, block_of, judge, kind_of, number_of};
+use crate::inode::{IN_USE, KNOWN, block_of, block_with, judge, kind_of, number_of};
 use crate::map::{Flaw, Leaves, Owner, walk};
 use crate::salvage::{entries_in, is_hash_of};
 use crate::{HybridFs, rows};
@@ -119,17 +121,21 @@ fn record(fs: &HybridFs<'_>, directory: InodeNo) -> Option<Inode> {
     judge(fs, directory, fs.record(directory).as_deref()).inode
 }
 
-/// Whether an inode has this generation: by its judgement, or, before that, by its record. An inode that is not in use is left to those who know kinds: what this says of
-/// a record that can be read must not change with its judgement.
-fn has_generation(fs: &HybridFs<'_>, inode: InodeNo, expected: u32) -> bool {
-    let Some((generation, marks)) = fs.state.facts(inode.0) else { return false };
+/// Whether an inode has this generation, if it was judged. An inode that is not in use is left to those who know kinds: what is said of a record that can be read must not change
+/// with its judgement.
+fn knows_generation(fs: &HybridFs<'_>, inode: InodeNo, expected: u32) -> Option<bool> {
+    let Some((generation, marks)) = fs.state.facts(inode.0) else { return Some(false) };
     let marks = marks.load(Acquire);
-    if marks & KNOWN != 0 {
-        return marks & IN_USE == 0 || generation.load(Relaxed) == expected;
-    }
-    let record =
-        fs.record(inode).and_then(|record| Inode::parse(&record, u64::from(inode.0), &fs.sb().uuid).ok());
-    record.is_some_and(|inode| inode.generation == expected)
+    (marks & KNOWN != 0).then(|| marks & IN_USE == 0 || generation.load(Relaxed) == expected)
+}
+
+/// The same, before that by its record.
+fn has_generation(fs: &HybridFs<'_>, inode: InodeNo, expected: u32) -> bool {
+    knows_generation(fs, inode, expected).unwrap_or_else(|| {
+        let record = fs.record(inode);
+        let parsed = record.and_then(|record| Inode::parse(&record, u64::from(inode.0), &fs.sb().uuid).ok());
+        parsed.is_some_and(|inode| inode.generation == expected)
+    })
 }
 
 /// The parent that a directory names, if that is the one that is there now.
@@ -142,34 +148,165 @@ fn bytes_of(entries: &[Entry]) -> u64 {
     entries.iter().map(|entry| entry.stored_len() as u64).sum()
 }
 
-/// The fast path. It reads on where something is not in order: what cannot be read may only be not there yet.
+/// An entry of a directory that was cleared before it was known what the entry leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unproven {
+    directory: InodeNo,
+    target: InodeNo,
+    generation: u32,
+}
+
+/// Entries that may wait for their targets; beyond that, the record of the target is read.
+const UNPROVEN_MAX: usize = 1 << 16;
+/// Memory for them while their list grows.
+pub(crate) const UNPROVEN_BYTES: u64 = (2 * UNPROVEN_MAX * size_of::<Unproven>()) as u64;
+
+/// The fast path. It reads on where a block cannot be read, which may only be not there yet. Generations are not its matter: what they contradict is noted
+/// ([`contradicted`]), so that what it returns does not depend on what is known by now.
 pub(crate) fn summarize(fs: &HybridFs<'_>, record: &[u8], summary: &mut DirectorySummary) -> bool {
     let number = record.get(4..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
-    let inode = number.and_then(|number| Inode::parse(record, number, &fs.sb().uuid).ok());
-    let Some(inode) = inode.filter(|inode| kind_of(inode.mode) == Some(Kind::Directory)) else {
+    let inode = number.and_then(|number| InodeView::parse(record, number, fs.state.inode_seed).ok());
+    let Some(inode) = inode.filter(|inode| kind_of(inode.mode()) == Some(Kind::Directory)) else {
         return false;
     };
-    let read = read(fs, &inode, false);
-    let parent = parent_of(fs, &inode);
-    summary.parent_entry = parent.unwrap_or_default();
-    let mut is_plain = parent.is_some() && !read.is_damaged && !read.is_disordered && read.sums.is_empty();
-    is_plain &= bytes_of(&read.entries) == inode.size && !has_twins(&read.entries);
-    for entry in &read.entries {
-        let target = InodeNo(entry.inode);
-        is_plain &= entry.inode > ROOT && has_generation(fs, target, entry.generation);
-        match kind_of(u16::from(entry.kind) << 12).filter(|_| entry.kind < 16) {
-            Some(kind) => summary.targets.push(Target { inode: target, kind }),
-            None => is_plain = false,
+    let directory = InodeNo(u32::try_from(inode.number()).unwrap_or_default());
+    let mut plain = Plain {
+        fs,
+        directory,
+        keys: NameKeys::new(&fs.sb().hash_key),
+        last: KEYS_RESERVED - 1,
+        stored: 0,
+        summary,
+        unproven: Vec::new(),
+        is_contradicted: false,
+    };
+    // The parent, and its generation.
+    let (parent, generation) = (InodeNo(inode.used() as u32), (inode.used() >> 32) as u32);
+    let mut is_plain = parent.0 != 0;
+    plain.summary.parent_entry = parent;
+    plain.prove(parent, generation);
+    is_plain &= match inode.format {
+        Format::Inline => {
+            let bytes = usize::try_from(inode.size()).ok().and_then(|size| inode.room().get(..size));
+            bytes.is_some_and(|bytes| plain.block(bytes, None, u64::MAX).is_some())
         }
+        Format::Map => plain.map(&inode),
+        Format::Nothing | Format::Small => true,
+    };
+    is_plain &= plain.stored == inode.size();
+    let Plain { unproven, is_contradicted, .. } = plain;
+    if is_plain && (is_contradicted || !unproven.is_empty()) {
+        note(fs, directory, unproven, is_contradicted);
     }
     is_plain
 }
 
-/// Whether a name stands twice in entries that are in order: equal names have equal hashes.
-fn has_twins(entries: &[Entry]) -> bool {
-    entries.chunk_by(|one, next| one.key / TIES == next.key / TIES).any(|same| {
-        same.iter().enumerate().any(|(at, entry)| same[..at].iter().any(|other| other.name == entry.name))
-    })
+/// A directory that is in order, as far as it has been read.
+struct Plain<'a> {
+    fs: &'a HybridFs<'a>,
+    directory: InodeNo,
+    keys: NameKeys<'a>,
+    /// The last key.
+    last: u64,
+    /// Bytes of entries.
+    stored: u64,
+    summary: &'a mut DirectorySummary,
+    unproven: Vec<Unproven>,
+    is_contradicted: bool,
+}
+
+impl Plain<'_> {
+    /// The blocks that the inode leads to.
+    fn map(&mut self, inode: &InodeView<'_>) -> bool {
+        let of = (inode.number(), inode.generation());
+        if let Some(mut records) = crate::fast::records(inode).map(Iterator::peekable) {
+            let (mut bytes, mut is_plain) = (Vec::new(), true);
+            while let Some(record) = records.next() {
+                let end = records.peek().map_or(u64::MAX, |next| next.key);
+                is_plain &= self.leaf(of, (&record, end), &mut bytes);
+            }
+            return is_plain;
+        }
+        let Ok(map) = Map::parse(inode.height(), inode.count(), inode.room()) else { return false };
+        let of_nodes = Owner { leaves: Leaves::Directories, owner: of.0, generation: of.1 };
+        let walked = walk(&self.fs.log(), of_nodes, &map);
+        let mut bytes = Vec::new();
+        let leaves = walked
+            .leaves
+            .iter()
+            .fold(true, |is_plain, (record, end)| self.leaf(of, (record, *end), &mut bytes) && is_plain);
+        leaves && walked.flaws.is_empty()
+    }
+
+    /// A block with entries, whose keys are those from that of its record to before `end`.
+    fn leaf(&mut self, of: (u64, u32), (record, end): (&Record, u64), bytes: &mut Vec<u8>) -> bool {
+        let log = self.fs.log();
+        let Ok(header) = log.headed_in(record.place, &block_with(of, record), bytes) else { return false };
+        let body = bytes.get(HEADER_LEN..).unwrap_or_default();
+        self.block(body, Some(header.count), end) == Some(record.key) && u64::from(header.count) == record.aux
+    }
+
+    /// Entries in a row: their first key, if they are in order; that of none is the highest.
+    fn block(&mut self, bytes: &[u8], count: Option<u32>, end: u64) -> Option<u64> {
+        let (mut first, mut is_plain) = (u64::MAX, true);
+        let visited = visit_entries(bytes, count, |entry| {
+            first = first.min(entry.key);
+            is_plain &= entry.key < end && self.entry(&entry);
+        });
+        (visited.is_ok() && is_plain).then_some(first)
+    }
+
+    fn entry(&mut self, entry: &EntryView<'_>) -> bool {
+        let kind = kind_of(u16::from(entry.kind) << 12).filter(|_| entry.kind < 16);
+        // Two names with one hash are left to inspection, which compares them.
+        let base = entry.key / TIES * TIES;
+        let is_next = entry.key > self.last && base > self.last / TIES * TIES;
+        let Some(kind) = kind.filter(|_| is_next && entry.inode > ROOT && base == self.keys.key(entry.name))
+        else {
+            return false;
+        };
+        self.last = entry.key;
+        self.stored += entry.stored_len() as u64;
+        self.summary.targets.push(Target { inode: InodeNo(entry.inode), kind });
+        self.prove(InodeNo(entry.inode), entry.generation);
+        true
+    }
+
+    /// Compares the generation of a target, or puts that off.
+    fn prove(&mut self, target: InodeNo, generation: u32) {
+        match knows_generation(self.fs, target, generation) {
+            Some(is_right) => self.is_contradicted |= !is_right,
+            None => self.unproven.push(Unproven { directory: self.directory, target, generation }),
+        }
+    }
+}
+
+/// Notes of a directory that was cleared what is still to be proven, or that something contradicts it.
+fn note(fs: &HybridFs<'_>, directory: InodeNo, unproven: Vec<Unproven>, mut is_contradicted: bool) {
+    let mut waiting = fs.state.unproven.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_room = waiting.len() + unproven.len() <= UNPROVEN_MAX;
+    if has_room && !is_contradicted {
+        waiting.extend(unproven);
+        return;
+    }
+    drop(waiting);
+    is_contradicted |= unproven.iter().any(|entry| !has_generation(fs, entry.target, entry.generation));
+    if is_contradicted {
+        fs.state.contradicted.lock().unwrap_or_else(PoisonError::into_inner).insert(directory);
+    }
+}
+
+/// Directories that were cleared, and that the generation of something that they lead to contradicts. Asked when everything is known.
+pub(crate) fn contradicted(fs: &HybridFs<'_>) -> Vec<InodeNo> {
+    let take = |entries: &Mutex<Vec<Unproven>>| {
+        std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner))
+    };
+    let unproven = take(&fs.state.unproven);
+    let mut found =
+        std::mem::take(&mut *fs.state.contradicted.lock().unwrap_or_else(PoisonError::into_inner));
+    let wrong = unproven.iter().filter(|entry| !has_generation(fs, entry.target, entry.generation));
+    found.extend(wrong.map(|entry| entry.directory));
+    found.into_iter().collect()
 }
 
 /// The full check: returns the entries as they will be, if anything changes.

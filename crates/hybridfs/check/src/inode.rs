@@ -2,6 +2,7 @@
 //! The judgement of an inode: what is wrong with it, and what it will be.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::checker::InodeSummary;
@@ -26,7 +27,7 @@ pub(crate) const KNOWN: u8 = 4;
 /// A mark: it is in use.
 pub(crate) const IN_USE: u8 = 8;
 /// Slots of attributes in an inode at most.
-const SLOTS_MAX: u8 = 12;
+pub(crate) const SLOTS_MAX: u8 = 12;
 
 /// Contents that have to be written anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,17 +52,31 @@ pub(crate) struct Judged {
 impl Judged {
     /// Notes what others ask about the inode.
     pub fn leave_facts(&self, fs: &HybridFs<'_>, inode: InodeNo) {
-        let Some((generation, marks)) = fs.state.facts(inode.0) else { return };
-        let (mut mark, mut stored) = (KNOWN, 0);
-        if let Some(inode) = &self.inode {
-            stored = inode.generation;
-            mark |= IN_USE;
-            let is_directory = kind_of(inode.mode) == Some(Kind::Directory);
-            mark |= if inode.links == 0 { ORPHAN } else { 0 } | if is_directory { DIRECTORY } else { 0 };
+        let Some(facts) = fs.state.facts(inode.0) else { return };
+        match &self.inode {
+            Some(inode) => note_in_use(facts, inode.generation, inode.links, kind_of(inode.mode)),
+            None => note_unused(facts),
         }
-        generation.store(stored, Relaxed);
-        marks.store(mark, Release);
     }
+}
+
+/// Notes what others ask about an inode that is in use.
+pub(crate) fn note_in_use(
+    (generation, marks): (&AtomicU32, &AtomicU8),
+    stored: u32,
+    links: u32,
+    kind: Option<Kind>,
+) {
+    let is_orphan = if links == 0 { ORPHAN } else { 0 };
+    let is_directory = if kind == Some(Kind::Directory) { DIRECTORY } else { 0 };
+    generation.store(stored, Relaxed);
+    marks.store(KNOWN | IN_USE | is_orphan | is_directory, Release);
+}
+
+/// Notes the same of one that is not.
+pub(crate) fn note_unused((generation, marks): (&AtomicU32, &AtomicU8)) {
+    generation.store(0, Relaxed);
+    marks.store(KNOWN, Release);
 }
 
 /// The kind that a mode says.
@@ -126,7 +141,7 @@ fn judged(fs: &HybridFs<'_>, number: InodeNo, bytes: Option<&[u8]>, search: Sear
     judged
 }
 
-fn goes_with(kind: Kind, format: Format) -> bool {
+pub(crate) fn goes_with(kind: Kind, format: Format) -> bool {
     match kind {
         Kind::Regular => format != Format::Nothing,
         Kind::Directory => matches!(format, Format::Inline | Format::Map),
@@ -143,14 +158,20 @@ fn found(
     judged: &mut Judged,
 ) -> Option<Inode> {
     let per_block = fs.sb().inodes_per_block();
-    let (_, block) = fs.state.block(u64::from(number.0 / per_block))?;
+    let (place, block) = fs.state.block(u64::from(number.0 / per_block))?;
     let at = number.0 % per_block;
     let about = |row: &'static Row| Problem::new(row).inode(number);
     let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    if is_zero {
+        fs.state.bear_out(place);
+    }
     if is_zero && !block.is_live(at) {
         return None;
     }
     let parsed = bytes.map(|bytes| Inode::parse(bytes, u64::from(number.0), &fs.sb().uuid));
+    if let Some(Ok(_)) = parsed {
+        fs.state.bear_out(place);
+    }
     let is_stale = |inode: &Inode| inode.birth != block.record.birth;
     match parsed {
         Some(Ok(inode)) if number.0 > 1 => {
@@ -431,14 +452,12 @@ impl Work<'_> {
 
 /// What the block of a directory has to be.
 pub(crate) fn block_of(inode: &Inode, record: &Record) -> Expected {
-    Expected {
-        kind: Object::Directory,
-        level: 0,
-        owner: inode.number,
-        generation: inode.generation,
-        key: record.key,
-        birth: record.birth,
-    }
+    block_with((inode.number, inode.generation), record)
+}
+
+/// The same, for a directory with this number and generation.
+pub(crate) fn block_with((owner, generation): (u64, u32), record: &Record) -> Expected {
+    Expected { kind: Object::Directory, level: 0, owner, generation, key: record.key, birth: record.birth }
 }
 
 /// The attributes that a record leads to.

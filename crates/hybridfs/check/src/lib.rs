@@ -3,17 +3,19 @@
 //!
 //! - [`superblock`], `opening`: superblocks, anchors, the segment that counts, IFILE and BFILE; `log`, `map`: objects that prove themselves, and maps of them
 //! - `salvage`: what a sweep of the log finds when something is lost
-//! - `inode`, `directory`: inodes and what they lead to
+//! - `inode`, `directory`: inodes and what they lead to; `fast`: the fast path of inodes
 //! - `allocation`: bitmaps and totals; [`layout`]: what lies where, for maps
 //! - `repair`, `write`, `segment`: the state as it should be, written as one new segment beside the old one; then anchors that lead to it
 //! - [`view`]: a state that a mount keeps while it goes on
 //! - [`rows`]: every problem that is known
 //!
-//! Units of claims, and addresses in problems, are fragments. One judgement of an inode serves the fast path and inspection, so they cannot differ.
+//! Units of claims, and addresses in problems, are fragments. What the fast path of inodes leaves is judged once without a
+//! search for what is lost, which clears the rest of the sound ones, and once with it.
 
 mod allocation;
 pub mod describe;
 mod directory;
+mod fast;
 mod inode;
 pub mod layout;
 mod log;
@@ -32,7 +34,7 @@ use std::sync::{Arc, PoisonError};
 
 use fsmend_base::InodeNo;
 use fsmend_device::Device;
-use fsmend_engine::checker::{Checkable, CopyRows, Family, InodeSummary, Wrongs};
+use fsmend_engine::checker::{Checkable, Contents, CopyRows, Family, InodeSummary, Wrongs};
 use fsmend_engine::crosscheck::allocation::Sum;
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
 use fsmend_engine::crosscheck::owners::OwnerRows;
@@ -48,11 +50,16 @@ use fsmend_engine::scan::certification::DirectorySummary;
 use fsmend_engine::scan::memory_plan::Expected;
 use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Budget, Findings, Problem, Refusal};
-use fsmend_hybridfs_format::{INODE_LEN, ROOT, Superblock};
+use fsmend_hybridfs_format::{INODE_LEN, ROOT, Superblock, plain_crc};
 
 pub use opening::Layout;
 
+use fast::Verdict;
 use log::Log;
+use opening::Trust;
+
+/// Blocks of inodes are small: as many are read together as make about two megabytes.
+const INODES_TOGETHER: u64 = 4096;
 
 /// The family.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +81,16 @@ impl Family for Hybrid {
         (options, _): (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<Layout, Refusal> {
-        opening::open(device, options.repair.is_some(), findings)
+        opening::open(device, options.repair.is_some(), Trust::None, findings)
+    }
+
+    fn open_trusting(
+        &self,
+        device: &dyn Device,
+        (options, _): (&CheckOptions, &Arc<Budget>),
+        findings: &mut Findings,
+    ) -> Result<Layout, Refusal> {
+        opening::open(device, options.repair.is_some(), Trust::InodeBlocks, findings)
     }
 
     fn volume<'d>(&self, state: Layout, device: &'d dyn Device) -> HybridFs<'d> {
@@ -93,6 +109,22 @@ impl Family for Hybrid {
 }
 
 impl HybridFs<'_> {
+    /// The fast path, and the judgement of what it leaves. Small contents are left to be read later if `defers`.
+    fn looked(&self, inode: InodeNo, bytes: &[u8], summary: &mut InodeSummary, defers: bool) -> bool {
+        match fast::look(self, inode, bytes, summary, defers) {
+            Verdict::Clean => return true,
+            Verdict::Unread => return false,
+            Verdict::Unusual => {}
+        }
+        let judged = inode::judge_quickly(self, inode, bytes);
+        if !judged.problems.is_empty() {
+            return false;
+        }
+        judged.leave_facts(self, inode);
+        *summary = judged.summary;
+        true
+    }
+
     fn sb(&self) -> &Superblock {
         &self.state.sb
     }
@@ -179,11 +211,12 @@ impl Checkable for HybridFs<'_> {
         let totals = &self.state.last.totals;
         Expected {
             units,
-            // Generations, and what each chunk of inodes takes.
-            fact_bytes: units / 4 + 9 * inodes + 160 * chunks,
+            // Generations, and what each chunk of inodes takes; entries that wait for generations.
+            fact_bytes: units / 4 + 9 * inodes + 160 * chunks + directory::UNPROVEN_BYTES.min(16 * inodes),
             to_read: totals.log.min(self.sb().log_fragments) * u64::from(self.sb().fragment_size),
             directories: totals.directories.min(inodes),
             chunk_inodes: self.inodes_per_chunk().into(),
+            together: INODES_TOGETHER,
         }
     }
 
@@ -218,13 +251,15 @@ impl Checkable for HybridFs<'_> {
     }
 
     fn summarize(&self, inode: InodeNo, bytes: &[u8], summary: &mut InodeSummary) -> bool {
-        let judged = inode::judge_quickly(self, inode, bytes);
-        if !judged.problems.is_empty() {
-            return false;
-        }
-        judged.leave_facts(self, inode);
-        *summary = judged.summary;
-        true
+        self.looked(inode, bytes, summary, false)
+    }
+
+    fn summarize_but_contents(&self, inode: InodeNo, bytes: &[u8], summary: &mut InodeSummary) -> bool {
+        self.looked(inode, bytes, summary, true)
+    }
+
+    fn has_checksum(&self, contents: &Contents, bytes: &[u8]) -> bool {
+        bytes.get(..contents.size as usize).is_some_and(|bytes| plain_crc(bytes) == contents.checksum)
     }
 
     fn inspect(&self, inode: InodeNo, bytes: &[u8], findings: &mut Findings) -> InodeSummary {
@@ -262,6 +297,14 @@ impl Checkable for HybridFs<'_> {
         if let Some(entries) = mended.filter(|_| findings.gathers_edits()) {
             self.state.mended.lock().unwrap_or_else(PoisonError::into_inner).insert(inode.0, entries);
         }
+    }
+
+    fn contradicted(&self) -> Vec<InodeNo> {
+        directory::contradicted(self)
+    }
+
+    fn is_misled(&self) -> bool {
+        self.state.is_misled()
     }
 
     fn contest_rows(&self) -> OwnerRows {

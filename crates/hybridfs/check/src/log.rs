@@ -92,16 +92,32 @@ impl<'d> Log<'d> {
 
     /// What a place in the log holds.
     pub fn object(&self, place: Place) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        self.object_in(place, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same, in a buffer that is used again.
+    pub fn object_in(&self, place: Place, bytes: &mut Vec<u8>) -> Result<(), Fault> {
         if !self.has(place) {
             return Err(Fault::Place);
         }
-        self.bytes(place.address, u64::from(place.len)).ok_or(Fault::Unreadable)
+        // No more than a block, or one of inodes.
+        bytes.resize(usize::from(place.len) * self.sb.fragment_size as usize, 0);
+        self.device.read_at(self.offset(place.address), bytes).map_err(|_| Fault::Unreadable)
     }
 
     /// An object with a header, if it is the one that is expected.
     pub fn headed(&self, place: Place, is: &Expected) -> Result<(Header, Vec<u8>), Fault> {
-        let bytes = self.object(place)?;
-        let header = Header::parse(&bytes, &self.sb.uuid).map_err(Fault::Wrong)?;
+        let mut bytes = Vec::new();
+        let header = self.headed_in(place, is, &mut bytes)?;
+        Ok((header, bytes))
+    }
+
+    /// The same, in a buffer that is used again.
+    pub fn headed_in(&self, place: Place, is: &Expected, bytes: &mut Vec<u8>) -> Result<Header, Fault> {
+        self.object_in(place, bytes)?;
+        let header = Header::parse(bytes, &self.sb.uuid).map_err(Fault::Wrong)?;
         let is_it = header.kind == is.kind
             && header.level == is.level
             && header.owner == is.owner
@@ -113,7 +129,7 @@ impl<'d> Log<'d> {
         if header.birth != is.birth {
             return Err(Fault::Birth(header.birth));
         }
-        if header.key == is.key { Ok((header, bytes)) } else { Err(Fault::Other) }
+        if header.key == is.key { Ok(header) } else { Err(Fault::Other) }
     }
 
     fn block(&self, address: u64) -> Option<Vec<u8>> {

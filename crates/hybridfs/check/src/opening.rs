@@ -2,19 +2,20 @@
 //! Opening: which segment counts, and what its roots lead to. All that is read here is what no inode owns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{
     ANCHOR_CLEAN, Anchor, DATA_BITMAPS, Entry, FLAG_CHECKPOINT, HEADER_LEN, INODE_LEN, Inode, Kind,
-    OWNER_BFILE, OWNER_IFILE, Place, Record, Run, Summary, Superblock,
+    OWNER_BFILE, OWNER_IFILE, Place, Record, Run, Summary, Superblock, inode_seed,
 };
 
 use crate::allocation::Area;
+use crate::directory::Unproven;
 use crate::log::{Expected, Log, Segment, run_of};
 use crate::map::{Flaw, Leaves, Owner, Walked, walk};
 use crate::salvage::Relics;
@@ -62,6 +63,14 @@ pub struct State {
     pub(crate) replaced: Vec<Run>,
     /// All that no inode owns, sorted, without overlaps.
     pub(crate) fixed: Vec<(u64, u64)>,
+    /// The binary logarithm of the inodes in a block.
+    inode_shift: u32,
+    /// From which the checksum of an inode goes on.
+    pub(crate) inode_seed: u32,
+    /// What opening took on trust.
+    trust: Trust,
+    /// Blocks of inodes in which the scan has found what should be there.
+    borne_out: Vec<AtomicBool>,
     /// Generations of the inodes of all blocks.
     pub(crate) generations: Vec<AtomicU32>,
     /// What else is known of them ([`crate::inode::ORPHAN`]).
@@ -71,6 +80,10 @@ pub struct State {
     pub(crate) shared_maps: SharedMapInodes,
     /// Something lies in the place of the next summary.
     pub(crate) next_in_use: AtomicBool,
+    /// Entries of directories that were cleared before it was known what they lead to.
+    pub(crate) unproven: Mutex<Vec<Unproven>>,
+    /// Directories that were cleared, and that lead to inodes of other generations.
+    pub(crate) contradicted: Mutex<BTreeSet<InodeNo>>,
     /// Inodes that inspection mends.
     pub(crate) touched: Mutex<BTreeSet<u32>>,
     /// Entries of the directories that inspection mends.
@@ -81,18 +94,45 @@ pub struct State {
 pub type Layout = Arc<State>;
 
 impl State {
+    /// The number of the block of an inode, and the place of the inode in that.
+    pub(crate) fn split(&self, inode: u32) -> (u64, u32) {
+        // Inodes in a block are a power of two.
+        (u64::from(inode >> self.inode_shift), inode & ((1 << self.inode_shift) - 1))
+    }
+
     /// The block with a number, and its place in the list.
     pub(crate) fn block(&self, number: u64) -> Option<(usize, &InodeBlock)> {
-        let at = self.blocks.binary_search_by_key(&number, |block| block.record.key).ok()?;
+        let is_it = |at: &usize| self.blocks.get(*at).is_some_and(|block| block.record.key == number);
+        // As long as no block was given back, they stand where their numbers say.
+        let guess = usize::try_from(number).ok().filter(is_it);
+        let search = || self.blocks.binary_search_by_key(&number, |block| block.record.key).ok();
+        let at = guess.or_else(search)?;
         Some((at, self.blocks.get(at)?))
     }
 
     /// The generation of an inode, and its marks.
     pub(crate) fn facts(&self, inode: u32) -> Option<(&AtomicU32, &AtomicU8)> {
-        let per_block = u64::from(self.sb.inodes_per_block());
-        let (at, _) = self.block(u64::from(inode) / per_block)?;
-        let at = at * per_block as usize + (u64::from(inode) % per_block) as usize;
+        let (block, at) = self.split(inode);
+        let (place, _) = self.block(block)?;
+        self.facts_at(place, at)
+    }
+
+    /// The same for an inode of a block, by the place of that in the list.
+    pub(crate) fn facts_at(&self, place: usize, at: u32) -> Option<(&AtomicU32, &AtomicU8)> {
+        let at = (place << self.inode_shift) + at as usize;
         Some((self.generations.get(at)?, self.marks.get(at)?))
+    }
+
+    /// Notes that a block of inodes holds what it should.
+    pub(crate) fn bear_out(&self, place: usize) {
+        if let Some(block) = self.borne_out.get(place).filter(|block| !block.load(Relaxed)) {
+            block.store(true, Relaxed);
+        }
+    }
+
+    /// Whether some block of inodes that was taken on trust turned out to hold something else.
+    pub(crate) fn is_misled(&self) -> bool {
+        self.trust == Trust::InodeBlocks && self.borne_out.iter().any(|block| !block.load(Relaxed))
     }
 
     pub(crate) fn relics(&self, log: &Log<'_>) -> &Relics {
@@ -119,8 +159,22 @@ impl State {
     }
 }
 
+/// What opening may take on trust.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trust {
+    /// Nothing.
+    None,
+    /// That a block of inodes holds what the IFILE says, which the scan sees when it reads the block.
+    InodeBlocks,
+}
+
 /// Opens the file system on a device.
-pub(crate) fn open(device: &dyn Device, is_repair: bool, findings: &mut Findings) -> Result<Layout, Refusal> {
+pub(crate) fn open(
+    device: &dyn Device,
+    is_repair: bool,
+    trust: Trust,
+    findings: &mut Findings,
+) -> Result<Layout, Refusal> {
     let (used_place, sb) = superblock::settle(device, is_repair, findings)?;
     let log = Log { device, sb: &sb };
     let Found { anchor, chain, has_gap, is_clean } = chain(&log, findings)?;
@@ -146,9 +200,15 @@ pub(crate) fn open(device: &dyn Device, is_repair: bool, findings: &mut Findings
         bfile: BTreeMap::new(),
         replaced: Vec::new(),
         fixed: Vec::new(),
+        inode_shift: sb.inodes_per_block().ilog2(),
+        inode_seed: inode_seed(&sb.uuid),
+        trust,
+        borne_out: Vec::new(),
         generations: Vec::new(),
         marks: Vec::new(),
         relics: OnceLock::new(),
+        unproven: Mutex::default(),
+        contradicted: Mutex::default(),
         shared_maps: SharedMapInodes::default(),
         next_in_use: AtomicBool::new(false),
         touched: Mutex::default(),
@@ -335,9 +395,9 @@ fn about(row: &'static fsmend_engine::Row, place: Place) -> Problem {
 fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
     let Walked { leaves, nodes, flaws, .. } = walk(log, IFILE, &state.last.ifile);
     let limit = log.sb.inodes.div_ceil(u64::from(log.sb.inodes_per_block()));
-    let mut blocks: BTreeMap<u64, InodeBlock> = BTreeMap::new();
+    let mut blocks: Vec<InodeBlock> = Vec::with_capacity(leaves.len());
     for (record, _) in leaves.into_iter().filter(|(record, _)| record.key < limit) {
-        let why = judge_block(log, &record);
+        let why = judge_block(log, &record, state.trust);
         let aux = possible_bits(log.sb, record.aux);
         let has_more = aux != record.aux;
         if has_more {
@@ -355,7 +415,7 @@ fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
             let Some(found) = found else { continue };
             block = InodeBlock { record: Record { aux: record.aux, ..found }, is_salvaged: true };
         }
-        blocks.insert(record.key, block);
+        blocks.push(block);
     }
     for flaw in flaws {
         match flaw {
@@ -363,10 +423,10 @@ fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
                 let found = state.relics(log).inode_blocks(log, record.key, end.min(limit));
                 let problem = about(&rows::IFILE_NODE, record.place).detail("why", fault.to_string());
                 findings.raise(problem.observed(found.len() as u64));
-                for record in found {
+                blocks.extend(found.into_iter().map(|record| {
                     let record = Record { aux: bits_of(log, &record), ..record };
-                    blocks.entry(record.key).or_insert(InodeBlock { record, is_salvaged: true });
-                }
+                    InodeBlock { record, is_salvaged: true }
+                }));
             }
             Flaw::Sum { place, stored, observed } => {
                 findings.raise(about(&rows::IFILE_SUM, place).stored(stored).observed(observed));
@@ -374,7 +434,11 @@ fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
         }
     }
     state.replaced.extend(nodes.into_iter().map(|place| run_of(place, 1)));
-    state.blocks = blocks.into_values().collect();
+    // The records of a map are in order; what was found of one that is lost comes last, and those that stand in the map count.
+    blocks.sort_by_key(|block| block.record.key);
+    blocks.dedup_by_key(|block| block.record.key);
+    state.blocks = blocks;
+    state.borne_out.resize_with(state.blocks.len(), AtomicBool::default);
     let inodes = state.blocks.len() * state.sb.inodes_per_block() as usize;
     state.generations.resize_with(inodes, AtomicU32::default);
     state.marks.resize_with(inodes, AtomicU8::default);
@@ -386,13 +450,16 @@ fn possible_bits(sb: &Superblock, aux: u64) -> u64 {
     live | (aux >> 32 & live) << 32
 }
 
-/// Why a place cannot be that of a block of inodes: none of those that should be in it is.
-fn judge_block(log: &Log<'_>, record: &Record) -> Option<String> {
+/// Why a place cannot be that of a block of inodes: none of those that should be in it is, unless that is taken on trust.
+fn judge_block(log: &Log<'_>, record: &Record, trust: Trust) -> Option<String> {
     if u64::from(record.place.len) != log.sb.inode_block_fragments() {
         return Some("its length is wrong".to_owned());
     }
     if !log.has(record.place) {
         return Some("its place is not in the log".to_owned());
+    }
+    if trust == Trust::InodeBlocks {
+        return None;
     }
     // Where a sector cannot be read, the others can.
     let mut bytes = vec![0xFF; log.sb.inodes_per_block() as usize * INODE_LEN];

@@ -32,28 +32,67 @@ impl Entry {
     }
 }
 
-/// Reads `count` entries, or all there are; they have to be in order.
-pub fn parse_entries(mut bytes: &[u8], count: Option<u32>) -> Parsed<Vec<Entry>> {
-    let mut entries: Vec<Entry> = Vec::new();
-    while count.map_or(!bytes.is_empty(), |count| (entries.len() as u64) < u64::from(count)) {
-        let len = usize::from(get_u8(bytes, 17));
-        let name = bytes.get(FIXED..FIXED + len).ok_or(Wrong::Short)?;
-        let entry = Entry {
-            key: get_u64(bytes, 0),
-            inode: get_u32(bytes, 8),
-            generation: get_u32(bytes, 12),
-            kind: get_u8(bytes, 16),
-            name: name.to_vec(),
+/// An entry in the bytes where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryView<'b> {
+    /// As [`Entry::key`].
+    pub key: u64,
+    /// As [`Entry::inode`].
+    pub inode: u32,
+    /// As [`Entry::generation`].
+    pub generation: u32,
+    /// As [`Entry::kind`].
+    pub kind: u8,
+    /// As [`Entry::name`].
+    pub name: &'b [u8],
+}
+
+impl EntryView<'_> {
+    /// Bytes that it takes.
+    pub fn stored_len(&self) -> usize {
+        FIXED + self.name.len()
+    }
+
+    fn to_entry(self) -> Entry {
+        let EntryView { key, inode, generation, kind, name } = self;
+        Entry { key, inode, generation, kind, name: name.to_vec() }
+    }
+}
+
+/// Shows `count` entries, or all there are, to `visit`; they have to be in order. Those before the first that is not are shown.
+#[inline]
+pub fn visit_entries<'b>(
+    mut bytes: &'b [u8],
+    count: Option<u32>,
+    mut visit: impl FnMut(EntryView<'b>),
+) -> Parsed<()> {
+    let (mut seen, mut last) = (0, KEYS_RESERVED - 1);
+    while count.map_or(!bytes.is_empty(), |count| seen < count) {
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED>().ok_or(Wrong::Short)?;
+        let (name, rest) = rest.split_at_checked(usize::from(fixed[17])).ok_or(Wrong::Short)?;
+        let entry = EntryView {
+            key: get_u64(fixed, 0),
+            inode: get_u32(fixed, 8),
+            generation: get_u32(fixed, 12),
+            kind: get_u8(fixed, 16),
+            name,
         };
-        if entry.key < KEYS_RESERVED || entries.last().is_some_and(|last| last.key >= entry.key) {
+        if entry.key <= last {
             return Err(Wrong::Value("order of entries"));
         }
-        if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+        if name.is_empty() || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
             return Err(Wrong::Value("name of an entry"));
         }
-        bytes = bytes.get(FIXED + len..).unwrap_or_default();
-        entries.push(entry);
+        visit(entry);
+        (bytes, seen, last) = (rest, seen + 1, entry.key);
     }
+    Ok(())
+}
+
+/// Reads `count` entries, or all there are; they have to be in order.
+pub fn parse_entries(bytes: &[u8], count: Option<u32>) -> Parsed<Vec<Entry>> {
+    let mut entries = Vec::new();
+    visit_entries(bytes, count, |entry| entries.push(entry.to_entry()))?;
     Ok(entries)
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The keys of names, from SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF").
 
+use std::ops::Range;
+
 use fsmend_base::width::low_u8;
 
 use crate::directory::TIES;
@@ -17,23 +19,58 @@ const NOT_A_NUMBER: u64 = 1 << 8;
 /// A key begins with the hash of the *pattern*, the name with the last two digits of its last number blanked, and ends with those digits. So names that count up are neighbours
 /// in a directory, and making or removing them in their order changes few of its blocks.
 pub fn name_key(hash_key: &[u8; 16], name: &[u8]) -> u64 {
-    let (pattern, member) = split(name);
-    let hash = siphash(hash_key, &pattern) & ((1 << PATTERN_BITS) - 1);
-    (hash << MEMBER_BITS | member).max(1) * TIES
+    NameKeys::new(hash_key).key(name)
 }
 
-/// The pattern of a name, and which name of that pattern it is. Without digits, the last byte is what is blanked.
-fn split(name: &[u8]) -> (Vec<u8>, u64) {
-    let mut pattern = name.to_vec();
+/// The keys of names one after the other. Neighbours in a directory mostly have the same pattern, which is hashed once.
+#[derive(Clone, Debug)]
+pub struct NameKeys<'k> {
+    hash_key: &'k [u8; 16],
+    /// The last pattern; no name is empty.
+    pattern: Vec<u8>,
+    hash: u64,
+}
+
+impl<'k> NameKeys<'k> {
+    /// With the hash key of a file system.
+    pub fn new(hash_key: &'k [u8; 16]) -> Self {
+        NameKeys { hash_key, pattern: Vec::new(), hash: siphash(hash_key, &[]) }
+    }
+
+    /// The [`name_key`] of a name.
+    #[inline]
+    pub fn key(&mut self, name: &[u8]) -> u64 {
+        let (blank, member) = split(name);
+        if !self.has_pattern(name, &blank) {
+            self.pattern.clear();
+            self.pattern.extend_from_slice(name);
+            self.pattern[blank].fill(0);
+            self.hash = siphash(self.hash_key, &self.pattern);
+        }
+        let hash = self.hash & ((1 << PATTERN_BITS) - 1);
+        (hash << MEMBER_BITS | member).max(1) * TIES
+    }
+
+    /// Whether the last pattern is that of a name with `blank` as zeroes.
+    fn has_pattern(&self, name: &[u8], blank: &Range<usize>) -> bool {
+        let pattern = &self.pattern;
+        pattern.len() == name.len()
+            && pattern[..blank.start] == name[..blank.start]
+            && pattern[blank.end..] == name[blank.end..]
+            && pattern[blank.clone()].iter().all(|byte| *byte == 0)
+    }
+}
+
+/// Which bytes of a name are zero in its pattern, and which name of that pattern it is. Without digits, it is the last byte.
+fn split(name: &[u8]) -> (Range<usize>, u64) {
     let Some(last) = name.iter().rposition(u8::is_ascii_digit) else {
-        let byte = pattern.last_mut().map_or(0, std::mem::take);
-        return (pattern, NOT_A_NUMBER + u64::from(byte));
+        let byte = name.last().copied().unwrap_or(0);
+        return (name.len().saturating_sub(1)..name.len(), NOT_A_NUMBER + u64::from(byte));
     };
-    let is_alone = last == 0 || !pattern[last - 1].is_ascii_digit();
+    let is_alone = last == 0 || !name[last - 1].is_ascii_digit();
     let first = if is_alone { last } else { last - 1 };
-    let number = pattern[first..=last].iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-    pattern[first..=last].fill(0);
-    (pattern, number)
+    let number = name[first..=last].iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    (first..last + 1, number)
 }
 
 fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
@@ -96,9 +133,21 @@ mod tests {
             b"a1", b"a01", b"a\x01", b"a\x31b", b"ab", b"a", b"1", b"01", b"\x01", b"a1b1", b"a1b2", b"a2b1",
             b"101",
         ];
-        let split: std::collections::BTreeSet<_> = names.iter().map(|name| split(name)).collect();
+        let pattern = |name: &&[u8]| {
+            let (blank, member) = split(name);
+            let mut pattern = name.to_vec();
+            pattern[blank].fill(0);
+            (pattern, member)
+        };
+        let split: std::collections::BTreeSet<_> = names.iter().map(pattern).collect();
         assert_eq!(split.len(), names.len());
-        assert_eq!(super::split(b""), (Vec::new(), NOT_A_NUMBER));
+        assert_eq!(super::split(b""), (0..0, NOT_A_NUMBER));
+        // Whatever name came before.
+        let mut keys = NameKeys::new(&[7; 16]);
+        for (one, other) in names.iter().flat_map(|one| names.iter().map(move |other| (one, other))) {
+            assert_eq!(keys.key(one), name_key(&[7; 16], one));
+            assert_eq!(keys.key(other), name_key(&[7; 16], other), "{other:?} after {one:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: 84 bytes of facts, 12 of a head, 416 of a body.
 
-use crate::bytes::{crc_without, get_u8, get_u16, get_u32, get_u64, put, put_u16, put_u32, put_u64};
+use fsmend_base::crc32c;
+
+use crate::bytes::{get_u8, get_u16, get_u32, get_u64, put, put_u16, put_u32, put_u64};
 use crate::record::RECORD_LEN;
 use crate::{Parsed, Wrong, seed};
 use fsmend_base::width::signed;
@@ -97,51 +99,31 @@ pub struct Inode {
 impl Inode {
     /// Reads an inode that should be number `number`.
     pub fn parse(bytes: &[u8], number: u64, uuid: &[u8; 16]) -> Parsed<Inode> {
-        let bytes = bytes.get(..INODE_LEN).ok_or(Wrong::Short)?;
-        if crc_without(seed(uuid), bytes, 0) != get_u32(bytes, 0) {
-            return Err(Wrong::Checksum);
-        }
-        if get_u64(bytes, 4) != number {
-            return Err(Wrong::Identity);
-        }
-        let format = match get_u8(bytes, 18) {
-            0 => Format::Nothing,
-            1 => Format::Inline,
-            2 => Format::Small,
-            3 => Format::Map,
-            _ => return Err(Wrong::Value("format of an inode")),
-        };
+        let view = InodeView::parse(bytes, number, inode_seed(uuid))?;
+        let bytes = view.bytes;
         let body = bytes.get(BODY..).and_then(|body| body.first_chunk()).ok_or(Wrong::Short)?;
-        let inode = Inode {
+        Ok(Inode {
             number,
-            generation: get_u32(bytes, 12),
-            mode: get_u16(bytes, 16),
-            format,
+            generation: view.generation(),
+            mode: view.mode(),
+            format: view.format,
             flags: get_u8(bytes, 19),
             uid: get_u32(bytes, 20),
             gid: get_u32(bytes, 24),
-            links: get_u32(bytes, 28),
-            size: get_u64(bytes, 32),
+            links: view.links(),
+            size: view.size(),
             atime: Stamp(get_u64(bytes, 40)),
             mtime: Stamp(get_u64(bytes, 48)),
             ctime: Stamp(get_u64(bytes, 56)),
             crtime: Stamp(get_u64(bytes, 64)),
-            birth: get_u64(bytes, 72),
+            birth: view.birth(),
             group: get_u32(bytes, 80),
-            count: get_u8(bytes, 84),
-            height: get_u8(bytes, 85),
-            attribute_slots: get_u8(bytes, 86),
-            used: get_u64(bytes, 88),
+            count: view.count(),
+            height: view.height(),
+            attribute_slots: view.attribute_slots(),
+            used: view.used(),
             body: *body,
-        };
-        let room = inode.room().len();
-        let fits = match format {
-            Format::Nothing => true,
-            Format::Inline => inode.size <= room as u64,
-            Format::Small => room >= RECORD_LEN,
-            Format::Map => usize::from(inode.count) * RECORD_LEN <= room,
-        };
-        if fits { Ok(inode) } else { Err(Wrong::Value("contents of the body")) }
+        })
     }
 
     /// Its bytes.
@@ -171,21 +153,129 @@ impl Inode {
     /// Gives the bytes of a live inode another birth, and makes its checksum right.
     pub fn reseal(bytes: &mut [u8], birth: u64, uuid: &[u8; 16]) {
         put_u64(bytes, 72, birth);
-        let crc = crc_without(seed(uuid), bytes, 0);
+        let crc = crc32c(inode_seed(uuid), bytes.get(4..).unwrap_or_default());
         put_u32(bytes, 0, crc);
     }
 
     /// The part of the body that is not for attributes.
     pub fn room(&self) -> &[u8] {
-        let slots = match self.attribute_slots {
-            SLOT_ATTRIBUTES => 1,
-            slots => usize::from(slots),
-        };
-        self.body.get(..BODY_LEN.saturating_sub(slots * RECORD_LEN)).unwrap_or_default()
+        self.body.get(..room_len(self.attribute_slots)).unwrap_or_default()
     }
 
     /// The part of the body that is for attributes.
     pub fn attribute_room(&self) -> &[u8] {
         self.body.get(self.room().len()..).unwrap_or_default()
+    }
+}
+
+/// Bytes of the body that so many slots of attributes leave.
+fn room_len(attribute_slots: u8) -> usize {
+    let slots = match attribute_slots {
+        SLOT_ATTRIBUTES => 1,
+        slots => usize::from(slots),
+    };
+    BODY_LEN.saturating_sub(slots * RECORD_LEN)
+}
+
+/// The state from which the checksum of the fields behind that of an inode goes on.
+pub fn inode_seed(uuid: &[u8; 16]) -> u32 {
+    crc32c(seed(uuid), &[0; 4])
+}
+
+/// An inode whose checksum is right, in the bytes where it stands: for those who look at many, and take few fields.
+#[derive(Clone, Copy, Debug)]
+pub struct InodeView<'b> {
+    bytes: &'b [u8],
+    /// Where contents are.
+    pub format: Format,
+}
+
+impl<'b> InodeView<'b> {
+    /// Looks at an inode that should be number `number`; `seed` is the [`inode_seed`] of the file system.
+    #[inline]
+    pub fn parse(bytes: &'b [u8], number: u64, seed: u32) -> Parsed<InodeView<'b>> {
+        let bytes = bytes.get(..INODE_LEN).ok_or(Wrong::Short)?;
+        if crc32c(seed, bytes.get(4..).unwrap_or_default()) != get_u32(bytes, 0) {
+            return Err(Wrong::Checksum);
+        }
+        if get_u64(bytes, 4) != number {
+            return Err(Wrong::Identity);
+        }
+        let format = match get_u8(bytes, 18) {
+            0 => Format::Nothing,
+            1 => Format::Inline,
+            2 => Format::Small,
+            3 => Format::Map,
+            _ => return Err(Wrong::Value("format of an inode")),
+        };
+        let view = InodeView { bytes, format };
+        let room = view.room().len();
+        let fits = match format {
+            Format::Nothing => true,
+            Format::Inline => view.size() <= room as u64,
+            Format::Small => room >= RECORD_LEN,
+            Format::Map => usize::from(view.count()) * RECORD_LEN <= room,
+        };
+        if fits { Ok(view) } else { Err(Wrong::Value("contents of the body")) }
+    }
+
+    /// As [`Inode::number`].
+    pub fn number(&self) -> u64 {
+        get_u64(self.bytes, 4)
+    }
+
+    /// As [`Inode::generation`].
+    pub fn generation(&self) -> u32 {
+        get_u32(self.bytes, 12)
+    }
+
+    /// As [`Inode::mode`].
+    pub fn mode(&self) -> u16 {
+        get_u16(self.bytes, 16)
+    }
+
+    /// As [`Inode::links`].
+    pub fn links(&self) -> u32 {
+        get_u32(self.bytes, 28)
+    }
+
+    /// As [`Inode::size`].
+    pub fn size(&self) -> u64 {
+        get_u64(self.bytes, 32)
+    }
+
+    /// As [`Inode::birth`].
+    pub fn birth(&self) -> u64 {
+        get_u64(self.bytes, 72)
+    }
+
+    /// As [`Inode::count`].
+    pub fn count(&self) -> u8 {
+        get_u8(self.bytes, 84)
+    }
+
+    /// As [`Inode::height`].
+    pub fn height(&self) -> u8 {
+        get_u8(self.bytes, 85)
+    }
+
+    /// As [`Inode::attribute_slots`].
+    pub fn attribute_slots(&self) -> u8 {
+        get_u8(self.bytes, 86)
+    }
+
+    /// As [`Inode::used`].
+    pub fn used(&self) -> u64 {
+        get_u64(self.bytes, 88)
+    }
+
+    /// As [`Inode::room`].
+    pub fn room(&self) -> &'b [u8] {
+        self.bytes.get(BODY..BODY + room_len(self.attribute_slots())).unwrap_or_default()
+    }
+
+    /// As [`Inode::attribute_room`].
+    pub fn attribute_room(&self) -> &'b [u8] {
+        self.bytes.get(BODY + room_len(self.attribute_slots())..).unwrap_or_default()
     }
 }

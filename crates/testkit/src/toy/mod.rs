@@ -195,7 +195,7 @@ impl Checkable for ToyFs<'_> {
         let Superblock { blocks, inodes, .. } = self.superblock;
         let units = u64::from(blocks);
         let (fact_bytes, to_read) = (8 * (units + u64::from(inodes)), units * BLOCK as u64);
-        Expected { units, fact_bytes, to_read, directories: 0, chunk_inodes: CHUNK.into() }
+        Expected { units, fact_bytes, to_read, directories: 0, chunk_inodes: CHUNK.into(), together: 0 }
     }
 
     fn inodes_count(&self) -> u32 {

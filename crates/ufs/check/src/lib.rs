@@ -197,6 +197,7 @@ impl Checkable for UfsFs<'_> {
                 + u64::from(geometry.groups) * geometry.block_size,
             directories: self.layout.directories(),
             chunk_inodes: geometry.group_inodes.into(),
+            together: 0,
         }
     }
 
