@@ -87,6 +87,11 @@ impl LoopMount {
         Ok(LoopMount { point: point.to_owned(), mounted: true })
     }
 
+    /// What is mounted on `point` already.
+    pub fn of(point: &Path) -> Self {
+        LoopMount { point: point.to_owned(), mounted: true }
+    }
+
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.point

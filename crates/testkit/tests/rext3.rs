@@ -50,7 +50,9 @@ fn expect(image: &Image, wanted: &[&str]) {
 fn sound_after_repair(image: &Image) -> Vec<u8> {
     let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let plan = |bytes: &[u8]| {
-        repair::plan(&device(bytes), &asked, &Progress::new(), &AtomicBool::new(false)).unwrap()
+        let device = device(bytes);
+        let plan = repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false)).unwrap();
+        plan.written_out(&device).unwrap()
     };
     let first = plan(&image.bytes);
     let left: Vec<_> = first.left.findings.iter().map(|problem| format!("{problem:?}")).collect();

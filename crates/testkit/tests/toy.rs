@@ -278,7 +278,7 @@ fn what_is_declined_stays_and_the_rest_is_repaired() {
         .filter(|problem| problem.object.inode.is_some_and(|inode| inode.0 == 4))
         .collect();
     let watch = (&Progress::new(), &AtomicBool::new(false));
-    let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
+    let all = Whole { writes: repair.writes(), mends: &repair.mends, found: &problems };
     let rest = fsmend_engine::repair::without(&Checker(Toy), &device, &options, all, &declined, watch)
         .unwrap()
         .unwrap();
@@ -305,7 +305,7 @@ fn each_problem_can_be_declined_by_itself() {
         let declined: Vec<_> =
             problems.iter().copied().filter(|problem| declined_keys.contains(&problem.key())).collect();
         let watch = (&Progress::new(), &AtomicBool::new(false));
-        let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
+        let all = Whole { writes: repair.writes(), mends: &repair.mends, found: &problems };
         let rest = fsmend_engine::repair::without(&Checker(Toy), &device, &options, all, &declined, watch);
         let Some(rest) = rest.unwrap() else {
             kept_whole.push(row.code);

@@ -11,7 +11,7 @@ use super::{Checkable, Checker, Family, read_record, summary_of};
 use crate::inodes::Kind;
 use crate::options::CheckOptions;
 use crate::problem::{Severity, escape_name};
-use crate::repair::changes::lay;
+use crate::repair::changes::{lay, lay_copies};
 use crate::report::Repair;
 use crate::{Action, FileChange, Findings, FormerName, InodeState, Row};
 
@@ -53,9 +53,10 @@ impl<F: Family> Checker<F> {
             return Vec::new();
         }
         let mut after = Overlay::new(Arc::clone(device));
+        lay_copies(&mut after, &repair.copies);
         lay(&mut after, std::mem::take(&mut repair.changes));
         let files = self.compare(device, &after, check, known);
-        repair.changes = after.into_runs().collect();
+        repair.changes = after.into_runs().0.collect();
         files
     }
 

@@ -54,10 +54,10 @@ where
     let lost = std::mem::take(&mut context.lost);
     drop(context);
     let mends = overlay.take_mends();
-    let changes = overlay.into_changes(pool);
+    let (changes, copies) = overlay.into_changes(pool);
     match family.volume(layout, device).forbids(&changes) {
         Some(refusal) => Err(refusal),
-        None => Ok(Mended { changes, mends, lost }),
+        None => Ok(Mended { changes, copies, mends, lost }),
     }
 }
 

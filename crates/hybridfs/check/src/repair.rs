@@ -78,7 +78,12 @@ pub(crate) fn mend(fs: &HybridFs<'_>, found: Wrongs<'_>, budget: &Budget) -> Res
         .iter()
         .any(|problem| problem.row.severity > Severity::Note && !IN_PLACE.contains(&problem.row));
     if !needs_segment {
-        return Ok(Mended { changes: changes.into_iter().collect(), mends, lost: Findings::new() });
+        return Ok(Mended {
+            changes: changes.into_iter().collect(),
+            copies: Vec::new(),
+            mends,
+            lost: Findings::new(),
+        });
     }
     let mut model = Model {
         fs,
@@ -105,7 +110,7 @@ pub(crate) fn mend(fs: &HybridFs<'_>, found: Wrongs<'_>, budget: &Budget) -> Res
         ));
     }
     changes.extend(written);
-    Ok(Mended { changes: changes.into_iter().collect(), mends, lost })
+    Ok(Mended { changes: changes.into_iter().collect(), copies: Vec::new(), mends, lost })
 }
 
 fn in_map(fs: &HybridFs<'_>, entries: Vec<Entry>) -> BTreeMap<u64, Entry> {

@@ -24,7 +24,7 @@ use crate::precheck::precheck;
 use crate::run;
 use crate::superblock;
 use fsmend_engine::options::{CheckOptions, SuperblockOptions};
-use fsmend_engine::repair::changes::lay;
+use fsmend_engine::repair::changes::{lay, lay_copies};
 use fsmend_engine::report::Repair;
 
 /// Inodes whose maps are compared; of further ones only the records are.
@@ -48,9 +48,10 @@ pub fn files(device: &Arc<dyn Device>, repair: &mut Repair, check: &CheckOptions
         lay(&mut before, seen.changes);
     }
     let mut after = Overlay::new(Arc::clone(device));
+    lay_copies(&mut after, &repair.copies);
     lay(&mut after, std::mem::take(&mut repair.changes));
     compare(&mut gathered, (&before, check.superblock), &after, check.now);
-    repair.changes = after.into_runs().collect();
+    repair.changes = after.into_runs().0.collect();
     gathered.finish()
 }
 
