@@ -5,6 +5,7 @@ use std::arch::x86_64::{_mm_crc32_u64, _mm512_alignr_epi32, _mm512_setzero_si512
 
 use fsmend_base::InodeNo;
 use fsmend_base::checksum::wide::{LINE, RECORD, first_word, load, remainder};
+use fsmend_base::width::low_u32;
 
 /// For each of `records` whether its checksum is right, added to `right`; the first one is that of inode `first`.
 #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
@@ -34,5 +35,5 @@ fn is_right(seed: u32, number: u32, record: &[u8; RECORD]) -> bool {
     let third = _mm512_xor_si512(load(&lines[2]), first_word(ignored));
     let computed = remainder([head, second, third, load(&lines[3])]);
     let stored = (low >> 32) as u32;
-    if has_high { computed == high as u32 | stored } else { computed & 0xFFFF == stored }
+    if has_high { computed == low_u32(high) | stored } else { computed & 0xFFFF == stored }
 }
