@@ -35,8 +35,6 @@ macro_rules! say {
     }};
 }
 
-/// Byte offsets, and what is written there.
-
 /// A run on one file system.
 pub struct Session<'a> {
     program: &'a str,
