@@ -49,7 +49,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench repair-fields
                  damage every field of every structure, repair and judge; goes on where it was interrupted
                  (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples,
-                 --bytes FIRST..END: the block fuzzer with these seeds instead)";
+                 --bytes FIRST..END: the block fuzzer with these seeds instead)
+  bench same     compare reports, plans, undo files and repaired images of field cases between two builds, at 1, 2 and 64 threads
+                 (--old PROGRAM --new PROGRAM, --from PLACE, --cases N)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -8,6 +8,7 @@ mod bitmap;
 pub mod checksum;
 mod rng;
 mod units;
+pub mod width;
 
 pub use bitmap::Bitmap;
 pub use checksum::{crc32c, crc32c_of_record};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What drivers of all families share: blocks of metadata in memory ([`BlockCache`]), where new blocks are wished for ([`policy`]), which are free
-//! ([`FreeMap`], [`PendingFrees`]), and access control lists ([`acl`]).
+//! ([`FreeMap`], [`PendingFrees`]), what is mounted and held ([`MountState`], [`HeldInodes`]), the rules for names ([`names`]), and access control lists
+//! ([`acl`]).
 //!
 //! ```text
 //! driver:  operation ──► change blocks in BlockCache ──► finish, or take back when the operation fails
@@ -16,11 +17,14 @@
 pub mod acl;
 mod cache;
 mod free_map;
+pub mod names;
 mod pending;
 pub mod policy;
+mod state;
 mod unwritable;
 
 pub use cache::{Block, BlockCache};
 pub use free_map::FreeMap;
 pub use pending::PendingFrees;
+pub use state::{HeldInodes, MountState};
 pub use unwritable::Unwritable;

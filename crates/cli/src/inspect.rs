@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend inspect`: what a file system is and how full it is, without a check.
 //!
-//! What the superblock says is told as it stands there; room is counted by the driver, which reads bitmaps and replays a waiting journal in memory. Where the
-//! driver does not know a feature, the superblock's own counts are told instead.
+//! Fields of the superblock are shown as stored; room is counted by the driver, which reads bitmaps and replays a waiting journal in memory. Where the
+//! driver does not know a feature, the superblock's own counts are shown instead.
 
 use std::io::Write;
 use std::path::PathBuf;

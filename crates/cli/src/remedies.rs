@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair does about a kind of problem, and what may be lost: in the words of the catalogue, unless the user has asked for something
-//! else than the usual repair. What is told before a repair has to be what it does.
+//! else than the usual repair. What is announced before a repair has to be what it does.
 
 use fsmend_engine::Row;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ends a run that only reads soon after a signal, even if a slow device keeps its reads waiting.
 //!
-//! A run that is told to stop does so after the batches in progress, which takes long where each read does. Nothing was written and nothing is left to
+//! A run that is asked to stop does so after the batches in progress, which takes long where each read does. Nothing was written and nothing is left to
 //! clean up, so the process may end in the middle. A thread waits for SIGINT and SIGTERM, gives the run a moment to end by itself, and ends the
 //! process otherwise. The work is done in a thread of its own: the kernel hands signals to the first thread, and one that waits for a page does not
 //! take them.

@@ -48,6 +48,10 @@ impl<D: Device> Device for Counted<D> {
         self.inner.memory_max()
     }
 
+    fn is_at_rest(&self, offset: u64, len: u64) -> bool {
+        self.inner.is_at_rest(offset, len)
+    }
+
     fn direct(&self) -> Option<Direct<'_>> {
         self.inner.direct()
     }

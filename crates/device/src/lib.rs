@@ -59,7 +59,7 @@ pub use mounted::{Backing, FileClone, Mounted, Served, configure, mounted, mount
 pub use mounts::{Usage, is_served_for, read_small, usage_of, writer_of};
 pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
-pub use overlay::Overlay;
+pub use overlay::{BlockCopy, Overlay};
 pub use partition::{Partition, partitions};
 pub use plan::{Condition, Differences, Plan, PlanBuilder, PlanError, PlannedBlock};
 pub use qcow2::{Qcow2Device, WritableQcow2};
@@ -105,6 +105,12 @@ pub trait Device: Send + Sync {
     fn memory_max(&self) -> u64 {
         0
     }
+
+    /// Whether `len` bytes from `offset` on stay what they are, and where they are, as long as the device is there: a [copy](BlockCopy) of
+    /// them can be kept as a reference. Whoever lays bytes over a device says no for those; so does what does not know.
+    fn is_at_rest(&self, _offset: u64, _len: u64) -> bool {
+        false
+    }
 }
 
 /// What points at a device is one.
@@ -137,6 +143,10 @@ macro_rules! forward {
 
             fn memory_max(&self) -> u64 {
                 (**self).memory_max()
+            }
+
+            fn is_at_rest(&self, offset: u64, len: u64) -> bool {
+                (**self).is_at_rest(offset, len)
             }
         }
     )* };

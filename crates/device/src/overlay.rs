@@ -3,7 +3,8 @@
 //!
 //! What was written is kept as runs of bytes that neither overlap nor are empty, in a map sorted by address, so that
 //! a lookup where nothing was written costs one search. Reading asks the device below only for what no run covers: an
-//! overlaid block hides a bad sector.
+//! overlaid block hides a bad sector. A copy of what lies elsewhere on that device is kept as a reference to it, which takes no memory
+//! for the bytes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,18 +14,44 @@ use crate::{Device, Direct, ReadError, check_bounds};
 /// What the map takes for a run beside its bytes.
 const RUN_BYTES: u64 = 64;
 
+/// Bytes that are to be copied within a device, as they are before anything is written to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BlockCopy {
+    /// Byte offset to which they go.
+    pub to: u64,
+    /// Byte offset from which they come.
+    pub from: u64,
+    /// How many.
+    pub len: u64,
+}
+
+impl BlockCopy {
+    /// The first byte behind the place to which they go.
+    pub fn end(&self) -> u64 {
+        self.to.saturating_add(self.len)
+    }
+
+    /// The part of it that goes to `start..end`, if there is one.
+    pub fn part(&self, start: u64, end: u64) -> Option<BlockCopy> {
+        let (to, end) = (self.to.max(start), self.end().min(end));
+        (to < end).then(|| BlockCopy { to, from: self.from + (to - self.to), len: end - to })
+    }
+}
+
 /// Copy-on-write bytes over another device.
 pub struct Overlay<D> {
     inner: D,
     runs: BTreeMap<u64, Vec<u8>>,
     bytes_held: u64,
+    /// By the place to which they go. None overlaps another, or a run.
+    copies: BTreeMap<u64, BlockCopy>,
 }
 
 impl<D: Device> Overlay<D> {
     /// An overlay in which nothing has been written yet. `inner` may be borrowed (`&dyn Device`) or shared
     /// (`Arc<dyn Device>`).
     pub fn new(inner: D) -> Self {
-        Overlay { inner, runs: BTreeMap::new(), bytes_held: 0 }
+        Overlay { inner, runs: BTreeMap::new(), bytes_held: 0, copies: BTreeMap::new() }
     }
 
     /// The device below.
@@ -46,9 +73,34 @@ impl<D: Device> Overlay<D> {
         Ok(())
     }
 
+    /// Puts what the device below holds at one place at another, too. Fails only where the device ends.
+    pub fn copy(&mut self, copy: BlockCopy) -> Result<(), ReadError> {
+        let BlockCopy { to, from, len } = copy;
+        check_bounds(to, len, self.inner.len())?;
+        check_bounds(from, len, self.inner.len())?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.cut(to, copy.end());
+        let before = self.copies.range_mut(..to).next_back().map(|(_, before)| before);
+        match before.filter(|before| before.end() == to && before.from + before.len == from) {
+            Some(before) => before.len += len,
+            None => {
+                self.copies.insert(to, copy);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether nothing has been written.
     pub fn is_unchanged(&self) -> bool {
-        self.runs.is_empty()
+        self.runs.is_empty() && self.copies.is_empty()
+    }
+
+    /// Whether a part of `len` bytes from `offset` on was written.
+    pub fn covers(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len);
+        self.overlapping(offset, end).next().is_some() || self.copies_within(offset, end).next().is_some()
     }
 
     /// Number of bytes that lie over the device.
@@ -61,9 +113,14 @@ impl<D: Device> Overlay<D> {
         self.runs.iter().map(|(offset, bytes)| (*offset, bytes.as_slice()))
     }
 
-    /// The overlaid runs, taken out.
-    pub fn into_runs(self) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        self.runs.into_iter()
+    /// The copies, in the order of the addresses to which they go.
+    pub fn copies(&self) -> impl Iterator<Item = BlockCopy> {
+        self.copies.values().copied()
+    }
+
+    /// The overlaid runs, and the copies, taken out.
+    pub fn into_runs(self) -> (impl Iterator<Item = (u64, Vec<u8>)>, Vec<BlockCopy>) {
+        (self.runs.into_iter(), self.copies.into_values().collect())
     }
 
     /// Overwrites within one run: the usual case when a block is written again.
@@ -79,8 +136,14 @@ impl<D: Device> Overlay<D> {
         }
     }
 
-    /// Removes `start..end` from all runs; what a run has left and right of it stays.
+    /// Removes `start..end` from all runs and copies; what one has left and right of it stays.
     fn cut(&mut self, start: u64, end: u64) {
+        let cut: Vec<BlockCopy> = self.copies_within(start, end).collect();
+        for copy in cut {
+            self.copies.remove(&copy.to);
+            let rest = [copy.part(0, start), copy.part(end, u64::MAX)];
+            self.copies.extend(rest.into_iter().flatten().map(|part| (part.to, part)));
+        }
         let touched: Vec<u64> = self.overlapping(start, end).map(|(at, _)| at).collect();
         for at in touched {
             let Some(mut run) = self.runs.remove(&at) else { continue };
@@ -96,6 +159,25 @@ impl<D: Device> Overlay<D> {
                 self.runs.insert(at, run);
             }
         }
+    }
+
+    /// The copies that go to `start..end`, whole ones, in address order.
+    fn copies_within(&self, start: u64, end: u64) -> impl Iterator<Item = BlockCopy> {
+        let before = self.copies.range(..start).next_back().filter(|(_, copy)| copy.end() > start);
+        let within = (start < end).then(|| self.copies.range(start..end)).into_iter().flatten();
+        before.into_iter().chain(within).map(|(_, copy)| *copy)
+    }
+
+    /// Fills `buf` from `offset` on, where no run lies.
+    fn read_between(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
+        let end = offset + buf.len() as u64;
+        let mut done = offset;
+        for copy in self.copies_within(offset, end).filter_map(|copy| copy.part(offset, end)) {
+            self.inner.read_at(done, &mut buf[(done - offset) as usize..(copy.to - offset) as usize])?;
+            done = copy.end();
+            self.inner.read_at(copy.from, &mut buf[(copy.to - offset) as usize..(done - offset) as usize])?;
+        }
+        if done < end { self.inner.read_at(done, &mut buf[(done - offset) as usize..]) } else { Ok(()) }
     }
 
     /// The runs that have bytes in `start..end`, in address order.
@@ -121,16 +203,17 @@ impl<D: Device> Device for Overlay<D> {
         let mut done = offset;
         for (at, run) in self.overlapping(offset, end) {
             if done < at {
-                self.inner.read_at(done, &mut buf[(done - offset) as usize..(at - offset) as usize])?;
+                self.read_between(done, &mut buf[(done - offset) as usize..(at - offset) as usize])?;
             }
             copy_run(at, run, offset, buf);
             done = at + run.len() as u64;
         }
-        if done < end { self.inner.read_at(done, &mut buf[(done - offset) as usize..]) } else { Ok(()) }
+        if done < end { self.read_between(done, &mut buf[(done - offset) as usize..]) } else { Ok(()) }
     }
 
+    /// What is copied has to be read from elsewhere, which may fail: a patch cannot say so.
     fn direct(&self) -> Option<Direct<'_>> {
-        self.inner.direct()
+        if self.copies.is_empty() { self.inner.direct() } else { None }
     }
 
     fn readahead(&self, offset: u64, len: u64) {
@@ -138,7 +221,12 @@ impl<D: Device> Device for Overlay<D> {
     }
 
     fn memory_max(&self) -> u64 {
-        self.inner.memory_max() + self.bytes_held + self.runs.len() as u64 * RUN_BYTES
+        let runs = (self.runs.len() + self.copies.len()) as u64;
+        self.inner.memory_max() + self.bytes_held + runs * RUN_BYTES
+    }
+
+    fn is_at_rest(&self, offset: u64, len: u64) -> bool {
+        !self.covers(offset, len) && self.inner.is_at_rest(offset, len)
     }
 
     fn patch(&self, offset: u64, buf: &mut [u8]) {
@@ -175,17 +263,28 @@ mod tests {
     proptest! {
         #[test]
         fn an_overlay_equals_a_plain_buffer(
-            writes in vec((0usize..520, vec(any::<u8>(), 0..80)), 0..40),
+            writes in vec((0usize..520, vec(any::<u8>(), 0..80), proptest::option::of(0usize..512)), 0..40),
             reads in vec((0usize..512, 0usize..512), 1..20),
         ) {
             let mut model: Vec<u8> = (0..512).map(|i| i as u8).collect();
-            let below = MemoryDevice::new("m", model.clone());
+            let (before, below) = (model.clone(), MemoryDevice::new("m", model.clone()));
             let mut overlay = Overlay::new(&below);
-            for (offset, bytes) in writes {
-                let fits = offset + bytes.len() <= model.len();
-                assert_eq!(overlay.write(offset as u64, &bytes).is_ok(), fits);
+            let mut has_copies = false;
+            for (offset, bytes, from) in writes {
+                let fits = offset.max(from.unwrap_or(0)) + bytes.len() <= model.len();
+                let (to, len) = (offset as u64, bytes.len() as u64);
+                match from {
+                    Some(from) => {
+                        let copied = overlay.copy(BlockCopy { to, from: from as u64, len });
+                        assert_eq!(copied.is_ok(), fits);
+                        has_copies |= fits && len > 0;
+                    }
+                    None => assert_eq!(overlay.write(to, &bytes).is_ok(), fits),
+                }
                 if fits {
-                    model[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                    let bytes = from.map_or(bytes.as_slice(), |from| &before[from..from + bytes.len()]);
+                    model[offset..offset + bytes.len()].copy_from_slice(bytes);
+                    assert!(len == 0 || overlay.covers(to, len));
                 }
             }
             for (offset, len) in reads {
@@ -193,6 +292,9 @@ mod tests {
                 let mut buf = vec![0; expected.len()];
                 overlay.read_at(offset as u64, &mut buf).unwrap();
                 assert_eq!(buf, expected);
+                if has_copies {
+                    continue;
+                }
                 below.read_at(offset as u64, &mut buf).unwrap();
                 overlay.patch(offset as u64, &mut buf);
                 assert_eq!(buf, expected, "a direct read and a patch give the same");
@@ -205,7 +307,29 @@ mod tests {
                 held += run.len() as u64;
             }
             assert_eq!(held, overlay.bytes_held());
+            let mut last_end = 0;
+            for copy in overlay.copies() {
+                assert!(copy.to >= last_end && copy.len > 0, "copies are sorted, apart and not empty");
+                assert!(overlay.overlapping(copy.to, copy.end()).next().is_none(), "no run lies over a copy");
+                last_end = copy.end();
+            }
         }
+    }
+
+    #[test]
+    fn copies_take_no_memory_for_their_bytes() {
+        let below = MemoryDevice::new("m", (0..1 << 20).map(|at: u32| (at >> 10) as u8).collect());
+        let mut overlay = Overlay::new(&below);
+        for block in 0..256 {
+            overlay.copy(BlockCopy { to: 524_288 + block * 1024, from: block * 1024, len: 1024 }).unwrap();
+        }
+        assert_eq!(overlay.copies().count(), 1, "neighbours are one copy");
+        assert_eq!((overlay.bytes_held(), overlay.memory_max()), (0, RUN_BYTES));
+        overlay.write(524_288 + 512, &[255; 1024]).unwrap();
+        let mut buf = [0; 4096];
+        overlay.read_at(524_288, &mut buf).unwrap();
+        assert_eq!((buf[511], buf[512], buf[1535], buf[1536], buf[4095]), (0, 255, 255, 1, 3));
+        assert!(overlay.direct().is_none());
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub fn stand_back() -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets the reads of the calling thread, and of every thread that it starts from now on, wait for everybody else's. Only
+/// Lets the reads of the calling thread, and of every thread that it starts from now on, wait for those of all other processes. Only
 /// some of the kernel's disk schedulers heed it (BFQ, mq-deadline).
 pub fn read_last() -> io::Result<()> {
     // SAFETY: three numbers, no address; thread 0 is the calling one.

@@ -75,6 +75,11 @@ impl<D: Device> Device for Remembered<D> {
         self.inner.memory_max() + (self.slots.len() * (PAGE_BYTES + size_of::<Mutex<Slot>>())) as u64
     }
 
+    /// That is what this device is for.
+    fn is_at_rest(&self, _offset: u64, _len: u64) -> bool {
+        true
+    }
+
     fn direct(&self) -> Option<Direct<'_>> {
         self.inner.direct()
     }

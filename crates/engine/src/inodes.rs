@@ -290,7 +290,7 @@ impl InodeTable {
         self.per_chunk
     }
 
-    /// Makes a scanned chunk known to everybody. A chunk can be published once; a second time is ignored.
+    /// Publishes a scanned chunk to all workers. A chunk can be published once; a second time is ignored.
     pub fn publish(&self, chunk: u32, mut facts: ChunkFacts) {
         facts.directories.shrink_to_fit();
         facts.rank(chunk.saturating_mul(self.per_chunk).saturating_add(self.first));

@@ -191,7 +191,7 @@ impl Bands {
 }
 
 /// So many areas without a claim; `None` where there is no memory for them. It is not touched: that is for those who
-/// claim, all at once. To fill it with zeroes before anybody else may begin took a millisecond for 80 000 areas.
+/// claim, all at once. To fill it with zeroes before other workers may begin took a millisecond for 80 000 areas.
 #[cfg(not(all(test, feature = "model")))]
 fn clear_areas(count: usize) -> Option<Vec<Area>> {
     zerocopy::FromZeros::new_vec_zeroed(count).ok()

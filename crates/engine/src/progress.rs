@@ -197,13 +197,13 @@ impl StageProgress {
         self.guessed_bytes.store(bytes.saturating_add(1), Relaxed);
     }
 
-    /// Bytes that all of its work will have to read, if anybody has said so.
+    /// Bytes that all of its work will have to read, if that is known.
     fn foreseen_bytes(&self) -> Option<u64> {
         let bytes = self.guessed_bytes.load(Relaxed).checked_sub(1)?;
         Some(bytes.saturating_mul(self.known()))
     }
 
-    /// Says how much work there will be in all, as far as anybody can tell.
+    /// Says how much work there will be in all, as far as that is known.
     pub fn foresee(&self, work: u64) {
         self.foreseen.store(work, Relaxed);
     }

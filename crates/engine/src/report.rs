@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run found, in the order in which it is told: groups of problems of one kind, worst first, notes apart,
+//! What a run found, in the order of the report: groups of problems of one kind, worst first, notes apart,
 //! with the totals beside them. Format-independent and without a word of layout: `cli` turns it into text and JSON.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fsmend_device::{BlockCopy, Device, ReadError};
 
 use crate::pool::Mode;
 use crate::problem::{Findings, Problem, Row, Severity};
-use crate::repair::Mend;
+use crate::repair::changes::with_copies;
+use crate::repair::{Changes, Mend, Writes};
 
 /// All problems of one row.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ pub struct ProblemGroup {
     pub problems: Vec<Problem>,
 }
 
-/// The findings of a run, ready to be told.
+/// The findings of a run, ready to be rendered.
 #[derive(Debug, Default)]
 pub struct Report {
     /// One group per row, worst severity first, then by code; notes come last.
@@ -191,9 +195,9 @@ pub struct CheckReport {
 /// Whose problems get paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Naming {
-    /// All that are told.
+    /// All that are reported.
     All,
-    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is told.
+    /// Those whose repair loses something: of what the later looks of a repair find, nothing else is reported.
     Losses,
 }
 
@@ -207,19 +211,32 @@ pub struct Repair {
     /// How often the file system was looked at, the last look included.
     pub rounds: u32,
     /// What has to be written: byte offsets and bytes, ascending, without overlaps.
-    pub changes: Vec<(u64, Vec<u8>)>,
+    pub changes: Changes,
+    /// What has to be copied besides, from where it lies before anything is written: ascending, apart from each other and from `changes`.
+    pub copies: Vec<BlockCopy>,
     /// What they are for, as far as that is known.
     pub mends: Vec<Mend>,
     /// What only later looks found, and what loses something: it follows from what was wrong, or from what was mended.
     pub later: Findings,
-    /// What has to be written to the device of an external journal, once `changes` have reached the disk.
-    pub journal_changes: Vec<(u64, Vec<u8>)>,
+    /// What has to be written to the device of an external journal, once all that has reached the disk.
+    pub journal_changes: Changes,
 }
 
 impl Repair {
     /// Whether the file system is sound once the changes are written.
     pub fn is_clean(&self) -> bool {
         !self.left.findings.is_damaged()
+    }
+
+    /// What is written to the device.
+    pub fn writes(&self) -> Writes<'_> {
+        Writes { changes: &self.changes, copies: &self.copies }
+    }
+
+    /// The same with all copies as bytes of `device` among the changes.
+    pub fn written_out(self, device: &Arc<dyn Device>) -> Result<Repair, ReadError> {
+        let changes = with_copies(device, self.changes, &self.copies)?;
+        Ok(Repair { changes, copies: Vec::new(), ..self })
     }
 }
 

@@ -162,7 +162,7 @@ pub struct Seen {
     pub open: Option<String>,
     /// Whether it has come to its end.
     pub has_ended: bool,
-    /// Lines that are none of an attempt.
+    /// Lines that belong to no attempt.
     pub unreadable: u64,
     position: lines::Position,
 }

@@ -115,7 +115,7 @@ impl<'a> Record<'a> {
 /// What stands beside records in the files of attempts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Odd {
-    /// Lines that are none of an attempt.
+    /// Lines that belong to no attempt.
     pub unreadable: u64,
     /// Files that end in the middle of a line.
     pub torn: u64,

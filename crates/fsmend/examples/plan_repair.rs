@@ -27,8 +27,8 @@ pub fn plan(image: &Path) -> Result<Vec<String>, Box<dyn Error>> {
             let actions: Vec<&str> = file.actions.iter().map(|action| action.word()).collect();
             lines.push(format!("{name}: {}", actions.join(", ")));
         }
-        for (offset, bytes) in &repair.changes {
-            lines.push(format!("write {} bytes at {offset}", bytes.len()));
+        for (offset, len) in repair.writes().places() {
+            lines.push(format!("write {len} bytes at {offset}"));
         }
     }
     Ok(lines)

@@ -16,6 +16,7 @@ use fsmend_device::{
     WriteErrorKind, WriteOptions, WriteTest, apply, create_log, create_log_in, end_write_test, inspect_log,
     is_write_test, log_len, open_writable, overtaken_write_test, recover,
 };
+use fsmend_engine::repair::Writes;
 
 use crate::external::{Journal, JournalError};
 use crate::family::{Change, Family};
@@ -267,9 +268,9 @@ impl Hold {
         interrupted::open_log(&self.environment, &self.path, self.target.start, &*self.device())
     }
 
-    /// The plan that makes `changes` to it. `identity` says who it is, `text` what is done.
-    pub fn plan(&self, identity: &str, text: &str, changes: &[(u64, Vec<u8>)]) -> Result<Plan, Failure> {
-        plan(&self.environment, &*self.device(), identity, text, changes)
+    /// The plan that writes `writes` to it. `identity` says who it is, `text` what is done.
+    pub fn plan(&self, identity: &str, text: &str, writes: Writes<'_>) -> Result<Plan, Failure> {
+        plan(&self.environment, &*self.device(), identity, text, writes)
     }
 
     /// The external journal that is written with a plan, if one is.
@@ -390,17 +391,23 @@ impl Hold {
     }
 }
 
-/// The plan that makes `changes` to the file system on `device`.
+/// The plan that writes `writes` to the file system on `device`.
 pub fn plan(
     environment: &Environment,
     device: &dyn Device,
     identity: &str,
     text: &str,
-    changes: &[(u64, Vec<u8>)],
+    Writes { changes, copies }: Writes<'_>,
 ) -> Result<Plan, Failure> {
     let family = environment.families.of(device);
     let (mark, rest) = family.keep_out(device, environment);
-    let rest = rest.filter(|rest| changes.iter().all(|change| is_apart(change, rest)));
+    let is_free = |rest: &Change| {
+        changes.iter().all(|change| is_apart(change, rest))
+            && copies
+                .iter()
+                .all(|copy| copy.part(rest.0, rest.0.saturating_add(rest.1.len() as u64)).is_none())
+    };
+    let rest = rest.filter(is_free);
     let joined;
     let changes = match rest {
         Some(rest) if !changes.is_empty() => {
@@ -414,7 +421,8 @@ pub fn plan(
     marker.extend(mark);
     marker.sort_unstable();
     let last = family.last(changes);
-    let builder = PlanBuilder { identity: identity.as_bytes(), text, changes, marker: &marker, last: &last };
+    let identity = identity.as_bytes();
+    let builder = PlanBuilder { identity, text, changes, copies, marker: &marker, last: &last };
     Plan::make(device, &builder).map_err(Failure::Plan)
 }
 

@@ -8,6 +8,7 @@ use fsmend_device::{Device, Limited, Noted, OpenError, OpenOptions, Opened, Read
 use fsmend_engine::Refusal;
 use fsmend_engine::options::SuperblockOptions;
 
+use crate::text::sentence;
 use crate::{Environment, ending, journal_device};
 
 /// One file system to check.
@@ -150,12 +151,6 @@ pub fn plain(path: &Path) -> Result<Arc<dyn Device>, Refusal> {
 /// An error of opening as a refusal.
 pub fn refusal(error: &OpenError) -> Refusal {
     Refusal { code: "cannot-open", message: error.message(), hint: sentence(&error.hint()) }
-}
-
-/// `text` with a capital at its beginning.
-fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 #[cfg(test)]

@@ -1,52 +1,111 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of the registry for a format that leaves everything to the engine's checker: its name, its rows, how it is recognised.
+//! A row of the registry for a format that leaves checks and repairs to the engine's checker: what it is called, its rows, how it is recognised, and the
+//! little that it adds.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, Trace};
 use fsmend_engine::checker::{self, Checker};
+use fsmend_engine::layout::Layout;
 use fsmend_engine::options::{CheckOptions, RepairOptions};
 use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
-use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row};
+use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row, Value};
 
 use crate::family::{Change, Family};
 
-/// A family whose file systems are checked and repaired by [`Checker`], with nothing of their own beside it.
-pub struct Plain<F> {
+/// A family whose file systems are checked and repaired by [`Checker`]. What is the same for all of them is the implementation of [`Family`] for them.
+pub trait Plain: Sync {
     /// The format.
-    pub format: Checker<F>,
+    type Format: checker::Family;
+
+    /// What checks and repairs it.
+    const CHECKER: Checker<Self::Format>;
     /// What it is called.
-    pub name: &'static str,
+    const NAME: &'static str;
     /// What a file system of it is, with an article.
-    pub title: &'static str,
-    /// How much of one is on a device.
-    pub trace: fn(&dyn Device) -> Option<Trace>,
-    /// Its catalogue.
-    pub rows: &'static [&'static Row],
-    /// Those whose repair gives a name in `lost+found`.
-    pub recovering: &'static [&'static Row],
-    /// Offset and length of what is written last of a repair: as a rule the superblock.
-    pub last: (u64, u64),
+    const TITLE: &'static str;
+    /// How the kernel calls what it mounts of it.
+    const KERNEL_TYPES: &'static [&'static str] = &[];
+    /// Problems whose repair gives a name in `lost+found`.
+    const RECOVERING: &'static [&'static Row];
+
+    /// [`Family::trace`].
+    fn trace(device: &dyn Device) -> Option<Trace>;
+
+    /// Every kind of problem that its checks can name, in any order.
+    fn rows() -> Vec<&'static Row>;
+
+    /// [`Family::last`].
+    fn last(changes: &[Change]) -> Vec<(u64, u64)>;
+
+    /// [`Family::describe`].
+    fn describe(device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
+        let _ = device;
+        None
+    }
+
+    /// [`Family::layout`], on what [`Plain::whole`] returns.
+    fn layout(device: &dyn Device, check: &CheckOptions, with_free: bool) -> Option<Layout> {
+        let _ = (device, check, with_free);
+        None
+    }
+
+    /// [`Family::marker`].
+    fn marker(device: &dyn Device, changes: &[Change]) -> Vec<Change> {
+        let _ = (device, changes);
+        Vec::new()
+    }
+
+    /// The file system on `device` with the part of it that is on `external`.
+    fn whole(
+        device: &Arc<dyn Device>,
+        external: Option<&Arc<dyn Device>>,
+    ) -> Result<Arc<dyn Device>, Refusal> {
+        let _ = external;
+        Ok(Arc::clone(device))
+    }
+
+    /// Refuses to plan a repair that could not be written.
+    fn check_repairable(device: &dyn Device, options: &CheckOptions) -> Result<(), Refusal> {
+        let _ = (device, options);
+        Ok(())
+    }
 }
 
-impl<F: checker::Family> Family for Plain<F> {
+fn refused(refusal: Refusal) -> Refused {
+    Refused { refusal, findings: Box::new(Findings::new()) }
+}
+
+fn whole<P: Plain>(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Arc<dyn Device>, Refusal> {
+    P::whole(device, options.external_journal.as_ref())
+}
+
+impl<P: Plain> Family for P {
     fn name(&self) -> &'static str {
-        self.name
+        P::NAME
     }
 
     fn title(&self) -> &'static str {
-        self.title
+        P::TITLE
+    }
+
+    fn kernel_types(&self) -> &'static [&'static str] {
+        P::KERNEL_TYPES
     }
 
     fn trace(&self, device: &dyn Device) -> Option<Trace> {
-        (self.trace)(device)
+        P::trace(device)
+    }
+
+    fn describe(&self, device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
+        P::describe(device)
     }
 
     fn catalogue(&self) -> Vec<&'static Row> {
-        let mut rows = self.rows.to_vec();
+        let mut rows = P::rows();
         rows.sort_by_key(|row| row.code);
         rows
     }
@@ -58,7 +117,7 @@ impl<F: checker::Family> Family for Plain<F> {
         progress: &Progress,
         cancel: &AtomicBool,
     ) -> Result<CheckReport, Refused> {
-        self.format.check(device, options, progress, cancel)
+        P::CHECKER.check(&whole::<P>(device, options).map_err(refused)?, options, progress, cancel)
     }
 
     fn estimate(
@@ -67,7 +126,7 @@ impl<F: checker::Family> Family for Plain<F> {
         options: &CheckOptions,
         cancel: &AtomicBool,
     ) -> Result<Estimate, Refusal> {
-        self.format.estimate(device, options, cancel)
+        P::CHECKER.estimate(&whole::<P>(device, options)?, options, cancel)
     }
 
     fn plan(
@@ -77,7 +136,8 @@ impl<F: checker::Family> Family for Plain<F> {
         progress: &Progress,
         cancel: &AtomicBool,
     ) -> Result<Repair, Refused> {
-        self.format.plan(device, options, progress, cancel)
+        P::check_repairable(&**device, &options.check).map_err(refused)?;
+        P::CHECKER.plan(device, options, progress, cancel)
     }
 
     fn without(
@@ -88,25 +148,30 @@ impl<F: checker::Family> Family for Plain<F> {
         declined: &[&Problem],
         watch: (&Progress, &AtomicBool),
     ) -> Result<Option<Rest>, Refused> {
-        fsmend_engine::repair::without(&self.format, device, options, repair, declined, watch)
+        fsmend_engine::repair::without(&P::CHECKER, device, options, repair, declined, watch)
     }
 
     fn files(&self, device: &Arc<dyn Device>, repair: &mut Repair, check: &CheckOptions) -> Vec<FileChange> {
-        self.format.files(device, repair, check)
+        P::CHECKER.files(device, repair, check)
+    }
+
+    fn layout(&self, device: &Arc<dyn Device>, check: &CheckOptions, with_free: bool) -> Option<Layout> {
+        P::layout(&*whole::<P>(device, check).ok()?, check, with_free)
     }
 
     fn shapes(&self, device: &Arc<dyn Device>, check: &CheckOptions) -> Option<FileShapes> {
-        self.format.shapes(&**device, check)
+        P::CHECKER.shapes(&*whole::<P>(device, check).ok()?, check)
+    }
+
+    fn marker(&self, device: &dyn Device, changes: &[Change]) -> Vec<Change> {
+        P::marker(device, changes)
     }
 
     fn last(&self, changes: &[Change]) -> Vec<(u64, u64)> {
-        let (start, len) = self.last;
-        let is_in =
-            |(at, bytes): &&Change| *at < start + len && start < at.saturating_add(bytes.len() as u64);
-        changes.iter().filter(is_in).map(|(at, bytes)| (*at, bytes.len() as u64)).collect()
+        P::last(changes)
     }
 
     fn recovering(&self) -> &'static [&'static Row] {
-        self.recovering
+        P::RECOVERING
     }
 }

@@ -8,6 +8,12 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
+/// `text` with a capital at its beginning.
+pub fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
 /// A moment, given in seconds since the epoch, for people.
 pub fn utc(now: u64) -> String {
     moment(now).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()

@@ -230,6 +230,7 @@ fn repaired(image: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("fuzz", image.to_vec()));
     let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let repair = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
+    let repair = repair.written_out(&device).ok()?;
     repair.is_clean().then_some(repair.changes)
 }
 
@@ -304,7 +305,7 @@ fn make_base() -> io::Result<Option<Survey>> {
     }
 }
 
-/// Files with indirect maps; the image is filled without a mount, so that everybody can fuzz.
+/// Files with indirect maps; the image is filled without a mount, so that fuzzing needs no privileges.
 fn old_maps() -> String {
     let mut script = String::from("mkdir /old\n");
     for number in 0..2 {

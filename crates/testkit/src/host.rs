@@ -12,7 +12,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Where `program` is, looking into the administrator's folders too (they are not on everybody's `PATH`).
+/// Where `program` is, looking into the administrator's folders too (they may not be in `PATH`).
 pub fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let extra = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -85,6 +85,11 @@ impl LoopMount {
             ["-t".as_ref(), kind.as_ref(), "-o".as_ref(), options.as_ref(), image.as_ref(), point.as_ref()];
         run("mount", arguments)?;
         Ok(LoopMount { point: point.to_owned(), mounted: true })
+    }
+
+    /// What is mounted on `point` already.
+    pub fn of(point: &Path) -> Self {
+        LoopMount { point: point.to_owned(), mounted: true }
     }
 
     /// Where it is mounted.

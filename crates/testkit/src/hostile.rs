@@ -211,7 +211,7 @@ fn extent_cycles(survey: &Survey) -> Vec<Hostile> {
         .collect()
 }
 
-/// One thing that everybody lays claim to.
+/// One structure that all inodes claim.
 fn crowds(survey: &Survey) -> Vec<Hostile> {
     let files: Vec<&Structure> =
         survey.structures.iter().filter(|structure| structure.kind == "inode of a file").collect();

@@ -55,7 +55,7 @@ fn sectors(survey: &Survey) -> BTreeMap<u64, &'static str> {
         .collect()
 }
 
-/// Whether it mattered to anybody.
+/// Whether it made a difference.
 fn one_bad_sector(name: String, mut image: Vec<u8>, sector: u64) -> bool {
     // What was there is lost.
     image[sector as usize * 512..][..512].fill(0);
@@ -151,5 +151,5 @@ fn a_journal_that_cannot_be_read_is_not_called_clean() {
 fn repaired(device: &Arc<dyn Device>) -> Result<Repair, String> {
     let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let repair = repair::plan(device, &options, &Progress::new(), &AtomicBool::new(false));
-    repair.map_err(|refused| refused.to_string())
+    repair.map_err(|refused| refused.to_string())?.written_out(device).map_err(|error| error.to_string())
 }

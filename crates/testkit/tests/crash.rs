@@ -92,6 +92,7 @@ fn repair_case(name: String, image: Vec<u8>) -> Option<Case> {
     let memory: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), image.clone()));
     let options = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let repair = repair::plan(&memory, &options, &Progress::new(), &AtomicBool::new(false)).ok()?;
+    let repair = repair.written_out(&memory).ok()?;
     if repair.changes.is_empty() || !repair.is_clean() {
         return None;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What loses its name is told with the name that it had: real images, damaged in the ways in which names are lost.
+//! What loses its name is reported with the name that it had: real images, damaged in the ways in which names are lost.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ fn letters(image: &Image) -> (BTreeMap<u32, String>, u64) {
     (letters.map(|path| (image.inode(&path), path)).collect(), image.block("/people/ann/letters"))
 }
 
-/// All of `expected` are told by `witness`, in `block`, and nothing else is.
+/// `witness`, in `block`, reports all of `expected` and nothing else.
 #[track_caller]
 fn expect(image: &Image, expected: &BTreeMap<u32, String>, witness: Witness, block: Option<u64>) {
     let found = image.former_names();

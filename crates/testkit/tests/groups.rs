@@ -44,7 +44,9 @@ fn plan(image: &[u8], threads: usize) -> (Outcome, BTreeMap<&'static str, usize>
     check.trace = Some(Arc::clone(&trace));
     let options = RepairOptions { check, policy: RepairPolicy::default() };
     let repair = repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
-        .unwrap_or_else(|refused| panic!("{refused}"));
+        .unwrap_or_else(|refused| panic!("{refused}"))
+        .written_out(&device)
+        .unwrap();
     assert!(repair.is_clean(), "{:?}", repair.left.findings.counts());
     let told = |findings: fsmend_engine::Findings| {
         let problems = findings.into_sorted();

@@ -171,7 +171,7 @@ fn a_part_of_a_repair_is_declined_with_all_of_it() {
     let problems: Vec<_> = repair.found.findings.iter().collect();
     assert_eq!(problems.len(), 2);
     let watch = (&Progress::new(), &AtomicBool::new(false));
-    let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
+    let all = Whole { writes: repair.writes(), mends: &repair.mends, found: &problems };
     let rest =
         fsmend_engine::repair::without(&Checker(Family), &device, &options, all, &problems[..1], watch)
             .unwrap();

@@ -93,6 +93,8 @@ fn plan(image: &[u8], threads: usize) -> Repair {
     let options = RepairOptions { check, policy: RepairPolicy::default() };
     repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refused| panic!("{refused}"))
+        .written_out(&device)
+        .unwrap()
 }
 
 /// Every file of the image.

@@ -150,6 +150,42 @@ fn a_size_of_descriptors_that_other_programs_do_not_know() {
     }
 }
 
+/// The power failed while a superblock of two sectors was written outside of the journal. The kernel refuses to mount that, so it is damage.
+#[test]
+fn a_torn_superblock_gets_its_checksum() {
+    let Some(image) = image("torn-superblock", "-t ext4", "") else { return };
+    let before = fs::read(&image).unwrap();
+    run("debugfs", ["-w", "-R", "ssv max_mnt_count 77", image.to_str().unwrap()]).unwrap();
+    let after = fs::read(&image).unwrap();
+    for written in [1024..1536, 1536..2048] {
+        let mut torn = before.clone();
+        torn[written.clone()].copy_from_slice(&after[written]);
+        assert_ne!(torn, before);
+        fs::write(&image, &torn).unwrap();
+        assert_eq!(fsmend::check(&image, &[]).unwrap().codes(), ["ext.superblock.checksum"]);
+        repair(&image);
+        // The image goes.
+        assert_eq!(judged(&image), [""; 0]);
+    }
+}
+
+/// One flipped bit in the upper half of the size of an empty file in its inode: the repair gave it 60 bytes of zeroes, all that an inode has room for.
+#[test]
+fn an_empty_file_in_its_inode_that_says_it_has_terabytes_stays_empty() {
+    let inline = "-t ext4 -b 1024 -I 256 -O inline_data";
+    let commands = "write /dev/null empty\nsif empty size 0xee000000000000";
+    let Some(image) = image("inline-empty", inline, commands) else { return };
+    let stat = || {
+        let said = run("debugfs", ["-R", "stat empty", image.to_str().unwrap()]).unwrap();
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    };
+    assert!(stat().contains("Flags: 0x10000000"), "it lies in its inode: {}", stat());
+    assert_eq!(fsmend::check(&image, &[]).unwrap().codes(), ["ext.inode.size-wrong"]);
+    repair(&image);
+    assert!(stat().contains("Size: 0"), "{}", stat());
+    fs::remove_file(&image).unwrap();
+}
+
 /// A file of a few bytes in its inode that says it has 16 GiB: e2fsck lets that pass, and the kernel reads gigabytes of zeroes behind the contents.
 #[test]
 fn a_file_in_its_inode_that_says_it_has_gigabytes() {

@@ -48,6 +48,8 @@ fn plan(image: &[u8], policy: RepairPolicy, threads: usize) -> Repair {
     let options = RepairOptions { check, policy };
     repair::plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refused| panic!("{refused}"))
+        .written_out(&device)
+        .unwrap()
 }
 
 /// Repairs `image` in every way; e2fsck has to find each result sound. Returns whether blocks were shared.

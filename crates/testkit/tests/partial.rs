@@ -64,7 +64,7 @@ fn what_the_journal_brings_to_a_declined_record_is_written() {
     let declined: Vec<&Problem> =
         found.iter().copied().filter(|problem| problem.object.inode == Some(InodeNo(12))).collect();
     assert!(!declined.is_empty() && declined.len() < found.len(), "inode 12 is one of several");
-    let asked = Whole { changes: &plan.changes, mends: &plan.mends, found: &found };
+    let asked = Whole { writes: plan.writes(), mends: &plan.mends, found: &found };
     let rest = repair::without(&device, &options, asked, &declined, (&progress, &cancel)).unwrap().unwrap();
     let mut mended = bytes;
     for (offset, change) in &rest.changes {
@@ -113,7 +113,7 @@ fn totals_that_are_declined_stay_and_inodes_are_mended() {
     let declined: Vec<&Problem> =
         found.iter().copied().filter(|problem| problem.object.inode.is_none()).collect();
     assert!(!declined.is_empty() && declined.len() < found.len(), "{found:?}");
-    let whole = Whole { changes: &plan.changes, mends: &plan.mends, found: &found };
+    let whole = Whole { writes: plan.writes(), mends: &plan.mends, found: &found };
     let rest = repair::without(&device, &options, whole, &declined, watch).unwrap().unwrap();
     let mut mended = bytes;
     for (offset, change) in &rest.changes {

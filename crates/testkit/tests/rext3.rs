@@ -50,7 +50,9 @@ fn expect(image: &Image, wanted: &[&str]) {
 fn sound_after_repair(image: &Image) -> Vec<u8> {
     let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let plan = |bytes: &[u8]| {
-        repair::plan(&device(bytes), &asked, &Progress::new(), &AtomicBool::new(false)).unwrap()
+        let device = device(bytes);
+        let plan = repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false)).unwrap();
+        plan.written_out(&device).unwrap()
     };
     let first = plan(&image.bytes);
     let left: Vec<_> = first.left.findings.iter().map(|problem| format!("{problem:?}")).collect();
@@ -533,7 +535,7 @@ fn a_directory_that_is_written_anew_gets_an_index() {
     // The limit of the root leaves room for the tail.
     let root = u64::from(repaired.word(repaired.pointer_at(MANY, 0)));
     assert_eq!(repaired.block(root)[32..34], ((1024u16 - 32 - 32) / 8).to_le_bytes());
-    // What is wrong in an index block is told, too.
+    // What is wrong in an index block is reported, too.
     let at = repaired.at(root) + 40;
     repaired.bytes[at] ^= 2;
     expect(&repaired, &["ext.region.tail-checksum"]);

@@ -271,7 +271,8 @@ fn what_breaks_the_rules_of_the_format_is_not_followed() {
 fn planned(image: &[u8]) -> Repair {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("rext3", image.to_vec()));
     let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
-    repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false)).unwrap()
+    let plan = repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false)).unwrap();
+    plan.written_out(&device).unwrap()
 }
 
 #[test]

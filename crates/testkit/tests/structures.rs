@@ -67,6 +67,8 @@ fn planned(image: &[u8], block: Option<u64>) -> Repair {
     let options = RepairOptions { check, policy: RepairPolicy::default() };
     plan(&device, &options, &Progress::new(), &AtomicBool::new(false))
         .unwrap_or_else(|refusal| panic!("refused: {refusal}"))
+        .written_out(&device)
+        .unwrap()
 }
 
 /// Repairs `image` and returns it as it is then, after making sure that nothing is wrong with it any more.

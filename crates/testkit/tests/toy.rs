@@ -14,7 +14,7 @@ use fsmend_engine::repair::Whole;
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::{Progress, Row};
 use fsmend_session::explain::rows_for;
-use fsmend_session::{Plain, Registry, json};
+use fsmend_session::{Change, Plain, Registry, json};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::flawed::Flawed;
 use fsmend_testkit::toy::format::{BLOCK, DIRECTORY, ENTRY, Entry, FILE, RECORD, Record, Superblock, TABLE};
@@ -22,21 +22,35 @@ use fsmend_testkit::toy::{Toy, rows};
 use fsmend_testkit::toy_image::make;
 use fsmend_testkit::within::{Manner, options};
 
-/// The row of a registry.
-static TOY: Plain<Toy> = Plain {
-    format: Checker(Toy),
-    name: "toy",
-    title: "a toy file system",
-    trace: |device| {
+/// The family, as a registry knows it.
+struct ToyFamily;
+
+impl Plain for ToyFamily {
+    type Format = Toy;
+
+    const CHECKER: Checker<Toy> = Checker(Toy);
+    const NAME: &'static str = "toy";
+    const TITLE: &'static str = "a toy file system";
+    const RECOVERING: &'static [&'static Row] = &[&rows::UNATTACHED, &rows::UNCONNECTED, &rows::LOOPED];
+
+    fn trace(device: &dyn Device) -> Option<Trace> {
         let mut bytes = [0; BLOCK];
         device.read_at(0, &mut bytes).ok()?;
         Superblock::parse(&bytes).map(|_| Trace::Superblock)
-    },
-    rows: rows::ROWS,
-    recovering: &[&rows::UNATTACHED, &rows::UNCONNECTED, &rows::LOOPED],
-    last: (0, BLOCK as u64),
-};
-const FAMILIES: Registry = Registry::new(&TOY, &[]);
+    }
+
+    fn rows() -> Vec<&'static Row> {
+        rows::ROWS.to_vec()
+    }
+
+    fn last(changes: &[Change]) -> Vec<(u64, u64)> {
+        // The superblock.
+        let first = changes.iter().filter(|(at, _)| *at < BLOCK as u64);
+        first.map(|(at, bytes)| (*at, bytes.len() as u64)).collect()
+    }
+}
+
+const FAMILIES: Registry = Registry::new(&ToyFamily, &[]);
 
 fn image() -> Vec<u8> {
     make(1024, 200, 6, 20)
@@ -264,7 +278,7 @@ fn what_is_declined_stays_and_the_rest_is_repaired() {
         .filter(|problem| problem.object.inode.is_some_and(|inode| inode.0 == 4))
         .collect();
     let watch = (&Progress::new(), &AtomicBool::new(false));
-    let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
+    let all = Whole { writes: repair.writes(), mends: &repair.mends, found: &problems };
     let rest = fsmend_engine::repair::without(&Checker(Toy), &device, &options, all, &declined, watch)
         .unwrap()
         .unwrap();
@@ -291,7 +305,7 @@ fn each_problem_can_be_declined_by_itself() {
         let declined: Vec<_> =
             problems.iter().copied().filter(|problem| declined_keys.contains(&problem.key())).collect();
         let watch = (&Progress::new(), &AtomicBool::new(false));
-        let all = Whole { changes: &repair.changes, mends: &repair.mends, found: &problems };
+        let all = Whole { writes: repair.writes(), mends: &repair.mends, found: &problems };
         let rest = fsmend_engine::repair::without(&Checker(Toy), &device, &options, all, &declined, watch);
         let Some(rest) = rest.unwrap() else {
             kept_whole.push(row.code);

@@ -22,7 +22,7 @@ fn plan(image: &Image) -> Repair {
     planned.unwrap_or_else(|why| panic!("{}", why.refusal))
 }
 
-/// What is told of the former names of an inode.
+/// What is reported of the former names of an inode.
 fn told(repair: &Repair, inode: u32) -> Vec<(Witness, String)> {
     let about =
         repair.found.findings.iter().filter(|problem| problem.object.inode.is_some_and(|of| of.0 == inode));

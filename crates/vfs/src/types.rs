@@ -169,6 +169,16 @@ pub enum SetTime {
     To(Time),
 }
 
+impl SetTime {
+    /// The time that an operation at `now` sets.
+    pub fn at(self, now: Time) -> Time {
+        match self {
+            SetTime::Now => now,
+            SetTime::To(time) => time,
+        }
+    }
+}
+
 /// What is to be changed about an inode; `None` leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SetAttributes {

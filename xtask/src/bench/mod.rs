@@ -26,6 +26,7 @@ mod repair;
 mod repair_fields;
 mod replay;
 mod report;
+mod same;
 mod scaling;
 mod slow;
 mod ufs;
@@ -55,9 +56,10 @@ pub fn run(words: &[&str]) -> io::Result<()> {
         ["slow", options @ ..] => slow::run(&Options::parse(options)?),
         ["ufs", options @ ..] => ufs::run(&Options::parse(options)?),
         ["repair-fields", options @ ..] => repair_fields::run(options),
+        ["same", options @ ..] => same::run(options),
         ["floor", image, threads] => floor::run_once(Path::new(image), number(threads)?),
         _ => Err(io::Error::other(
-            "expected `bench` and what: images, check, estimate, fleet, hybridfs, instructions, mount, neighbour, page, paper, repair, repair-fields, scaling, slow, ufs",
+            "expected `bench` and what: images, check, estimate, fleet, hybridfs, instructions, mount, neighbour, page, paper, repair, repair-fields, same, scaling, slow, ufs",
         )),
     }
 }

@@ -156,7 +156,8 @@ fn broken_bytes(seeds: &Range<u64>, base: Option<&str>) -> Vec<u64> {
     seeds.clone().flat_map(of_seed).collect()
 }
 
-fn shuffled(base: Option<&str>, kind: Option<&str>) -> io::Result<Vec<u64>> {
+/// The numbers of all field cases, or of those of one base or kind of structure, in an order drawn from a seed.
+pub(super) fn shuffled(base: Option<&str>, kind: Option<&str>) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for (number, recipe) in bases::recipes().iter().enumerate() {
         if base.is_none_or(|base| recipe.name.contains(base)) {

@@ -7,7 +7,12 @@
 //! where the CRC instruction waits for its last result at every word (6 ns for a record, and 10 ns for the best order of such instructions;
 //! a directory block takes 87 ns, and 115 ns by the general way).
 //!
+//! # Safety
+//!
+//! Every function here but [`is_available`] may be called only where that says yes.
+//!
 //! Source: Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
+#![allow(clippy::missing_safety_doc, reason = "it is the same for all, and stands in the head of the module")]
 
 use std::arch::x86_64::{
     __m512i, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_extract_epi64, _mm_set_epi32, _mm_xor_si128,

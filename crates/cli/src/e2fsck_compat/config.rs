@@ -27,7 +27,7 @@ pub struct Treatment {
     pub preen_ok: Option<bool>,
     /// Whether an unattended repair keeps silent about it.
     pub preen_nomessage: Option<bool>,
-    /// How many of them are told.
+    /// How many of them are printed.
     pub max_count: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Config {
         self.treatment(row, |treatment| treatment.preen_nomessage)
     }
 
-    /// How many problems of this kind are told.
+    /// How many problems of this kind are printed.
     pub fn told_max(&self, row: &Row) -> u64 {
         let all = self.profile.number(&["options", "max_count_problems"]).filter(|count| *count > 0);
         self.treatment(row, |treatment| treatment.max_count).or(all).unwrap_or(u64::MAX)

@@ -261,7 +261,7 @@ impl Options {
             _ => Some(BadBlocks::WriteTest),
         };
         self.bad_blocks = given.bad_block_files.first().cloned().or(test);
-        // Nothing of this can be done, or told, by a look at the superblock.
+        // Nothing of this can be done, or answered, by a look at the superblock.
         self.force |= self.bad_blocks.is_some() || self.extended.unshare_blocks;
         Ok(())
     }

@@ -34,7 +34,7 @@ impl Out {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
-    /// Writes what is only told in the log.
+    /// Writes what goes to the log only.
     pub fn log_only(&mut self, text: &str) {
         if let Some(log) = &mut self.log {
             let _ = log.write_all(text.as_bytes());
@@ -64,7 +64,7 @@ pub struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// Fills in `pattern`. Times are told in UTC.
+    /// Fills in `pattern`. Times are in UTC.
     pub fn fill(&self, pattern: &str) -> String {
         let mut text = String::new();
         let mut characters = pattern.chars();

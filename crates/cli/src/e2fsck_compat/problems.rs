@@ -9,7 +9,7 @@ use super::config::Config;
 use crate::numbers::counted;
 use crate::style::printable;
 
-/// The names of the passes under which problems are told.
+/// The names of the passes under which problems are printed.
 pub const PASSES: [&str; 5] = [
     "inodes, block maps and sizes",
     "structure of directories",
@@ -38,7 +38,7 @@ const PRIMARY_REPLACED: &str = "ext.superblock.primary-replaced";
 pub struct Rendered<'r> {
     /// The problem.
     pub problem: &'r Problem,
-    /// How many more of its kind there are that are not told, behind the last one that is.
+    /// How many more of its kind there are that are not printed, behind the last one that is.
     pub more: u64,
     /// Whether only the log gets it.
     pub log_only: bool,
@@ -59,7 +59,7 @@ impl Rendered<'_> {
         format!("{first}{}.", characters.as_str())
     }
 
-    /// The line on those of its kind that are not told; empty when there are none.
+    /// The line on those of its kind that are not printed; empty when there are none.
     pub fn rest(&self) -> String {
         match self.more {
             0 => String::new(),
@@ -84,7 +84,7 @@ pub fn by_pass<'r>(report: &'r Report, config: &Config) -> Vec<(usize, Vec<Rende
 }
 
 /// The pass in which e2fsck tells problems of this kind: the number stands in the upper half of its codes. What e2fsck does
-/// not know is told where its object is.
+/// not know is printed where its object is.
 fn pass_of(problem: &Problem) -> usize {
     let known = problem.row.peers.iter().map(|code| (code >> 16) as usize).find(|pass| *pass <= 6);
     known.unwrap_or_else(|| match problem.row.code.split('.').nth(1) {
@@ -97,7 +97,7 @@ fn pass_of(problem: &Problem) -> usize {
     })
 }
 
-/// The first problem, in the order in which they are told, that an unattended repair may not touch.
+/// The first problem, in the order in which they are printed, that an unattended repair may not touch.
 pub fn first_unsafe<'a, 'r>(
     passes: &'a [(usize, Vec<Rendered<'r>>)],
     config: &Config,

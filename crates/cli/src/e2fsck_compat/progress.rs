@@ -2,7 +2,7 @@
 //! Progress as callers of e2fsck read it: lines `PASS CURRENT MAX NAME` on a descriptor, or a bar on the terminal.
 //!
 //! Stages overlap; callers know five passes and give them fixed shares of the whole. So the share of the work that is done is
-//! told as a place in five virtual passes.
+//! shown as a place in five virtual passes.
 
 use std::fs::File;
 use std::io::Write;
@@ -34,7 +34,7 @@ pub struct Meter {
 
 struct Drawn {
     sink: Sink,
-    /// Thousandths of the whole that were told last; nothing is told before the first.
+    /// Thousandths of the whole that were printed last; nothing is printed before the first.
     told: Option<u32>,
     bar_is_on_screen: bool,
 }
@@ -100,7 +100,7 @@ impl Meter {
             }
             let totals = progress.totals();
             // What comes behind the scan (links, bitmaps, the look at the repaired file system) is not measured: the last pass is
-            // told when all is over.
+            // printed when all is over.
             let share = u128::from(totals.done) * u128::from(SCANNED) / u128::from(totals.known.max(1));
             self.tell((share as u32).min(SCANNED));
         }
@@ -144,7 +144,7 @@ impl Meter {
     }
 }
 
-/// The lines from what was told last to `share`: every pass on the way is opened and closed.
+/// The lines from what was printed last to `share`: every pass on the way is opened and closed.
 fn lines(told: Option<u32>, share: u32, name: &str) -> String {
     let mut text = String::new();
     let mut start = 0;

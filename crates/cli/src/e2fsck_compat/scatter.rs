@@ -5,7 +5,7 @@ use fsmend_ext_check::scatter::{Scattered, visit_scattered};
 
 use super::session::Session;
 
-/// More places than these are not told of one file.
+/// More places than these are not printed of one file.
 const GAPS_MAX: usize = 20;
 
 impl Session {

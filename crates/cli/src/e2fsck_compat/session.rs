@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend::ext::Ext;
 use fsmend_device::{Device, OpenOptions, Unrestored, WriteOptions, usage_of};
 use fsmend_engine::options::{BadBlockOption, CheckOptions, Improvements, RepairOptions, RepairPolicy};
-use fsmend_engine::repair::{Mend, Whole};
+use fsmend_engine::repair::{Changes, Mend, Whole, Writes};
 use fsmend_engine::report::{CheckReport, Repair, Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress, Refusal, Refused};
 use fsmend_ext_check::precheck::{Precheck, precheck};
@@ -32,9 +32,6 @@ use fsmend_session::{Family, Hold, RecoveredNames, Undo};
 
 use crate::target::NotedDevice;
 use crate::{ask, check, exit, machine, target};
-
-/// Byte offsets, and what is written there.
-type Writes = Vec<(u64, Vec<u8>)>;
 
 /// A run on one file system.
 pub struct Session {
@@ -287,7 +284,7 @@ impl Session {
         if self.options.mode == Mode::No || seen.changes.is_empty() {
             return exit::CLEAN;
         }
-        self.write(&seen.changes, &seen.journal_changes, &RecoveredNames::default())
+        self.write(Writes::from(&seen.changes), &seen.journal_changes, &RecoveredNames::default())
             .err()
             .unwrap_or(exit::CLEAN)
     }
@@ -300,7 +297,9 @@ impl Session {
                 let text = format!("{}: releasing {} orphaned inodes\n", self.name, seen.orphans);
                 self.out.print(&text);
             }
-            if let Err(code) = self.write(&seen.changes, &seen.journal_changes, &RecoveredNames::default()) {
+            if let Err(code) =
+                self.write(Writes::from(&seen.changes), &seen.journal_changes, &RecoveredNames::default())
+            {
                 return code;
             }
         }
@@ -345,10 +344,11 @@ impl Session {
         let planned =
             self.meter.run_beside(&progress, || Ext.plan(&self.device, &options, &progress, &self.cancel));
         drop(watch);
-        let Repair { found, left, changes, mends, rounds, journal_changes, later } = match planned {
+        let Repair { found, left, changes, copies, mends, rounds, journal_changes, later } = match planned {
             Ok(repair) => repair,
             Err(refused) => return self.refuse(&refused),
         };
+        let writes = Writes { changes: &changes, copies: &copies };
         self.meter.finish();
         let is_clean = !left.findings.is_damaged();
         let summary = if rounds > 1 { &left.summary } else { &found.summary };
@@ -364,7 +364,7 @@ impl Session {
             Mode::Ask => {
                 let Some(declined) = self.question(&report, &stats) else { return self.stop() };
                 if !declined.is_empty() {
-                    let all = (&changes, mends.as_slice(), &journal_changes);
+                    let all = (writes, mends.as_slice(), &journal_changes);
                     return self.mend_partly(&options, (&report, all), &declined, (&summary, &stats));
                 }
                 true
@@ -389,7 +389,7 @@ impl Session {
         let gets_only_uuid =
             !report.groups.is_empty() && report.groups.iter().all(|group| group.row == &NO_UUID);
         let code = self.write_repair(&Outcome {
-            changes: &changes,
+            writes,
             journal_changes: &journal_changes,
             recovered_names: &RecoveredNames::of(&target::FAMILIES.recovering(), &[&report, &later], &[]),
             was_damaged,
@@ -409,7 +409,7 @@ impl Session {
     fn mend_partly(
         &mut self,
         options: &RepairOptions,
-        (report, (changes, mends, journal_changes)): (&Report, (&Writes, &[Mend], &Writes)),
+        (report, (writes, mends, journal_changes)): (&Report, (Writes<'_>, &[Mend], &Changes)),
         declined: &[Problem],
         (summary, stats): (&Summary, &[StageStats]),
     ) -> u8 {
@@ -418,10 +418,12 @@ impl Session {
             let recovered_names = RecoveredNames::of(&target::FAMILIES.recovering(), &[report], declined);
             let declined: Vec<&Problem> = declined.iter().collect();
             let (progress, cancel) = (Progress::new(), Arc::clone(&self.cancel));
-            let whole = Whole { changes, mends, found: &all };
+            let whole = Whole { writes, mends, found: &all };
             match Ext.without(&self.device, options, whole, &declined, (&progress, &cancel)) {
                 Ok(Some(rest)) => {
-                    if let Err(code) = self.write(&rest.changes, journal_changes, &recovered_names) {
+                    if let Err(code) =
+                        self.write(Writes::from(&rest.changes), journal_changes, &recovered_names)
+                    {
                         return code;
                     }
                     self.out.print(&format!("\n{}: ***** FILE SYSTEM WAS MODIFIED *****\n", self.name));

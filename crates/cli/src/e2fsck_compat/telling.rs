@@ -24,15 +24,13 @@ use crate::place::Access;
 use crate::stopping::Watch;
 use crate::style::printable;
 use crate::{exit, explain, failure, target};
+use fsmend_engine::repair::{Changes, Writes};
 use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
 use fsmend_session::{Failure, Undo, external};
 
-/// Changes: byte offsets and bytes.
-type Changes = [(u64, Vec<u8>)];
-
 /// A repair that may be written.
 pub(super) struct Outcome<'c> {
-    pub changes: &'c Changes,
+    pub writes: Writes<'c>,
     /// What goes to the device of the external journal.
     pub journal_changes: &'c Changes,
     /// What will be in `lost+found`.
@@ -202,11 +200,12 @@ impl Session {
     /// Writes a repair and says so; the exit code.
     pub(super) fn write_repair(&mut self, repair: &Outcome<'_>) -> u8 {
         let is_passed_over = |change| repair.gets_only_uuid || is_superblock(change);
-        let is_modified = repair.was_damaged || !repair.changes.iter().all(is_passed_over);
-        if let Err(code) = self.write(repair.changes, repair.journal_changes, repair.recovered_names) {
+        let is_modified = repair.was_damaged
+            || !(repair.writes.changes.iter().all(is_passed_over) && repair.writes.copies.is_empty());
+        if let Err(code) = self.write(repair.writes, repair.journal_changes, repair.recovered_names) {
             return code;
         }
-        if repair.changes.is_empty() {
+        if repair.writes.is_empty() {
             // Nothing was wrong: when it was checked is put down, and that is all.
             let code = self.mark_checked();
             if code == exit::CLEAN && self.options.extended.discard {
@@ -227,7 +226,7 @@ impl Session {
         exit::CORRECTED
     }
 
-    /// `-E discard`: the device is told what is free.
+    /// `-E discard`: free space is discarded.
     fn discard_free(&mut self) {
         let (Some(hold), Ok(options)) = (&self.hold, self.check_options()) else { return };
         let (mut told, mut refused) = (0u64, 0u64);
@@ -255,10 +254,10 @@ impl Session {
         }
     }
 
-    /// Writes changes, which put `recovered_names` into `lost+found`; the exit code if that fails.
+    /// Writes what puts `recovered_names` into `lost+found`; the exit code if that fails.
     pub(super) fn write(
         &mut self,
-        changes: &Changes,
+        writes: Writes<'_>,
         journal_changes: &Changes,
         recovered_names: &RecoveredNames,
     ) -> Result<(), u8> {
@@ -271,7 +270,7 @@ impl Session {
         };
         let text = json!({"journal": journal, MEMBER: recovered_names.to_json()}).to_string();
         let written = hold
-            .plan(&self.name, &text, changes)
+            .plan(&self.name, &text, writes)
             .and_then(|plan| Ok((plan.bytes_to_write(), hold.commit(&plan, &undo, &self.cancel)?)));
         let (bytes, written) = written.map_err(|failure| self.fail(&failure))?;
         self.bytes_written += bytes;

@@ -46,7 +46,7 @@ pub fn pass_lines(pass: usize, stages: &[StageStats]) -> String {
     )
 }
 
-/// The virtual pass that a stage is told under.
+/// The virtual pass that a stage is shown as.
 fn pass_of(stage: &str) -> usize {
     match stage {
         "directories" | "suspects" => 2,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use fsmend::ufs::Ufs;
 use fsmend_device::{Device, OpenOptions, WriteOptions, usage_of};
 use fsmend_engine::options::{CheckOptions, RepairOptions, RepairPolicy, SuperblockOptions};
-use fsmend_engine::repair::{Mend, Whole};
+use fsmend_engine::repair::{Mend, Whole, Writes};
 use fsmend_engine::report::{Repair, Report, Summary};
 use fsmend_engine::{Findings, Problem, Progress, Refused};
 use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
@@ -36,7 +36,6 @@ macro_rules! say {
 }
 
 /// Byte offsets, and what is written there.
-type Writes = Vec<(u64, Vec<u8>)>;
 
 /// A run on one file system.
 pub struct Session<'a> {
@@ -200,12 +199,13 @@ impl<'a> Session<'a> {
             None => return code::INTERRUPTED,
         };
         let comes_out_clean = repair.is_clean();
-        let Repair { found, left, changes, mends, later, rounds, .. } = repair;
+        let Repair { found, left, changes, copies, mends, later, rounds, .. } = repair;
+        let writes = Writes { changes: &changes, copies: &copies };
         let summary = if rounds > 1 { left.summary.clone() } else { found.summary.clone() };
         let (report, later) = (Report::new(found.findings), Report::new(later));
         let names = RecoveredNames::of(Ufs.recovering(), &[&report, &later], &[]);
         if self.options.mode == Mode::Preen {
-            return self.preen((&report, &later), &summary, (&changes, &names), comes_out_clean);
+            return self.preen((&report, &later), &summary, (writes, &names), comes_out_clean);
         }
         let mut declined = Vec::new();
         let mut answer = if comes_out_clean { self.options.mode } else { Mode::No };
@@ -240,9 +240,9 @@ impl<'a> Session<'a> {
             return code::ERROR;
         }
         let (written, is_whole) = if declined.is_empty() {
-            (self.write(&changes, &names), true)
+            (self.write(writes, &names), true)
         } else {
-            (self.write_rest(&options, (&report, &changes, &mends), &declined), false)
+            (self.write_rest(&options, (&report, writes, &mends), &declined), false)
         };
         let is_modified = match written {
             Ok(is_modified) => is_modified,
@@ -279,7 +279,7 @@ impl<'a> Session<'a> {
         &self,
         (report, later): (&Report, &Report),
         summary: &Summary,
-        (changes, names): (&Writes, &RecoveredNames),
+        (writes, names): (Writes<'_>, &RecoveredNames),
         comes_out_clean: bool,
     ) -> u8 {
         let name = &self.name;
@@ -291,7 +291,7 @@ impl<'a> Session<'a> {
             say!("{name}: UNEXPECTED INCONSISTENCY; RUN fsck_ffs MANUALLY.");
             return code::ERROR;
         }
-        let is_modified = match self.write(changes, names) {
+        let is_modified = match self.write(writes, names) {
             Ok(is_modified) => is_modified,
             Err(code) => return code,
         };
@@ -319,7 +319,7 @@ impl<'a> Session<'a> {
     fn write_rest(
         &self,
         options: &RepairOptions,
-        (report, changes, mends): (&Report, &Writes, &[Mend]),
+        (report, writes, mends): (&Report, Writes<'_>, &[Mend]),
         declined: &[Problem],
     ) -> Result<bool, u8> {
         let all: Vec<&Problem> = report.damage().flat_map(|group| &group.problems).collect();
@@ -329,9 +329,9 @@ impl<'a> Session<'a> {
         let names = RecoveredNames::of(Ufs.recovering(), &[report], declined);
         let declined: Vec<&Problem> = declined.iter().collect();
         let watch = (&Progress::new(), &**self.cancel);
-        let whole = Whole { changes, mends, found: &all };
+        let whole = Whole { writes, mends, found: &all };
         match Ufs.without(&self.device, options, whole, &declined, watch) {
-            Ok(Some(rest)) => self.write(&rest.changes, &names),
+            Ok(Some(rest)) => self.write(Writes::from(&rest.changes), &names),
             Ok(None) => {
                 say!("{}: the repair depends on the declined part: nothing is written", self.name);
                 Ok(false)
@@ -340,12 +340,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes changes, which put `names` into `lost+found`; whether there was anything to write.
-    fn write(&self, changes: &Writes, names: &RecoveredNames) -> Result<bool, u8> {
-        let Some(hold) = self.hold.as_ref().filter(|_| !changes.is_empty()) else { return Ok(false) };
+    /// Writes what puts `names` into `lost+found`; whether there was anything to write.
+    fn write(&self, writes: Writes<'_>, names: &RecoveredNames) -> Result<bool, u8> {
+        let Some(hold) = self.hold.as_ref().filter(|_| !writes.is_empty()) else { return Ok(false) };
         let text = json!({"journal": null, MEMBER: names.to_json()}).to_string();
         let written = hold
-            .plan(&self.name, &text, changes)
+            .plan(&self.name, &text, writes)
             .and_then(|plan| hold.commit(&plan, &Undo::Drop, self.cancel));
         let written = written.map_err(|why| {
             let code = self.fail(&failure::told(&why));

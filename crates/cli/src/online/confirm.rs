@@ -20,6 +20,7 @@ use fsmend_engine::report::CheckReport;
 use fsmend_engine::{Findings, Problem, Progress, Refusal, Refused};
 use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
 use fsmend_session::Family;
+use fsmend_session::text::sentence;
 
 use super::freeze::{Freeze, Freezer, stopping_at};
 use super::{Online, Seen, View, is_cancelled, judged};
@@ -214,7 +215,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
     let refusal = Refusal {
         code: "cannot-open",
         message: format!("{} cannot be read ({error})", path.display()),
-        hint: missing_permission(error, "read"),
+        hint: sentence(&missing_permission(error, "read")),
     };
     Refused { refusal, findings: Box::new(Findings::new()) }
 }

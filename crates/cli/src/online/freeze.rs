@@ -31,7 +31,7 @@ pub struct Freezer {
 pub struct Freeze {
     /// When it began.
     pub at: SystemTime,
-    /// From the moment at which it was asked for to the moment at which everybody could write again.
+    /// From the moment at which it was asked for to the moment at which writes went on.
     pub lasted: Duration,
 }
 

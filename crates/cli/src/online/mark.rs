@@ -2,8 +2,8 @@
 //! Marking a mounted file system as one with errors, so that it is repaired at the next boot.
 //!
 //! Writing that into the superblock on the disk, as tune2fs does, does not last: the kernel keeps the state of the file system in memory
-//! and writes that back when it is unmounted cleanly. So the kernel itself is told: ext4 has a file in /sys that reports an error found from outside.
-//! It then acts as after any error. Where that would mean to become read-only or to panic, it is told for that moment to go on instead.
+//! and writes that back when it is unmounted cleanly. So the kernel itself sets it: ext4 has a file in /sys that reports an error found from outside.
+//! It then acts as after any error. Where that would mean to become read-only or to panic, its errors= behaviour is set to continue for that moment.
 
 use std::fs;
 use std::io;

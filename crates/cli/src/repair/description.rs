@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a repair does, in the form in which it is told, saved and documented (docs/json-schema.md).
+//! What a repair does, in the form in which it is shown, saved and documented (docs/json-schema.md).
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
 use fsmend_engine::options::{Duplicates, RepairOptions, RepairPolicy};
 use fsmend_engine::pool::Mode;
-use fsmend_engine::repair::{Rest, Whole};
+use fsmend_engine::repair::{Rest, Whole, Writes};
 use fsmend_engine::report::{CheckReport, Repair, Report};
 use fsmend_engine::{Findings, Problem, Progress, Refusal, Refused};
 
@@ -132,7 +132,8 @@ fn work(
     let is_clean = repair.is_clean();
     let check = repair_options(arguments, &work).map_err(Ending::Refused)?.check;
     let files = family.files(&work.device, &mut repair, &check);
-    let Repair { found, left, rounds, changes, mends, journal_changes, later } = repair;
+    let Repair { found, left, rounds, changes, copies, mends, journal_changes, later } = repair;
+    let writes = Writes { changes: &changes, copies: &copies };
     let found_later = if arguments.step { later.iter().cloned().collect() } else { Vec::new() };
     let later = Report::new(later);
     let left = Report::new(left.findings);
@@ -144,10 +145,10 @@ fn work(
     let target = path.display().to_string();
     let remedies = Remedies { duplicates: arguments.duplicates };
     let mut description = Description::new(&checked.report, &later, files, remedies);
-    if show.is_html() || !changes.is_empty() {
+    if show.is_html() || !writes.is_empty() {
         let layout = family.layout(&work.device, &check, show.is_html());
-        let writes = changes.iter().map(|(offset, bytes)| (*offset, bytes.len() as u64));
-        description.structures = layout.as_ref().map_or(Vec::new(), |layout| layout.by_structure(writes));
+        description.structures =
+            layout.as_ref().map_or(Vec::new(), |layout| layout.by_structure(writes.places()));
         if show.is_html() {
             checked.set_map(layout, family.shapes(&work.device, &check));
         }
@@ -155,7 +156,7 @@ fn work(
     let with = (journal.clone(), &recovered_names);
     let text = plan_text(&target, work.start, &checked.report, &description, with);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
-    let plan = hold::plan(&environment, &*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
+    let plan = hold::plan(&environment, &*work.device, &identity, &text, writes).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
     drop(watch);
@@ -174,7 +175,7 @@ fn work(
         return Ok(Ending::Saved(file.clone()));
     }
     let declined = show.may_write(arguments, is_damaged, cancel)?;
-    // It is told at the end as well.
+    // It is reported at the end as well.
     let recovered_names = show.recovered_names(&declined);
     if declined.is_empty() {
         return Ok(Ending::Written(write(arguments, &work, &plan, cancel)?));
@@ -184,18 +185,19 @@ fn work(
     let progress = Progress::new();
     let rest = in_background(arguments, &work, |options| {
         let declined: Vec<&Problem> = declined.iter().collect();
-        let whole = Whole { changes: &changes, mends: &mends, found: &found };
+        let whole = Whole { writes, mends: &mends, found: &found };
         family.without(&work.device, options, whole, &declined, (&progress, cancel))
     });
     let rest = rest.map_err(|refused| ended(refused, show))?;
     let Some(rest) = rest else { return Err(Ending::NotSeparable) };
     let mut rest = rest_of(rest, (&problems, &declined), found_later);
     let files = family.files(&work.device, &mut rest, &check);
-    let Repair { found, changes, later, .. } = rest;
+    let Repair { found, changes, copies, later, .. } = rest;
+    let writes = Writes { changes: &changes, copies: &copies };
     let (found, later) = (Report::new(found.findings), Report::new(later));
     let description = Description::new(&found, &later, files, remedies);
     let text = plan_text(&target, work.start, &found, &description, (journal, &recovered_names));
-    let plan = hold::plan(&environment, &*work.device, &identity, &text, &changes).map_err(Ending::Failed)?;
+    let plan = hold::plan(&environment, &*work.device, &identity, &text, writes).map_err(Ending::Failed)?;
     show.rest(&description, &plan);
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }
@@ -215,6 +217,7 @@ fn rest_of(rest: Rest, (problems, declined): (&[Problem], &[Problem]), found_lat
         left,
         rounds: 1,
         changes,
+        copies: Vec::new(),
         mends: Vec::new(),
         later,
         journal_changes: Vec::new(),
@@ -343,7 +346,7 @@ fn refused(refusal: Refusal) -> Ending {
     if refusal.code == CANCELLED_CODE { Ending::Stopped } else { Ending::Refused(refusal) }
 }
 
-/// Why there is no plan; what was found on the way is told.
+/// Why there is no plan; what was found on the way is reported.
 fn ended(refused: Refused, show: &Show) -> Ending {
     if refused.refusal.code == CANCELLED_CODE {
         return Ending::Stopped;

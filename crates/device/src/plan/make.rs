@@ -5,7 +5,7 @@ use super::parse::{BlockHeader, Header};
 use super::runs::{append_difference, append_run};
 use super::{Plan, PlanError};
 use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
-use crate::{Device, check_bounds};
+use crate::{BlockCopy, Device, check_bounds};
 
 /// So many neighbours are read together.
 const BLOCKS_AT_ONCE: usize = 64;
@@ -22,6 +22,8 @@ pub struct PlanBuilder<'d> {
     pub text: &'d str,
     /// What is to change: ascending, without overlap.
     pub changes: &'d [(u64, Vec<u8>)],
+    /// What is to be copied besides: ascending by where it goes, without overlap, and not where there are changes.
+    pub copies: &'d [BlockCopy],
     /// What is written first, over the target as it is: a superblock that says that a repair goes on. Ascending, without
     /// overlap. The blocks with these bytes are written in full at the end.
     pub marker: &'d [(u64, Vec<u8>)],
@@ -34,6 +36,7 @@ impl Plan {
     /// is left, the plan is empty and writes no marker either.
     pub fn make(device: &dyn Device, builder: &PlanBuilder<'_>) -> Result<Plan, PlanError> {
         check_writes(builder.changes, device.len())?;
+        check_copies(builder.copies, device.len())?;
         check_writes(builder.marker, device.len())?;
         let mut header = Header {
             target_len: device.len(),
@@ -43,12 +46,14 @@ impl Plan {
         };
         let touched = touched_blocks(builder);
         let changed: usize = builder.changes.iter().map(|(_, bytes)| bytes.len()).sum();
+        let copied = builder.copies.iter().map(|copy| copy.len).sum::<u64>().min(Plan::BYTES_MAX) as usize;
         // As much as a plan is likely to take: one that grows would be there twice.
-        let mut bytes = Vec::with_capacity(header.len() + changed + touched.len() * LIKELY_BLOCK_BYTES);
+        let mut bytes =
+            Vec::with_capacity(header.len() + changed + copied + touched.len() * LIKELY_BLOCK_BYTES);
         bytes.resize(header.len(), 0);
         let mut maker = Maker { device, builder, bytes, count: 0, has_changes: false };
         for neighbours in touched.chunk_by(|a, b| a + 1 == *b) {
-            neighbours.chunks(BLOCKS_AT_ONCE).for_each(|part| maker.add_blocks(part));
+            neighbours.chunks(BLOCKS_AT_ONCE).try_for_each(|part| maker.add_blocks(part))?;
         }
         if maker.has_changes {
             header.block_count = maker.count;
@@ -69,23 +74,35 @@ struct Maker<'m> {
 }
 
 impl Maker<'_> {
-    /// Adds blocks that lie one behind the other.
-    fn add_blocks(&mut self, indices: &[u64]) {
-        let (Some(first), Some(last)) = (indices.first(), indices.last()) else { return };
-        let len = (indices.len() - 1) * BLOCK_BYTES + block_len(*last, self.device.len());
-        let mut before = vec![0; len];
-        let is_read = self.device.read_at(first * BLOCK_BYTES as u64, &mut before).is_ok();
-        for (index, block) in indices.iter().zip(before.chunks_mut(BLOCK_BYTES)) {
-            let start = index * BLOCK_BYTES as u64;
-            let unreadable = !is_read && read_sectors(self.device, start, block).any();
-            self.add_block(*index, block, unreadable);
+    /// Adds blocks that lie one behind the other. Fails where what is to be copied cannot be read any more.
+    fn add_blocks(&mut self, indices: &[u64]) -> Result<(), PlanError> {
+        let (Some(first), Some(last)) = (indices.first(), indices.last()) else { return Ok(()) };
+        if self.bytes.len() as u64 > Plan::BYTES_MAX {
+            return Err(PlanError::TooLarge { len: self.bytes.len() as u64, max: Plan::BYTES_MAX });
         }
+        let len = (indices.len() - 1) * BLOCK_BYTES + block_len(*last, self.device.len());
+        let start = first * BLOCK_BYTES as u64;
+        let mut before = vec![0; len];
+        let is_read = self.device.read_at(start, &mut before).is_ok();
+        let unreadable: Vec<bool> = indices
+            .iter()
+            .zip(before.chunks_mut(BLOCK_BYTES))
+            .map(|(index, block)| {
+                !is_read && read_sectors(self.device, index * BLOCK_BYTES as u64, block).any()
+            })
+            .collect();
+        let mut after = before.clone();
+        lay_writes(self.builder.changes, start, &mut after);
+        lay_copies(self.device, self.builder.copies, start, &mut after)?;
+        let images = before.chunks(BLOCK_BYTES).zip(after.chunks(BLOCK_BYTES));
+        for ((index, (before, after)), unreadable) in indices.iter().zip(images).zip(unreadable) {
+            self.add_block(*index, (before, after), unreadable);
+        }
+        Ok(())
     }
 
-    fn add_block(&mut self, index: u64, before: &[u8], unreadable: bool) {
+    fn add_block(&mut self, index: u64, (before, after): (&[u8], &[u8]), unreadable: bool) {
         let (start, end) = (index * BLOCK_BYTES as u64, index * BLOCK_BYTES as u64 + before.len() as u64);
-        let mut after = before.to_vec();
-        lay_writes(self.builder.changes, start, &mut after);
         let marked = self.marked(start, before);
         let is_same = after == before;
         if is_same && marked.is_none() && !unreadable {
@@ -96,9 +113,9 @@ impl Maker<'_> {
             || self.builder.last.iter().any(|(at, len)| *at < end && start < at.saturating_add(*len));
         let (mut runs, mut marker_runs) = (Vec::new(), Vec::new());
         // Where the before-image is not known, the after-image must not depend on it.
-        let changes = append_image(before, &after, unreadable, &mut runs);
+        let changes = append_image(before, after, unreadable, &mut runs);
         let markers = marked.map_or(0, |marked| append_image(before, &marked, unreadable, &mut marker_runs));
-        let (before, after) = (checksum(before), checksum(&after));
+        let (before, after) = (checksum(before), checksum(after));
         let header = BlockHeader { index, before, after, is_last, unreadable, changes, markers };
         self.bytes.extend_from_slice(&header.to_bytes());
         self.bytes.append(&mut runs);
@@ -141,13 +158,31 @@ fn lay_writes(writes: &[(u64, Vec<u8>)], start: u64, block: &mut [u8]) -> bool {
     any
 }
 
+/// Puts what `copies` have for the bytes from `start` on over them.
+fn lay_copies(
+    device: &dyn Device,
+    copies: &[BlockCopy],
+    start: u64,
+    bytes: &mut [u8],
+) -> Result<(), PlanError> {
+    let end = start + bytes.len() as u64;
+    let first = copies.partition_point(|copy| copy.end() <= start);
+    for copy in copies[first..].iter().map_while(|copy| copy.part(start, end)) {
+        let place = &mut bytes[(copy.to - start) as usize..][..copy.len as usize];
+        device.read_at(copy.from, place).map_err(PlanError::Read)?;
+    }
+    Ok(())
+}
+
 /// Numbers of the blocks in which something is written, ascending.
 fn touched_blocks(builder: &PlanBuilder<'_>) -> Vec<u64> {
-    let blocks_of = |(at, bytes): &(u64, Vec<u8>)| {
-        let end = (at + bytes.len() as u64).div_ceil(BLOCK_BYTES as u64);
-        at / BLOCK_BYTES as u64..if bytes.is_empty() { 0 } else { end }
+    let blocks_of = |(at, len): (u64, u64)| {
+        let end = (at + len).div_ceil(BLOCK_BYTES as u64);
+        at / BLOCK_BYTES as u64..if len == 0 { 0 } else { end }
     };
-    let mut blocks: Vec<u64> = builder.changes.iter().chain(builder.marker).flat_map(blocks_of).collect();
+    let writes = builder.changes.iter().chain(builder.marker).map(|(at, bytes)| (*at, bytes.len() as u64));
+    let places = writes.chain(builder.copies.iter().map(|copy| (copy.to, copy.len)));
+    let mut blocks: Vec<u64> = places.flat_map(blocks_of).collect();
     blocks.sort_unstable();
     blocks.dedup();
     blocks
@@ -161,6 +196,19 @@ fn check_writes(writes: &[(u64, Vec<u8>)], device_len: u64) -> Result<(), PlanEr
             return Err(PlanError::Changes);
         }
         end = at + bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// The same of copies.
+fn check_copies(copies: &[BlockCopy], device_len: u64) -> Result<(), PlanError> {
+    let mut end = 0;
+    for copy in copies {
+        let is_within = |at| check_bounds(at, copy.len, device_len).is_ok();
+        if copy.to < end || !is_within(copy.to) || !is_within(copy.from) {
+            return Err(PlanError::Changes);
+        }
+        end = copy.end();
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::{any, proptest};
 
 use super::*;
-use crate::MemoryDevice;
 use crate::testing::{FaultyDevice, TempFile};
+use crate::{BlockCopy, MemoryDevice};
 
 fn device(len: usize) -> MemoryDevice {
     MemoryDevice::new("m", (0..len).map(|at| (at / 7) as u8).collect())
@@ -19,6 +19,7 @@ fn plan_of(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Plan {
         identity: b"uuid",
         text: "{\"lost\":[]}",
         changes,
+        copies: &[],
         marker: &marker,
         last: &[(9000, 1)],
     };
@@ -45,6 +46,30 @@ fn what_changes_nothing_is_left_out() {
     let mut same = vec![0; 5000];
     device.read_at(3000, &mut same).unwrap();
     assert!(plan_of(&device, &[(3000, same)]).is_empty());
+}
+
+#[test]
+fn a_copy_makes_the_same_plan_as_its_bytes() {
+    let device = device(20_000);
+    let copies =
+        [BlockCopy { to: 3000, from: 9001, len: 1500 }, BlockCopy { to: 12_000, from: 4, len: 7996 }];
+    let mut changes = vec![(2990, vec![1; 10])];
+    let named = PlanBuilder { changes: &changes, copies: &copies, ..PlanBuilder::default() };
+    let named = Plan::make(&device, &named).unwrap();
+    for copy in copies {
+        let mut bytes = vec![0; copy.len as usize];
+        device.read_at(copy.from, &mut bytes).unwrap();
+        changes.push((copy.to, bytes));
+    }
+    let written = PlanBuilder { changes: &changes, ..PlanBuilder::default() };
+    assert_eq!(named, Plan::make(&device, &written).unwrap());
+    for copy in [BlockCopy { to: 12_001, from: 0, len: 8000 }, BlockCopy { to: 0, from: 19_999, len: 2 }] {
+        let builder = PlanBuilder { copies: &[copy], ..PlanBuilder::default() };
+        assert_eq!(Plan::make(&device, &builder), Err(PlanError::Changes));
+    }
+    let faulty = FaultyDevice::new(device).with_fault(9500..9501, None);
+    let builder = PlanBuilder { copies: &copies, ..PlanBuilder::default() };
+    assert!(matches!(Plan::make(&faulty, &builder), Err(PlanError::Read(_))));
 }
 
 #[test]

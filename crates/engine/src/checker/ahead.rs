@@ -78,7 +78,7 @@ impl<'d> Ahead<'d> {
         self.misses.load(Relaxed)
     }
 
-    /// Calls `look` for each of `items`, again and again until it reads nothing that is not there. It is told where an item has to read for itself: that takes more than `room` bytes,
+    /// Calls `look` for each of `items`, again and again until it reads nothing that is not there. Its argument says where an item has to read for itself: that takes more than `room` bytes,
     /// or too many turns.
     pub fn settle<T>(
         &self,

@@ -11,7 +11,7 @@ use super::{Checkable, Checker, Family, read_record, summary_of};
 use crate::inodes::Kind;
 use crate::options::CheckOptions;
 use crate::problem::{Severity, escape_name};
-use crate::repair::changes::lay;
+use crate::repair::changes::{lay, lay_copies};
 use crate::report::Repair;
 use crate::{Action, FileChange, Findings, FormerName, InodeState, Row};
 
@@ -53,9 +53,10 @@ impl<F: Family> Checker<F> {
             return Vec::new();
         }
         let mut after = Overlay::new(Arc::clone(device));
+        lay_copies(&mut after, &repair.copies);
         lay(&mut after, std::mem::take(&mut repair.changes));
         let files = self.compare(device, &after, check, known);
-        repair.changes = after.into_runs().collect();
+        repair.changes = after.into_runs().0.collect();
         files
     }
 
@@ -213,15 +214,37 @@ fn joined(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     joined
 }
 
-/// How many units of `new` are not in `old`; both ascend.
+/// How many units of `new` are not in `old`; both ascend. A file that has units twice has overlapping runs in `old`.
 fn count_of_new(old: &[(u64, u64)], new: &[(u64, u64)]) -> u64 {
-    let overlap = |first: u64, end: u64| -> u64 {
-        let from = old.partition_point(|(start, count)| start + count <= first);
-        old[from..]
-            .iter()
-            .take_while(|(start, _)| *start < end)
-            .map(|(start, count)| (start + count).min(end) - (*start).max(first))
-            .sum()
-    };
-    new.iter().map(|(first, count)| count - overlap(*first, first + count)).sum()
+    let (mut count, mut index) = (0, 0);
+    for &(first, length) in new {
+        // Units before `at` are counted, or in `old`.
+        let (mut at, end) = (first, first.saturating_add(length));
+        while old.get(index).is_some_and(|(start, length)| start.saturating_add(*length) <= at) {
+            index += 1;
+        }
+        for &(start, length) in old[index..].iter().take_while(|(start, _)| *start < end) {
+            count += start.saturating_sub(at);
+            at = at.max(start.saturating_add(length)).min(end);
+        }
+        count += end - at;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_units_are_counted_once() {
+        assert_eq!(count_of_new(&[], &[(5, 3)]), 3);
+        assert_eq!(count_of_new(&[(0, 4), (6, 2), (20, 9)], &[(2, 6), (10, 3)]), 5);
+        assert_eq!(count_of_new(&[(0, 100), (4, 2)], &[(10, 3), (200, 1)]), 1);
+    }
+
+    #[test]
+    fn units_that_a_file_has_twice_are_not_subtracted_twice() {
+        assert_eq!(count_of_new(&[(8, 8), (8, 8)], &[(8, 8), (40, 8)]), 8);
+    }
 }

@@ -12,7 +12,7 @@ use super::passes::passes;
 use super::{Family, Repairable, Wrongs, read_record};
 use crate::crosscheck::allocation::{InUse, Sum};
 use crate::crosscheck::links::{nameless, wrong_of_chunk};
-use crate::crosscheck::owners::Owner;
+use crate::crosscheck::owners::GivenUp;
 use crate::crosscheck::tree::{TreeRepairs, repairs};
 use crate::inodes::{InodeFact, Kind};
 use crate::names::recovered::recovered_name;
@@ -54,31 +54,19 @@ where
     let lost = std::mem::take(&mut context.lost);
     drop(context);
     let mends = overlay.take_mends();
-    let changes = overlay.into_changes(pool);
+    let (changes, copies) = overlay.into_changes(pool);
     match family.volume(layout, device).forbids(&changes) {
         Some(refusal) => Err(refusal),
-        None => Ok(Mended { changes, mends, lost }),
+        None => Ok(Mended { changes, copies, mends, lost }),
     }
 }
 
-/// Every owner but one gets a copy of a unit that several claim: structures that no inode owns stay, then the inode with the lowest number.
+/// Every owner but one gets a copy of a unit that several claim.
 pub fn owners<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     let Some(contest) = context.input.contest.take() else { return Flow::GoesOn };
-    // For each inode: the units of which it has claims too many, and how many it keeps.
-    let mut moves: BTreeMap<InodeNo, BTreeMap<u64, usize>> = BTreeMap::new();
-    contest.visit_owners(&context.volume, &context.input.claims, |unit, owners| {
-        let keeper = owners.first().copied();
-        for same in owners.chunk_by(|a, b| a == b) {
-            let kept = usize::from(keeper == same.first().copied());
-            if let Some(Owner::Inode(inode)) = same.first()
-                && same.len() > kept
-            {
-                moves.entry(*inode).or_default().insert(unit, kept);
-            }
-        }
-    });
-    for (inode, units) in moves {
-        let contested: Vec<u64> = units.keys().copied().collect();
+    let given_up = contest.given_up(&context.volume, &context.input.claims);
+    for (inode, units) in given_up {
+        let contested: Vec<u64> = units.units().collect();
         let Some(mut record) = read_record(&context.volume, inode) else { continue };
         context.overlay.mending(Some(Part::Inode(inode)));
         let mut lost = Vec::new();
@@ -115,8 +103,7 @@ pub enum Moved {
 
 /// Decides which runs of units of one inode move, finds new places and copies what is in them.
 pub struct Mover<'a> {
-    /// Units of which there are claims too many, and how many of them stay.
-    units: BTreeMap<u64, usize>,
+    units: GivenUp,
     take: &'a mut dyn FnMut(u64) -> Option<u64>,
     copy: &'a mut dyn FnMut(u64, u64, u64) -> bool,
     /// Runs that got a hole, or zeroes.
@@ -126,16 +113,7 @@ pub struct Mover<'a> {
 impl Mover<'_> {
     /// To be asked once about each run in a map, in the order of the file.
     pub fn moved(&mut self, first: u64, count: u64) -> Moved {
-        let mut goes = false;
-        for unit in first..first.saturating_add(count) {
-            if let Some(kept) = self.units.get_mut(&unit) {
-                match kept.checked_sub(1) {
-                    Some(rest) => *kept = rest,
-                    None => goes = true,
-                }
-            }
-        }
-        if !goes {
+        if !self.units.includes(first, count) {
             return Moved::Stays;
         }
         let Some(to) = (self.take)(count) else {

@@ -13,6 +13,7 @@ mod context;
 mod estimate;
 mod files;
 mod former;
+mod joined;
 mod limit;
 mod mend;
 mod passes;
@@ -314,7 +315,7 @@ pub trait Repairable: Checkable {
     /// Writes what owners use, after all else.
     fn store_quotas(&self, _to: &dyn WritableOverlay) {}
 
-    /// Why `changes` must not be written to this file system, if so: something else than a check would have to be told of them.
+    /// Why `changes` must not be written to this file system, if so: something beside the checker would have to know of them.
     fn forbids(&self, _changes: &Changes) -> Option<Refusal> {
         None
     }
@@ -507,12 +508,13 @@ impl<F: Family> Format for Checker<F> {
         };
         let overlay = laid(&device, &replayed);
         let found = Wrongs { edits, input, findings: &report.findings };
-        let Mended { changes, mends, lost } = self
+        let Mended { changes, copies, mends, lost } = self
             .0
             .mend(&overlay, layout, found, (options.repair_pool(), &budget))
             .map_err(|refusal| Refused { refusal, findings: Box::default() })?;
         report.findings.merge(lost);
-        Ok(Round { changes: joined(&overlay, changes), mends, ..Round::default() })
+        let (changes, copies) = joined(&overlay, changes, copies);
+        Ok(Round { changes, copies, mends, ..Round::default() })
     }
 
     fn prepare(&self, _device: &Arc<dyn Device>, _options: &RepairOptions) -> Result<Changes, Refused> {

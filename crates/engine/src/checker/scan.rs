@@ -10,6 +10,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::{BatchReader, Request, coalesce};
 
 use super::ahead::Ahead;
+use super::joined::JoinedClaims;
 use super::limit::{Effort, limit_maps};
 use super::{Checkable, Contents, InodeSummary, read_record, summary_of};
 use crate::claims::Claims;
@@ -231,7 +232,7 @@ impl<V: Checkable> Worker<'_, V> {
         let reads = coalesce(&requests, 0, TABLE_READ as u32);
         let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
         let (ahead, near, effort) = (self.ahead, &self.near, self.effort);
-        let (claims, findings) = (self.claims, &mut self.findings);
+        let (mut claims, findings) = (JoinedClaims::new(self.claims), &mut self.findings);
         let (walks, room) = (self.context.plan.walks, room(self.context.plan));
         let mut summary = InodeSummary::default();
         let mut waiting: Vec<Numbered> = Vec::new();
@@ -249,7 +250,7 @@ impl<V: Checkable> Worker<'_, V> {
             let Some(kind) = summary.kind else { return };
             facts[at.0].record(at.1, inode, InodeFact::new(kind, 0), summary.links);
             for (unit, count) in &summary.units {
-                claims.claim(*unit, *count, claims.origin(inode.0));
+                claims.claim(*unit, *count, inode.0);
             }
             if kind == Kind::Directory {
                 let kept = is_clean && directories.len() < walks;

@@ -18,7 +18,7 @@ use crate::problem::escape_name;
 const DEPTH_MAX: usize = 4096;
 /// Directories that one worker searches at a time.
 const HOLDERS_PER_SLICE: usize = 256;
-/// Longer paths are told from a directory further down: no call to the system takes them, and hostile ones could be of any
+/// Longer paths begin at a directory further down: no call to the system takes them, and hostile ones could be of any
 /// length.
 const PATH_LEN_MAX: usize = 4096;
 

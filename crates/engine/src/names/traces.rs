@@ -9,7 +9,7 @@ use super::former::{FormerName, Witness};
 use super::paths::Paths;
 use crate::problem::escape_name;
 
-/// Traces of one inode that are kept, and names that are told.
+/// Traces of one inode that are kept, and names that are reported.
 const TRACES_MAX: usize = 8;
 const TOLD_MAX: usize = 3;
 /// Directories on a path that are followed.

@@ -62,7 +62,7 @@ pub struct PoolConfig<'a> {
     pub allowance: Option<&'a Allowance>,
     /// Measures what batches cost. Without it, all things are taken to cost the same.
     pub clock: Option<Clock>,
-    /// Where everything is written down, if anybody wants to know.
+    /// The trace, if one is wanted.
     pub trace: Option<&'a Trace>,
     /// Whether all of them work where fewer would do. For tests.
     pub every_worker: bool,
@@ -204,7 +204,7 @@ fn measured<B>(
     }
 }
 
-/// Sends everybody home when its worker panics.
+/// Ends all workers when its worker panics.
 struct PanicGuard<'q, 'c, B>(&'q Queues<'c, B>, Option<&'q Allowance>);
 
 impl<B> Drop for PanicGuard<'_, '_, B> {

@@ -60,7 +60,7 @@ impl Mode {
         matches!(self, Mode::Serial | Mode::Data)
     }
 
-    /// Whether who has nothing to do may have to be told of more than new work: of stages that end, of pools that change.
+    /// Whether idle workers have to be woken for more than new work: of stages that end, of pools that change.
     pub(super) fn divides(self) -> bool {
         !matches!(self, Mode::Dynamic | Mode::ResourceAware)
     }

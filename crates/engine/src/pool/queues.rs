@@ -135,7 +135,7 @@ impl<'c, B> Queues<'c, B> {
         }
     }
 
-    /// Sends everybody home.
+    /// Ends all workers.
     fn end(&self, allowance: Option<&Allowance>) {
         self.over.store(true, SeqCst);
         self.changed.notify_all();

@@ -3,10 +3,38 @@
 
 use std::sync::Arc;
 
-use fsmend_device::{Device, Overlay};
+use fsmend_device::{BlockCopy, Device, Overlay, ReadError};
 
 /// What has to be written to a device: byte offsets and bytes, ascending and without overlaps unless said otherwise.
 pub type Changes = Vec<(u64, Vec<u8>)>;
+
+/// All that a repair writes to a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Writes<'w> {
+    /// Bytes.
+    pub changes: &'w [(u64, Vec<u8>)],
+    /// Copies of what lies on the device: ascending, apart from each other and from `changes`.
+    pub copies: &'w [BlockCopy],
+}
+
+impl Writes<'_> {
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.copies.is_empty()
+    }
+
+    /// Where something is written: offset and length.
+    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+        let changes = self.changes.iter().map(|(offset, bytes)| (*offset, bytes.len() as u64));
+        changes.chain(self.copies.iter().map(|copy| (copy.to, copy.len)))
+    }
+}
+
+impl<'w> From<&'w Changes> for Writes<'w> {
+    fn from(changes: &'w Changes) -> Self {
+        Writes { changes, copies: &[] }
+    }
+}
 
 /// Lays `changes` over what was laid over the device before.
 pub fn lay(overlay: &mut Overlay<Arc<dyn Device>>, changes: Changes) {
@@ -26,18 +54,49 @@ pub fn laid(device: &Arc<dyn Device>, changes: &Changes) -> Overlay<Arc<dyn Devi
     overlay
 }
 
-/// What `overlay` holds with `changes` over it, both laid over the same device.
-pub fn joined(overlay: &Overlay<Arc<dyn Device>>, changes: Changes) -> Changes {
-    if overlay.is_unchanged() {
-        return changes;
+/// Lays copies over what was laid over the device before. They refer to the device itself.
+pub fn lay_copies(overlay: &mut Overlay<Arc<dyn Device>>, copies: &[BlockCopy]) {
+    for copy in copies {
+        // As in `lay`.
+        let _ = overlay.copy(*copy);
     }
-    let mut all: Overlay<&dyn Device> = Overlay::new(overlay.inner());
-    let below = overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec()));
-    for (offset, bytes) in below.chain(changes) {
+}
+
+/// What `overlay` holds with `changes` and `copies` over it, all laid over the same device.
+pub fn joined(
+    overlay: &Overlay<Arc<dyn Device>>,
+    changes: Changes,
+    mut copies: Vec<BlockCopy>,
+) -> (Changes, Vec<BlockCopy>) {
+    if overlay.is_unchanged() {
+        return (changes, copies);
+    }
+    let mut all = Overlay::new(Arc::clone(overlay.inner()));
+    lay(&mut all, overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect());
+    copies.splice(0..0, overlay.copies());
+    lay_copies(&mut all, &copies);
+    lay(&mut all, changes);
+    let (changes, copies) = all.into_runs();
+    (changes.collect(), copies)
+}
+
+/// `changes` and `copies`, those as bytes of `device`.
+pub fn with_copies(
+    device: &Arc<dyn Device>,
+    changes: Changes,
+    copies: &[BlockCopy],
+) -> Result<Changes, ReadError> {
+    let mut all = Overlay::new(device);
+    for (offset, bytes) in changes {
         // As in `lay`.
         let _ = all.write(offset, bytes);
     }
-    all.into_runs().collect()
+    for copy in copies {
+        let mut bytes = vec![0; copy.len as usize];
+        device.read_at(copy.from, &mut bytes)?;
+        let _ = all.write(copy.to, bytes);
+    }
+    Ok(all.into_runs().0.collect())
 }
 
 /// What of `changes` lies in `ranges` (start and end).

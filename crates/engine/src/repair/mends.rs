@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the bytes of a repair are for: where each was written, and the problems that it mends.
 
-use fsmend_device::Device;
+use fsmend_device::{BlockCopy, Device};
 
 use super::Changes;
 use crate::Findings;
@@ -48,6 +48,8 @@ impl Mend {
 pub struct Mended {
     /// What has to be written.
     pub changes: Changes,
+    /// What has to be copied besides.
+    pub copies: Vec<BlockCopy>,
     /// What for, as far as that is known.
     pub mends: Vec<Mend>,
     /// What is lost by it, beyond what was found.

@@ -7,7 +7,7 @@
 //! | `partial.rs` | a repair without what the user declined |
 //! | `mends.rs` | which problems the bytes of a repair mend |
 //! | `overlay.rs` | the file system as the repair under way leaves it |
-//! | `changes.rs` | lists of bytes to be written |
+//! | `changes.rs` | lists of bytes to be written, and of copies |
 //!
 //! Nothing here writes to a device. A check gives a report and facts, a repair turns facts into changes; only the rounds know both.
 
@@ -17,7 +17,7 @@ mod overlay;
 mod partial;
 mod rounds;
 
-pub use changes::Changes;
+pub use changes::{Changes, Writes};
 pub use mends::{Mend, Mended};
 pub use overlay::{RepairOverlay, WritableOverlay};
 pub use partial::{Partial, Rest, Whole, without};

@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
-use fsmend_device::{Device, Direct, Overlay, ReadError};
+use fsmend_device::{BlockCopy, Device, Direct, Overlay, ReadError};
 
+use super::changes::Changes;
 use super::mends::Mend;
 use crate::Edit;
 use crate::edits::{Cause, Part};
@@ -38,8 +39,13 @@ impl Laid<'_> {
     fn put<'b>(&mut self, offset: u64, bytes: impl Into<Cow<'b, [u8]>>) {
         let bytes = bytes.into();
         let len = bytes.len() as u64;
-        // Nothing is laid behind the end.
-        if self.overlay.write(offset, bytes).is_ok()
+        let result = self.overlay.write(offset, bytes);
+        self.note(offset, len, result);
+    }
+
+    /// Notes what `len` bytes at `offset` are for, if they were laid: nothing is laid behind the end.
+    fn note(&mut self, offset: u64, len: u64, result: Result<(), ReadError>) {
+        if result.is_ok()
             && let Some(part) = self.part
         {
             Mend::add(&mut self.mends, Mend { offset, len, cause: Cause::Part(part) });
@@ -61,6 +67,11 @@ pub trait WritableOverlay: Device {
 
     /// The same, for bytes that are not needed any more: they are not copied.
     fn put(&self, offset: u64, bytes: Vec<u8>);
+
+    /// Puts `bytes`, which were read at `from`, at `to`. They take no memory where they lie at `from` for good.
+    fn put_copy(&self, _from: u64, to: u64, bytes: Vec<u8>) {
+        self.put(to, bytes);
+    }
 
     /// Memory that what was written takes.
     fn bytes_written(&self) -> u64;
@@ -84,6 +95,15 @@ impl WritableOverlay for RepairOverlay<'_> {
 
     fn put(&self, offset: u64, bytes: Vec<u8>) {
         self.laid().put(offset, bytes);
+    }
+
+    fn put_copy(&self, from: u64, to: u64, bytes: Vec<u8>) {
+        let (mut laid, len) = (self.laid(), bytes.len() as u64);
+        if !laid.overlay.is_at_rest(from, len) {
+            return laid.put(to, bytes);
+        }
+        let result = laid.overlay.copy(BlockCopy { to, from, len });
+        laid.note(to, len, result);
     }
 
     fn bytes_written(&self) -> u64 {
@@ -123,10 +143,11 @@ impl<'d> RepairOverlay<'d> {
         self.laid.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has been written and differs from what lay there, in ascending order. The `pool` compares.
-    pub fn into_changes(self, pool: PoolConfig<'_>) -> Vec<(u64, Vec<u8>)> {
+    /// What has been written and differs from what lay there, in ascending order, and the copies of which that is true. The `pool` compares.
+    pub fn into_changes(self, pool: PoolConfig<'_>) -> (Changes, Vec<BlockCopy>) {
         let Laid { overlay, .. } = self.laid.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut runs: Vec<(u64, Vec<u8>)> = overlay.into_runs().collect();
+        let (runs, mut copies) = overlay.into_runs();
+        let mut runs: Changes = runs.collect();
         let numbers: Vec<usize> = (0..runs.len()).collect();
         let compare = |equal: &mut Vec<usize>, part: &[usize]| {
             let part = part.iter().filter_map(|number| Some((*number, runs.get(*number)?)));
@@ -138,8 +159,30 @@ impl<'d> RepairOverlay<'d> {
         let equal: HashSet<usize> = equal.into_iter().flatten().collect();
         let mut numbers = numbers.into_iter();
         runs.retain(|_| numbers.next().is_none_or(|number| !equal.contains(&number)));
-        runs
+        copies.retain(|copy| changes_something(self.below, *copy));
+        (runs, copies)
     }
+}
+
+/// Whether what `copy` brings is not there already.
+fn changes_something(below: &dyn Device, copy: BlockCopy) -> bool {
+    let mut buffers = [const { Vec::new() }; 2];
+    let mut done = 0;
+    while done < copy.len {
+        let len = (copy.len - done).min(BYTES_AT_ONCE as u64);
+        let [from, to] = &mut buffers;
+        for (place, buf) in [(copy.from, &mut *from), (copy.to, &mut *to)] {
+            buf.resize(len as usize, 0);
+            if below.read_at(place + done, buf).is_err() {
+                return true;
+            }
+        }
+        if from != to {
+            return true;
+        }
+        done += len;
+    }
+    false
 }
 
 /// Adds the numbers of those of `runs` to `equal` that are what lies on `below`. Neighbours are read together.
@@ -183,7 +226,7 @@ impl Device for RepairOverlay<'_> {
     }
 
     fn direct(&self) -> Option<Direct<'_>> {
-        self.below.direct()
+        self.laid.read().unwrap_or_else(PoisonError::into_inner).overlay.direct().and(self.below.direct())
     }
 
     fn readahead(&self, offset: u64, len: u64) {
@@ -202,7 +245,7 @@ impl Device for RepairOverlay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsmend_device::MemoryDevice;
+    use fsmend_device::{MemoryDevice, Remembered};
 
     #[test]
     fn what_is_written_is_read_back_and_only_differences_are_changes() {
@@ -217,7 +260,32 @@ mod tests {
         assert!(overlay.read_before(9, &mut buf).is_ok());
         assert_eq!(buf, [7; 4]);
         assert!(overlay.bytes_written() >= 5);
-        assert_eq!(overlay.into_changes(PoolConfig::of(1)), [(10, vec![1, 2])]);
+        assert_eq!(overlay.into_changes(PoolConfig::of(1)).0, [(10, vec![1, 2])]);
+    }
+
+    #[test]
+    fn a_copy_takes_memory_only_where_its_source_is_not_there_for_good() {
+        let device = Remembered::new(MemoryDevice::new("below", (0..4096).map(|at| at as u8).collect()), 0);
+        let mut round: Overlay<&dyn Device> = Overlay::new(&device);
+        assert!(round.write(1000, &[9; 10]).is_ok());
+        let overlay = RepairOverlay::new(&round);
+        overlay.write(2000, &[8; 10]);
+        let before = overlay.bytes_written();
+        overlay.mending(Some(Part::FileSystem));
+        for (from, to) in [(0, 2400), (500, 2700), (990, 3000), (1999, 3300)] {
+            let mut bytes = vec![0; 300];
+            assert!(overlay.read_at(from, &mut bytes).is_ok());
+            overlay.put_copy(from, to, bytes);
+        }
+        // The same lies there.
+        overlay.put_copy(300, 300 + 13 * 256, (300..600).map(|at| at as u8).collect());
+        assert!((600..1000).contains(&(overlay.bytes_written() - before)), "two of them are bytes");
+        assert_eq!(overlay.take_mends().iter().map(|mend| mend.len).sum::<u64>(), 1500);
+        let (changes, copies) = overlay.into_changes(PoolConfig::of(1));
+        assert_eq!(changes.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), [2000, 3000, 3300]);
+        let expected =
+            [BlockCopy { to: 2400, from: 0, len: 300 }, BlockCopy { to: 2700, from: 500, len: 300 }];
+        assert_eq!(copies, expected);
     }
 
     /// A device of which 64 bytes cannot be read.
@@ -253,7 +321,7 @@ mod tests {
                 overlay
                     .put(number * 64, if number.is_multiple_of(3) { vec![255; 64] } else { block(number) });
             }
-            overlay.into_changes(PoolConfig::of(workers))
+            overlay.into_changes(PoolConfig::of(workers)).0
         };
         let found = changes(1);
         // Block 100 cannot be read: what it holds is not known to be the same.

@@ -8,22 +8,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::Device;
+use fsmend_device::{Device, ReadError};
 
-use super::changes::{Changes, cut, laid, within};
+use super::changes::{Changes, Writes, cut, laid, with_copies, within};
 use super::mends::{Mend, places_of};
 use super::rounds::Format;
 use crate::Progress;
 use crate::options::RepairOptions;
 use crate::problem::{Key, Problem, Severity};
-use crate::refusal::Refused;
+use crate::refusal::{Refusal, Refused};
 use crate::report::{CheckReport, Naming};
 
 /// A repair, of which a part is to be left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<'a> {
     /// What it writes.
-    pub changes: &'a Changes,
+    pub writes: Writes<'a>,
     /// What for.
     pub mends: &'a [Mend],
     /// The problems that it repairs.
@@ -65,19 +65,21 @@ pub fn without<F: Partial>(
     declined: &[&Problem],
     watch: (&Progress, &AtomicBool),
 ) -> Result<Option<Rest>, Refused> {
-    let repaired: Arc<dyn Device> = Arc::new(laid(device, whole.changes));
+    let changes = with_copies(device, whole.writes.changes.to_vec(), whole.writes.copies)
+        .map_err(|error| Refused { refusal: unreadable(&error), findings: Box::default() })?;
+    let repaired: Arc<dyn Device> = Arc::new(laid(device, &changes));
     let mends = |problem: &&&Problem| places_of(whole.mends, problem).next().is_some();
     let (known, unknown): (Vec<&Problem>, Vec<&Problem>) = declined.iter().partition(mends);
     let mut spared: Vec<(u64, u64)> =
         known.iter().flat_map(|problem| places_of(whole.mends, problem)).collect();
     spared.extend(format.records(&repaired, options, &unknown)?);
-    let first = rest(format, device, options, whole, &spared, watch)?;
+    let first = rest(format, device, options, (&changes, whole.found), &spared, watch)?;
     if first.is_some() || known.is_empty() {
         return Ok(first);
     }
     // What a cross-check has done to the same objects may follow from what is declined.
     spared.extend(format.records(&repaired, options, &known)?);
-    rest(format, device, options, whole, &spared, watch)
+    rest(format, device, options, (&changes, whole.found), &spared, watch)
 }
 
 /// The repair without the bytes in `spared`, if that breaks nothing.
@@ -85,22 +87,30 @@ fn rest<F: Partial>(
     format: &F,
     device: &Arc<dyn Device>,
     options: &RepairOptions,
-    whole: Whole<'_>,
+    (changes, found): (&Changes, &[&Problem]),
     spared: &[(u64, u64)],
     watch: (&Progress, &AtomicBool),
 ) -> Result<Option<Rest>, Refused> {
     // The journal is emptied by the rest of the repair: what it brings to the bytes that are left alone has to be written all the same.
     let mut rest = within(&format.replayed(device, options)?, spared);
-    rest.extend(cut(whole.changes, spared));
+    rest.extend(cut(changes, spared));
     let mut kept = format.marked_unclean(device, rest);
     kept.retain(|(_, bytes)| !bytes.is_empty());
     let overlay: Arc<dyn Device> = Arc::new(laid(device, &kept));
     let (left, _) = format.check(&overlay, &options.check, Naming::All, watch)?;
-    let before: BTreeSet<Key> = whole.found.iter().map(|problem| problem.key()).collect();
+    let before: BTreeSet<Key> = found.iter().map(|problem| problem.key()).collect();
     let is_harmless = left
         .findings
         .iter()
         .filter(|problem| problem.row.severity > Severity::Note)
         .all(|problem| before.contains(&problem.key()));
     Ok(is_harmless.then_some(Rest { changes: kept, left }))
+}
+
+fn unreadable(error: &ReadError) -> Refusal {
+    Refusal {
+        code: "unreadable",
+        message: format!("A block that is to be copied cannot be read any more: {error}"),
+        hint: "Run the repair again".to_owned(),
+    }
 }

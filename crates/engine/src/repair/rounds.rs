@@ -7,15 +7,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{Device, Overlay, Remembered};
+use fsmend_device::{BlockCopy, Device, Overlay, Remembered};
 
-use super::changes::{Changes, lay};
+use super::changes::{Changes, Writes, lay, lay_copies};
 use super::mends::Mend;
 use crate::options::{CheckOptions, Improvements, RepairOptions, RepairPolicy, SuperblockOptions};
 use crate::problem::{Key, Problem};
 use crate::refusal::{Refusal, Refused};
 use crate::report::{CheckReport, Naming, Repair};
-use crate::{Findings, Progress};
+use crate::scan::memory_plan::too_small;
+use crate::{Budget, Findings, Progress};
 
 /// More rounds than this are not tried: what has not become sound by then will not.
 const ROUNDS_MAX: u32 = 12;
@@ -55,6 +56,8 @@ pub trait Format {
 pub struct Round {
     /// On the device.
     pub changes: Changes,
+    /// On the device too: copies of what lies on it.
+    pub copies: Vec<BlockCopy>,
     /// On the device of an external journal, once `changes` have reached the disk.
     pub journal_changes: Changes,
     /// What the changes are for, as far as that is known.
@@ -63,7 +66,7 @@ pub struct Round {
 
 impl Round {
     fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.journal_changes.is_empty()
+        self.changes.is_empty() && self.copies.is_empty() && self.journal_changes.is_empty()
     }
 }
 
@@ -95,7 +98,7 @@ pub fn plan<F: Format>(
         drop(below);
         changes = Arc::into_inner(shared).ok_or_else(still_in_use)?;
         let changes_nothing = round.is_empty();
-        let Round { changes: new, journal_changes: closing, mends: for_what } = round;
+        let Round { changes: new, copies: copied, journal_changes: closing, mends: for_what } = round;
         close_journal(&mut mending, &closing);
         journal_changes.extend(closing);
         if improves && changes_nothing && !report.findings.is_damaged() {
@@ -116,11 +119,13 @@ pub fn plan<F: Format>(
                     left,
                     rounds,
                     changes: Vec::new(),
+                    copies: Vec::new(),
                     mends,
                     later,
                     journal_changes,
                 });
             }
+            lay_copies(&mut changes, &copied);
             lay(&mut changes, new);
             mends.extend(for_what);
             first = Some(report);
@@ -137,16 +142,29 @@ pub fn plan<F: Format>(
             } else {
                 report
             };
-            let changes = Arc::into_inner(shared).ok_or_else(still_in_use)?.into_runs().collect();
-            let later = later.findings;
-            return Ok(Repair { found, left, rounds, changes, mends, later, journal_changes });
+            let (changes, copies) = Arc::into_inner(shared).ok_or_else(still_in_use)?.into_runs();
+            let (changes, later): (Changes, _) = (changes.collect(), later.findings);
+            room_for_plan(options.check.memory, Writes { changes: &changes, copies: &copies })?;
+            return Ok(Repair { found, left, rounds, changes, copies, mends, later, journal_changes });
         }
         later.note(&found.findings, &report.findings);
+        lay_copies(&mut changes, &copied);
         lay(&mut changes, new);
         mends.extend(for_what);
         first = Some(found);
     }
     Err(still_in_use())
+}
+
+/// Refuses where there is no room for a plan, which holds the bytes of changes, beside them, and of copies.
+fn room_for_plan(memory: u64, writes: Writes<'_>) -> Result<(), Refused> {
+    let of_plan = writes.places().map(|(_, len)| len).sum::<u64>();
+    let beside = writes.changes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+    let needed = of_plan.saturating_add(beside);
+    if needed <= memory {
+        return Ok(());
+    }
+    Err(Refused { refusal: too_small(&Budget::new(memory), needed), findings: Box::default() })
 }
 
 /// A check, and what repairs what it found.

@@ -247,7 +247,7 @@ impl MemoryPlan {
     }
 }
 
-/// Things that happen during a run for want of memory, to be told once.
+/// Things that happen during a run for want of memory, reported once.
 #[derive(Debug, Default)]
 pub struct Shortages {
     /// Certifications could not wait: their directories were inspected.

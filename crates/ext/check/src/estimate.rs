@@ -37,7 +37,7 @@ const COLD_ONE_IN: usize = 4;
 /// Trials of a cold device are so many times as large: until everything is under way, and when the last requests come back, it idles.
 const COLD_TIMES: usize = 3;
 /// The first trial ends after so many nanoseconds, further ones when they have taken this part of what they foretell, and all of them after the
-/// longest time that anybody is to wait for an estimate.
+/// longest time that an estimate may take.
 const FIRST_TRIAL: f64 = 1e8;
 const TRIAL_ONE_IN: f64 = 10.0;
 const TRIALS_MAX: f64 = 2e9;

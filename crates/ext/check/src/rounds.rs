@@ -119,7 +119,7 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
     // What is written is handed on, not copied; but what the journal has brought is held twice, and the next check has to find memory beside it all.
     let free = budget.free().saturating_sub(overlay.bytes_held());
     repair_input.room = Some(free.saturating_sub((free / 4).max(NEXT_CHECK_BYTES)));
-    let Some(Mended { changes, mends, lost }) =
+    let Some(Mended { changes, copies, mends, lost }) =
         repair::mend(fs, (inodes, claims), repair_input, policy, options.repair_pool())
     else {
         budget.charge(budget.free() + 1);
@@ -127,7 +127,8 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
         return nothing(journal_changes);
     };
     report.findings.merge(lost);
-    Ok(Round { changes: joined(&overlay, changes), journal_changes, mends })
+    let (changes, copies) = joined(&overlay, changes, copies);
+    Ok(Round { changes, copies, journal_changes, mends })
 }
 
 /// A file system whose files share blocks on purpose is never written.

@@ -45,7 +45,7 @@ impl Reserve {
         caller.uid == 0 || caller.uid == self.uid || (self.gid != 0 && caller.gid == self.gid)
     }
 
-    /// How many of `free` blocks everybody may take.
+    /// How many of `free` blocks unprivileged users may take.
     pub fn left_of(&self, free: u64) -> u64 {
         free.saturating_sub(self.blocks)
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver as everybody sees it: a [`FileSystem`].
+//! The driver as a [`FileSystem`].
 
 use std::sync::Arc;
 
+use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::inode::{flags, special};
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
-    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
+    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
 };
 
 use crate::acl;
@@ -16,9 +17,6 @@ use crate::inode_flags;
 use crate::mount::{MountError, MountOptions};
 use crate::region::RegionRoom;
 use crate::volume::Volume;
-
-/// Longest name in bytes.
-const NAME_MAX: u32 = 255;
 
 /// A mounted file system of the ext family.
 pub struct Ext {
@@ -82,15 +80,11 @@ fn set_attributes(
     }
     let of = inode.permissions();
     volume.give_to(&mut inode, changes.uid.unwrap_or(of.uid), changes.gid.unwrap_or(of.gid))?;
-    let time = |wish: SetTime| match wish {
-        SetTime::Now => now,
-        SetTime::To(time) => time,
-    };
     if let Some(atime) = changes.atime {
-        inode.set_atime(time(atime));
+        inode.set_atime(atime.at(now));
     }
     if let Some(mtime) = changes.mtime {
-        inode.set_mtime(time(mtime));
+        inode.set_mtime(mtime.at(now));
     }
     if let Some(crtime) = changes.crtime {
         inode.set_crtime(crtime);
@@ -278,7 +272,7 @@ impl FileSystem for Ext {
             blocks_available: volume.reserve.left_of(free),
             inodes: u64::from(volume.geometry.inodes_count),
             inodes_free: volume.totals.free_inodes,
-            name_len_max: NAME_MAX,
+            name_len_max: NAME_MAX as u32,
             metadata_blocks: volume.regions.blocks(),
             metadata_blocks_free: regions_free,
         })

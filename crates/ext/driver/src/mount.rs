@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use fsmend_blockcache::{Block, BlockCache, PendingFrees};
+use fsmend_blockcache::{Block, BlockCache, HeldInodes, MountState, PendingFrees};
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
 use fsmend_ext_format::geometry::Geometry;
@@ -20,7 +20,7 @@ use crate::journal::{Log, Piece};
 use crate::policy::{Ext3Policy, Layout, Policy, Rext3Policy};
 use crate::quota::Quotas;
 use crate::region::Regions;
-use crate::volume::{Mode, Totals, Volume};
+use crate::volume::{Totals, Volume};
 
 /// Features that may be read and written here.
 const INCOMPAT_WRITABLE: u32 = incompat::FILETYPE
@@ -211,14 +211,14 @@ impl Volume {
             layout,
             policy,
             log: None,
-            mode: Mode::ReadOnly,
+            mode: MountState::ReadOnly,
             totals: Totals::default(),
             desc_places,
             own: HashMap::new(),
             regions: Regions::default(),
             touched: BTreeSet::new(),
             freed: PendingFrees::default(),
-            held: HashMap::new(),
+            held: HeldInodes::default(),
             uses: Vec::new(),
             reserve: Reserve::of(&raw),
             caller: Caller::SUPERUSER,
@@ -373,7 +373,7 @@ impl Volume {
         self.open_quotas()?;
         // Whatever is refused is refused before this.
         self.start_log()?;
-        self.mode = Mode::Writable;
+        self.mode = MountState::Writable;
         let has_log = self.log.is_some();
         self.operation(now, |volume| {
             volume.change_superblock(|superblock| {
@@ -432,18 +432,17 @@ impl Volume {
     /// Leaves the file system clean.
     pub fn unmount(&mut self, now: Time) -> Result<(), Errno> {
         let result = match self.mode {
-            Mode::Gone => return Ok(()),
-            Mode::ReadOnly => Ok(()),
-            Mode::Failed => Err(Errno::Io),
-            Mode::Writable => self.leave_clean(now),
+            MountState::Unmounted => return Ok(()),
+            MountState::ReadOnly => Ok(()),
+            MountState::Failed => Err(Errno::Io),
+            MountState::Writable => self.leave_clean(now),
         };
-        self.mode = Mode::Gone;
+        self.mode = MountState::Unmounted;
         result
     }
 
     fn leave_clean(&mut self, now: Time) -> Result<(), Errno> {
-        let held: Vec<u32> = self.held.drain().map(|(inode, _)| inode).collect();
-        for number in held.into_iter().map(InodeNo) {
+        for number in self.held.release_all() {
             if self.load_any(number)?.links() == 0 {
                 self.finish_removal(number, now)?;
             }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names: making files, giving them more names, taking names away, moving them.
 
+use fsmend_blockcache::names;
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
-use fsmend_vfs::{
-    DeviceNumber, Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time,
-};
+use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::directory::Found;
 use crate::directory::block::NewEntry;
@@ -13,27 +12,8 @@ use crate::inode::{Inode, LINKS_MAX};
 use crate::policy::BlockKind;
 use crate::volume::Volume;
 
-/// The set-group-id bit.
-const SET_GROUP_ID: u16 = 0o2000;
-/// Longest name.
-const NAME_MAX: usize = 255;
 /// Bytes of the record that the fields up to `i_projid` take.
 const PROJECT_END: usize = std::mem::offset_of!(RawInode, i_projid) + 4;
-
-/// Whether `name` may be that of a file.
-fn check_name(name: &[u8]) -> Result<()> {
-    if name.len() > NAME_MAX {
-        return Err(Errno::NameTooLong);
-    }
-    if name.is_empty() || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-        return Err(Errno::Invalid);
-    }
-    Ok(())
-}
-
-fn is_dots(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..")
-}
 
 impl Volume {
     /// A directory that may be changed.
@@ -46,9 +26,7 @@ impl Volume {
 
     /// Looks up a name.
     pub fn find(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::NameTooLong);
-        }
+        names::check_len(name)?;
         let directory = self.load_directory(parent)?;
         self.find_entry(&directory, name)?.map(|found| found.inode).ok_or(Errno::NotFound)
     }
@@ -73,9 +51,9 @@ impl Volume {
         file: &NewFile<'_>,
         now: Time,
     ) -> Result<Inode> {
-        check_name(name)?;
+        names::check(name)?;
         let mut directory = self.directory_to_change(parent)?;
-        if is_dots(name) || self.find_entry(&directory, name)?.is_some() {
+        if names::is_dots(name) || self.find_entry(&directory, name)?.is_some() {
             return Err(Errno::Exists);
         }
         let kind = file.kind.kind();
@@ -87,7 +65,7 @@ impl Volume {
         let group = self.group_for(parent, is_directory, in_root)?;
         let number = self.take_inode(group, is_directory)?;
         let (mode, default_list) = self.inherit_list(&directory, kind, file.of.mode)?;
-        let of = inherited(&directory, Permissions { mode, ..file.of }, is_directory);
+        let of = names::inherited(directory.permissions(), Permissions { mode, ..file.of }, kind);
         let mut inode = self.new_inode(number, kind, of, now);
         self.inherit_project(&mut inode, &directory);
         inode.raw.i_links_count.set(if is_directory { 2 } else { 1 });
@@ -142,9 +120,7 @@ impl Volume {
     }
 
     fn write_target(&mut self, inode: &mut Inode, target: &[u8]) -> Result<()> {
-        if target.is_empty() || target.contains(&0) {
-            return Err(Errno::Invalid);
-        }
+        names::check_target(target)?;
         inode.raw.set_size(target.len() as u64);
         if target.len() < I_BLOCK_LEN {
             inode.raw.i_block[..target.len()].copy_from_slice(target);
@@ -182,13 +158,13 @@ impl Volume {
 
     /// One more name for a file, as part of an operation.
     pub fn link_file(&mut self, number: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<Inode> {
-        check_name(name)?;
+        names::check(name)?;
         let mut inode = self.load(number)?;
         if inode.is_directory() || inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
             return Err(Errno::NotPermitted);
         }
         let mut directory = self.directory_to_change(parent)?;
-        if is_dots(name) || self.find_entry(&directory, name)?.is_some() {
+        if names::is_dots(name) || self.find_entry(&directory, name)?.is_some() {
             return Err(Errno::Exists);
         }
         self.check_project(&inode, &directory)?;
@@ -217,16 +193,9 @@ impl Volume {
         of_directory: bool,
         now: Time,
     ) -> Result<Option<InodeNo>> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::NameTooLong);
-        }
+        names::check_len(name)?;
         let mut directory = self.directory_to_change(parent)?;
-        match (name, of_directory) {
-            (b".", true) => return Err(Errno::Invalid),
-            (b"..", true) => return Err(Errno::NotEmpty),
-            (b"." | b"..", false) => return Err(Errno::IsDirectory),
-            _ => {}
-        }
+        names::check_removal(name, of_directory)?;
         let (found, mut inode) = self.find_to_change(&directory, name)?;
         self.check_removable(&inode, of_directory)?;
         self.remove_entry(&mut directory, found)?;
@@ -240,12 +209,7 @@ impl Volume {
         if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
             return Err(Errno::NotPermitted);
         }
-        match (inode.is_directory(), of_directory) {
-            (true, false) => Err(Errno::IsDirectory),
-            (false, true) => Err(Errno::NotDirectory),
-            (true, true) if !self.is_empty_directory(inode)? => Err(Errno::NotEmpty),
-            _ => Ok(()),
-        }
+        names::check_removable(inode.is_directory(), of_directory, || self.is_empty_directory(inode))
     }
 
     /// A file has lost a name in `directory`; returns whether its removal goes on.
@@ -272,20 +236,12 @@ impl Volume {
         how: RenameFlags,
         now: Time,
     ) -> Result<Option<InodeNo>> {
-        check_name(from.1)?;
-        check_name(to.1)?;
-        if is_dots(from.1) || is_dots(to.1) {
-            return Err(Errno::Invalid);
-        }
+        names::check_rename(from.1, to.1)?;
         let old_parent = self.directory_to_change(from.0)?;
         let new_parent = self.directory_to_change(to.0)?;
         let (old, inode) = self.find_to_change(&old_parent, from.1)?;
         let there = self.find_entry(&new_parent, to.1)?;
-        match (there, how) {
-            (Some(_), RenameFlags::NoReplace) => return Err(Errno::Exists),
-            (None, RenameFlags::Exchange) => return Err(Errno::NotFound),
-            _ => {}
-        }
+        names::check_new_name(there.is_some(), how)?;
         if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
             return Err(Errno::NotPermitted);
         }
@@ -302,16 +258,10 @@ impl Volume {
         }
         let goes_on = self.replace(old_parent, (from.1, inode), new_parent, (to.1, there), now)?;
         if how == RenameFlags::Whiteout {
-            self.make_whiteout(from.0, from.1, now)?;
+            let whiteout = names::whiteout(self.caller.uid, self.caller.gid);
+            self.make_file(from.0, from.1, &whiteout, now)?;
         }
         Ok(goes_on)
-    }
-
-    /// The device that says "there is no such file" to overlay file systems.
-    fn make_whiteout(&mut self, parent: InodeNo, name: &[u8], now: Time) -> Result<()> {
-        let of = Permissions { mode: 0, uid: self.caller.uid, gid: self.caller.gid };
-        let device = NewKind::CharDevice(DeviceNumber { major: 0, minor: 0 });
-        self.make_file(parent, name, &NewFile { kind: device, of }, now).map(|_| ())
     }
 
     /// A directory must not become its own ancestor.
@@ -429,16 +379,6 @@ impl Volume {
         other_inode.set_ctime(now);
         self.save(&mut other_inode)
     }
-}
-
-/// Whose a new file is: in a directory with the set-group-id bit, it gets the group, and a directory the bit.
-fn inherited(directory: &Inode, of: Permissions, is_directory: bool) -> Permissions {
-    let parent = directory.permissions();
-    if parent.mode & SET_GROUP_ID == 0 {
-        return of;
-    }
-    let bit = if is_directory { SET_GROUP_ID } else { 0 };
-    Permissions { gid: parent.gid, mode: of.mode | bit, ..of }
 }
 
 /// One subdirectory more; beyond the most that can be counted, 1 says that links are not counted.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{compat, ro_compat};
 use fsmend_ext_format::orphan_file;
-use fsmend_vfs::{Errno, InodeNo, Result, Time};
+use fsmend_vfs::{InodeNo, Result, Time};
 
 use crate::inode::Inode;
 use crate::volume::Volume;
@@ -201,18 +201,15 @@ impl Volume {
     /// Notes that an inode is held once more.
     pub fn hold(&mut self, number: InodeNo) -> Result<()> {
         self.load(number)?;
-        *self.held.entry(number.0).or_default() += 1;
+        self.held.hold(number);
         Ok(())
     }
 
     /// An inode is held `count` times fewer.
     pub fn release(&mut self, number: InodeNo, count: u64, now: Time) -> Result<()> {
-        let held = self.held.get_mut(&number.0).ok_or(Errno::Invalid)?;
-        *held = held.saturating_sub(count);
-        if *held > 0 {
+        if !self.held.release(number, count)? {
             return Ok(());
         }
-        self.held.remove(&number.0);
         let inode = self.load_any(number)?;
         if inode.links() == 0 && self.check_writable().is_ok() {
             return self.finish_removal(number, now);

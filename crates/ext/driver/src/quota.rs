@@ -23,7 +23,7 @@ use crate::volume::Volume;
 
 /// Places of entries that are remembered.
 const PLACES_MAX: usize = 4096;
-/// A longer file is not read by anybody.
+/// No implementation reads a longer file.
 const FILE_BYTES_MAX: u64 = 1 << 31;
 
 /// One quota file.
@@ -219,7 +219,7 @@ impl Volume {
         let entry = self.charged(file, entry, charge)?;
         let bytes = self.cache.change(place.block)?;
         let block = bytes.get_mut(place.leaf..place.leaf + QUOTA_BLOCK_SIZE).ok_or(Errno::Corrupt)?;
-        // What an entry of the older version cannot say is more than anybody may have.
+        // What an entry of the older version cannot say is no limit.
         if tree::put_entry(block, file.version, place.at, &entry) { Ok(()) } else { Err(Errno::OverQuota) }
     }
 

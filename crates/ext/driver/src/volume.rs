@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use fsmend_base::GroupNo;
-use fsmend_blockcache::{BlockCache, PendingFrees};
+use fsmend_blockcache::{BlockCache, HeldInodes, MountState, PendingFrees};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use fsmend_vfs::{Caller, Errno, InodeNo, Result, Time};
@@ -23,19 +23,6 @@ const UNLOGGED_CHANGES_MAX: usize = 4096;
 /// The same where a file system is filled that may be lost: the more there are, the fewer are written twice.
 const BULK_CHANGES_MAX: usize = 32768;
 
-/// What the file system will be for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    /// To be read.
-    ReadOnly,
-    /// To be changed.
-    Writable,
-    /// Unmounted: no more operations.
-    Gone,
-    /// A write failed or nothing could be committed: what is in memory is not what is on the device. To be read only.
-    Failed,
-}
-
 /// Sums over all groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Totals {
@@ -50,7 +37,7 @@ pub(crate) struct Volume {
     pub layout: Layout,
     pub policy: Box<dyn Policy>,
     pub log: Option<Log>,
-    pub mode: Mode,
+    pub mode: MountState,
     pub totals: Totals,
     /// Blocks that hold the primary descriptors, in order.
     pub desc_places: Vec<u64>,
@@ -62,8 +49,8 @@ pub(crate) struct Volume {
     pub touched: BTreeSet<u32>,
     /// What the running transaction has freed, and so may not be taken before it is in the log.
     pub freed: PendingFrees,
-    /// Who is held, and how often.
-    pub held: HashMap<u32, u64>,
+    /// Inodes that are held.
+    pub held: HeldInodes,
     /// How full groups are, as far as it was asked for since they changed.
     pub uses: Vec<Option<GroupUse>>,
     /// Room that is kept for some.
@@ -130,17 +117,12 @@ impl Volume {
 
     /// An error if the file system may not be changed.
     pub fn check_writable(&self) -> Result<()> {
-        match self.mode {
-            Mode::Writable => Ok(()),
-            Mode::ReadOnly => Err(Errno::ReadOnly),
-            Mode::Gone => Err(Errno::NotMounted),
-            Mode::Failed => Err(Errno::Io),
-        }
+        self.mode.check_writable()
     }
 
     /// An error if the file system is not there any more.
     pub fn check_mounted(&self) -> Result<()> {
-        if self.mode == Mode::Gone { Err(Errno::NotMounted) } else { Ok(()) }
+        self.mode.check_mounted()
     }
 
     /// Runs an operation: what it changes becomes part of the running transaction if it succeeds, and is taken back if it fails. When there is no room only
@@ -206,7 +188,7 @@ impl Volume {
         match result {
             Ok(()) => self.freed.clear(),
             // What is in memory cannot become true any more.
-            Err(_) => self.mode = Mode::Failed,
+            Err(_) => self.mode = MountState::Failed,
         }
         result
     }
@@ -266,13 +248,13 @@ impl Volume {
         if self.log.is_none() || !has_changes {
             let is_needed = has_changes || self.cache.has_data_to_sync() || self.log.is_none();
             return if is_needed {
-                self.cache.sync().inspect_err(|_| self.mode = Mode::Failed)
+                self.cache.sync().inspect_err(|_| self.mode = MountState::Failed)
             } else {
                 Ok(())
             };
         }
         match self.home_at_sync {
-            true => self.empty_log().inspect_err(|_| self.mode = Mode::Failed),
+            true => self.empty_log().inspect_err(|_| self.mode = MountState::Failed),
             false => Ok(()),
         }
     }
@@ -301,6 +283,6 @@ impl Volume {
 
     /// Whether an inode is held.
     pub fn is_held(&self, inode: InodeNo) -> bool {
-        self.held.contains_key(&inode.0)
+        self.held.contains(inode)
     }
 }

@@ -18,6 +18,7 @@ mod wide;
 
 #[cfg(target_arch = "x86_64")]
 use fsmend_base::checksum::wide::{is_available, leaf};
+use fsmend_base::width::{low_u8, low_u16, low_u32};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
 use crate::features::{Features, incompat, ro_compat};
@@ -53,7 +54,7 @@ impl Checked {
 
 /// CRC16 (polynomial 0x8005, reflected) of `bytes` continued from `seed`.
 pub fn crc16(seed: u16, bytes: &[u8]) -> u16 {
-    bytes.iter().fold(seed, |crc, byte| crc >> 8 ^ CRC16_TABLE[usize::from(crc as u8 ^ byte)])
+    bytes.iter().fold(seed, |crc, byte| crc >> 8 ^ CRC16_TABLE[usize::from(low_u8(crc.into()) ^ byte)])
 }
 
 const CRC16_TABLE: [u16; 256] = crc16_table();
@@ -62,7 +63,7 @@ const fn crc16_table() -> [u16; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        let (mut crc, mut bit) = (byte as u16, 0);
+        let (mut crc, mut bit) = (low_u16(byte as u64), 0);
         while bit < 8 {
             crc = if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 };
             bit += 1;
@@ -98,7 +99,7 @@ pub fn group_desc(
     let number = group.0.to_le_bytes();
     let computed = if features.has_ro_compat(ro_compat::METADATA_CSUM) {
         let crc = crc32c(crc32c(crc32c(seed, &number), head), &[0, 0]);
-        crc32c(crc, tail) as u16
+        low_u16(crc32c(crc, tail).into())
     } else if features.has_ro_compat(ro_compat::GDT_CSUM) {
         let crc = crc16(crc16(crc16(u16::MAX, uuid), &number), head);
         if features.has_incompat(incompat::BIT64) { crc16(crc, tail) } else { crc }
@@ -173,11 +174,11 @@ pub fn seed_of_inode(inode: InodeNo, record: &[u8]) -> Option<u32> {
 
 /// The seed from which [`crc32c`] of `bytes` comes to `crc`.
 fn uncrc32c(crc: u32, bytes: &[u8]) -> u32 {
-    let table: [u32; 256] = std::array::from_fn(|byte| crc32c(byte as u32, &[0]));
+    let table: [u32; 256] = std::array::from_fn(|byte| crc32c(low_u32(byte as u64), &[0]));
     bytes.iter().rev().fold(crc, |crc, byte| {
         // Each entry of the table has an upper byte of its own.
         let index = table.iter().position(|entry| entry >> 24 == crc >> 24).unwrap_or_default();
-        (crc ^ table[index]) << 8 | (index as u32 ^ u32::from(*byte))
+        (crc ^ table[index]) << 8 | (low_u32(index as u64) ^ u32::from(*byte))
     })
 }
 

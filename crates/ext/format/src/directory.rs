@@ -76,7 +76,7 @@ impl EntryLayout {
 
     /// How `len`, a multiple of four that is at most the block size, is stored.
     pub fn encode_len(self, len: usize) -> u16 {
-        if len < 0x1_0000 { len as u16 } else { u16::MAX }
+        u16::try_from(len).unwrap_or(u16::MAX)
     }
 
     /// The shortest record that holds a name of `name_len` bytes, and its hash if it has one.

@@ -12,6 +12,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", extent tree.
 
+use fsmend_base::width::{low_u16, low_u32};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -126,8 +127,8 @@ impl Extent {
         zerocopy::transmute!(RawExtent {
             ee_block: self.logical.into(),
             ee_len: if self.unwritten { count + MAX_WRITTEN_LEN } else { count }.into(),
-            ee_start_hi: ((self.physical >> 32) as u16).into(),
-            ee_start_lo: (self.physical as u32).into(),
+            ee_start_hi: low_u16(self.physical >> 32).into(),
+            ee_start_lo: low_u32(self.physical).into(),
         })
     }
 
@@ -157,8 +158,8 @@ impl ExtentIndex {
     pub fn to_bytes(&self) -> [u8; ENTRY_SIZE] {
         zerocopy::transmute!(RawExtentIndex {
             ei_block: self.logical.into(),
-            ei_leaf_lo: (self.child as u32).into(),
-            ei_leaf_hi: ((self.child >> 32) as u16).into(),
+            ei_leaf_lo: low_u32(self.child).into(),
+            ei_leaf_hi: low_u16(self.child >> 32).into(),
             ei_unused: 0.into(),
         })
     }
@@ -186,8 +187,8 @@ pub fn entries_max(bytes: usize) -> usize {
 pub fn build_node(bytes: usize, depth: u16, entries: &[[u8; ENTRY_SIZE]]) -> Vec<u8> {
     let header = RawExtentHeader {
         eh_magic: EXTENT_MAGIC.into(),
-        eh_entries: U16::new(entries.len() as u16),
-        eh_max: U16::new(entries_max(bytes) as u16),
+        eh_entries: U16::new(low_u16(entries.len() as u64)),
+        eh_max: U16::new(low_u16(entries_max(bytes) as u64)),
         eh_depth: depth.into(),
         eh_generation: U32::new(0),
     };
@@ -226,7 +227,7 @@ pub fn set_entries(node: &mut [u8], depth: u16, kept: &[RawEntry]) {
     let places = node[ENTRY_SIZE..].as_chunks_mut::<ENTRY_SIZE>().0.iter_mut().take(usize::from(header.max));
     let entries = kept.iter().copied().chain(std::iter::repeat([0; ENTRY_SIZE]));
     places.zip(entries).for_each(|(place, entry)| *place = entry);
-    let count = (kept.len() as u16).min(header.max);
+    let count = u16::try_from(kept.len()).unwrap_or(u16::MAX).min(header.max);
     node[2..4].copy_from_slice(&count.to_le_bytes());
     node[6..8].copy_from_slice(&depth.to_le_bytes());
 }

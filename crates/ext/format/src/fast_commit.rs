@@ -143,7 +143,7 @@ impl Record<'_> {
 
     fn add_range(&self) -> Option<Change> {
         let word = |at: usize| le32(self.value, at);
-        let (length, high) = (word(8)? as u16, word(8)? >> 16);
+        let (length, high) = (fsmend_base::width::low_u16(word(8)?.into()), word(8)? >> 16);
         let unwritten = length > EXTENT_LEN_MAX;
         Some(Change::AddRange {
             inode: word(0)?,

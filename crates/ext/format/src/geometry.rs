@@ -4,6 +4,7 @@
 //! Everything downstream of the superblock check takes a [`Geometry`], never raw superblock fields, so that a
 //! division by zero or a shift by 77 cannot be written.
 
+use fsmend_base::width::low_u32;
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 
 use crate::features::{Features, compat, incompat, ro_compat};
@@ -83,7 +84,7 @@ impl Geometry {
     /// Pointers in an indirect block.
     #[inline]
     pub fn pointers_per_block(&self) -> u32 {
-        (self.block_size - self.indirect_header() as u32) / 4
+        (self.block_size - low_u32(self.indirect_header() as u64)) / 4
     }
 
     /// The indirect region of `group`, whose inode table begins at `inode_table`: right behind that, cut at the end of the
@@ -125,7 +126,7 @@ impl Geometry {
             return None;
         }
         let group = (block.0 - u64::from(self.first_data_block)) / u64::from(self.blocks_per_group);
-        Some(GroupNo(group as u32))
+        u32::try_from(group).ok().map(GroupNo)
     }
 
     /// The group that holds `inode`, and its index in that group's table; `None` for 0 and beyond the last.
@@ -144,8 +145,8 @@ impl Geometry {
 
     /// Blocks that one inode table takes.
     pub fn inode_table_blocks(&self) -> u32 {
-        (u64::from(self.inodes_per_group) * u64::from(self.inode_size)).div_ceil(u64::from(self.block_size))
-            as u32
+        let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size);
+        low_u32(bytes.div_ceil(u64::from(self.block_size)))
     }
 
     /// Descriptors in one block.

@@ -3,6 +3,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", block group descriptors.
 
+use fsmend_base::width::{low_u16, low_u32};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -99,27 +100,27 @@ impl GroupDesc {
 
     /// Splits the halves again and puts them into `raw`; what a parsed descriptor does not know stays as it is.
     pub fn store(&self, raw: &mut RawGroupDesc, wide: bool) {
-        raw.bg_block_bitmap_lo.set(self.block_bitmap as u32);
-        raw.bg_inode_bitmap_lo.set(self.inode_bitmap as u32);
-        raw.bg_inode_table_lo.set(self.inode_table as u32);
-        raw.bg_free_blocks_count_lo.set(self.free_blocks as u16);
-        raw.bg_free_inodes_count_lo.set(self.free_inodes as u16);
-        raw.bg_used_dirs_count_lo.set(self.used_dirs as u16);
+        raw.bg_block_bitmap_lo.set(low_u32(self.block_bitmap));
+        raw.bg_inode_bitmap_lo.set(low_u32(self.inode_bitmap));
+        raw.bg_inode_table_lo.set(low_u32(self.inode_table));
+        raw.bg_free_blocks_count_lo.set(low_u16(self.free_blocks.into()));
+        raw.bg_free_inodes_count_lo.set(low_u16(self.free_inodes.into()));
+        raw.bg_used_dirs_count_lo.set(low_u16(self.used_dirs.into()));
         raw.bg_flags.set(self.flags);
-        raw.bg_block_bitmap_csum_lo.set(self.block_bitmap_csum as u16);
-        raw.bg_inode_bitmap_csum_lo.set(self.inode_bitmap_csum as u16);
-        raw.bg_itable_unused_lo.set(self.itable_unused as u16);
+        raw.bg_block_bitmap_csum_lo.set(low_u16(self.block_bitmap_csum.into()));
+        raw.bg_inode_bitmap_csum_lo.set(low_u16(self.inode_bitmap_csum.into()));
+        raw.bg_itable_unused_lo.set(low_u16(self.itable_unused.into()));
         raw.bg_checksum.set(self.checksum);
         if wide {
-            raw.bg_block_bitmap_hi.set((self.block_bitmap >> 32) as u32);
-            raw.bg_inode_bitmap_hi.set((self.inode_bitmap >> 32) as u32);
-            raw.bg_inode_table_hi.set((self.inode_table >> 32) as u32);
-            raw.bg_free_blocks_count_hi.set((self.free_blocks >> 16) as u16);
-            raw.bg_free_inodes_count_hi.set((self.free_inodes >> 16) as u16);
-            raw.bg_used_dirs_count_hi.set((self.used_dirs >> 16) as u16);
-            raw.bg_itable_unused_hi.set((self.itable_unused >> 16) as u16);
-            raw.bg_block_bitmap_csum_hi.set((self.block_bitmap_csum >> 16) as u16);
-            raw.bg_inode_bitmap_csum_hi.set((self.inode_bitmap_csum >> 16) as u16);
+            raw.bg_block_bitmap_hi.set(low_u32(self.block_bitmap >> 32));
+            raw.bg_inode_bitmap_hi.set(low_u32(self.inode_bitmap >> 32));
+            raw.bg_inode_table_hi.set(low_u32(self.inode_table >> 32));
+            raw.bg_free_blocks_count_hi.set(low_u16((self.free_blocks >> 16).into()));
+            raw.bg_free_inodes_count_hi.set(low_u16((self.free_inodes >> 16).into()));
+            raw.bg_used_dirs_count_hi.set(low_u16((self.used_dirs >> 16).into()));
+            raw.bg_itable_unused_hi.set(low_u16((self.itable_unused >> 16).into()));
+            raw.bg_block_bitmap_csum_hi.set(low_u16((self.block_bitmap_csum >> 16).into()));
+            raw.bg_inode_bitmap_csum_hi.set(low_u16((self.inode_bitmap_csum >> 16).into()));
         }
     }
 

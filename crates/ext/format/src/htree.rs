@@ -18,7 +18,7 @@ use crate::rext3;
 
 /// Where the root's info stands.
 pub const ROOT_INFO_OFFSET: usize = 24;
-/// Length of the root's info as everybody writes it.
+/// Length of the root's info as all implementations write it.
 pub const ROOT_INFO_LEN: u8 = 8;
 /// Where limit and count stand in a node.
 pub const NODE_COUNT_OFFSET: usize = 8;

@@ -3,6 +3,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", index nodes.
 
+use fsmend_base::width::low_u32;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -186,8 +187,8 @@ impl RawInode {
 
     /// Sets `i_size`, both halves.
     pub fn set_size(&mut self, size: u64) {
-        self.i_size_lo.set(size as u32);
-        self.i_size_high.set((size >> 32) as u32);
+        self.i_size_lo.set(low_u32(size));
+        self.i_size_high.set(low_u32(size >> 32));
     }
 
     /// The owner's user number, with its high half.

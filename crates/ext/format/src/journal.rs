@@ -10,6 +10,7 @@
 //! ```
 //! A tag without `SAME_UUID` is followed by a 16-byte UUID. Source: "ext4 Data Structures and Algorithms", journal.
 
+use fsmend_base::width::low_u32;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -346,7 +347,7 @@ static CRC32_BE: [u32; 256] = {
     let mut table = [0; 256];
     let mut index = 0;
     while index < 256 {
-        let mut crc = (index as u32) << 24;
+        let mut crc = low_u32(index as u64) << 24;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 0x8000_0000 != 0 { crc << 1 ^ 0x04C1_1DB7 } else { crc << 1 };

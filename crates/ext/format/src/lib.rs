@@ -4,6 +4,18 @@
 //! This crate does no I/O and starts no thread. Raw structs keep the names of the format's documentation
 //! (`s_inodes_per_group`); parsed types use plain words. Sources: the kernel's `Documentation/filesystems/ext4`.
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 pub mod casefold;
 pub mod checksum;
 pub mod directory;

@@ -11,6 +11,7 @@
 //!
 //! Source: Ma et al., "ffsck: The Fast File System Checker", §4.2; what goes beyond it is ours, and said so in the document.
 
+use fsmend_base::width::low_u8;
 use fsmend_base::{BlockNo, InodeNo};
 
 use crate::checksum::{Checked, crc32c};
@@ -162,7 +163,7 @@ impl DirectoryTail {
 
 /// The first 8 bytes of a tail: a free record of 32 bytes with a type that no entry has.
 const fn record() -> [u8; 8] {
-    [0, 0, 0, 0, TAIL_SIZE as u8, 0, 0, TAIL_TYPE]
+    [0, 0, 0, 0, low_u8(TAIL_SIZE as u64), 0, 0, TAIL_TYPE]
 }
 
 /// The checksum in the last four bytes of a directory block that lies at `place`: over its number and everything before.

@@ -4,6 +4,7 @@
 //! What makes computing impossible is [`Unsound`]. What a superblock check can mend (features that exclude one
 //! another, a wrong inode count, times) is not judged here.
 
+use fsmend_base::width::low_u32;
 use std::fmt;
 
 use crate::checksum;
@@ -138,7 +139,7 @@ impl Geometry {
         }
         let blocks_count = believable_blocks(claimed, device_len / u64::from(block_size), first_data_block);
         let groups =
-            (blocks_count - u64::from(first_data_block)).div_ceil(u64::from(blocks_per_group)) as u32;
+            low_u32((blocks_count - u64::from(first_data_block)).div_ceil(u64::from(blocks_per_group)));
         Ok(Geometry {
             block_size,
             cluster_blocks,

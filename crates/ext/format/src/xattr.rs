@@ -291,7 +291,7 @@ impl<'a> Iterator for Entries<'a> {
 /// How the machine that wrote a hash saw characters over 127: two hashes are right for such names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CharSign {
-    /// As positive numbers; what everybody writes today.
+    /// As positive numbers; what current implementations write.
     Unsigned,
     /// As negative numbers; what some kernels wrote.
     Signed,

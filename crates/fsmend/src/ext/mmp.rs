@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Multiple-mount protection, as far as it takes time: whether another machine is using a file system is told by whether it goes on
+//! Multiple-mount protection, as far as it takes time: whether another machine is using a file system shows in whether it goes on
 //! counting in the MMP block.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Walking maps: every node has to prove itself, and what hangs on one that cannot is told with the keys that it had.
+//! Walking maps: every node has to prove itself, and what hangs on one that cannot is reported with the keys that it had.
 
 use fsmend_hybridfs_format::{Kind, Map, Place, Record, parse_node};
 

@@ -9,7 +9,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::checker::{Input, LOST_FOUND, Wrongs};
 use fsmend_engine::crosscheck::links::LinkRules;
 use fsmend_engine::crosscheck::links::{nameless, wrong_of_chunk};
-use fsmend_engine::crosscheck::owners::Owner;
+use fsmend_engine::crosscheck::owners::GivenUp;
 use fsmend_engine::crosscheck::tree::{TreeRepairs, repairs};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_engine::problem::Severity;
@@ -78,7 +78,12 @@ pub(crate) fn mend(fs: &HybridFs<'_>, found: Wrongs<'_>, budget: &Budget) -> Res
         .iter()
         .any(|problem| problem.row.severity > Severity::Note && !IN_PLACE.contains(&problem.row));
     if !needs_segment {
-        return Ok(Mended { changes: changes.into_iter().collect(), mends, lost: Findings::new() });
+        return Ok(Mended {
+            changes: changes.into_iter().collect(),
+            copies: Vec::new(),
+            mends,
+            lost: Findings::new(),
+        });
     }
     let mut model = Model {
         fs,
@@ -105,7 +110,7 @@ pub(crate) fn mend(fs: &HybridFs<'_>, found: Wrongs<'_>, budget: &Budget) -> Res
         ));
     }
     changes.extend(written);
-    Ok(Mended { changes: changes.into_iter().collect(), mends, lost })
+    Ok(Mended { changes: changes.into_iter().collect(), copies: Vec::new(), mends, lost })
 }
 
 fn in_map(fs: &HybridFs<'_>, entries: Vec<Entry>) -> BTreeMap<u64, Entry> {
@@ -163,27 +168,15 @@ impl Model<'_> {
     /// Every owner but one gets a copy of what several claim.
     fn part_contested(&mut self) {
         let Some(contest) = self.input.contest.take() else { return };
-        let mut moves: BTreeMap<InodeNo, BTreeMap<u64, usize>> = BTreeMap::new();
-        contest.visit_owners(self.fs, &self.input.claims, |unit, owners| {
-            let keeper = owners.first().copied();
-            for same in owners.chunk_by(|a, b| a == b) {
-                let kept = usize::from(keeper == same.first().copied());
-                if let Some(Owner::Inode(inode)) = same.first()
-                    && same.len() > kept
-                {
-                    moves.entry(*inode).or_default().insert(unit, kept);
-                }
-            }
-        });
-        for (inode, units) in moves {
+        for (inode, units) in contest.given_up(self.fs, &self.input.claims) {
             self.part(inode, units);
         }
     }
 
-    fn part(&mut self, number: InodeNo, mut units: BTreeMap<u64, usize>) {
+    fn part(&mut self, number: InodeNo, mut units: GivenUp) {
         let fs = self.fs;
         let per_block = fs.sb().per_block();
-        let is_of_log = units.keys().any(|unit| fs.sb().data_index(unit - unit % per_block).is_none());
+        let is_of_log = units.units().any(|unit| fs.sb().data_index(unit - unit % per_block).is_none());
         let node = self.node(number);
         let Some(inode) = node.inode.clone() else { return };
         if is_of_log {
@@ -200,16 +193,7 @@ impl Model<'_> {
         let mut moved = Vec::new();
         for record in extents {
             let len = u64::from(record.place.len) * per_block;
-            let mut goes = false;
-            for unit in record.place.address..record.place.address + len {
-                if let Some(kept) = units.get_mut(&unit) {
-                    match kept.checked_sub(1) {
-                        Some(rest) => *kept = rest,
-                        None => goes = true,
-                    }
-                }
-            }
-            match goes {
+            match units.includes(record.place.address, len) {
                 true => self.copy_extent(number, record, &mut moved),
                 false => moved.push(record),
             }

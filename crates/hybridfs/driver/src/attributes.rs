@@ -5,8 +5,8 @@ use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT};
 use fsmend_hybridfs_format::{ATTRIBUTES_MAX, Attribute, HEADER_LEN, store_attributes};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
-use crate::namei::NAME_MAX;
 use crate::volume::{Live, Volume, stamp};
+use fsmend_blockcache::names::NAME_MAX;
 
 const SET_GROUP_ID: u16 = 0o2000;
 

@@ -3,6 +3,7 @@
 //!
 //! hybridfs itself needs none of this. Only what was written since the mount is moved; a zone that holds something older is never empty.
 
+use fsmend_blockcache::MountState;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
@@ -78,7 +79,9 @@ impl Volume {
 
     /// Empties zones if few are free.
     pub fn clean(&mut self, now: Time) -> Result<()> {
-        let Some(mut cleaner) = self.cleaner.take().filter(|_| !self.broken) else { return Ok(()) };
+        let Some(mut cleaner) = self.cleaner.take().filter(|_| self.mode != MountState::Failed) else {
+            return Ok(());
+        };
         let result = self.empty_until_enough(&mut cleaner, now);
         self.cleaner = Some(cleaner);
         result

@@ -6,6 +6,7 @@
 //!    it has happened.
 //! 3. At a checkpoint the anchor, and a sync; then the summaries before it are free.
 
+use fsmend_blockcache::MountState;
 use fsmend_hybridfs_format::{
     ANCHOR_CLEAN, ANCHORS, Anchor, BODY_LEN, DATA_BITMAPS, FLAG_CHECKPOINT, FLAG_CLEAN, FLAG_FENCE, Format,
     HEADER_LEN, Header, INODE_LEN, Inode, Kind, OWNER_BFILE, OWNER_IFILE, Place, RECORD_LEN, Record, Row,
@@ -50,7 +51,9 @@ impl Volume {
     pub fn write_once(&mut self, now: Time, how: Commit) -> Result<()> {
         let result = self.write_segment(now, how);
         // What is in memory now is neither the old state nor the new one.
-        self.broken |= result.is_err();
+        if result.is_err() {
+            self.mode = MountState::Failed;
+        }
         self.unpin_if_costly();
         self.trim();
         result

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver as others see it: a [`FileSystem`].
+//! The driver as a [`FileSystem`].
 
+use fsmend_blockcache::MountState;
+use fsmend_blockcache::names::NAME_MAX;
 use fsmend_hybridfs_format::ROOT;
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
@@ -8,7 +10,6 @@ use fsmend_vfs::{
 };
 
 use crate::file::regular;
-use crate::namei::NAME_MAX;
 use crate::volume::{Commit, Live, Need, Pin, Volume, stamp};
 
 /// A mounted hybridfs.
@@ -16,7 +17,7 @@ pub struct Hybrid {
     pub(crate) volume: Volume,
 }
 
-/// An attribute of the root that is none: to set it makes a checkpoint and keeps it whole for those who read it from the device ([`Pin`]), its value says which one that is while
+/// A control attribute of the root: to set it makes a checkpoint and keeps it whole for those who read it from the device ([`Pin`]), its value says which one that is while
 /// it is whole, and to remove it lets it go. It is in no list.
 pub const PIN_ATTRIBUTE: &[u8] = b"user.fsmend.pinned";
 
@@ -24,7 +25,7 @@ fn is_pin(inode: InodeNo, name: &[u8]) -> bool {
     inode.0 == ROOT && name == PIN_ATTRIBUTE
 }
 
-fn told(pin: Pin) -> Vec<u8> {
+fn shown(pin: Pin) -> Vec<u8> {
     format!("{} {}", pin.ssn, pin.summary).into_bytes()
 }
 
@@ -54,10 +55,7 @@ fn set_attributes(volume: &mut Volume, live: &mut Live, changes: &SetAttributes,
     }
     live.disk.uid = changes.uid.unwrap_or(live.disk.uid);
     live.disk.gid = changes.gid.unwrap_or(live.disk.gid);
-    let time = |wish: SetTime| match wish {
-        SetTime::Now => stamp(now),
-        SetTime::To(time) => stamp(time),
-    };
+    let time = |wish: SetTime| stamp(wish.at(now));
     live.disk.atime = changes.atime.map_or(live.disk.atime, time);
     live.disk.mtime = changes.mtime.map_or(live.disk.mtime, time);
     live.disk.crtime = changes.crtime.map_or(live.disk.crtime, stamp);
@@ -181,7 +179,7 @@ impl FileSystem for Hybrid {
     fn getxattr(&mut self, inode: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
         if is_pin(inode, name) {
             self.volume.check_mounted()?;
-            return self.volume.pin.map(told).ok_or(Errno::NoAttribute);
+            return self.volume.pin.map(shown).ok_or(Errno::NoAttribute);
         }
         self.read(inode, |_, live| {
             crate::attributes::value(live, name).map(<[u8]>::to_vec).ok_or(Errno::NoAttribute)
@@ -259,19 +257,16 @@ impl FileSystem for Hybrid {
 
     fn hold(&mut self, inode: InodeNo) -> Result<()> {
         self.read(inode, |_, _| Ok(()))?;
-        *self.volume.held.entry(inode.0).or_insert(0) += 1;
+        self.volume.held.hold(inode);
         Ok(())
     }
 
     fn release(&mut self, inode: InodeNo, count: u64, now: Time) -> Result<()> {
         self.volume.check_mounted()?;
-        let held = self.volume.held.get_mut(&inode.0).ok_or(Errno::Invalid)?;
-        *held = held.saturating_sub(count);
-        if *held > 0 {
+        if !self.volume.held.release(inode, count)? {
             return Ok(());
         }
-        self.volume.held.remove(&inode.0);
-        if self.read(inode, |_, live| Ok(live.disk.links))? > 0 || self.volume.read_only {
+        if self.read(inode, |_, live| Ok(live.disk.links))? > 0 || self.volume.mode == MountState::ReadOnly {
             return Ok(());
         }
         self.volume.operation(REMOVES, now, |volume| volume.drop_or_keep(inode.0))
@@ -284,18 +279,20 @@ impl FileSystem for Hybrid {
 
     fn sync(&mut self, now: Time) -> Result<()> {
         self.volume.check_mounted()?;
-        if self.volume.read_only {
+        if self.volume.mode == MountState::ReadOnly {
             return Ok(());
         }
         self.volume.commit(now, Commit::Usual)
     }
 
     fn unmount(&mut self, now: Time) -> Result<()> {
-        if !self.volume.is_mounted {
-            return Ok(());
-        }
-        let result = self.leave(now);
-        self.volume.is_mounted = false;
+        let result = match self.volume.mode {
+            MountState::Unmounted => return Ok(()),
+            MountState::ReadOnly => Ok(()),
+            MountState::Failed => Err(Errno::Io),
+            MountState::Writable => self.leave(now),
+        };
+        self.volume.mode = MountState::Unmounted;
         result
     }
 
@@ -306,10 +303,7 @@ impl FileSystem for Hybrid {
 
 impl Hybrid {
     fn leave(&mut self, now: Time) -> Result<()> {
-        if self.volume.read_only {
-            return Ok(());
-        }
-        self.volume.held.clear();
+        self.volume.held.release_all();
         self.volume.remove_orphans(now)?;
         self.volume.commit(now, Commit::Clean)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Making a hybridfs.
 
+use fsmend_blockcache::{HeldInodes, MountState};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -190,7 +191,7 @@ fn empty(io: Io, options: &Options) -> Volume {
         bfile: Tree::new(Leaves::Bitmaps, OWNER_BFILE, 0, Map::default()),
         inodes: HashMap::new(),
         blocks: BTreeMap::new(),
-        held: HashMap::new(),
+        held: HeldInodes::default(),
         caller: Caller::SUPERUSER,
         last: Last { next: first, ..Last::default() },
         summaries: Vec::new(),
@@ -204,9 +205,7 @@ fn empty(io: Io, options: &Options) -> Volume {
         cleaner: None,
         generation: crc32c(u32::MAX, &options.uuid),
         hint: 0,
-        read_only: false,
-        is_mounted: true,
-        broken: false,
+        mode: MountState::Writable,
         io,
     }
 }

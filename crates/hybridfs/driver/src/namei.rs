@@ -2,35 +2,18 @@
 //! Making, linking, removing and renaming.
 
 use fsmend_blockcache::acl::Acl;
+use fsmend_blockcache::names;
 use fsmend_hybridfs_format::{BODY_LEN, Format, Inode, Map, ROOT};
-use fsmend_vfs::{
-    DeviceNumber, Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time,
-};
+use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::group::Facts;
 use crate::tree::{Leaves, Tree};
 use crate::volume::{Contents, Live, Volume, stamp};
 
-/// Bytes of a name.
-pub(crate) const NAME_MAX: usize = 255;
 /// Bytes of the target of a symbolic link.
 const TARGET_MAX: usize = 4095;
 /// Names that a file can have, and links of a directory.
 pub const LINKS_MAX: u32 = 65_000;
-const SET_GROUP_ID: u16 = 0o2000;
-
-fn check_name(name: &[u8]) -> Result<()> {
-    match name.len() {
-        0 => Err(Errno::Invalid),
-        1..=NAME_MAX if !name.contains(&b'/') && !name.contains(&0) => Ok(()),
-        1..=NAME_MAX => Err(Errno::Invalid),
-        _ => Err(Errno::NameTooLong),
-    }
-}
-
-fn is_dots(name: &[u8]) -> bool {
-    name == b"." || name == b".."
-}
 
 /// A directory that may be changed: one that was removed and is held may not.
 fn alive(live: &mut Live) -> Result<()> {
@@ -47,9 +30,7 @@ struct Found {
 
 impl Volume {
     pub fn lookup(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::NameTooLong);
-        }
+        names::check_len(name)?;
         self.with(parent, |volume, live| {
             live.directory()?;
             match name {
@@ -81,18 +62,16 @@ impl Volume {
         file: &NewFile<'_>,
         now: Time,
     ) -> Result<InodeNo> {
-        check_name(name)?;
+        names::check(name)?;
         if let NewKind::Symlink(target) = file.kind {
-            if target.is_empty() || target.contains(&0) {
-                return Err(Errno::Invalid);
-            }
+            names::check_target(target)?;
             if target.len() > TARGET_MAX {
                 return Err(Errno::NameTooLong);
             }
         }
         let kind = file.kind.kind();
         let is_directory = kind == FileKind::Directory;
-        if self.found(parent, name)?.is_some() || is_dots(name) {
+        if self.found(parent, name)?.is_some() || names::is_dots(name) {
             return Err(Errno::Exists);
         }
         let (parent_of, links, parent_generation, group) = self.with(parent, |_, live| {
@@ -102,11 +81,7 @@ impl Volume {
             return Err(Errno::TooManyLinks);
         }
         let (mode, default_list) = self.inherit_list(parent, kind, file.of.mode)?;
-        let mut of = Permissions { mode, ..file.of };
-        if parent_of.mode & SET_GROUP_ID != 0 {
-            of.gid = parent_of.gid;
-            of.mode |= if is_directory { SET_GROUP_ID } else { 0 };
-        }
+        let of = names::inherited(parent_of, Permissions { mode, ..file.of }, kind);
         let number = self.new_number(parent.0)?;
         self.generation = self.generation.wrapping_add(1);
         let stamp = stamp(now);
@@ -203,12 +178,12 @@ impl Volume {
     }
 
     pub fn link_file(&mut self, number: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<()> {
-        check_name(name)?;
+        names::check(name)?;
         let (kind, generation, links) = self.facts(number)?;
         if kind == FileKind::Directory {
             return Err(Errno::NotPermitted);
         }
-        if self.found(parent, name)?.is_some() || is_dots(name) {
+        if self.found(parent, name)?.is_some() || names::is_dots(name) {
             return Err(Errno::Exists);
         }
         if links >= LINKS_MAX {
@@ -230,25 +205,15 @@ impl Volume {
     }
 
     fn check_removable(&mut self, number: InodeNo, as_directory: bool) -> Result<()> {
-        self.with(number, |_, live| match (live.is_directory(), as_directory) {
-            (true, false) => Err(Errno::IsDirectory),
-            (false, true) => Err(Errno::NotDirectory),
-            (true, true) if live.disk.size > 0 => Err(Errno::NotEmpty),
-            _ => Ok(()),
+        self.with(number, |_, live| {
+            names::check_removable(live.is_directory(), as_directory, || Ok(live.disk.size == 0))
         })
     }
 
     pub fn unlink_name(&mut self, parent: InodeNo, name: &[u8], as_directory: bool, now: Time) -> Result<()> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::NameTooLong);
-        }
+        names::check_len(name)?;
         self.with(parent, |_, live| alive(live))?;
-        match (name, as_directory) {
-            (b".", true) => return Err(Errno::Invalid),
-            (b"..", true) => return Err(Errno::NotEmpty),
-            (b"." | b"..", false) => return Err(Errno::IsDirectory),
-            _ => {}
-        }
+        names::check_removal(name, as_directory)?;
         let found = self.found(parent, name)?.ok_or(Errno::NotFound)?;
         self.check_removable(found.inode, as_directory)?;
         self.with(parent, |volume, live| {
@@ -278,19 +243,13 @@ impl Volume {
         how: RenameFlags,
         now: Time,
     ) -> Result<()> {
-        check_name(old_name)?;
-        check_name(new_name)?;
-        if is_dots(old_name) || is_dots(new_name) {
-            return Err(Errno::Invalid);
-        }
+        names::check_rename(old_name, new_name)?;
         self.with(new_parent, |_, live| alive(live))?;
         let old = self.found(old_parent, old_name)?.ok_or(Errno::NotFound)?;
         let there = self.found(new_parent, new_name)?;
-        match (there, how) {
-            (Some(_), RenameFlags::NoReplace) => return Err(Errno::Exists),
-            (None, RenameFlags::Exchange) => return Err(Errno::NotFound),
-            (Some(there), _) if there.inode == old.inode => return Ok(()),
-            _ => {}
+        names::check_new_name(there.is_some(), how)?;
+        if there.is_some_and(|there| there.inode == old.inode) {
+            return Ok(());
         }
         let (kind, generation, _) = self.facts(old.inode)?;
         let is_directory = kind == FileKind::Directory;
@@ -336,9 +295,8 @@ impl Volume {
             self.lose_name(there.inode, now)?;
         }
         if how == RenameFlags::Whiteout {
-            let of = Permissions { mode: 0, uid: self.caller.uid, gid: self.caller.gid };
-            let device = NewKind::CharDevice(DeviceNumber::default());
-            self.make_file(old_parent, old_name, &NewFile { kind: device, of }, now)?;
+            let whiteout = names::whiteout(self.caller.uid, self.caller.gid);
+            self.make_file(old_parent, old_name, &whiteout, now)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounting: which state counts, and what has to be done before anything is written. docs/formats/hybridfs.md, Recovery.
 
+use fsmend_blockcache::{HeldInodes, MountState};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -281,7 +282,7 @@ fn volume(io: Io, anchor: &Anchor, chain: &[Found], read_only: bool) -> std::res
         space,
         inodes: HashMap::new(),
         blocks: BTreeMap::new(),
-        held: HashMap::new(),
+        held: HeldInodes::default(),
         caller: Caller::SUPERUSER,
         last: Last {
             ssn: summary.ssn,
@@ -305,9 +306,7 @@ fn volume(io: Io, anchor: &Anchor, chain: &[Found], read_only: bool) -> std::res
         cleaner: None,
         generation: summary.generation,
         hint: 0,
-        read_only,
-        is_mounted: true,
-        broken: false,
+        mode: if read_only { MountState::ReadOnly } else { MountState::Writable },
         io,
     })
 }

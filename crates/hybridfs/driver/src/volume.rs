@@ -4,6 +4,7 @@
 //! Operations look first and change afterwards; all that they need is read before. So an operation that fails has changed nothing. What changes
 //! is in memory until a segment takes it ([`crate::commit`]); if that fails, nothing can be changed any more.
 
+use fsmend_blockcache::{HeldInodes, MountState};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fsmend_hybridfs_format::{
@@ -101,7 +102,7 @@ pub(crate) struct Volume {
     pub bfile: Tree,
     pub inodes: HashMap<u32, Live>,
     pub blocks: BTreeMap<u64, InodeBlock>,
-    pub held: HashMap<u32, u64>,
+    pub held: HeldInodes,
     pub caller: Caller,
     pub last: Last,
     /// Summaries and continuations since the last checkpoint, itself included.
@@ -124,10 +125,8 @@ pub(crate) struct Volume {
     pub generation: u32,
     /// No inode block before this has a free number.
     pub hint: u64,
-    pub read_only: bool,
-    pub is_mounted: bool,
-    /// A segment could not be written.
-    pub broken: bool,
+    /// Failed: a segment could not be written.
+    pub mode: MountState,
 }
 
 /// What one operation needs.
@@ -188,16 +187,11 @@ fn time(stamp: fsmend_hybridfs_format::Stamp) -> Time {
 
 impl Volume {
     pub fn check_mounted(&self) -> Result<()> {
-        if self.is_mounted { Ok(()) } else { Err(Errno::NotMounted) }
+        self.mode.check_mounted()
     }
 
     pub fn check_writable(&self) -> Result<()> {
-        self.check_mounted()?;
-        match (self.read_only, self.broken) {
-            (true, _) => Err(Errno::ReadOnly),
-            (_, true) => Err(Errno::Io),
-            _ => Ok(()),
-        }
+        self.mode.check_writable()
     }
 
     fn per_block(&self) -> u64 {
@@ -473,7 +467,7 @@ impl Volume {
 
     /// An inode without names goes, unless it is held.
     pub fn drop_or_keep(&mut self, number: u32) -> Result<()> {
-        if self.held.contains_key(&number) {
+        if self.held.contains(InodeNo(number)) {
             return self.set_orphan(number, true);
         }
         if self.with(InodeNo(number), |_, live| Ok(goes_in_steps(live)))? {
@@ -650,7 +644,8 @@ impl Volume {
     pub fn trim(&mut self) {
         if self.inodes.len() > INODES_KEPT {
             let held = &self.held;
-            self.inodes.retain(|number, live| live.dirty || held.contains_key(number) || *number == ROOT);
+            self.inodes
+                .retain(|number, live| live.dirty || held.contains(InodeNo(*number)) || *number == ROOT);
         }
         if self.blocks.len() > BLOCKS_KEPT {
             self.blocks.retain(|_, block| block.dirty);

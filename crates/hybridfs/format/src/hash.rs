@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use fsmend_base::width::low_u8;
+
 use crate::directory::TIES;
 
 /// Bits of a key that tell names of one pattern apart.
@@ -90,7 +92,7 @@ fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
     chunks.for_each(|chunk| take(crate::bytes::get_u64(chunk, 0)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    last[7] = bytes.len() as u8;
+    last[7] = low_u8(bytes.len() as u64);
     take(u64::from_le_bytes(last));
     v[2] ^= 0xFF;
     (0..4).for_each(|_| round(&mut v));

@@ -6,6 +6,7 @@ use fsmend_base::crc32c;
 use crate::bytes::{get_u8, get_u16, get_u32, get_u64, put, put_u16, put_u32, put_u64};
 use crate::record::RECORD_LEN;
 use crate::{Parsed, Wrong, seed};
+use fsmend_base::width::signed;
 
 /// Bytes of an inode.
 pub const INODE_LEN: usize = 512;
@@ -45,8 +46,8 @@ impl Stamp {
 
     /// Seconds since 1970, and nanoseconds.
     pub fn parts(self) -> (i64, u32) {
-        // Both are small enough: 2^64 nanoseconds are fewer than 2^35 seconds.
-        ((self.0 / NANOSECONDS) as i64 - EPOCH, (self.0 % NANOSECONDS) as u32)
+        // 2^64 nanoseconds are fewer than 2^35 seconds.
+        (signed(self.0 / NANOSECONDS) - EPOCH, (self.0 % NANOSECONDS) as u32)
     }
 }
 

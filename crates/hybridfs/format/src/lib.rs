@@ -4,6 +4,18 @@
 //! The layout stands in docs/formats/hybridfs.md. Each structure has `parse`, which refuses what cannot be and says why ([`Wrong`]), and `store`.
 //! What is parsed has a right checksum; whether it leads to where it may is for the reader to say ([`Superblock::log`], [`Superblock::data_index`]).
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 mod anchor;
 mod attributes;
 mod bytes;

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use fsmend_base::width::low_u32;
+
 use crate::bytes::{crc_without, get, get_u32, get_u64, put, put_u32, put_u64};
 use crate::header::HEADER_LEN;
 use crate::inode::INODE_LEN;
@@ -181,7 +183,7 @@ impl Superblock {
 
     /// Inodes in an inode block.
     pub fn inodes_per_block(&self) -> u32 {
-        (self.block_size / INODE_LEN as u32).clamp(1, 32)
+        (self.block_size / low_u32(INODE_LEN as u64)).clamp(1, 32)
     }
 
     /// Fragments of an inode block.

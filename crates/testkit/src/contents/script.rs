@@ -12,7 +12,7 @@ use super::Content;
 /// Inodes that stay free until everything is in place, so that the contents lie in several groups: first and how many.
 const SPREAD: (u32, u32) = (60, 90);
 
-/// What debugfs is told.
+/// The commands for debugfs.
 pub struct Script<'w> {
     workshop: &'w Path,
     sources: u32,

@@ -84,6 +84,7 @@ fn sound_plan() -> Option<&'static Plan> {
             identity: b"identity",
             text: "{}",
             changes: &changes,
+            copies: &[],
             marker: &[(1024, vec![4; 1024])],
             last: &[(1024, 1024)],
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file system in memory, as simple as POSIX lets it be: the model that drivers are compared with, and something to mount where no driver is
-//! under test. It can be told what a format cannot do, such as more than 32 000 links.
+//! under test. It takes limits of a format, such as more than 32 000 links.
 
 mod names;
 mod sparse;
@@ -285,10 +285,7 @@ impl FileSystem for MemFs {
             self.node_mut(inode)?.attributes.size = size;
             self.modified(inode, now);
         }
-        let to = |time: SetTime| match time {
-            SetTime::Now => now,
-            SetTime::To(time) => time,
-        };
+        let to = |time: SetTime| time.at(now);
         let of = &mut self.node_mut(inode)?.attributes;
         of.of.mode = changes.mode.map_or(of.of.mode, |mode| mode & 0o7777);
         of.of.uid = changes.uid.unwrap_or(of.of.uid);

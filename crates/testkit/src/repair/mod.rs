@@ -81,7 +81,7 @@ pub fn write_sparse(path: &Path, image: &[u8]) -> io::Result<()> {
     blocks.into_iter().try_for_each(|(at, block)| file.write_all_at(block, at as u64 * 4096))
 }
 
-/// Judges anybody's repair of one case.
+/// Judges a repair of one case.
 pub fn judge_subject(case: &Case, subject: &dyn Subject, depth: Depth) -> io::Result<Judgement> {
     judge_with(case, subject, depth, &Known::default())
 }

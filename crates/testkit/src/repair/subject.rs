@@ -92,7 +92,11 @@ impl Fsmend {
         let cancel = Arc::new(AtomicBool::new(false));
         let cancelled = Arc::clone(&cancel);
         let worker = thread::spawn(move || {
-            let _ = done.send(plan(&device, &options, &Progress::new(), &cancelled));
+            let planned = plan(&device, &options, &Progress::new(), &cancelled);
+            let written_out = |repair: Repair| {
+                repair.written_out(&device).expect("what was read from memory can be read again")
+            };
+            let _ = done.send(planned.map(written_out));
         });
         match result.recv_timeout(PATIENCE) {
             Ok(result) => {
@@ -143,7 +147,8 @@ pub fn changes_of_repair(path: &Path) -> io::Result<Vec<(u64, Vec<u8>)>> {
     check.memory = 1 << 30;
     let options = RepairOptions { check, policy: RepairPolicy::default() };
     let repair = plan(&device, &options, &Progress::new(), &AtomicBool::new(false));
-    repair.map(|repair| repair.changes).map_err(|refused| io::Error::other(refused.to_string()))
+    let repair = repair.map_err(|refused| io::Error::other(refused.to_string()))?;
+    Ok(repair.written_out(&device).map_err(|error| io::Error::other(error.to_string()))?.changes)
 }
 
 /// e2fsck, which answers yes to everything.

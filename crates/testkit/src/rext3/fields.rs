@@ -180,7 +180,9 @@ fn plan(image: &[u8]) -> Result<Plan, String> {
     let asked = RepairOptions { check: options(Manner::default()), policy: RepairPolicy::default() };
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("rext3", image.to_vec()));
     let repair = repair::plan(&device, &asked, &Progress::new(), &AtomicBool::new(false))
-        .map_err(|refused| refused.to_string())?;
+        .map_err(|refused| refused.to_string())?
+        .written_out(&device)
+        .map_err(|error| error.to_string())?;
     let is_clean = repair.is_clean();
     let left = repair.left.findings.counts().keys().map(|code| (*code).to_owned()).collect();
     Ok((if is_clean { Vec::new() } else { left }, repair.changes))

@@ -426,7 +426,7 @@ fn search(device: &dyn Device) -> Option<Found> {
 }
 
 fn recovery(device: &dyn Device) -> Option<(fsmend_ufs_format::ByteOrder, Recovery)> {
-    let mut bytes = [0; RECOVERY_SIZE as usize];
+    let mut bytes = [0; RECOVERY_SIZE];
     device.read_at(Recovery::PLACE, &mut bytes).ok()?;
     Recovery::parse(&bytes)
 }

@@ -22,7 +22,7 @@ impl Volume {
         number(totals.free_blocks) * self.geometry.fragments + number(totals.free_fragments)
     }
 
-    /// Free fragments, and how many of them everybody may take.
+    /// Free fragments, and how many of them unprivileged users may take.
     pub fn room(&self) -> (u64, u64) {
         let percent = u64::try_from(self.superblock.minfree()).unwrap_or(0).min(99);
         let data = u64::try_from(self.superblock.dsize()).unwrap_or(0);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver as everybody sees it: a [`FileSystem`].
+//! The driver as a [`FileSystem`].
 
 use std::sync::Arc;
 
+use fsmend_blockcache::MountState;
+use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
-use fsmend_ufs_format::directory::NAME_MAX;
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_ufs_format::inode::{Stamp, flags as inode_flags};
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
-    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, SetTime, Time, Visit,
+    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
 };
 
 use crate::flags;
 use crate::inode::Inode;
 use crate::mount::{MountError, MountOptions};
-use crate::volume::{Mode, Volume};
+use crate::volume::Volume;
 
 /// A mounted UFS1 or UFS2.
 pub struct Ufs {
@@ -71,15 +72,11 @@ fn set_attributes(volume: &mut Volume, number: InodeNo, changes: &SetAttributes,
     if let Some(gid) = changes.gid {
         inode.raw.set_gid(gid);
     }
-    let time = |wish: SetTime| match wish {
-        SetTime::Now => now,
-        SetTime::To(time) => time,
-    };
     if let Some(atime) = changes.atime {
-        inode.set_time(Stamp::Access, time(atime));
+        inode.set_time(Stamp::Access, atime.at(now));
     }
     if let Some(mtime) = changes.mtime {
-        inode.set_time(Stamp::Modification, time(mtime));
+        inode.set_time(Stamp::Modification, mtime.at(now));
     }
     if let Some(crtime) = changes.crtime
         && volume.geometry.version == fsmend_ufs_format::Version::Ufs2
@@ -260,19 +257,16 @@ impl FileSystem for Ufs {
 
     fn hold(&mut self, inode: InodeNo) -> Result<()> {
         self.readable(inode)?;
-        *self.volume.held.entry(inode.0).or_default() += 1;
+        self.volume.held.hold(inode);
         Ok(())
     }
 
     fn release(&mut self, inode: InodeNo, count: u64, now: Time) -> Result<()> {
         self.volume.check_mounted()?;
-        let held = self.volume.held.get_mut(&inode.0).ok_or(Errno::Invalid)?;
-        *held = held.saturating_sub(count);
-        if *held > 0 {
-            return Ok(());
+        if self.volume.held.release(inode, count)? {
+            return self.volume.remove_if_nameless(inode, now);
         }
-        self.volume.held.remove(&inode.0);
-        self.volume.remove_if_nameless(inode, now)
+        Ok(())
     }
 
     fn fsync(&mut self, inode: InodeNo, _data_only: bool, now: Time) -> Result<()> {
@@ -282,7 +276,7 @@ impl FileSystem for Ufs {
 
     fn sync(&mut self, now: Time) -> Result<()> {
         self.volume.check_mounted()?;
-        if self.volume.mode == Mode::ReadOnly {
+        if self.volume.mode == MountState::ReadOnly {
             return Ok(());
         }
         self.volume.check_writable()?;

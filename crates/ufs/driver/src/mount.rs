@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounting: from a device to a file system that can be worked with, and everything refused that cannot.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use fsmend_blockcache::BlockCache;
+use fsmend_blockcache::{BlockCache, HeldInodes, MountState};
 use fsmend_device::WritableDevice;
 use fsmend_ufs_format::geometry::{Flaw, Geometry, ROOT};
 use fsmend_ufs_format::order::Version;
@@ -17,7 +16,7 @@ use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 use crate::groups::{GroupTable, layout};
 use crate::hints::Hints;
 use crate::policy::{FfsPolicy, MetaspacePolicy, Policy};
-use crate::volume::{Mode, Volume};
+use crate::volume::Volume;
 
 /// Bytes of metadata that stay in memory if nothing else is said.
 const CACHE_BYTES: usize = 256 << 20;
@@ -158,16 +157,16 @@ impl Volume {
             geometry,
             superblock,
             policy,
-            mode: Mode::ReadOnly,
+            mode: MountState::ReadOnly,
             groups: GroupTable::default(),
-            held: HashMap::new(),
+            held: HeldInodes::default(),
             caller: Caller::SUPERUSER,
             hints: Hints::default(),
             generation: options.now.nanoseconds ^ options.now.seconds as u32,
         };
         volume.read_summary().map_err(|error| volume.why(error))?;
         if !options.read_only {
-            volume.mode = Mode::Writable;
+            volume.mode = MountState::Writable;
             volume.open_for_writing(options.now).map_err(|error| volume.why(error))?;
         }
         Ok(volume)
@@ -193,7 +192,7 @@ impl Volume {
                 .push("labels of mandatory access control are not obeyed, and new files get none".to_owned());
         }
         for name in quota::NAMES {
-            if self.mode == Mode::Writable && self.find(InodeNo(ROOT), name).is_ok() {
+            if self.mode == MountState::Writable && self.find(InodeNo(ROOT), name).is_ok() {
                 let name = String::from_utf8_lossy(name);
                 notes.push(format!(
                     "/{name} is not kept up to date, and limits are not obeyed: fsmend repair or quotacheck has to count anew after unmounting"

@@ -1,48 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names: making files, giving them more names, taking names away, moving them. The order of the steps is that of the crate's head.
 
-use fsmend_ufs_format::directory::NAME_MAX;
+use fsmend_blockcache::names;
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_ufs_format::inode::{Inode as Record, LINKS_MAX, Stamp, flags};
-use fsmend_vfs::{
-    DeviceNumber, Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time,
-};
+use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::acl;
 use crate::directory::Found;
 use crate::inode::Inode;
 use crate::volume::Volume;
 
-/// The set-group-id bit.
-const SET_GROUP_ID: u16 = 0o2000;
-
 /// Targets of symbolic links are shorter than this, as paths are for programs.
 const TARGET_MAX: u64 = 4096;
-
-/// Whether `name` may be that of a file.
-fn check_name(name: &[u8]) -> Result<()> {
-    if name.len() > NAME_MAX {
-        return Err(Errno::NameTooLong);
-    }
-    if name.is_empty() || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-        return Err(Errno::Invalid);
-    }
-    Ok(())
-}
-
-fn is_dots(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..")
-}
-
-/// Whose a new file is: in a directory with the set-group-id bit, it gets the group, and a directory the bit.
-fn inherited(directory: &Inode, of: Permissions, is_directory: bool) -> Permissions {
-    let parent = directory.permissions();
-    if parent.mode & SET_GROUP_ID == 0 {
-        return of;
-    }
-    let bit = if is_directory { SET_GROUP_ID } else { 0 };
-    Permissions { gid: parent.gid, mode: of.mode | bit, ..of }
-}
 
 fn change_links(inode: &mut Inode, by: i16) {
     inode.raw.set_links(inode.raw.links().saturating_add_signed(by));
@@ -59,9 +29,7 @@ impl Volume {
 
     /// Looks up a name.
     pub fn find(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::NameTooLong);
-        }
+        names::check_len(name)?;
         let directory = self.load_directory(parent)?;
         self.find_entry(&directory, name)?.map(|found| found.inode).ok_or(Errno::NotFound)
     }
@@ -95,9 +63,9 @@ impl Volume {
         file: &NewFile<'_>,
         now: Time,
     ) -> Result<Inode> {
-        check_name(name)?;
+        names::check(name)?;
         let mut directory = self.directory_to_change(parent)?;
-        if is_dots(name) || self.find_entry(&directory, name)?.is_some() {
+        if names::is_dots(name) || self.find_entry(&directory, name)?.is_some() {
             return Err(Errno::Exists);
         }
         let kind = file.kind.kind();
@@ -117,7 +85,8 @@ impl Volume {
             None => file.of.mode & !self.caller.umask,
         };
         let of = Permissions { mode, ..file.of };
-        let mut inode = self.new_inode(number, kind, inherited(&directory, of, is_directory), now)?;
+        let mut inode =
+            self.new_inode(number, kind, names::inherited(directory.permissions(), of, kind), now)?;
         match file.kind {
             NewKind::Directory => {
                 inode.raw.set_links(2);
@@ -148,9 +117,7 @@ impl Volume {
     }
 
     fn write_target(&mut self, inode: &mut Inode, target: &[u8]) -> Result<()> {
-        if target.is_empty() || target.contains(&0) {
-            return Err(Errno::Invalid);
-        }
+        names::check_target(target)?;
         if target.len() as u64 >= self.geometry.block_size.min(TARGET_MAX) {
             return Err(Errno::NameTooLong);
         }
@@ -188,14 +155,14 @@ impl Volume {
 
     /// One more name for a file, as part of an operation.
     pub fn link_file(&mut self, number: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<Inode> {
-        check_name(name)?;
+        names::check(name)?;
         let mut inode = self.load(number)?;
         if inode.is_directory() {
             return Err(Errno::NotPermitted);
         }
         self.check_changeable(&inode)?;
         let mut directory = self.directory_to_change(parent)?;
-        if is_dots(name) || self.find_entry(&directory, name)?.is_some() {
+        if names::is_dots(name) || self.find_entry(&directory, name)?.is_some() {
             return Err(Errno::Exists);
         }
         if inode.raw.links() >= LINKS_MAX {
@@ -212,16 +179,9 @@ impl Volume {
 
     /// Takes a name away, as part of an operation.
     pub fn unlink_name(&mut self, parent: InodeNo, name: &[u8], of_directory: bool, now: Time) -> Result<()> {
-        if name.len() > NAME_MAX {
-            return Err(Errno::NameTooLong);
-        }
+        names::check_len(name)?;
         let mut directory = self.directory_to_change(parent)?;
-        match (name, of_directory) {
-            (b".", true) => return Err(Errno::Invalid),
-            (b"..", true) => return Err(Errno::NotEmpty),
-            (b"." | b"..", false) => return Err(Errno::IsDirectory),
-            _ => {}
-        }
+        names::check_removal(name, of_directory)?;
         let (found, mut inode) = self.find_to_change(&directory, name)?;
         self.check_removable(&inode, of_directory)?;
         self.remove_entry(&directory, found)?;
@@ -239,12 +199,7 @@ impl Volume {
 
     fn check_removable(&mut self, inode: &Inode, of_directory: bool) -> Result<()> {
         self.check_fixed(inode)?;
-        match (inode.is_directory(), of_directory) {
-            (true, false) => Err(Errno::IsDirectory),
-            (false, true) => Err(Errno::NotDirectory),
-            (true, true) if !self.is_empty_directory(inode)? => Err(Errno::NotEmpty),
-            _ => Ok(()),
-        }
+        names::check_removable(inode.is_directory(), of_directory, || self.is_empty_directory(inode))
     }
 
     /// A file has lost a name in `directory`, which the caller saves. With the last one it goes, unless it is held.
@@ -307,20 +262,12 @@ impl Volume {
         how: RenameFlags,
         now: Time,
     ) -> Result<()> {
-        check_name(from.1)?;
-        check_name(to.1)?;
-        if is_dots(from.1) || is_dots(to.1) {
-            return Err(Errno::Invalid);
-        }
+        names::check_rename(from.1, to.1)?;
         let old_parent = self.directory_to_change(from.0)?;
         let new_parent = self.directory_to_change(to.0)?;
         let (old, inode) = self.find_to_change(&old_parent, from.1)?;
         let there = self.find_entry(&new_parent, to.1)?;
-        match (there, how) {
-            (Some(_), RenameFlags::NoReplace) => return Err(Errno::Exists),
-            (None, RenameFlags::Exchange) => return Err(Errno::NotFound),
-            _ => {}
-        }
+        names::check_new_name(there.is_some(), how)?;
         self.check_fixed(&inode)?;
         if there.is_some_and(|there| there.inode == old.inode) {
             // Two names of the same file stay two names.
@@ -334,10 +281,9 @@ impl Volume {
         }
         self.replace((old_parent, from.1), inode, (new_parent, to.1, there), now)?;
         if how == RenameFlags::Whiteout {
-            let of = Permissions { mode: 0, uid: self.caller.uid, gid: self.caller.gid };
-            let device = NewKind::CharDevice(DeviceNumber { major: 0, minor: 0 });
+            let whiteout = names::whiteout(self.caller.uid, self.caller.gid);
             self.cache.then();
-            self.make_file(from.0, from.1, &NewFile { kind: device, of }, now)?;
+            self.make_file(from.0, from.1, &whiteout, now)?;
         }
         Ok(())
     }

@@ -2,9 +2,7 @@
 //! The state of a mounted file system, and the life of an operation on it: begin, change fragments in memory, and either all of it becomes part of what
 //! will be written or none.
 
-use std::collections::HashMap;
-
-use fsmend_blockcache::BlockCache;
+use fsmend_blockcache::{BlockCache, HeldInodes, MountState};
 use fsmend_ufs_format::geometry::Geometry;
 use fsmend_ufs_format::summary::COUNTS_SIZE;
 use fsmend_ufs_format::superblock::{Superblock, flags};
@@ -20,19 +18,6 @@ const CHANGES_MAX: usize = 16384;
 /// Stages that may gather; each costs a synchronisation of the device.
 const STAGES_MAX: u32 = 48;
 
-/// What the file system will be for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    /// To be read.
-    ReadOnly,
-    /// To be changed.
-    Writable,
-    /// Unmounted: no more operations.
-    Gone,
-    /// A write failed: what is in memory is not what is on the device. To be read only.
-    Failed,
-}
-
 /// A mounted file system.
 pub(crate) struct Volume {
     /// In units of fragments.
@@ -41,10 +26,10 @@ pub(crate) struct Volume {
     pub superblock: Superblock,
     pub layout: Layout,
     pub policy: Box<dyn Policy>,
-    pub mode: Mode,
+    pub mode: MountState,
     pub groups: GroupTable,
-    /// Who is held, and how often.
-    pub held: HashMap<u32, u64>,
+    /// Inodes that are held.
+    pub held: HeldInodes,
     /// On whose behalf operations are.
     pub caller: Caller,
     /// What is remembered of directories.
@@ -68,17 +53,12 @@ impl Volume {
 
     /// An error if the file system may not be changed.
     pub fn check_writable(&self) -> Result<()> {
-        match self.mode {
-            Mode::Writable => Ok(()),
-            Mode::ReadOnly => Err(Errno::ReadOnly),
-            Mode::Gone => Err(Errno::NotMounted),
-            Mode::Failed => Err(Errno::Io),
-        }
+        self.mode.check_writable()
     }
 
     /// An error if the file system is not there any more.
     pub fn check_mounted(&self) -> Result<()> {
-        if self.mode == Mode::Gone { Err(Errno::NotMounted) } else { Ok(()) }
+        self.mode.check_mounted()
     }
 
     /// Runs an operation: what it changes stays if it succeeds, and is taken back if it fails. When there is no room only because what was given back may
@@ -123,7 +103,7 @@ impl Volume {
         match result {
             Ok(()) => self.groups.committed(&self.geometry),
             // What is in memory cannot become true any more.
-            Err(_) => self.mode = Mode::Failed,
+            Err(_) => self.mode = MountState::Failed,
         }
         result
     }
@@ -144,7 +124,7 @@ impl Volume {
         self.commit(now)?;
         let result = if has_changes { self.write_sums(now) } else { Ok(()) };
         let result = result.and_then(|()| self.cache.sync());
-        result.inspect_err(|_| self.mode = Mode::Failed)
+        result.inspect_err(|_| self.mode = MountState::Failed)
     }
 
     fn write_sums(&mut self, now: Time) -> Result<()> {
@@ -177,27 +157,19 @@ impl Volume {
 
     /// Leaves the file system clean.
     pub fn unmount(&mut self, now: Time) -> Result<()> {
-        match self.mode {
-            Mode::Gone => return Ok(()),
-            Mode::ReadOnly => {
-                self.mode = Mode::Gone;
-                return Ok(());
-            }
-            Mode::Failed => {
-                self.mode = Mode::Gone;
-                return Err(Errno::Io);
-            }
-            Mode::Writable => {}
-        }
-        let result = self.finish(now);
-        self.mode = Mode::Gone;
+        let result = match self.mode {
+            MountState::Unmounted => return Ok(()),
+            MountState::ReadOnly => Ok(()),
+            MountState::Failed => Err(Errno::Io),
+            MountState::Writable => self.finish(now),
+        };
+        self.mode = MountState::Unmounted;
         result
     }
 
     fn finish(&mut self, now: Time) -> Result<()> {
-        let held: Vec<u32> = std::mem::take(&mut self.held).into_keys().collect();
-        for number in held {
-            self.remove_if_nameless(InodeNo(number), now)?;
+        for number in self.held.release_all() {
+            self.remove_if_nameless(number, now)?;
         }
         self.commit(now)?;
         self.write_sums(now)?;
@@ -210,6 +182,6 @@ impl Volume {
 
     /// Whether an inode is held.
     pub fn is_held(&self, inode: InodeNo) -> bool {
-        self.held.contains_key(&inode.0)
+        self.held.contains(inode)
     }
 }

@@ -2,6 +2,7 @@
 //! Extended attributes of UFS2: entries of a length that is a multiple of eight, one after the other, in up to two blocks of their own.
 
 use crate::order::ByteOrder;
+use fsmend_base::width::low_u8;
 
 /// Bytes before the name.
 pub const HEADER: usize = 7;
@@ -88,7 +89,7 @@ pub fn append(area: &mut Vec<u8>, order: ByteOrder, namespace: u8, name: &[u8], 
     let place = &mut area[at..];
     order.put_u32(place, 0, stored);
     place[4] = namespace;
-    place[5] = (value.len().next_multiple_of(8) - value.len()) as u8;
+    place[5] = low_u8((value.len().next_multiple_of(8) - value.len()) as u64);
     place[6] = name_length;
     place[HEADER..HEADER + name.len()].copy_from_slice(name);
     let from = (HEADER + name.len()).next_multiple_of(8);

@@ -3,6 +3,7 @@
 //! Free room is at the end of an entry's length, or the first entry of a chunk has number 0.
 
 use crate::order::ByteOrder;
+use fsmend_base::width::low_u16;
 
 /// Bytes of a chunk.
 pub const CHUNK: usize = 512;
@@ -167,13 +168,15 @@ pub fn put_entry(
         return false;
     }
     let Some(place) = chunk.get_mut(offset..).and_then(|rest| rest.get_mut(..length)) else { return false };
-    let Ok(stored) = u16::try_from(length) else { return false };
+    let (Ok(stored), Ok(name_length)) = (u16::try_from(length), u8::try_from(name.len())) else {
+        return false;
+    };
     let used = needed(name.len());
     place[..used].fill(0);
     order.put_u32(place, 0, inode);
     order.put_u16(place, 4, stored);
     place[6] = kind;
-    place[7] = name.len() as u8;
+    place[7] = name_length;
     place[HEADER..HEADER + name.len()].copy_from_slice(name);
     true
 }
@@ -181,7 +184,7 @@ pub fn put_entry(
 /// Makes a chunk one free entry.
 pub fn clear_chunk(chunk: &mut [u8], order: ByteOrder) {
     chunk.fill(0);
-    let length = chunk.len().min(CHUNK) as u16;
+    let length = low_u16(chunk.len().min(CHUNK) as u64);
     order.put_u16(chunk, 4, length);
 }
 
@@ -205,7 +208,7 @@ pub fn add(chunk: &mut [u8], order: ByteOrder, target: (u32, u8), name: &[u8]) -
         return false;
     }
     if used > 0 {
-        order.put_u16(chunk, offset + 4, used as u16);
+        order.put_u16(chunk, offset + 4, low_u16(used as u64));
     }
     true
 }
@@ -218,7 +221,7 @@ pub fn remove(chunk: &mut [u8], order: ByteOrder, offset: usize) {
     match before {
         Some(before) => {
             // Both lengths are at most a chunk's.
-            order.put_u16(chunk, before.offset + 4, (before.length + length) as u16);
+            order.put_u16(chunk, before.offset + 4, low_u16((before.length + length) as u64));
         }
         None => order.put_u32(chunk, offset, 0),
     }

@@ -7,6 +7,7 @@ use crate::group::GroupLayout;
 use crate::order::{ByteOrder, Version};
 use crate::summary::COUNTS_SIZE;
 use crate::superblock::{STRUCT_SIZE, SUPERBLOCK_MAX, Superblock};
+use fsmend_base::width::{low_u32, signed};
 
 /// Direct pointers of an inode.
 pub const DIRECT: u64 = 12;
@@ -270,13 +271,13 @@ impl Rules {
         if fragments > 8 || !self.flaws.is_empty() {
             return None;
         }
-        self.masks(sb, (bsize, fsize, fragments as i64));
+        self.masks(sb, (bsize, fsize, signed(fragments)));
         let pointers = block_size / version.pointer_size() as u64;
         let block_inodes = block_size / version.inode_size() as u64;
-        self.equal("nindir", sb.nindir(), pointers as i64);
-        self.equal("inopb", i64::from(sb.inopb()), block_inodes as i64);
+        self.equal("nindir", sb.nindir(), signed(pointers));
+        self.equal("inopb", i64::from(sb.inopb()), signed(block_inodes));
         self.equal("maxsymlinklen", sb.maxsymlinklen(), version.short_link_max().into());
-        self.must("fpg", sb.fpg(), i64::from(sb.fpg()) >= 3 * fragments as i64);
+        self.must("fpg", sb.fpg(), i64::from(sb.fpg()) >= 3 * signed(fragments));
         self.must("ncg", i64::from(sb.ncg()), sb.ncg() >= 1);
         let ipg = u64::from(sb.ipg());
         self.must("ipg", i64::from(sb.ipg()), ipg >= block_inodes && ipg.is_multiple_of(block_inodes));
@@ -286,10 +287,10 @@ impl Rules {
         if !self.flaws.is_empty() {
             return None;
         }
-        self.counts(sb, inodes as i64);
+        self.counts(sb, signed(inodes));
         let layout = self.layout(sb, (version, fragments));
-        self.group_places(sb, (bsize, fsize, fragments as i64));
-        self.extent(sb, (fragments as i64, fsize));
+        self.group_places(sb, (bsize, fsize, signed(fragments)));
+        self.extent(sb, (signed(fragments), fsize));
         self.relics(sb, fsize);
         self.hints(sb, bsize, pointers as i128);
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
@@ -316,10 +317,10 @@ impl Rules {
             superblock_place: number(sb.sblockloc()),
             summary: (number(sb.csaddr()), number(sb.cssize().into())),
             pointers,
-            block_inodes: block_inodes as u32,
+            block_inodes: low_u32(block_inodes),
             file_max: file_max(sb, pointers),
             cluster_max: u32::try_from(sb.contigsumsize()).unwrap_or(0),
-            metadata_area: sb.metaspace().clamp(0, i64::from(sb.fpg()) / 2) as u64,
+            metadata_area: number(sb.metaspace().clamp(0, i64::from(sb.fpg()) / 2)),
             hashes: if version == Version::Ufs2 { sb.hashes() } else { 0 },
             layout,
         })
@@ -333,12 +334,13 @@ impl Rules {
         self.equal("bshift", sb.bshift(), bsize.trailing_zeros().into());
         self.equal("fshift", sb.fshift(), fsize.trailing_zeros().into());
         self.equal("fragshift", sb.fragshift(), fragments.trailing_zeros().into());
-        self.equal("fsbtodb", sb.fsbtodb(), (fsize / crate::SECTOR as i64).trailing_zeros().into());
+        self.equal("fsbtodb", sb.fsbtodb(), (fsize / signed(crate::SECTOR)).trailing_zeros().into());
     }
 
     fn superblock_size(&mut self, sb: &Superblock, bsize: i64) {
         let size = i64::from(sb.sbsize());
-        let fits = size >= STRUCT_SIZE as i64 && size <= SUPERBLOCK_MAX as i64 && size % 512 == 0;
+        let fits =
+            size >= signed(STRUCT_SIZE as u64) && size <= signed(SUPERBLOCK_MAX as u64) && size % 512 == 0;
         self.must("sbsize", size, fits);
         let max = i64::from(sb.maxbsize());
         let fits = max >= bsize && max <= 16 * bsize && max.count_ones() == 1;
@@ -372,7 +374,7 @@ impl Rules {
         let sums = u32::try_from(sums).unwrap_or(0).min(16);
         let size = u64::try_from(sb.fpg()).unwrap_or(0);
         let layout = GroupLayout::new(version, (sb.ipg(), size, fragments), sums);
-        self.must("cgsize", sb.cgsize(), layout.needed as i64 <= i64::from(sb.bsize()));
+        self.must("cgsize", sb.cgsize(), signed(layout.needed) <= i64::from(sb.bsize()));
         layout
     }
 
@@ -381,7 +383,7 @@ impl Rules {
             value.div_euclid(fragments) * fragments + if value % fragments == 0 { 0 } else { fragments }
         };
         let ceil = |value: i64| value / fsize + i64::from(value % fsize != 0);
-        let superblock = SUPERBLOCK_MAX as i64;
+        let superblock = signed(SUPERBLOCK_MAX as u64);
         let sblkno = up(ceil(sb.sblockloc().saturating_add(superblock)));
         let cblkno = sblkno.saturating_add(up(ceil(superblock)));
         let iblkno = cblkno.saturating_add(fragments);
@@ -409,7 +411,7 @@ impl Rules {
             let fits = offset >= 0 && offset.saturating_mul(turns).saturating_add(sb.dblkno().into()) <= fpg;
             self.must("old_cgoffset", offset, fits);
         }
-        let cssize = (ncg * COUNTS_SIZE as i64 + fsize - 1) / fsize * fsize;
+        let cssize = (ncg * signed(COUNTS_SIZE as u64) + fsize - 1) / fsize * fsize;
         self.equal("cssize", sb.cssize(), cssize);
         let csaddr = sb.csaddr();
         let group = csaddr.checked_div(fpg).unwrap_or(0);
@@ -439,7 +441,7 @@ impl Rules {
         self.equal("old_cpg", sb.old_cpg(), 1);
         self.equal("old_nrpos", sb.old_nrpos(), 1);
         self.equal("old_ncyl", sb.old_ncyl(), sb.ncg().into());
-        let nspf = fsize / crate::SECTOR as i64;
+        let nspf = fsize / signed(crate::SECTOR);
         let sectors = i64::from(sb.fpg()).saturating_mul(nspf);
         for (field, stored, expected) in [
             ("old_inodefmt", sb.old_inodefmt(), 2),

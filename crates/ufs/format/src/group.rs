@@ -5,6 +5,7 @@
 //! Bits are counted from the least significant one of each byte, in either byte order.
 
 use fsmend_base::crc32c;
+use fsmend_base::width::{index, low_u8, low_u16, low_u32};
 
 use crate::geometry::Geometry;
 use crate::order::{ByteOrder, Version, fields};
@@ -84,27 +85,27 @@ impl CylinderGroup {
         let mut made = CylinderGroup { bytes: vec![0; length], order: geometry.order };
         made.set_magic(GROUP_MAGIC);
         made.set_cgx(group);
-        made.set_ndblk(geometry.group_length(group) as u32);
+        made.set_ndblk(low_u32(geometry.group_length(group)));
         let layout = &geometry.layout;
         match geometry.version {
             Version::Ufs1 => {
                 made.set_old_ncyl(1);
-                made.set_old_niblk(geometry.group_inodes as u16);
-                made.set_old_btotoff(layout.old_tables.0 as u32);
-                made.set_old_boff(layout.old_tables.1 as u32);
+                made.set_old_niblk(low_u16(geometry.group_inodes.into()));
+                made.set_old_btotoff(low_u32(layout.old_tables.0));
+                made.set_old_boff(low_u32(layout.old_tables.1));
             }
             Version::Ufs2 => {
                 made.set_niblk(geometry.group_inodes);
                 made.set_initediblk(geometry.group_inodes.min(2 * geometry.block_inodes));
             }
         }
-        made.set_iusedoff(layout.inode_map.0 as u32);
-        made.set_freeoff(layout.fragment_map.0 as u32);
-        made.set_nextfreeoff(layout.end as u32);
+        made.set_iusedoff(low_u32(layout.inode_map.0));
+        made.set_freeoff(low_u32(layout.fragment_map.0));
+        made.set_nextfreeoff(low_u32(layout.end));
         if geometry.cluster_max > 0 {
-            made.set_clustersumoff(layout.cluster_sums as u32);
-            made.set_clusteroff(layout.cluster_map.0 as u32);
-            made.set_nclusterblks((geometry.group_length(group) / geometry.fragments) as u32);
+            made.set_clustersumoff(low_u32(layout.cluster_sums));
+            made.set_clusteroff(low_u32(layout.cluster_map.0));
+            made.set_nclusterblks(low_u32(geometry.group_length(group) / geometry.fragments));
         }
         made
     }
@@ -227,25 +228,27 @@ impl CylinderGroup {
     pub fn cluster_sum(&self, layout: &GroupLayout, length: u32) -> i32 {
         match layout.cluster_sums {
             0 => 0,
-            sums => self.order.i32(&self.bytes, sums as usize + 4 * length as usize),
+            sums => self.order.i32(&self.bytes, index(sums).saturating_add(4 * length as usize)),
         }
     }
 
     /// Sets [`cluster_sum`](Self::cluster_sum). `length` is 1 at least: what would be the first sum is the end of another map.
     pub fn set_cluster_sum(&mut self, layout: &GroupLayout, length: u32, count: i32) {
         if layout.cluster_sums != 0 && length > 0 {
-            self.order.put_i32(&mut self.bytes, layout.cluster_sums as usize + 4 * length as usize, count);
+            self.order.put_i32(
+                &mut self.bytes,
+                index(layout.cluster_sums).saturating_add(4 * length as usize),
+                count,
+            );
         }
     }
 
     fn part(&self, (at, length): (u64, u64)) -> &[u8] {
-        let at = at as usize;
-        self.bytes.get(at..at + length as usize).unwrap_or_default()
+        self.bytes.get(index(at)..index(at.saturating_add(length))).unwrap_or_default()
     }
 
     fn part_mut(&mut self, (at, length): (u64, u64)) -> &mut [u8] {
-        let at = at as usize;
-        self.bytes.get_mut(at..at + length as usize).unwrap_or_default()
+        self.bytes.get_mut(index(at)..index(at.saturating_add(length))).unwrap_or_default()
     }
 
     /// What the check hash should be.
@@ -369,10 +372,10 @@ impl FragmentSums {
         let mut sums =
             FragmentSums { clusters: vec![0; cluster_max as usize + 1], ..FragmentSums::default() };
         let mut run = 0;
-        let full = ((1u16 << fragments) - 1) as u8;
+        let full = low_u8((1 << fragments) - 1);
         let per_byte = 8 / fragments.max(1);
         for index in 0..length.div_ceil(fragments.max(1)) {
-            let byte = map.get((index / per_byte) as usize).copied().unwrap_or(0);
+            let byte = map.get(self::index(index / per_byte)).copied().unwrap_or(0);
             let bits = byte >> ((index % per_byte) * fragments) & full;
             let is_whole = (index + 1) * fragments <= length;
             if bits == full && is_whole {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes of both versions, and the way from a block of a file to its pointer.
 
+use fsmend_base::width::{self, low_u8};
 use fsmend_base::{crc32c, crc32c_of_record};
 
 use std::sync::OnceLock;
@@ -50,6 +51,9 @@ pub mod flags {
 pub const LINKS_MAX: u16 = 65500;
 /// Pointers of an inode to indirect blocks: single, double, triple.
 pub const INDIRECT: usize = 3;
+/// All of them.
+#[expect(clippy::cast_possible_truncation, reason = "twelve")]
+pub const POINTERS: usize = DIRECT as usize + INDIRECT;
 /// Pointers of a UFS2 inode to blocks of extended attributes.
 pub const ATTRIBUTE_BLOCKS: usize = 2;
 
@@ -236,7 +240,7 @@ impl<B: AsRef<[u8]>> Inode<B> {
     #[inline]
     pub fn ends_before(&self, first: usize) -> bool {
         let size = self.version.pointer_size();
-        let (start, all) = (self.places().direct, DIRECT as usize + INDIRECT);
+        let (start, all) = (self.places().direct, POINTERS);
         let behind = self.bytes().get(start + first.min(all) * size..start + all * size).unwrap_or_default();
         let (words, rest) = behind.as_chunks::<8>();
         // Zero is zero in either byte order.
@@ -246,9 +250,9 @@ impl<B: AsRef<[u8]>> Inode<B> {
 
     /// All pointers, as [`pointer`](Self::pointer) counts them.
     #[inline]
-    pub fn pointers(&self) -> [u64; DIRECT as usize + INDIRECT] {
+    pub fn pointers(&self) -> [u64; POINTERS] {
         let stored = self.bytes().get(self.places().direct..).unwrap_or_default();
-        let mut pointers = [0; DIRECT as usize + INDIRECT];
+        let mut pointers = [0; POINTERS];
         // One loop for each, which the compiler turns into a few wide loads.
         match (self.version, self.order) {
             (Version::Ufs1, ByteOrder::Little) => {
@@ -373,7 +377,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Inode<B> {
         let (at, at_nanoseconds) = self.places().times[which as usize];
         match self.version {
             Version::Ufs1 => {
-                let clamped = seconds.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+                let clamped = i32::try_from(seconds).unwrap_or(if seconds < 0 { i32::MIN } else { i32::MAX });
                 self.order.put_i32(self.bytes.as_mut(), at, clamped);
             }
             Version::Ufs2 => self.order.put_i64(self.bytes.as_mut(), at, seconds),
@@ -435,7 +439,7 @@ fn hash_terms() -> &'static [[u32; 256]; 4] {
         std::array::from_fn(|place| {
             std::array::from_fn(|value| {
                 let mut tail = [0; 12];
-                tail[place] = value as u8;
+                tail[place] = low_u8(value as u64);
                 crc32c(0, &tail) ^ crc32c(0, &[0; 12])
             })
         })
@@ -459,8 +463,9 @@ impl Path {
             None => return Some(path),
             Some(rest) => rest,
         };
+        let mut reach = 1_u64;
         for levels in 1..=INDIRECT {
-            let reach = pointers.checked_pow(levels as u32)?;
+            reach = reach.checked_mul(pointers)?;
             if rest < reach {
                 path.levels = levels;
                 for slot in (0..levels).rev() {
@@ -476,17 +481,22 @@ impl Path {
 
     /// The inode's pointer that the way begins with, for block `index`.
     pub fn pointer(&self, index: u64) -> usize {
-        if self.levels == 0 { index.min(DIRECT - 1) as usize } else { DIRECT as usize + self.levels - 1 }
+        if self.levels == 0 {
+            width::index(index.min(DIRECT - 1))
+        } else {
+            POINTERS - INDIRECT + self.levels - 1
+        }
     }
 }
 
 /// First block of a file that the indirect pointer of `levels` (1 to 3) leads to, and how many blocks it can hold.
 pub fn indirect_range(levels: usize, pointers: u64) -> (u64, u64) {
-    let mut first = DIRECT;
-    for level in 1..levels {
-        first = first.saturating_add(pointers.saturating_pow(level as u32));
+    let (mut first, mut reach) = (DIRECT, pointers);
+    for _ in 1..levels {
+        first = first.saturating_add(reach);
+        reach = reach.saturating_mul(pointers);
     }
-    (first, pointers.saturating_pow(levels as u32))
+    (first, reach)
 }
 
 #[cfg(test)]

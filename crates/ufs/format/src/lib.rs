@@ -9,6 +9,18 @@
 //!
 //! Source: `docs/formats/ufs.md`, which names FreeBSD's headers (fs.h, dinode.h, dir.h, extattr.h).
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 pub mod attributes;
 pub mod directory;
 pub mod geometry;

@@ -14,6 +14,7 @@
 //! Sectors have 512 bytes. Source: `sys/ufs/ufs/quota.h` and quotacheck(8) of FreeBSD.
 
 use crate::ByteOrder;
+use fsmend_base::width::low_u32;
 
 /// Names of the files in the root directory: of users and of groups.
 pub const NAMES: [&[u8]; 2] = [b"quota.user", b"quota.group"];
@@ -91,7 +92,7 @@ impl Layout {
     fn put(self, record: &mut [u8], index: usize, value: u64) {
         match self {
             Layout::Wide => ByteOrder::Big.put_u64(record, index * 8, value),
-            Layout::Narrow(order) => order.put_u32(record, index * 4, value as u32),
+            Layout::Narrow(order) => order.put_u32(record, index * 4, low_u32(value)),
         }
     }
 }
@@ -101,7 +102,7 @@ pub fn header() -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..MAGIC.len()].copy_from_slice(MAGIC);
     ByteOrder::Big.put_u32(&mut header, 8, VERSION);
-    ByteOrder::Big.put_u32(&mut header, 12, HEADER as u32);
+    ByteOrder::Big.put_u32(&mut header, 12, low_u32(HEADER as u64));
     ByteOrder::Big.put_u32(&mut header, 16, 64);
     header
 }

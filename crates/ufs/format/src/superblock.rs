@@ -4,6 +4,7 @@
 //! The same struct serves both versions. UFS1 keeps older copies of some fields beside it ([`Superblock::modernise`]). The rules that values obey are in [`crate::geometry`].
 
 use fsmend_base::crc32c;
+use fsmend_base::width::signed;
 
 use crate::order::{ByteOrder, Version, fields};
 use crate::summary::Counts;
@@ -23,7 +24,7 @@ pub const UFS2_MAGIC: u32 = 0x1954_0119;
 /// The magic while newfs is at work: no file system yet.
 pub const UNFINISHED_MAGIC: u32 = 0x1996_0408;
 /// Length of the recovery record, which ends where the superblock of UFS2 begins.
-pub const RECOVERY_SIZE: u64 = 20;
+pub const RECOVERY_SIZE: usize = 20;
 
 /// Bits of [`Superblock::flags`].
 pub mod flags {
@@ -460,7 +461,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// Byte offset of the record.
-    pub const PLACE: u64 = UFS2_PLACE - RECOVERY_SIZE;
+    pub const PLACE: u64 = UFS2_PLACE - RECOVERY_SIZE as u64;
 
     /// The record in the [`RECOVERY_SIZE`] bytes at [`PLACE`](Self::PLACE), with its byte order.
     pub fn parse(bytes: &[u8]) -> Option<(ByteOrder, Recovery)> {
@@ -472,12 +473,12 @@ impl Recovery {
     }
 
     /// The record of a superblock, as bytes; `None` for one that has none: UFS1, and UFS2 in an unusual place.
-    pub fn of(superblock: &Superblock) -> Option<[u8; RECOVERY_SIZE as usize]> {
-        if superblock.version() != Version::Ufs2 || superblock.sblockloc() != UFS2_PLACE as i64 {
+    pub fn of(superblock: &Superblock) -> Option<[u8; RECOVERY_SIZE]> {
+        if superblock.version() != Version::Ufs2 || superblock.sblockloc() != signed(UFS2_PLACE) {
             return None;
         }
         let order = superblock.order();
-        let mut bytes = [0; RECOVERY_SIZE as usize];
+        let mut bytes = [0; RECOVERY_SIZE];
         order.put_u32(&mut bytes, 0, UFS2_MAGIC);
         order.put_i32(&mut bytes, 4, superblock.fsbtodb());
         order.put_i32(&mut bytes, 8, superblock.sblkno());

@@ -8,6 +8,7 @@
 //! files that have all of a large map in common take little room, wherever its blocks lie.
 
 mod contest;
+mod keeper;
 mod report;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,6 +23,7 @@ use crate::pool::{self, PoolConfig, Stage};
 use crate::{Findings, Row};
 
 pub use contest::{Contest, Owner, Pair, Share};
+pub use keeper::GivenUp;
 use report::Reporter;
 
 /// What the search for owners needs of a format.

@@ -49,7 +49,7 @@ pub(crate) fn relist(
     let writes = List::of(&fs, option).and_then(List::write).ok_or_else(|| plain(no_room()))?;
     drop(fs);
     for (offset, bytes) in writes {
-        // Blocks of the file system; those behind the end of the device are told by the check.
+        // Blocks of the file system; the check reports those behind the end of the device.
         let _ = overlay.write(offset, &bytes);
     }
     Ok(overlay.runs().map(|(offset, bytes)| (offset, bytes.to_vec())).collect())

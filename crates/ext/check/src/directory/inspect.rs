@@ -562,7 +562,7 @@ fn reaches_end_at_once(bytes: &[u8], layout: EntryLayout) -> bool {
     [first, first.and_then(end)].contains(&Some(bytes.len()))
 }
 
-/// Whether anybody else claims blocks of `directory`.
+/// Whether another owner claims blocks of `directory`.
 fn shares_blocks(fs: &Fs<'_>, directory: &Directory, contested: &SharedBitmap) -> bool {
     directory.runs.iter().any(|run| {
         let first = fs.geometry.cluster_of(run.physical);

@@ -45,7 +45,7 @@ pub(crate) struct Kept {
 struct Child {
     /// The parent that it had.
     found: InodeNo,
-    /// Where its own `..` led, if anybody has asked.
+    /// Where its own `..` led, if it was looked up.
     led_to: Option<u32>,
     /// The parent that it has now.
     parent: InodeNo,

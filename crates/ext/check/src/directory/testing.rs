@@ -326,7 +326,7 @@ impl World {
             crate::links::repair::mend(&mut context);
             let features = context.fs.geometry.features;
             drop(context);
-            (overlay.into_changes(PoolConfig::of(1)), features)
+            (overlay.into_changes(PoolConfig::of(1)).0, features)
         });
         self.geometry.features = changes.1;
         for (offset, bytes) in changes.0 {

@@ -49,7 +49,7 @@ pub(crate) fn is_unmarked_root(subject: &Subject<'_, '_>) -> bool {
     is_told && (0..I_BLOCK_LEN / 4).any(|index| is_wrong(u64::from(subject.raw.block_word(index))))
 }
 
-/// Whether the entries of `root` make sense. Where their number was not told by the head, the space in use has to tell it.
+/// Whether the entries of `root` make sense. Where the head does not give their number, it follows from the space in use.
 fn is_tree(subject: &Subject<'_, '_>, root: &[u8], is_told: bool) -> bool {
     let Some(header) = ExtentHeader::parse(root) else { return false };
     let used = size::told_of_map(subject);

@@ -68,7 +68,7 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
 /// Where entries were cut, and what the others leave of `blocks`, the space that all of them have together, is less than their room: of one alone
 /// that is its length. Of several, each but one has to be told by its own number, in which one bit or the upper byte was overwritten, and all
 /// of them have to go with the space. (Those in the wrong place took their space, too.) Space is counted in clusters of `cluster` blocks; where
-/// entries begin within one, nothing is told.
+/// entries begin within one, nothing is known.
 pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64, cluster: u64) {
     let space = |length: u32| u64::from(length).next_multiple_of(cluster.max(1));
     let mut cut: Vec<(usize, u32, u32)> = Vec::new();

@@ -24,7 +24,7 @@ pub(super) struct Cut {
 /// Where the file ends by two witnesses, if the last of all its extents, `listed`, reaches behind that. One is the size. The other is the number
 /// of `blocks` in use for extents, which is right if the last one ends there and wrong if it does not; of a directory it is, where that number is
 /// wrong in both cases, what would come next: most of the next few blocks cannot be of this directory. Space is counted in clusters: where extents begin
-/// within one, or both ends lie in the same, nothing is told.
+/// within one, or both ends lie in the same, nothing is known.
 pub(super) fn cut(subject: &Subject<'_, '_>, listed: &[Extent], blocks: Option<u64>) -> Option<Cut> {
     let end = subject.raw.size().div_ceil(subject.block_size());
     let (last, others) = listed.split_last()?;

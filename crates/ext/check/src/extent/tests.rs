@@ -161,7 +161,7 @@ fn a_node_that_is_wrong_about_its_depth_keeps_what_it_maps() {
     assert_eq!((inspection.runs.len(), inspection.map_blocks), (6, vec![60, 61]));
     bench.put(61, &node(BLOCK_SIZE, 2, &[extent(9000, 1, 120), extent(5, 1, 122), extent(6, 2, 600)]));
     bench.expect(FILE, &raw, &[&HEADER_INVALID, &SECTORS_WRONG]);
-    // An inner node, told by the leaf below it.
+    // An inner node, recognised by the leaf below it.
     bench.put(61, &node(BLOCK_SIZE, 0, &[extent(4, 4, 120)]));
     bench.put(62, &node(BLOCK_SIZE, 0, &[index(0, 60), index(4, 61)]));
     let deep = tree(mode::REGULAR, 2, &[index(0, 62)], 8, 3);
@@ -404,7 +404,7 @@ fn clusters() {
     let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(3, 2, 103)], 5, 0);
     raw.i_blocks_lo.set(16);
     assert!(bench.expect(FILE, &raw, &[]).misaligned.is_empty());
-    // Space in use is told in clusters: the last extent ends where size and space say so, of a directory too.
+    // Space in use is counted in clusters: the last extent ends where size and space say so, of a directory too.
     let mut raw = tree(mode::REGULAR, 0, &[extent(0, 40, 100)], 2, 0);
     raw.i_blocks_lo.set(8);
     assert_eq!(bench.expect(FILE, &raw, &[&BEYOND_SIZE]).runs[0].count, 2);

@@ -64,7 +64,7 @@ pub(super) fn scan_inodes(geometry: &Geometry, desc: &GroupDesc) -> u32 {
     geometry.inodes_per_group.saturating_sub(desc.itable_unused)
 }
 
-/// Where the inode table of group 0 begins, as its descriptor has it, before anybody has judged that.
+/// Where the inode table of group 0 begins, as its descriptor has it, before it is checked.
 pub fn first_table(device: &dyn Device, geometry: &Geometry) -> Option<u64> {
     descriptors::copy_of_block(device, geometry, 0, 0)?.next().map(|(_, slot)| slot.desc.inode_table)
 }

@@ -3,7 +3,7 @@
 
 use fsmend_ext_format::features::ro_compat;
 use fsmend_ext_format::inode::special::RESIZE;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
 
 use super::layout::Layout;
 use super::map::Map;
@@ -73,8 +73,9 @@ fn inline_size(subject: &mut Subject<'_, '_>, capacity: u64) -> bool {
     if !subject.is_regular() || low == size && size <= size_max(subject, Layout::BlockMap) {
         return false;
     }
-    // One half of the size makes sense where the other was damaged.
-    let right = if (1..=capacity).contains(&low) { low } else { capacity };
+    // One half of the size makes sense where the other was damaged: none in a file that holds nothing but zeroes.
+    let is_empty = capacity <= I_BLOCK_LEN as u64 && subject.raw.i_block.iter().all(|byte| *byte == 0);
+    let right = if low <= capacity && (low > 0 || is_empty) { low } else { capacity };
     let problem = subject.problem(&SIZE_WRONG).stored(size).observed(right);
     subject.raise(problem);
     subject.raw.set_size(right);

@@ -101,7 +101,7 @@ pub(crate) fn recognise_file(subject: &mut Subject<'_, '_>) {
     subject.raw.i_mode.set(kind | permissions);
 }
 
-/// Whether the contents can only be the target of a symbolic link, to which everybody has all rights: too long for a target in `i_block`, no line ends, and
+/// Whether the contents can only be the target of a symbolic link, which has mode 0777: too long for a target in `i_block`, no line ends, and
 /// zeroes behind the end.
 fn holds_link_target(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;

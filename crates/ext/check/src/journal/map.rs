@@ -79,7 +79,7 @@ pub(crate) fn read(overlay: &ReplayOverlay<'_>, inode: &RawInode) -> FileMap {
     } else {
         walk.indirect(inode);
     }
-    // Overlapping or unordered extents: the order of the file is what everybody looks up by.
+    // Overlapping or unordered extents: all readers look blocks up in the order of the file.
     if !walk.map.runs.is_sorted_by_key(|run| run.logical) {
         walk.map.damaged = true;
         walk.map.runs.sort_by_key(|run| run.logical);

@@ -378,7 +378,7 @@ fn external_journals() {
     let mut findings = Findings::new();
     let refusal = examine(&world.fs(), None, true, u64::MAX, &mut findings).unwrap_err();
     assert_eq!(refusal.code, "external-journal-missing");
-    // What was left cleanly needs nothing from there; what was not is told.
+    // What was left cleanly needs nothing from there; what was not is reported.
     examine(&world.fs(), None, false, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[]);
     world.superblock.s_feature_incompat = U32::new(incompat::RECOVER);

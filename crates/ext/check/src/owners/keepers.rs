@@ -96,7 +96,7 @@ pub(super) struct Place {
     pub is_anchored: bool,
     /// Whether the claim of the keeper is one that nothing in the file itself speaks against.
     pub borne_out: bool,
-    /// Whether anybody still lies there when all is done.
+    /// Whether the unit is still in use when all is done.
     pub used: bool,
 }
 

@@ -240,17 +240,21 @@ impl Relocation<'_, '_> {
                 if self.context.is_full() {
                     return Vec::new();
                 }
-                let bytes = self.contents(BlockNo(piece.physical + step), u64::from(piece.count) - step);
-                let to = BlockNo(moved(*piece).physical + step);
+                let (from, to) = (piece.physical + step, moved(*piece).physical + step);
+                let (bytes, is_copy) = self.contents(BlockNo(from), u64::from(piece.count) - step);
                 step += bytes.len() as u64 / size;
-                self.context.overlay.put(self.context.fs.block_offset(to), bytes);
+                let place = |block| self.context.fs.block_offset(BlockNo(block));
+                match is_copy {
+                    true => self.context.overlay.put_copy(place(from), place(to), bytes),
+                    false => self.context.overlay.put(place(to), bytes),
+                }
             }
         }
         pieces.into_iter().map(moved).collect()
     }
 
-    /// What blocks from `first` on hold for this inode: at most `count`, and so many as can be read in one go.
-    fn contents(&mut self, first: BlockNo, count: u64) -> Vec<u8> {
+    /// What blocks from `first` on hold for this inode: at most `count`, and so many as can be read in one go; and whether that is what lies there.
+    fn contents(&mut self, first: BlockNo, count: u64) -> (Vec<u8>, bool) {
         let size = self.context.fs.geometry.block_size as usize;
         let source = self.source(first);
         let behind = (1..count.min(COPIED_AT_ONCE / size as u64)).map(|step| BlockNo(first.0 + step));
@@ -258,11 +262,11 @@ impl Relocation<'_, '_> {
         if source == Source::Before
             && let Some(bytes) = self.bytes_before(first, blocks * size)
         {
-            return bytes;
+            return (bytes, true);
         }
         let mut bytes = vec![0; blocks * size];
         if source == Source::Nothing || self.read(source, first, &mut bytes) {
-            return bytes;
+            return (bytes, source != Source::Nothing);
         }
         for (block, place) in (first.0..).zip(bytes.chunks_exact_mut(size)) {
             if !self.read(source, BlockNo(block), place) {
@@ -270,7 +274,7 @@ impl Relocation<'_, '_> {
                 place.fill(0);
             }
         }
-        bytes
+        (bytes, false)
     }
 
     /// The bytes of blocks from `first` on as they were before the repair. Where free space is scattered, what lies in one piece is asked for
@@ -384,7 +388,7 @@ impl Relocation<'_, '_> {
         }
         let to = self.context.allocate_blocks(BlockNo(block), self.cluster_blocks());
         if let Some(to) = to {
-            let bytes = self.contents(BlockNo(block), 1);
+            let (bytes, _) = self.contents(BlockNo(block), 1);
             self.context.write_block(to, &bytes);
         }
         self.translator_lost = to.is_none();

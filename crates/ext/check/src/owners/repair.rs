@@ -172,7 +172,7 @@ fn redirect_attributes(context: &RepairContext<'_>, moved: &BTreeMap<u64, u64>) 
     }
 }
 
-/// The ordinary files that share blocks with anybody else: what the user may want deleted or moved.
+/// The ordinary files that share blocks with other owners: what the user may want deleted or moved.
 fn unwanted(context: &RepairContext<'_>, contest: &Contest) -> BTreeSet<InodeNo> {
     let mut found = BTreeSet::new();
     if matches!(context.policy.duplicates, Duplicates::Clone | Duplicates::Zero) {

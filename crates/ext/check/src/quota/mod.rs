@@ -29,7 +29,7 @@ pub use fsmend_engine::crosscheck::quota::{Owner, QuotaUsage, Used};
 use problems::{FILE_DAMAGED, INODE_NUMBER, USAGE_WRONG};
 pub use usage::{bytes_of, counts, owner_of};
 
-/// A longer quota file is not read by anybody.
+/// No implementation reads a longer quota file.
 const SIZE_MAX: u64 = 1 << 31;
 
 /// The inode that holds the quota of type `kind` by the superblock of `fs`; `None` when there is none, or when its

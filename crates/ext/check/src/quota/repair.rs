@@ -60,7 +60,7 @@ fn is_same(stored: &BTreeMap<u32, Used>, observed: &BTreeMap<u32, Used>) -> bool
     ids.into_iter().all(|id| super::used(stored, *id) == super::used(observed, *id))
 }
 
-/// The entries as they have to be: everybody who uses something or has limits.
+/// The entries as they have to be: all users that have files or limits.
 fn merged(old: BTreeMap<u32, QuotaEntry>, observed: BTreeMap<u32, Used>) -> Vec<QuotaEntry> {
     let mut all = old;
     all.values_mut().for_each(|entry| (entry.bytes, entry.inodes) = (0, 0));

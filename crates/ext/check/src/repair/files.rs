@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a repair does to each file that its problems are about: the file system as it was beside the one that the repair leaves.
 //!
-//! Whatever the inspections meant to do, what is told is what comes of it. The journal is replayed for both sides.
+//! Whatever the inspections meant to do, what is reported is the result. The journal is replayed for both sides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::precheck::precheck;
 use crate::run;
 use crate::superblock;
 use fsmend_engine::options::{CheckOptions, SuperblockOptions};
-use fsmend_engine::repair::changes::lay;
+use fsmend_engine::repair::changes::{lay, lay_copies};
 use fsmend_engine::report::Repair;
 
 /// Inodes whose maps are compared; of further ones only the records are.
@@ -48,9 +48,10 @@ pub fn files(device: &Arc<dyn Device>, repair: &mut Repair, check: &CheckOptions
         lay(&mut before, seen.changes);
     }
     let mut after = Overlay::new(Arc::clone(device));
+    lay_copies(&mut after, &repair.copies);
     lay(&mut after, std::mem::take(&mut repair.changes));
     compare(&mut gathered, (&before, check.superblock), &after, check.now);
-    repair.changes = after.into_runs().collect();
+    repair.changes = after.into_runs().0.collect();
     gathered.finish()
 }
 

@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const JOURNAL_SUPERBLOCKS: [u32; 2] = [3, 4];
 
 /// The bytes with which the primary superblock of `device` is marked while `changes` are being written: what stands there, or, if that is
-/// no superblock that anybody would believe, what will stand there, with its state changed. Empty if neither is one.
+/// no valid superblock, what will stand there, with its state changed. Empty if neither is one.
 pub fn marker(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<u8>)> {
     let mut planned = Overlay::new(device);
     for (offset, bytes) in changes.iter().filter(|(offset, bytes)| touches_superblock(*offset, bytes)) {

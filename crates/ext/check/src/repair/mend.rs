@@ -46,8 +46,10 @@ pub fn mend(
     let is_full = context.is_full();
     drop(context);
     let mends = overlay.take_mends();
-    let changes = || if is_done { overlay.into_changes(pool) } else { Vec::new() };
-    (!is_full).then(|| Mended { changes: changes(), mends, lost })
+    (!is_full).then(|| {
+        let (changes, copies) = if is_done { overlay.into_changes(pool) } else { Default::default() };
+        Mended { changes, copies, mends, lost }
+    })
 }
 
 /// A block that belongs to several owners, or to the file system itself, is not mended for one of them: what is wrong for one may be

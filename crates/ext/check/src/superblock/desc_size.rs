@@ -8,7 +8,7 @@ use super::Settled;
 use super::candidates::Candidate;
 use crate::group;
 
-/// What everybody makes with the `64bit` feature, in bytes.
+/// The usual size with the `64bit` feature, in bytes.
 const USUAL: u16 = 64;
 
 /// `primary` with the usual size, if that makes sense: its first descriptor leads to a table with the root directory. A size of zero is what file

@@ -6,6 +6,7 @@ mod layout;
 mod own_files;
 mod shape;
 
+use fsmend_blockcache::MountState;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::directory::block::NewEntry;
 use crate::policy::BlockKind;
-use crate::volume::{Mode, Volume};
+use crate::volume::Volume;
 use layout::Place;
 
 /// Which member of the family.
@@ -269,7 +270,7 @@ impl Maker<'_> {
     fn fill(&self, places: &[Place], journal_blocks: u32) -> Result<(), MkfsError> {
         let device = Arc::clone(&self.device);
         let mut volume = Volume::open(device, None, 64 << 20, self.options.now).map_err(io)?;
-        volume.mode = Mode::Writable;
+        volume.mode = MountState::Writable;
         let result = self.fill_volume(&mut volume, places, journal_blocks);
         result.map_err(|error| match (error, volume.cache.trouble()) {
             (Errno::NoSpace, _) => MkfsError::TooSmall,

@@ -6,6 +6,7 @@
 //! the processor multiplies 64 bytes at once, records of 256 bytes, which nearly all are, go that way ([`wide`](super::wide)).
 
 use fsmend_base::InodeNo;
+use fsmend_base::width::{low_u16, low_u32};
 
 use super::inode;
 #[cfg(target_arch = "x86_64")]
@@ -27,7 +28,7 @@ pub(super) fn crc32c_of_word(seed: u32, word: u64) -> Option<u32> {
     if std::arch::is_x86_feature_detected!("sse4.2") {
         // SAFETY: the processor has the instruction, as asked above.
         #[allow(unsafe_code, reason = "measured hot loop: the seed of every directory")]
-        return Some(unsafe { std::arch::x86_64::_mm_crc32_u64(u64::from(seed), word) } as u32);
+        return Some(low_u32(unsafe { std::arch::x86_64::_mm_crc32_u64(u64::from(seed), word) }));
     }
     let _ = (seed, word);
     None
@@ -48,7 +49,7 @@ pub fn inodes_are_right(seed: u32, first: InodeNo, records: &[u8], inode_size: u
     #[cfg(target_arch = "x86_64")]
     if inode_size >= 136 && inode_size.is_multiple_of(8) && std::arch::is_x86_feature_detected!("sse4.2") {
         while let Some((four, after)) = rest.split_at_checked(LANES * inode_size) {
-            let first = InodeNo(first.0.wrapping_add(right.len() as u32));
+            let first = InodeNo(first.0.wrapping_add(low_u32(right.len() as u64)));
             // SAFETY: the processor has the instructions, as asked above.
             #[allow(unsafe_code, reason = "measured hot loop: a fifth of the time of a check of many files")]
             right.extend(unsafe { side_by_side(seed, first, four, inode_size) });
@@ -56,7 +57,7 @@ pub fn inodes_are_right(seed: u32, first: InodeNo, records: &[u8], inode_size: u
         }
     }
     for record in rest.chunks_exact(inode_size) {
-        let number = InodeNo(first.0.wrapping_add(right.len() as u32));
+        let number = InodeNo(first.0.wrapping_add(low_u32(right.len() as u64)));
         right.push(inode(seed, number, record).is_some_and(|checked| checked.is_right()));
     }
 }
@@ -72,7 +73,7 @@ fn side_by_side(seed: u32, first: InodeNo, four: &[u8], inode_size: usize) -> [b
     }
     let word = |lane: usize, at: usize| u64::from_le_bytes(lanes[lane][at]);
     // The generation stands in the upper half of the word at 0x60.
-    let number = |lane: usize| u64::from(first.0.wrapping_add(lane as u32));
+    let number = |lane: usize| u64::from(first.0.wrapping_add(low_u32(lane as u64)));
     let mut crc = [0, 1, 2, 3].map(|lane| {
         let seeds = word(lane, 0x60 / 8) & 0xFFFF_FFFF_0000_0000 | number(lane);
         _mm_crc32_u64(u64::from(seed), seeds)
@@ -90,13 +91,13 @@ fn side_by_side(seed: u32, first: InodeNo, four: &[u8], inode_size: usize) -> [b
         }
     }
     [0, 1, 2, 3].map(|lane| {
-        let low = (word(lane, LOW_WORD.0) >> 32) as u16;
-        let high = (word(lane, HIGH_WORD.0) >> 16) as u16;
-        let computed = crc[lane] as u32;
+        let low = low_u16(word(lane, LOW_WORD.0) >> 32);
+        let high = low_u16(word(lane, HIGH_WORD.0) >> 16);
+        let computed = low_u32(crc[lane]);
         if has_high[lane] {
             computed == u32::from(high) << 16 | u32::from(low)
         } else {
-            computed as u16 == low
+            low_u16(computed.into()) == low
         }
     })
 }

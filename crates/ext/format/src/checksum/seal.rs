@@ -2,6 +2,7 @@
 //! Putting right checksums in place, the other side of what the parent module compares. Each function leaves bytes alone that
 //! have no room for their checksum.
 
+use fsmend_base::width::{low_u8, low_u16};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
@@ -21,19 +22,19 @@ pub fn seal_superblock(superblock: &mut RawSuperblock) {
 /// Seals a group descriptor (`desc_size` bytes), where the features ask for it.
 pub fn seal_group_desc(features: Features, seed: u32, uuid: &[u8; 16], group: GroupNo, desc: &mut [u8]) {
     if let Some(Checked { computed, .. }) = super::group_desc(features, seed, uuid, group, desc) {
-        put16(desc, DESC_CHECKSUM, computed as u16);
+        put16(desc, DESC_CHECKSUM, low_u16(computed.into()));
     }
 }
 
 /// Seals an inode record (`inode_size` bytes).
 pub fn seal_inode(seed: u32, inode: InodeNo, record: &mut [u8]) {
     let Some(Checked { computed, .. }) = super::inode(seed, inode, record) else { return };
-    put16(record, INODE_CHECKSUM_LO, computed as u16);
+    put16(record, INODE_CHECKSUM_LO, low_u16(computed.into()));
     let extra = record
         .get(INODE_EXTRA_SIZE..INODE_EXTRA_SIZE + 2)
         .map_or(0, |size| u16::from_le_bytes([size[0], size[1]]));
     if extra >= 4 {
-        put16(record, INODE_CHECKSUM_HI, (computed >> 16) as u16);
+        put16(record, INODE_CHECKSUM_HI, low_u16((computed >> 16).into()));
     }
 }
 
@@ -47,7 +48,7 @@ pub fn seal_extent_block(inode_seed: u32, block: &mut [u8]) {
 /// Puts a leaf tail at the end of a directory block and seals it. The entries have to end before it.
 pub fn seal_directory_leaf(inode_seed: u32, block: &mut [u8]) {
     let Some(body) = block.len().checked_sub(LEAF_TAIL_SIZE) else { return };
-    block[body..].copy_from_slice(&[0, 0, 0, 0, LEAF_TAIL_SIZE as u8, 0, 0, 0xDE, 0, 0, 0, 0]);
+    block[body..].copy_from_slice(&[0, 0, 0, 0, low_u8(LEAF_TAIL_SIZE as u64), 0, 0, 0xDE, 0, 0, 0, 0]);
     if let Some(Checked { computed, .. }) = super::directory_leaf(inode_seed, block) {
         put32(block, body + 8, computed);
     }

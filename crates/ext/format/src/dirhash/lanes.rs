@@ -6,6 +6,7 @@
 
 use super::{NOT_ASCII, effective_seed, finish, half_md4, hash, load_words, signed, tea, unsigned};
 use crate::htree::hash_version;
+use fsmend_base::width::low_u32;
 
 /// How many names are hashed at once.
 pub const LANES: usize = 8;
@@ -42,12 +43,12 @@ impl<'a> NameAt<'a> {
         let (whole, _) = self.bytes.as_chunks::<4>();
         let Some(whole) = whole.first_chunk::<N>() else { return load_words(self.name(), number) };
         let pad = ((self.len as u64 & 0xFF) * 0x0101_0101) << 32;
-        let bits = 8 * self.len.min(4 * N) as u32;
+        let bits = 8 * low_u32(self.len.min(4 * N) as u64);
         let mut words = [0; N];
         let mut all = 0;
         for (at, word) in words.iter_mut().enumerate() {
-            let beyond = 32 - bits.saturating_sub(32 * at as u32).min(32);
-            *word = ((pad | u64::from(u32::from_be_bytes(whole[at]))) >> beyond) as u32;
+            let beyond = 32 - bits.saturating_sub(32 * low_u32(at as u64)).min(32);
+            *word = low_u32((pad | u64::from(u32::from_be_bytes(whole[at]))) >> beyond);
             all |= *word;
         }
         if all & NOT_ASCII != 0 { load_words(self.name(), number) } else { words }

@@ -66,7 +66,7 @@ fn finish(major: u32) -> u32 {
 /// A character as a number, sign-extended.
 #[inline(always)]
 fn signed(byte: u8) -> u32 {
-    i32::from(byte as i8) as u32
+    i32::from(byte.cast_signed()).cast_unsigned()
 }
 
 /// A character as a number.
@@ -94,7 +94,7 @@ fn legacy(name: &[u8], number: impl Fn(u8) -> u32) -> u32 {
 /// padded with the length of `rest`. Characters are added, not joined, so a negative one borrows from its neighbour.
 #[inline(always)]
 fn load_words<const N: usize>(rest: &[u8], number: &impl Fn(u8) -> u32) -> [u32; N] {
-    let len = rest.len() as u32;
+    let len = fsmend_base::width::low_u32(rest.len() as u64);
     let pad = len | len << 8;
     let pad = pad | pad << 16;
     let mut words = [pad; N];

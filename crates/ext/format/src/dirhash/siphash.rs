@@ -18,7 +18,7 @@ pub fn siphash24(key: [u64; 2], data: &[u8]) -> u64 {
     }
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    last[7] = data.len() as u8;
+    last[7] = fsmend_base::width::low_u8(data.len() as u64);
     state.absorb(u64::from_le_bytes(last));
     state.0[2] ^= 0xFF;
     (0..4).for_each(|_| state.round());

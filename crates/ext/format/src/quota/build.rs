@@ -8,6 +8,7 @@ use super::{
     LEAF_HEADER, QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, QuotaVersion,
     tree,
 };
+use fsmend_base::width::{low_u16, low_u32};
 
 /// Bytes of an entry of version 1.
 const ENTRY_SIZE: usize = 72;
@@ -49,7 +50,7 @@ pub fn build(kind: QuotaType, info: QuotaInfo, entries: &[QuotaEntry]) -> Vec<u8
         tree::put_entry(&mut file.bytes, QuotaVersion::R1, place, entry);
         file.refer(entry.id, leaf);
     }
-    let blocks = (file.bytes.len() / QUOTA_BLOCK_SIZE) as u32;
+    let blocks = low_u32((file.bytes.len() / QUOTA_BLOCK_SIZE) as u64);
     let is_open = file.last_leaf.is_some_and(|(_, used)| used < ENTRIES_PER_LEAF);
     let free_entry = file.last_leaf.filter(|_| is_open).map_or(0, |(leaf, _)| leaf);
     let words = [kind.magic(), 1, info.space_grace, info.inodes_grace, info.flags, blocks, 0, free_entry];
@@ -68,7 +69,7 @@ impl File {
     fn append(&mut self) -> u32 {
         let number = self.bytes.len() / QUOTA_BLOCK_SIZE;
         self.bytes.resize(self.bytes.len() + QUOTA_BLOCK_SIZE, 0);
-        number as u32
+        low_u32(number as u64)
     }
 
     /// A place for one more entry: its leaf, and the byte in the file.
@@ -77,7 +78,7 @@ impl File {
         let (leaf, used) = open.unwrap_or_else(|| (self.append(), 0));
         self.last_leaf = Some((leaf, used + 1));
         let start = leaf as usize * QUOTA_BLOCK_SIZE;
-        self.bytes[start + 8..start + 10].copy_from_slice(&(used as u16 + 1).to_le_bytes());
+        self.bytes[start + 8..start + 10].copy_from_slice(&low_u16(used as u64 + 1).to_le_bytes());
         (leaf, start + LEAF_HEADER + used * ENTRY_SIZE)
     }
 

@@ -37,7 +37,7 @@ impl<'d> Disk<'d> {
 
     /// What was written, in the order of the device.
     pub fn into_writes(self) -> Vec<(u64, Vec<u8>)> {
-        self.overlay.into_runs().collect()
+        self.overlay.into_runs().0.collect()
     }
 
     pub fn read(&mut self, offset: u64, length: usize) -> Result<Vec<u8>, Unusable> {

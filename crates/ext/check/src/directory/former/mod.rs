@@ -7,7 +7,7 @@
 //! | `mentions.rs` | what in a block can be read as a name |
 //! | `copies.rs` | blocks of lost directories, older copies in the journal |
 //!
-//! Nothing follows from it but what is told: names are guesses, however good, and a guess is not written. The cost is bounded: every
+//! It changes nothing but the report: names are guesses, however good, and a guess is not written. The cost is bounded: every
 //! directory is read once more, and at most so many blocks beside (`copies.rs`).
 
 mod copies;

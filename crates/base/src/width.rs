@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers in another width, where losing bits is meant or cannot happen. Everywhere else `try_from` says what does not fit.
+
+/// The low 8 bits of `value`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the other bits are stored elsewhere, or do not count")]
+pub const fn low_u8(value: u64) -> u8 {
+    value as u8
+}
+
+/// The low 16 bits of `value`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the other bits are stored elsewhere, or do not count")]
+pub const fn low_u16(value: u64) -> u16 {
+    value as u16
+}
+
+/// The low 32 bits of `value`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the other bits are stored elsewhere, or do not count")]
+pub const fn low_u32(value: u64) -> u32 {
+    value as u32
+}
+
+/// `value` as an index; where it does not fit, one that no slice has.
+#[inline]
+pub fn index(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// `value` with a sign; the largest number where it does not fit.
+#[inline]
+pub fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit() {
+        assert_eq!((low_u8(0x1_02), low_u16(0x1_0002), low_u32(0x1_0000_0002)), (2, 2, 2));
+        assert_eq!((signed(u64::MAX), signed(7)), (i64::MAX, 7));
+        assert_eq!(index(7), 7);
+    }
+}
