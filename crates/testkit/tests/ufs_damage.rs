@@ -95,7 +95,6 @@ fn note(failures: &mut Vec<String>, image: &[u8], failure: String) {
 }
 
 fn report(failures: &[String], tried: usize) {
-    println!("{tried} cases");
     assert!(tried > 0);
     assert!(failures.is_empty(), "{} of {tried}:\n{}", failures.len(), failures.join("\n"));
 }
