@@ -184,6 +184,18 @@ impl<'a> Finder<'a> {
         self.record(table, inode).is_some_and(|record| self.names_itself(inode, &record) == Some(true))
     }
 
+    /// Whether `inode` of group 0, whose table is at `table`, is a file, directory or symbolic link in use, as far as its record tells.
+    pub(super) fn is_file(&mut self, table: u64, inode: InodeNo) -> bool {
+        let Some(record) = self.record(table, inode) else { return false };
+        let (raw, features) = (RawInode::from_record(&record), self.geometry.features);
+        let has_type = matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY | mode::SYMLINK);
+        let is_right = || {
+            checksum::inode(self.geometry.checksum_seed, inode, &record)
+                .is_some_and(checksum::Checked::is_right)
+        };
+        has_type && raw.i_links_count.get() > 0 && (!features.metadata_csum() || is_right())
+    }
+
     /// The record of an inode of group 0, whose table is at `table`.
     fn record(&mut self, table: u64, inode: InodeNo) -> Option<Vec<u8>> {
         let size = self.geometry.inode_size.max(SMALL_INODE) as usize;

@@ -93,13 +93,22 @@ pub fn leads_to_root(device: &dyn Device, settled: &Settled) -> bool {
     })
 }
 
-/// Whether one of `inodes`, which are of the first group, is a directory that names itself: nothing that the file system keeps for itself is.
-pub fn has_directory(device: &dyn Device, settled: &Settled, mut inodes: Range<u32>) -> bool {
+/// So many files show that inodes are not reserved: one could be a damaged record.
+const FILES_SHOW: usize = 2;
+
+/// Whether `inodes`, which are of the first group, are used by files: one of them is a directory that names itself, or several are files in use. Nothing
+/// that the file system keeps for itself is.
+pub fn has_files(device: &dyn Device, settled: &Settled, mut inodes: Range<u32>) -> bool {
     let first =
         descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
     first.is_some_and(|(_, slot)| {
-        let mut finder = Finder::new(device, settled);
-        slot.is_credible() && inodes.any(|inode| finder.has_directory(slot.desc.inode_table, InodeNo(inode)))
+        let (mut finder, table) = (Finder::new(device, settled), slot.desc.inode_table);
+        if !slot.is_credible() && !finder.has_directory(table, InodeNo(special::ROOT)) {
+            return false;
+        }
+        let files = inodes.clone().filter(|inode| finder.is_file(table, InodeNo(*inode)));
+        files.take(FILES_SHOW).count() == FILES_SHOW
+            || inodes.any(|inode| finder.has_directory(table, InodeNo(inode)))
     })
 }
 

@@ -121,8 +121,7 @@ fn trim_reserve(
 /// So many inodes that should be reserved are looked at.
 const RESERVED_LOOKED_AT: u32 = 256;
 
-/// Inodes above the usual first one are reserved only where no backup contradicts and no directory (usually `lost+found`) lies in one of them: else
-/// the files in them would be lost.
+/// Inodes above the usual first one are reserved only where no backup contradicts and no files lie in them: else these would be lost.
 fn first_inode(device: &dyn Device, settled: &mut Settled, findings: &mut Findings) {
     let stored = settled.superblock.s_first_ino.get();
     if settled.superblock.s_rev_level.get() == 0 || stored == GOOD_OLD_FIRST_INO {
@@ -132,7 +131,7 @@ fn first_inode(device: &dyn Device, settled: &mut Settled, findings: &mut Findin
         stored.min(GOOD_OLD_FIRST_INO + RESERVED_LOOKED_AT).min(settled.geometry.inodes_per_group);
     let backup = candidates::first_backup(device, &settled.geometry);
     if backup.is_some_and(|backup| backup.raw.s_first_ino.get() == GOOD_OLD_FIRST_INO)
-        || group::has_directory(device, settled, GOOD_OLD_FIRST_INO..looked_at)
+        || group::has_files(device, settled, GOOD_OLD_FIRST_INO..looked_at)
     {
         findings.raise(Problem::new(&problems::FIRST_INODE).stored(stored));
         settled.superblock.s_first_ino = GOOD_OLD_FIRST_INO.into();

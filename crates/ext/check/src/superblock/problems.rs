@@ -359,7 +359,7 @@ problem_rows! {
     FIRST_INODE = "ext.superblock.first-inode" {
         severity: Major, evidence: Local, preen: false,
         message: "s_first_ino is {stored}, which is invalid",
-        meaning: "Inodes 1 to 10 are always reserved, and the first inode after the reserved ones must exist. A value other than 11 is valid only if the backups agree and no directory is among the reserved inodes.",
+        meaning: "Inodes 1 to 10 are always reserved, and the first inode after the reserved ones must exist. A value other than 11 is valid only if the backups agree and no file is among the reserved inodes.",
         repair: "s_first_ino is set to 11.",
         loss: "Nothing.",
         peers: [0x00000B],

@@ -102,6 +102,30 @@ fn an_inode_that_is_a_directory_is_not_reserved() {
 }
 
 #[test]
+fn inodes_that_are_files_are_not_reserved() {
+    let mut image = Image::plain().without_backups();
+    image.change_superblock(|raw| raw.s_first_ino = 28.into());
+    let lost = problems::BACKUP_DIFFERS.code;
+    for (inode, found) in [(13, vec![lost]), (20, vec![lost, problems::FIRST_INODE.code])] {
+        let mut record = RawInode::from_record(image.inode(InodeNo(inode)));
+        record.i_mode.set(0o100_644);
+        record.i_links_count.set(1);
+        record.store(image.inode(InodeNo(inode)));
+        assert_eq!(image.settle().1, found, "one may be a damaged record, two are files");
+    }
+    // Where inodes have checksums, only records that are right count.
+    let mut image = Image::with_checksums().without_backups();
+    image.change_superblock(|raw| raw.s_first_ino = 28.into());
+    for inode in [13, 20] {
+        let mut record = RawInode::from_record(image.inode(InodeNo(inode)));
+        record.i_mode.set(0o100_644);
+        record.i_links_count.set(1);
+        record.store(image.inode(InodeNo(inode)));
+    }
+    assert_eq!(image.settle().1, [lost]);
+}
+
+#[test]
 fn blocks_that_hold_the_root_directory_are_not_reserved() {
     for mut image in [Image::plain(), Image::with_checksums()] {
         image.change_superblock(|raw| raw.s_reserved_gdt_blocks = 100.into());

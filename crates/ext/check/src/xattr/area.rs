@@ -11,7 +11,7 @@ use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, Truncated, 
 
 use super::region::Region;
 use super::value_inode::{self, Reference};
-use super::{ValueReference, acl, problems};
+use super::{ValueReference, acl, names, problems};
 use crate::Fs;
 
 /// Whose attributes are inspected.
@@ -188,6 +188,9 @@ fn inspect_entry(
     }
     if problem.is_none() && is_nameless(entry) {
         problem = Some(owner.problem_with(&problems::NAMELESS, entry).detail("at", entry.at as u64));
+    } else if problem.is_none() && names::is_unnamed(entry) {
+        let unnamed = owner.problem_with(&problems::UNNAMED, entry).detail("at", entry.at as u64);
+        problem = Some(unnamed.stored(entry.value_size));
     }
     if problem.is_none() && entry.value_inode == 0 {
         match inspect_value(owner, area, entry, region) {

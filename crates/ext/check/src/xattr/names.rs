@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that hold a zero byte: the kernel refuses all attributes beside such a one, and a file whose data are kept there. And names of access lists,
-//! which have none.
+//! which have none, and access lists under a prefix that takes a name.
 //!
 //! Either the length of the name was overwritten, so that the entry swallows padding, the end mark or entries behind it: then it is cut to
 //! the length with which the table goes on best. Or letters were: they are replaced by others, and the value can be reached again.
@@ -11,8 +11,8 @@ use fsmend_engine::Findings;
 use fsmend_ext_format::xattr::{Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len, name_index};
 
 use super::area::Owner;
-use super::problems::{LIST_WITH_NAME, NAME_OVERWRITTEN, NAME_WITH_ZERO};
-use super::table_end;
+use super::problems::{LIST_PREFIX, LIST_WITH_NAME, NAME_OVERWRITTEN, NAME_WITH_ZERO};
+use super::{acl, table_end};
 
 /// Stands for a lost letter.
 const UNKNOWN: u8 = b'_';
@@ -40,10 +40,17 @@ pub(super) fn mend(
         let value =
             Area { bytes, entries_at, values_at }.value_range(&entry).filter(|value| !value.is_empty());
         values = value.map_or(values, |value| value.start.min(values));
+        let area = Area { bytes, entries_at, values_at };
+        if let Some(index) = list_prefix(area, &entry) {
+            let problem = owner.problem_with(&LIST_PREFIX, &Entry { name_index: index, ..entry });
+            findings.raise(problem.detail("at", entry.at as u64));
+            bytes[entry.at + offset_of!(RawXattrEntry, e_name_index)] = index;
+            changed = true;
+            continue;
+        }
         if !entry.name.contains(&0) && (!is_list(&entry) || entry.name.is_empty()) {
             continue;
         }
-        let area = Area { bytes, entries_at, values_at };
         let tables = tables.get_or_insert_with(|| tables_from(area));
         let (start, stored) = (entry.at, entry.name.len());
         match right_len(owner, area, &entry, (tables, values)) {
@@ -92,6 +99,22 @@ fn tables_from(area: Area<'_>) -> Vec<Option<u32>> {
         };
     }
     tables
+}
+
+/// Whether an entry has no name, although its prefix takes one.
+pub(super) fn is_unnamed(entry: &Entry<'_>) -> bool {
+    NAMED.contains(&entry.name_index) && entry.name.is_empty()
+}
+
+/// The prefix of an access list, where one stands under a prefix that takes a name: the list of the file, or the default list if there is one
+/// of the file already.
+fn list_prefix(area: Area<'_>, entry: &Entry<'_>) -> Option<u8> {
+    let value = area.value(entry).filter(|_| is_unnamed(entry) && entry.value_inode == 0)?;
+    if acl::complete_len(value) != Some(value.len()) {
+        return None;
+    }
+    let has = |index| area.entries().map_while(Result::ok).any(|other| other.name_index == index);
+    [name_index::POSIX_ACL_ACCESS, name_index::POSIX_ACL_DEFAULT].into_iter().find(|index| !has(*index))
 }
 
 /// The prefix of an entry at `start` that has that of an access list, and a name: what the other entries have, if they agree.

@@ -67,6 +67,24 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
+    /// An access list under the prefix of other attributes.
+    LIST_PREFIX = "ext.xattr.list-prefix" {
+        severity: Major, evidence: Local, preen: true,
+        message: "an extended attribute of {inode} (entry at byte {at}) has no name, and its value is an access control list: it is {name}",
+        meaning: "Under this prefix an attribute has a name of its own. The prefix was overwritten. The kernel lists the attribute, but cannot read it, and does not obey the list.",
+        repair: "The prefix is set to that of an access control list. The list is kept.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// An entry without a name under a prefix that takes one.
+    UNNAMED = "ext.xattr.unnamed" {
+        severity: Major, evidence: Local, preen: true,
+        message: "an extended attribute of {inode} (entry at byte {at}) has a value ({stored:byte:bytes}), but no name",
+        meaning: "Under this prefix an attribute has a name of its own. The length of the name or the prefix was overwritten. The kernel lists the attribute, but cannot read it.",
+        repair: "The entry is removed. The other attributes are kept.",
+        loss: "The value of this attribute.",
+        peers: [],
+    }
     /// The hash of an attribute does not match.
     HASH = "ext.xattr.hash" {
         severity: Major, evidence: Local, preen: true,

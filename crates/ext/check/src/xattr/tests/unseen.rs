@@ -104,6 +104,27 @@ fn a_bit_in_the_mark_that_ends_a_list_makes_no_attribute() {
     }
 }
 
+/// The kernel lists "security." and answers "Invalid argument" when it is read.
+#[test]
+fn a_value_without_a_name_is_the_access_list_that_it_is_or_goes() {
+    let entry = |(tag, permissions): (u16, u16)| [tag.to_le_bytes(), permissions.to_le_bytes()].concat();
+    let list = [&[1, 0, 0, 0][..], &[(1, 6), (4, 4), (32, 4)].map(entry).concat()].concat();
+    let access = |value| Attribute { index: name_index::POSIX_ACL_ACCESS, name: b"", value };
+    for index in [name_index::USER, name_index::TRUSTED, name_index::SECURITY] {
+        let unnamed = |value| Attribute { index, name: b"", value };
+        let sound = record_with(&[access(Stored::Here(&list)), two()[1]]);
+        let mut record = record_with(&[unnamed(Stored::Here(&list)), two()[1]]);
+        assert_eq!(expect_plain(&mut record, &[&problems::LIST_PREFIX]).entries, 2);
+        assert_eq!(record, sound, "{index}");
+        // With a list of the file beside it, it is the default list.
+        let mut record = record_with(&[access(Stored::Here(&list)), unnamed(Stored::Here(&list))]);
+        assert_eq!(expect_plain(&mut record, &[&problems::LIST_PREFIX]).entries, 2);
+        let mut record = record_with(&[unnamed(Stored::Here(b"no list")), two()[1]]);
+        assert_eq!(expect_plain(&mut record, &[&problems::UNNAMED]).entries, 1);
+        assert_eq!(names(&record), names(&record_with(&[two()[1]])));
+    }
+}
+
 #[test]
 fn a_list_whose_name_length_hides_an_overwritten_end_is_a_list_again() {
     let entry = |(tag, permissions): (u16, u16)| [tag.to_le_bytes(), permissions.to_le_bytes()].concat();
