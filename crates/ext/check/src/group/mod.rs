@@ -86,11 +86,21 @@ pub fn first_inodes(
 /// Whether the table to which the first descriptor leads, with a right checksum or not, begins where it should: its second record is a directory whose first
 /// block names it as the root.
 pub fn leads_to_root(device: &dyn Device, settled: &Settled) -> bool {
-    let first =
-        descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
-    first.is_some_and(|(_, slot)| {
-        Finder::new(device, settled).has_directory(slot.desc.inode_table, InodeNo(special::ROOT))
+    table_of_first(device, settled)
+        .is_some_and(|(_, table)| Finder::new(device, settled).has_directory(table, InodeNo(special::ROOT)))
+}
+
+/// Whether the root directory names itself in the table of a first group whose descriptor is right.
+pub fn has_root(device: &dyn Device, settled: &Settled) -> bool {
+    table_of_first(device, settled).is_some_and(|(is_credible, table)| {
+        is_credible && Finder::new(device, settled).has_directory(table, InodeNo(special::ROOT))
     })
+}
+
+/// Whether the descriptor of the first group is right, and where it puts the table.
+fn table_of_first(device: &dyn Device, settled: &Settled) -> Option<(bool, u64)> {
+    let (_, slot) = descriptors::copy_of_block(device, &settled.geometry, 0, 0)?.next()?;
+    Some((slot.is_credible(), slot.desc.inode_table))
 }
 
 /// So many files show that inodes are not reserved: one could be a damaged record.
@@ -99,11 +109,9 @@ const FILES_SHOW: usize = 2;
 /// Whether `inodes`, which are of the first group, are used by files: one of them is a directory that names itself, or several are files in use. Nothing
 /// that the file system keeps for itself is.
 pub fn has_files(device: &dyn Device, settled: &Settled, mut inodes: Range<u32>) -> bool {
-    let first =
-        descriptors::copy_of_block(device, &settled.geometry, 0, 0).and_then(|mut slots| slots.next());
-    first.is_some_and(|(_, slot)| {
-        let (mut finder, table) = (Finder::new(device, settled), slot.desc.inode_table);
-        if !slot.is_credible() && !finder.has_directory(table, InodeNo(special::ROOT)) {
+    table_of_first(device, settled).is_some_and(|(is_credible, table)| {
+        let mut finder = Finder::new(device, settled);
+        if !is_credible && !finder.has_directory(table, InodeNo(special::ROOT)) {
             return false;
         }
         let files = inodes.clone().filter(|inode| finder.is_file(table, InodeNo(*inode)));

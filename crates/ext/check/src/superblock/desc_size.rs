@@ -2,7 +2,6 @@
 //! A size of descriptors that cannot be, in a primary without a backup: a file system of one group, say, has none.
 
 use fsmend_device::Device;
-use fsmend_ext_format::inode::special;
 
 use super::Settled;
 use super::candidates::Candidate;
@@ -22,7 +21,7 @@ pub(super) fn settled(device: &dyn Device, primary: &Candidate) -> Option<Candid
     let candidate = primary.set_right(superblock.clone(), device.len());
     let geometry = candidate.geometry.clone().ok().filter(|_| !candidate.is_beyond_device)?;
     let settled = Settled { superblock, geometry, block: candidate.block, is_corrected: true };
-    group::has_directory(device, &settled, special::ROOT..special::ROOT + 1).then_some(candidate)
+    group::has_root(device, &settled).then_some(candidate)
 }
 
 #[cfg(test)]
