@@ -6,6 +6,10 @@
 //! ```
 //! Source: the kernel's `posix_acl_xattr.h`; acl(5).
 
+use fsmend_vfs::Caller;
+
+use crate::names::SET_GROUP_ID;
+
 /// The attribute that programs know the access list by.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";
 /// The attribute that programs know the default list of a directory by.
@@ -17,6 +21,37 @@ const VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
 /// Permission bits of one entry.
 const PERMISSIONS: u16 = 0o7;
+
+/// The permission bits that a list stands for.
+pub const PERMISSION_BITS: u16 = 0o777;
+
+/// Which of the two lists of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Says what may be done with the inode.
+    Access,
+    /// What new files in the directory get.
+    Default,
+}
+
+impl Kind {
+    /// The list that programs know by this name; `None` for other attributes.
+    pub fn of_name(name: &[u8]) -> Option<Kind> {
+        match name {
+            ACCESS => Some(Kind::Access),
+            DEFAULT => Some(Kind::Default),
+            _ => None,
+        }
+    }
+
+    /// The name for programs.
+    pub fn name(self) -> &'static [u8] {
+        match self {
+            Kind::Access => ACCESS,
+            Kind::Default => DEFAULT,
+        }
+    }
+}
 
 /// Whom an entry is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -79,6 +114,13 @@ pub struct Acl {
 }
 
 impl Acl {
+    /// What becomes of `mode`, that of an inode of group `gid`, when `caller` gives it this access list: only members of the group may keep the
+    /// set-group-ID bit. (Further groups of the caller are not known here.)
+    pub fn mode_for(&self, mode: u16, gid: u32, caller: &Caller) -> u16 {
+        let mode = mode & !PERMISSION_BITS | self.mode();
+        if caller.uid != 0 && caller.gid != gid { mode & !SET_GROUP_ID } else { mode }
+    }
+
     /// From the form that programs see; `None` if it is broken.
     pub fn from_attribute(bytes: &[u8]) -> Option<Acl> {
         let (version, entries) = bytes.split_first_chunk()?;

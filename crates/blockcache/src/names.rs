@@ -6,8 +6,8 @@ use fsmend_vfs::{DeviceNumber, Errno, FileKind, NewFile, NewKind, Permissions, R
 /// Bytes of the longest name.
 pub const NAME_MAX: usize = 255;
 
-/// The set-group-id bit.
-const SET_GROUP_ID: u16 = 0o2000;
+/// The set-group-ID bit.
+pub(crate) const SET_GROUP_ID: u16 = 0o2000;
 
 /// An error if `name` is too long to be looked up.
 pub fn check_len(name: &[u8]) -> Result<()> {

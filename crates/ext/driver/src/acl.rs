@@ -6,42 +6,11 @@
 //! ```
 //! Source: "ext4 Data Structures and Algorithms", extended attributes.
 
-use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT, Entry, Tag};
+use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT, Entry, Kind, PERMISSION_BITS, Tag};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
 use crate::inode::Inode;
 use crate::volume::Volume;
-
-/// The permission bits that a list stands for.
-const PERMISSION_BITS: u16 = 0o777;
-const SET_GROUP_ID: u16 = 0o2000;
-
-/// Which of the two lists of an inode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// Says what may be done with the inode.
-    Access,
-    /// What new files in the directory get.
-    Default,
-}
-
-impl Kind {
-    /// The list that an attribute holds.
-    pub fn of_name(name: &[u8]) -> Option<Kind> {
-        match name {
-            ACCESS => Some(Kind::Access),
-            DEFAULT => Some(Kind::Default),
-            _ => None,
-        }
-    }
-
-    fn name(self) -> &'static [u8] {
-        match self {
-            Kind::Access => ACCESS,
-            Kind::Default => DEFAULT,
-        }
-    }
-}
 
 impl Volume {
     /// Sets a list from the form of programs, and with the access list the mode. The caller saves the inode.
@@ -76,11 +45,7 @@ impl Volume {
     }
 
     fn set_mode_of_list(&mut self, inode: &mut Inode, acl: &Acl) {
-        let mut mode = inode.raw.i_mode.get() & !PERMISSION_BITS | acl.mode();
-        // Only members of the group may keep the bit; further groups of the caller are not known here.
-        if self.caller.uid != 0 && self.caller.gid != inode.permissions().gid {
-            mode &= !SET_GROUP_ID;
-        }
+        let mode = acl.mode_for(inode.raw.i_mode.get(), inode.permissions().gid, &self.caller);
         inode.raw.i_mode.set(mode);
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fsmend_blockcache::acl::Kind;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::inode::{flags, special};
@@ -11,7 +12,6 @@ use fsmend_vfs::{
     FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
 };
 
-use crate::acl;
 use crate::inode::Inode;
 use crate::inode_flags;
 use crate::mount::{MountError, MountOptions};
@@ -232,7 +232,7 @@ impl FileSystem for Ext {
             if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
                 return Err(Errno::NotPermitted);
             }
-            match acl::Kind::of_name(name) {
+            match Kind::of_name(name) {
                 Some(kind) => volume.set_list(&mut inode, kind, value, how, now)?,
                 None => volume.change_attribute(&mut inode, name, Some(value), how, now)?,
             }

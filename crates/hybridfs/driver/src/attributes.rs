@@ -2,13 +2,11 @@
 //! Extended attributes and access control lists. Lists are kept in the form in which programs see them.
 
 use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT};
+use fsmend_blockcache::names::NAME_MAX;
 use fsmend_hybridfs_format::{ATTRIBUTES_MAX, Attribute, HEADER_LEN, store_attributes};
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result, Time};
 
 use crate::volume::{Live, Volume, stamp};
-use fsmend_blockcache::names::NAME_MAX;
-
-const SET_GROUP_ID: u16 = 0o2000;
 
 pub(crate) fn value<'l>(live: &'l Live, name: &[u8]) -> Option<&'l [u8]> {
     live.attributes
@@ -112,11 +110,7 @@ impl Volume {
         if !is_access {
             return if live.is_directory() { Ok(Some(value)) } else { Err(Errno::NotPermitted) };
         }
-        let mut mode = live.disk.mode & !0o777 | acl.mode();
-        if self.caller.uid != 0 && self.caller.gid != live.disk.gid {
-            mode &= !SET_GROUP_ID;
-        }
-        live.disk.mode = mode;
+        live.disk.mode = acl.mode_for(live.disk.mode, live.disk.gid, &self.caller);
         Ok(if acl.is_mode_only() { None } else { Some(value) })
     }
 

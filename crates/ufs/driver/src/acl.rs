@@ -6,7 +6,7 @@
 //! ```
 //! What the owner, the group class and all others may do is the mode's to say: those entries of an access list may be old. Source: FreeBSD's `sys/acl.h`.
 
-use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT, Entry, Tag};
+use fsmend_blockcache::acl::{Acl, Entry, Kind, Tag};
 use fsmend_ufs_format::attributes::SYSTEM;
 use fsmend_ufs_format::order::{ByteOrder, Version};
 use fsmend_ufs_format::superblock::flags;
@@ -23,48 +23,17 @@ const ENTRY: usize = 12;
 const LIST: usize = 4 + ENTRIES * ENTRY;
 /// Stands in the place of an id where the tag needs none.
 const NO_ID: u32 = u32::MAX;
-/// The permission bits that a list stands for.
-const PERMISSION_BITS: u16 = 0o777;
-const SET_GROUP_ID: u16 = 0o2000;
-
-/// Which of the two lists of an inode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// Says what may be done with the inode.
-    Access,
-    /// What new files in the directory get.
-    Default,
+/// The attribute of the system that holds a list.
+fn stored(kind: Kind) -> &'static [u8] {
+    match kind {
+        Kind::Access => b"posix1e.acl_access",
+        Kind::Default => b"posix1e.acl_default",
+    }
 }
 
-impl Kind {
-    /// The list that programs know by this name.
-    pub fn of_name(name: &[u8]) -> Option<Kind> {
-        match name {
-            ACCESS => Some(Kind::Access),
-            DEFAULT => Some(Kind::Default),
-            _ => None,
-        }
-    }
-
-    /// The list that an attribute of the system holds.
-    pub fn of_stored(own: &[u8]) -> Option<Kind> {
-        [Kind::Access, Kind::Default].into_iter().find(|kind| kind.stored() == own)
-    }
-
-    /// The name for programs.
-    pub fn name(self) -> &'static [u8] {
-        match self {
-            Kind::Access => ACCESS,
-            Kind::Default => DEFAULT,
-        }
-    }
-
-    fn stored(self) -> &'static [u8] {
-        match self {
-            Kind::Access => b"posix1e.acl_access",
-            Kind::Default => b"posix1e.acl_default",
-        }
-    }
+/// The list that an attribute of the system holds.
+pub(crate) fn kind_of_stored(own: &[u8]) -> Option<Kind> {
+    [Kind::Access, Kind::Default].into_iter().find(|kind| stored(*kind) == own)
 }
 
 /// A list as it is stored, its entries in the order of [`Tag`]; `None` if it is broken.
@@ -105,7 +74,7 @@ impl Volume {
         if !self.obeys_lists() {
             return Ok(None);
         }
-        let value = match self.stored_attribute(inode, SYSTEM, kind.stored()) {
+        let value = match self.stored_attribute(inode, SYSTEM, stored(kind)) {
             Err(Errno::NoAttribute) => return Ok(None),
             value => value?,
         };
@@ -152,11 +121,7 @@ impl Volume {
     }
 
     fn set_mode_of_list(&self, inode: &mut Inode, list: &Acl) {
-        let mut mode = inode.raw.mode() & !PERMISSION_BITS | list.mode();
-        // Only members of the group may keep the bit; further groups of the caller are not known here.
-        if self.caller.uid != 0 && self.caller.gid != inode.permissions().gid {
-            mode &= !SET_GROUP_ID;
-        }
+        let mode = list.mode_for(inode.raw.mode(), inode.permissions().gid, &self.caller);
         inode.raw.set_mode(mode);
     }
 
@@ -183,7 +148,7 @@ impl Volume {
     ) -> Result<()> {
         let order = self.geometry.order;
         let value = list.map(|list| to_disk(list, order).ok_or(Errno::Invalid)).transpose()?;
-        match self.change_stored(inode, (SYSTEM, kind.stored()), value.as_deref(), how) {
+        match self.change_stored(inode, (SYSTEM, stored(kind)), value.as_deref(), how) {
             Err(Errno::NoAttribute) if value.is_none() => self.save(inode),
             other => other,
         }

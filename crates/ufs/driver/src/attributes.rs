@@ -4,12 +4,13 @@
 //! UFS has two namespaces. `user.` is the first; all other names go into the second, those that begin with `system.` without it. Access control lists have a form of
 //! their own there (`acl`).
 
+use fsmend_blockcache::acl::Kind;
 use fsmend_ufs_format::attributes::{Attributes, SYSTEM, USER, append};
 use fsmend_ufs_format::inode::ATTRIBUTE_BLOCKS;
 use fsmend_ufs_format::order::Version;
 use fsmend_vfs::{AttributeWrite, Errno, Result};
 
-use crate::acl::Kind;
+use crate::acl;
 use crate::inode::Inode;
 use crate::policy::BlockKind;
 use crate::volume::Volume;
@@ -60,7 +61,7 @@ impl Volume {
     /// Namespace and name on the disk of what is no access control list.
     fn split<'n>(&self, name: &'n [u8]) -> Result<(u8, &'n [u8])> {
         let (namespace, own) = split(name)?;
-        let is_list = self.obeys_lists() && namespace == SYSTEM && Kind::of_stored(own).is_some();
+        let is_list = self.obeys_lists() && namespace == SYSTEM && acl::kind_of_stored(own).is_some();
         if is_list { Err(Errno::NotSupported) } else { Ok((namespace, own)) }
     }
 
@@ -136,7 +137,7 @@ impl Volume {
         let all = self.all_attributes(inode)?;
         let obeys_lists = self.obeys_lists();
         let name = |(namespace, own, _): &Stored| {
-            let list = Kind::of_stored(own).filter(|_| obeys_lists && *namespace == SYSTEM);
+            let list = acl::kind_of_stored(own).filter(|_| obeys_lists && *namespace == SYSTEM);
             list.map_or_else(|| join(*namespace, own), |kind| kind.name().to_vec())
         };
         Ok(all.iter().map(name).collect())

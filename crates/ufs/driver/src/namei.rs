@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names: making files, giving them more names, taking names away, moving them. The order of the steps is that of the crate's head.
 
+use fsmend_blockcache::acl::Kind;
 use fsmend_blockcache::names;
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_ufs_format::inode::{Inode as Record, LINKS_MAX, Stamp, flags};
 use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
-use crate::acl;
 use crate::directory::Found;
 use crate::inode::Inode;
 use crate::volume::Volume;
@@ -77,7 +77,7 @@ impl Volume {
         let number = self.take_inode(group, is_directory)?;
         let default = match kind {
             FileKind::Symlink => None,
-            _ => self.list(&directory, acl::Kind::Default)?,
+            _ => self.list(&directory, Kind::Default)?,
         };
         let mode = match &default {
             Some(list) => file.of.mode & !0o777 | list.inherit(file.of.mode).mode(),
