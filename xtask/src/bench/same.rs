@@ -76,8 +76,8 @@ fn parse(words: &[&str]) -> io::Result<Wanted> {
     for pair in words.chunks(2) {
         let number = |word: &str| word.parse().map_err(|_| io::Error::other(format!("{word} is no number")));
         match pair {
-            ["--old", path] => old = Some(PathBuf::from(path)),
-            ["--new", path] => new = Some(PathBuf::from(path)),
+            ["--old", path] => old = Some(program(path)?),
+            ["--new", path] => new = Some(program(path)?),
             ["--from", place] => from = number(place)?,
             ["--cases", count] => cases = number(count)?,
             other => return Err(io::Error::other(format!("what is {}?", other.join(" ")))),
@@ -85,6 +85,11 @@ fn parse(words: &[&str]) -> io::Result<Wanted> {
     }
     let missing = || io::Error::other("--old and --new say which programs are compared");
     Ok(Wanted { old: old.ok_or_else(missing)?, new: new.ok_or_else(missing)?, from, cases })
+}
+
+/// A program that can be started from any folder.
+fn program(path: &str) -> io::Result<PathBuf> {
+    fs::canonicalize(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
 /// In what the new build differs from the old one.
