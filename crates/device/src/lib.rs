@@ -107,7 +107,7 @@ pub trait Device: Send + Sync {
     }
 
     /// Whether `len` bytes from `offset` on stay what they are, and where they are, as long as the device is there: a [copy](BlockCopy) of
-    /// them can be kept as a reference. Whoever lays bytes over a device says no for those; so does what does not know.
+    /// them can be kept as a reference. A device that lays bytes over another answers no for these bytes; the default is no.
     fn is_at_rest(&self, _offset: u64, _len: u64) -> bool {
         false
     }

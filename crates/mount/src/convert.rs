@@ -73,8 +73,8 @@ pub fn file_attr(of: &Attributes, node: INodeNo, block_size: u32) -> FileAttr {
 }
 
 /// The answer that there is no such name, for as long as it may be believed: FUSE takes it from an inode number of 0.
-pub fn nobody() -> FileAttr {
-    let nobody = Attributes {
+pub fn no_attributes() -> FileAttr {
+    let none = Attributes {
         inode: InodeNo(0),
         generation: 0,
         kind: FileKind::Regular,
@@ -88,7 +88,7 @@ pub fn nobody() -> FileAttr {
         ctime: Time::default(),
         crtime: None,
     };
-    file_attr(&nobody, INodeNo(0), 0)
+    file_attr(&none, INodeNo(0), 0)
 }
 
 /// A moment as the standard library has it. What it cannot say is the beginning of 1970.

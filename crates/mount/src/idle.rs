@@ -50,7 +50,7 @@ impl Polling {
         Ok(polling)
     }
 
-    /// Counts a request. True where a burst begins: whoever gets that calls [`Polling::is_over`] every [`SHORT`] until it is.
+    /// Counts a request. True where a burst begins: the caller then has to call [`Polling::is_over`] every [`SHORT`] until it is.
     pub fn request(&self) -> bool {
         if self.requests.fetch_add(1, Relaxed) % MANY != MANY - 1 || self.is_burst.load(Relaxed) {
             return false;
@@ -64,9 +64,9 @@ impl Polling {
         if self.requests.swap(0, Relaxed) >= MANY {
             return false;
         }
-        self.is_burst.store(false, Relaxed);
-        // What cannot be taken back now ends with the process.
+        // First, so that the limit of a burst that begins now stays. One that cannot be removed ends with the process.
         let _ = self.set(NO_LIMIT);
+        self.is_burst.store(false, Relaxed);
         true
     }
 

@@ -17,7 +17,7 @@ use fuser::{
 
 use crate::allocate::fallocate;
 use crate::attributes::{how_to_write, list, sized, value_of};
-use crate::convert::{file_type, new_kind, nobody, set_time};
+use crate::convert::{file_type, new_kind, no_attributes, set_time};
 use crate::privileges::{after_change, drop_privileges};
 use crate::seek::{entries, next_data, next_hole};
 use crate::server::{Answer, BELIEVE, Opens, Server, WISHES, WRITE_BYTES_MAX};
@@ -76,7 +76,7 @@ impl Filesystem for Server {
         });
         match found {
             Err(error) if error.code() == Errno::ENOENT.code() => {
-                reply.entry(&BELIEVE, &nobody(), Generation(0));
+                reply.entry(&BELIEVE, &no_attributes(), Generation(0));
             }
             found => self.entry(found, reply),
         }

@@ -14,7 +14,7 @@ use fuser::{
     ReplyOpen, Request,
 };
 
-use crate::convert::{errno, file_attr, file_type, nobody};
+use crate::convert::{errno, file_attr, file_type, no_attributes};
 use crate::idle::Polling;
 use crate::seek::Entry;
 use crate::{Event, Options, Shared};
@@ -91,7 +91,7 @@ impl Server {
     /// Counts a request for `idle=poll`.
     fn note_request(&self) {
         if self.shared.polling.as_ref().is_some_and(Polling::request) {
-            // Whoever waits for the end is there as long as there are requests.
+            // The thread in `Mounted::wait` receives as long as there are requests.
             let _ = self.events.send(Event::Burst);
         }
     }
@@ -207,7 +207,7 @@ impl Server {
             Ok(of) => (self.attr(&of), of.generation, BELIEVE),
             Err(_) => {
                 let kind = file_type(entry.kind);
-                (FileAttr { ino: INodeNo(entry.number), kind, ..nobody() }, 0, Duration::ZERO)
+                (FileAttr { ino: INodeNo(entry.number), kind, ..no_attributes() }, 0, Duration::ZERO)
             }
         };
         let generation = Generation(u64::from(generation));
@@ -219,8 +219,8 @@ impl Server {
         Ok(!is_full)
     }
 
-    pub(crate) fn open_file(&self, node: INodeNo, told: bool, reply: ReplyOpen) {
-        if !told {
+    pub(crate) fn open_file(&self, node: INodeNo, is_supported: bool, reply: ReplyOpen) {
+        if !is_supported {
             return reply.error(Errno::ENOSYS);
         }
         match self.hold(node) {

@@ -406,7 +406,7 @@ impl<F: Family> Checker<F> {
             if let Some(checked) = self.attempt(open, device, (options, naming), watch)? {
                 return Ok(checked);
             }
-            // Nobody is misled who trusts nothing.
+            // This one takes nothing on trust, so it ends.
             open = F::open;
         }
     }

@@ -94,6 +94,7 @@ pub fn with_copies(
     for copy in copies {
         let mut bytes = vec![0; copy.len as usize];
         device.read_at(copy.from, &mut bytes)?;
+        // As in `lay`.
         let _ = all.write(copy.to, bytes);
     }
     Ok(all.into_runs().0.collect())

@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
     Unread,
 }
 
-/// Looks at the record of an inode. If `defers`, small contents in the right place are only told.
+/// Looks at the record of an inode. If `defers`, small contents in the right place are reported to the caller, not read.
 pub(crate) fn look(
     fs: &HybridFs<'_>,
     number: InodeNo,
