@@ -43,7 +43,7 @@ pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
     Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
     create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test, log_len,
-    overtaken_write_test, recover, undo,
+    overtaken_write_test, recover, remove_closed_logs, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, Mark, Recognise, Remedy, Trace, Whatever, foreign_mark, recognise};

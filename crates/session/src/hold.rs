@@ -14,7 +14,7 @@ use fsmend_device::{
     ApplyError, ApplyOptions, Control, Device, FoundLog, LogFile, LogOnDisk, OpenError, OpenOptions, Plan,
     PlanBuilder, PlanError, Tested, Unrestored, Way, WritableDevice, WritableTarget, WriteError,
     WriteErrorKind, WriteOptions, WriteTest, apply, create_log, create_log_in, end_write_test, inspect_log,
-    is_write_test, log_len, open_writable, overtaken_write_test, recover,
+    is_write_test, log_len, open_writable, overtaken_write_test, recover, remove_closed_logs,
 };
 use fsmend_engine::repair::Writes;
 
@@ -224,6 +224,9 @@ impl Hold {
             let left_behind = left.as_ref().map_or(0, |left| left.blocks.len());
             finished.told.push(Event::TestEnded { left_behind });
             finished.unrestored.extend(left);
+        }
+        for folder in &self.environment.state_folders {
+            remove_closed_logs(&self.path, folder);
         }
         Ok(finished)
     }

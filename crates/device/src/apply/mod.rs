@@ -33,7 +33,7 @@ use log::{Begin, Log};
 pub use error::ApplyError;
 pub use file::{LogFile, LogOnDisk};
 pub use layout::LogState;
-pub use places::{FoundLog, create_log, create_log_in, find_logs, find_open_log};
+pub use places::{FoundLog, create_log, create_log_in, find_logs, find_open_log, remove_closed_logs};
 pub use recover::{LogContents, Recovered, Way, inspect_log, recover, undo};
 pub use write_test::{
     Tested, Unrestored, WriteTest, close_write_test, end_write_test, is_write_test, overtaken_write_test,

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::LogOnDisk;
+use super::{LogFile, LogOnDisk};
 use super::layout::LogState;
 use super::log::{Log, LogSummary, begins_like_log, summarize};
 use super::recover::compare;
@@ -84,6 +84,20 @@ pub fn find_open_log(path: &Path, start: u64, device: &dyn Device, state_folder:
         files.retain(|file| is_trusted(file, path));
         first_open(files, false, |log, summarize| target.owns(log, summarize))
     })
+}
+
+/// Removes the logs of the target at `path` that were closed and not to be kept, and that a run which was cut short right then could
+/// not remove any more. They are of no use to anyone.
+pub fn remove_closed_logs(path: &Path, state_folder: &Path) {
+    for FoundLog { log, state } in find_logs(path, state_folder) {
+        let is_done = matches!(state, LogState::Applied | LogState::Undone) && is_trusted(log.path(), path);
+        let is_kept =
+            |log| summarize(log).map_or(true, |summary| summary.header.is_none_or(|header| header.keep_undo));
+        if is_done && !is_kept(&log) {
+            // That it cannot be removed does no harm.
+            let _ = log.remove();
+        }
+    }
 }
 
 /// The target whose log is looked for.

@@ -101,6 +101,27 @@ fn without_undo_nothing_is_left_behind() {
     assert!(folder.names().is_empty());
 }
 
+#[test]
+fn a_closed_log_that_could_not_be_removed_any_more_goes_with_the_next_run() {
+    let (folder, (device, plan, _)) = (Folder::new("closed-log"), trial());
+    let target = folder.0.join("disk.img");
+    std::fs::write(&target, [0]).unwrap();
+    for (keep_undo, left) in [(false, vec!["disk.img"]), (true, vec!["disk.img", "disk.img.fsmend-undo"])] {
+        let (log, second_name) = (create_log(&target, &folder.0).unwrap(), folder.0.join("as-if-killed"));
+        std::fs::hard_link(log.path(), &second_name).unwrap();
+        let place = log.path().to_owned();
+        apply(&plan, &device, &log, &ApplyOptions { keep_undo, ..options() }).unwrap();
+        std::fs::rename(&second_name, &place).unwrap();
+        let _ = std::fs::remove_file(&second_name);
+        remove_closed_logs(&target, &folder.0);
+        assert!(folder.names().contains(&"disk.img.fsmend-undo".to_owned()), "it is still held");
+        drop(log);
+        remove_closed_logs(&target, &folder.0);
+        assert_eq!(folder.names(), left);
+        device.write_at(0, &image(9_000_100)).unwrap();
+    }
+}
+
 /// A log at whose first sync something happens to the target.
 struct Meddling<'m> {
     log: LogOnDisk,
