@@ -4,7 +4,7 @@
 //!
 //! The paper names counts and shares; lengths of files follow from them by lognormal distributions, as its §6.4 has them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use fsmend_base::{InodeNo, SeededRandom};
 use fsmend_vfs::{Errno, FileKind, Result, Visit};
@@ -246,6 +246,9 @@ pub struct MixOptions {
     pub lens: Option<(u64, u64)>,
     /// How full the room for metadata and small files is counts, where a file system has such a thing.
     pub counts_metadata: bool,
+    /// It is full when the files have so many bytes, each rounded up to 4 KiB: then the operations are the same on every file system.
+    /// Otherwise the file system says how full it is.
+    pub room: Option<u64>,
 }
 
 impl Default for MixOptions {
@@ -257,6 +260,7 @@ impl Default for MixOptions {
             fill_max: 1.0,
             lens: None,
             counts_metadata: false,
+            room: None,
         }
     }
 }
@@ -274,12 +278,14 @@ pub struct MixReport {
     pub deleted: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Files and folders for which there was no room, in part or at all.
+    pub refused: u64,
 }
 
 struct MixFolder {
     inode: InodeNo,
-    /// In order, as the paper has it: so the same file goes whatever the directory looks like on the disk.
-    files: BTreeSet<String>,
+    /// In order, as the paper has it: so the same file goes whatever the directory looks like on the disk. With their lengths.
+    files: BTreeMap<String, u64>,
 }
 
 /// Each operation is done in another folder: a file is made, or a folder, or a file is deleted.
@@ -288,14 +294,16 @@ pub struct Mix {
     folders: Vec<MixFolder>,
     operations: u64,
     fill: f64,
+    /// Bytes of the files that are there, each rounded up to 4 KiB.
+    live: u64,
     report: MixReport,
 }
 
 impl Mix {
     /// Begins in the root.
     pub fn new(bench: &Bench<'_>, options: MixOptions) -> Self {
-        let folders = vec![MixFolder { inode: bench.fs.root(), files: BTreeSet::new() }];
-        Mix { options, folders, operations: 0, fill: 0.0, report: MixReport::default() }
+        let folders = vec![MixFolder { inode: bench.fs.root(), files: BTreeMap::new() }];
+        Mix { options, folders, operations: 0, fill: 0.0, live: 0, report: MixReport::default() }
     }
 
     /// What was done so far.
@@ -331,6 +339,10 @@ impl Mix {
     }
 
     fn look(&mut self, bench: &mut Bench<'_>) -> Result<()> {
+        if let Some(room) = self.options.room {
+            self.fill = self.live as f64 / room.max(1) as f64;
+            return Ok(());
+        }
         let space = bench.fs.statfs()?;
         let (free, all) = match self.options.counts_metadata && space.metadata_blocks > 0 {
             true => (space.metadata_blocks_free, space.metadata_blocks),
@@ -353,8 +365,11 @@ impl Mix {
         let parent = self.folders[at].inode;
         if bench.between(1, options.files_per_folder.max(1)) == 1 {
             match bench.make_folder(parent, &name) {
-                Ok(inode) => self.folders.push(MixFolder { inode, files: BTreeSet::new() }),
-                Err(Errno::NoSpace) => return Ok(()),
+                Ok(inode) => self.folders.push(MixFolder { inode, files: BTreeMap::new() }),
+                Err(Errno::NoSpace) => {
+                    self.report.refused += 1;
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
             self.report.folders += 1;
@@ -372,10 +387,15 @@ impl Mix {
                 self.report.made += 1;
                 self.report.small += u64::from(made.len <= BLOCK);
                 self.report.bytes += made.len;
-                self.folders[at].files.insert(name);
+                self.report.refused += u64::from(made.len < len);
+                self.live += in_blocks(made.len);
+                self.folders[at].files.insert(name, made.len);
                 Ok(())
             }
-            Err(Errno::NoSpace) => Ok(()),
+            Err(Errno::NoSpace) => {
+                self.report.refused += 1;
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
@@ -384,13 +404,17 @@ impl Mix {
         let folder = &mut self.folders[at];
         let Some(last) = (folder.files.len() as u64).checked_sub(1) else { return Ok(()) };
         let victim = bench.between(0, last) as usize;
-        let Some(name) = folder.files.iter().nth(victim).cloned() else { return Ok(()) };
-        folder.files.remove(&name);
+        let Some(name) = folder.files.keys().nth(victim).cloned() else { return Ok(()) };
+        self.live -= folder.files.remove(&name).map_or(0, in_blocks);
         let now = bench.tick();
         bench.fs.unlink(folder.inode, name.as_bytes(), now)?;
         self.report.deleted += 1;
         bench.rest()
     }
+}
+
+fn in_blocks(len: u64) -> u64 {
+    len.next_multiple_of(4096)
 }
 
 #[cfg(test)]
@@ -439,6 +463,27 @@ mod tests {
         assert!((80..220).contains(&report.folders), "{report:?}");
         assert!(report.deleted > 500, "a full disk deletes: {report:?}");
         assert_eq!(mixed(), report);
+    }
+
+    #[test]
+    fn with_a_room_of_its_own_it_does_the_same_on_every_file_system() {
+        let filled = |blocks| {
+            let mut fake = Fake::new(blocks);
+            let mut bench = Bench::new(&mut fake, 5);
+            let options = MixOptions {
+                fill_max: 0.8,
+                lens: Some((500, 10_000)),
+                room: Some(100 << 20),
+                ..MixOptions::default()
+            };
+            let mut mix = Mix::new(&bench, options);
+            mix.fill(&mut bench, 1_000_000).unwrap();
+            mix.run(&mut bench, 500).unwrap();
+            (mix.report(), fake.log)
+        };
+        let small = filled(30_000);
+        assert!(small.0.deleted > 500 && small.0.refused == 0, "{:?}", small.0);
+        assert_eq!(small, filled(300_000));
     }
 
     #[test]

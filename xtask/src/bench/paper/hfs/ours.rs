@@ -42,36 +42,83 @@ fn name_of(kind: Kind) -> &'static str {
     CONTESTANTS.iter().find(|contestant| contestant.kind == kind).map_or("", |contestant| contestant.name)
 }
 
-/// Seconds and requests of `operations` more when a mix has made a file system as full as it says.
-fn when_full(kind: Kind, filling: MixOptions, operations: u64) -> io::Result<(f64, u64)> {
+/// What `operations` more cost when a mix has made a file system as full as it says.
+struct WhenFull {
+    seconds: f64,
+    requests: u64,
+    /// Operations of the whole run for which there was no room.
+    refused: u64,
+    /// How full the file system says it is, 0 to 1.
+    says: f64,
+}
+
+fn when_full(kind: Kind, filling: MixOptions, operations: u64) -> io::Result<WhenFull> {
     // In LFS mode, the log is the disk.
     let bytes = if name_of(kind).starts_with(LFS) { SMALL_DISK / 7 + LFS_REST } else { SMALL_DISK };
     let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, bytes)?;
-    let (cost, _) = ground.work(|bench, _| {
+    let (result, _) = ground.work(|bench, _| {
         let mut mix = Mix::new(bench, filling);
         mix.fill(bench, 2_000_000)?;
         let before = ground.count();
         mix.run(bench, operations)?;
-        Ok(ground.count().since(&before))
+        let cost = ground.count().since(&before);
+        let space = bench.fs.statfs()?;
+        Ok(WhenFull {
+            seconds: cost.seconds,
+            requests: cost.requests(),
+            refused: mix.report().refused,
+            says: 1.0 - space.blocks_free as f64 / space.blocks.max(1) as f64,
+        })
     })?;
-    println!("{}, {:.0} % full: {:.1} s", name_of(kind), filling.fill_max * 100.0, cost.seconds);
-    Ok((cost.seconds, cost.requests()))
+    let full = filling.fill_max * 100.0;
+    println!("{}, {full:.0} % full: {:.1} s, {} refused", name_of(kind), result.seconds, result.refused);
+    Ok(result)
 }
 
-/// The aging of Table 4 on file systems that are this full.
+/// Who is filled.
+const FILLED: [Kind; 5] = [Kind::Ufs, Kind::UfsOrdered, Kind::Ext3, Kind::Hybrid, Kind::HybridOurs];
+
+/// Bytes that are free on each of them when it is new: the least of them.
+fn least_room() -> io::Result<u64> {
+    let mut least = u64::MAX;
+    for kind in FILLED {
+        let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, SMALL_DISK)?;
+        let (room, _) = ground.work(|bench, _| {
+            let space = bench.fs.statfs()?;
+            Ok(space.blocks_free.saturating_mul(u64::from(space.block_size)))
+        })?;
+        println!("{}: {} MiB free", name_of(kind), room >> 20);
+        least = least.min(room);
+    }
+    Ok(least)
+}
+
+/// The aging of Table 4 on file systems that are this full: the same operations on each.
 pub fn by_fill() -> io::Result<String> {
-    let mut table = Table::new(&["full", "file system", "2,000 operations", "against UFS1", "requests"]);
+    let room = least_room()?;
+    let operations = 10_000;
+    let mut table = Table::new(&[
+        "full",
+        "file system",
+        "10,000 operations",
+        "against UFS1",
+        "requests",
+        "says it is full",
+        "refused",
+    ]);
     for fill in [0.5, 0.7, 0.8, 0.9] {
         let mut base = None;
-        for kind in [Kind::Ufs, Kind::Ext3, Kind::Hybrid, Kind::HybridOurs] {
-            let filling = MixOptions { fill_max: fill, ..MixOptions::default() };
-            let (seconds, requests) = when_full(kind, filling, 2_000)?;
+        for kind in FILLED {
+            let filling = MixOptions { fill_max: fill, room: Some(room), ..MixOptions::default() };
+            let WhenFull { seconds, requests, refused, says } = when_full(kind, filling, operations)?;
             table.push(vec![
                 format!("{:.0} %", fill * 100.0),
                 name_of(kind).to_owned(),
                 format!("{seconds:.1} s"),
                 format!("{:.2}", seconds / *base.get_or_insert(seconds)),
                 requests.to_string(),
+                format!("{:.0} %", says * 100.0),
+                refused.to_string(),
             ]);
         }
     }
@@ -90,7 +137,7 @@ pub fn by_log() -> io::Result<String> {
                 counts_metadata: true,
                 ..MixOptions::default()
             };
-            let (seconds, requests) = when_full(kind, filling, 10_000)?;
+            let WhenFull { seconds, requests, .. } = when_full(kind, filling, 10_000)?;
             table.push(vec![
                 format!("{:.0} %", fill * 100.0),
                 name_of(kind).to_owned(),
