@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that hold a zero byte: the kernel refuses all attributes beside such a one, and a file whose data are kept there. And names of access lists,
-//! which have none, and access lists under a prefix that takes a name.
+//! which have none, access lists under a prefix that takes a name, and names whose length is 0.
 //!
-//! Either the length of the name was overwritten, so that the entry swallows padding, the end mark or entries behind it: then it is cut to
-//! the length with which the table goes on best. Or letters were: they are replaced by others, and the value can be reached again.
+//! Either the length of the name was overwritten, so that the entry swallows padding, the end mark or entries behind it, or leaves its name to
+//! be taken for the next entry: then it gets the length with which the table goes on best. Or letters were: they are replaced by others, and the
+//! value can be reached again.
 
 use std::mem::offset_of;
 
 use fsmend_engine::Findings;
-use fsmend_ext_format::xattr::{Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len, name_index};
+use fsmend_ext_format::xattr::{
+    Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len, name_index, prefix,
+};
 
 use super::area::Owner;
-use super::problems::{LIST_PREFIX, LIST_WITH_NAME, NAME_OVERWRITTEN, NAME_WITH_ZERO};
+use super::problems::{LIST_PREFIX, LIST_WITH_NAME, NAME_LENGTH, NAME_OVERWRITTEN, NAME_WITH_ZERO};
 use super::{acl, table_end};
 
 /// Stands for a lost letter.
@@ -48,11 +51,21 @@ pub(super) fn mend(
             changed = true;
             continue;
         }
-        if !entry.name.contains(&0) && (!is_list(&entry) || entry.name.is_empty()) {
+        let has_lost_name = entry.name.is_empty() && prefix(entry.name_index).ends_with('.');
+        if !entry.name.contains(&0) && !has_lost_name && (!is_list(&entry) || entry.name.is_empty()) {
             continue;
         }
         let tables = tables.get_or_insert_with(|| tables_from(area));
         let (start, stored) = (entry.at, entry.name.len());
+        if has_lost_name {
+            let Some(name) = lost_name(owner, area, &entry, (tables, values)) else { continue };
+            let problem = owner.problem_with(&NAME_LENGTH, &Entry { name, ..entry });
+            findings.raise(problem.detail("at", start as u64).observed(name.len() as u64));
+            at = start + entry_len(name.len() as u8);
+            bytes[start + offset_of!(RawXattrEntry, e_name_len)] = name.len() as u8;
+            changed = true;
+            continue;
+        }
         match right_len(owner, area, &entry, (tables, values)) {
             Some(len) => {
                 let cut = Entry { name: entry.name.get(..len).unwrap_or_default(), ..entry };
@@ -147,29 +160,67 @@ fn right_len(
     let table_behind = |len: usize| {
         let place = entry.at + entry_len(len as u8);
         let is_end = || is_list(entry) && table_end::is_bare_mark(area.bytes, place, values);
-        tables.get(place / UNIT).copied().flatten().or_else(|| is_end().then_some(0))
+        table_at(tables, place).or_else(|| is_end().then_some(0))
     };
     let lengths = match is_list(entry) {
         true => 0..=0,
         false => 1..=entry.name.iter().position(|byte| *byte == 0)?,
     };
-    let is_padded = |len: usize| {
-        let name = entry.at + ENTRY_SIZE;
-        let padding = area.bytes.get(name + len..entry.at + entry_len(len as u8));
-        padding.is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
+    let is_right = |len: &usize| {
+        let name = entry.name.get(..*len).unwrap_or_default();
+        is_padded(area, entry, *len) && has_right_hash(owner, area, &Entry { name, ..*entry })
     };
-    let candidates = lengths.filter(|len| is_padded(*len) && has_right_hash(owner, area, entry, *len));
+    let candidates = lengths.filter(is_right);
     let (count, len) = candidates.filter_map(|len| Some((table_behind(len)?, len))).max()?;
     // Where only letters are wrong, the table goes on behind the name as it is.
     (is_list(entry) || table_behind(entry.name.len()).is_none_or(|as_it_is| as_it_is <= count)).then_some(len)
 }
 
-/// Whether the name, if it ends there, goes with the hash of the entry, as far as that can be told here.
-fn has_right_hash(owner: Owner, area: Area<'_>, entry: &Entry<'_>, len: usize) -> bool {
+/// The name of an entry whose name length is 0, if only one can be: letters that go with the hash, and behind which the table goes on. Without a
+/// hash it is the name behind which there are most entries, and more than there would be without it.
+fn lost_name<'a>(
+    owner: Owner,
+    area: Area<'a>,
+    entry: &Entry<'_>,
+    (tables, values): (&[Option<u32>], usize),
+) -> Option<&'a [u8]> {
+    let start = entry.at + ENTRY_SIZE;
+    let behind = area.bytes.get(start..values)?;
+    let zero = behind.iter().position(|byte| *byte == 0).unwrap_or(behind.len());
+    // The next entry holds a zero, too: in the number of its EA inode if nowhere before.
+    let lengths =
+        zero.saturating_sub(offset_of!(RawXattrEntry, e_value_size)).max(1)..=zero.min(u8::MAX.into());
+    let candidates = lengths.filter_map(|len| {
+        let name = behind.get(..len)?;
+        let is_right = is_padded(area, entry, len) && has_right_hash(owner, area, &Entry { name, ..*entry });
+        Some((table_at(tables, entry.at + entry_len(len as u8))?, name)).filter(|_| is_right)
+    });
+    let candidates: Vec<(u32, &[u8])> = candidates.collect();
+    let most = candidates.iter().map(|(count, _)| *count).max()?;
+    let mut names = candidates.iter().filter(|(count, _)| *count == most).map(|(_, name)| *name);
+    let name = names.next().filter(|_| names.next().is_none())?;
+    let is_hashed = entry.hash != 0 && entry.value_inode == 0 && area.value(entry).is_some();
+    (is_hashed || table_at(tables, start).is_none_or(|unnamed| unnamed < most)).then_some(name)
+}
+
+/// How many entries make a table from `place`; `None` where that is no table.
+fn table_at(tables: &[Option<u32>], place: usize) -> Option<u32> {
+    tables.get(place / UNIT).copied().flatten()
+}
+
+/// Whether only zeroes stand between the name of an entry, if it has `len` bytes, and the next entry.
+fn is_padded(area: Area<'_>, entry: &Entry<'_>, len: usize) -> bool {
+    let padding = area.bytes.get(entry.at + ENTRY_SIZE + len..entry.at + entry_len(len as u8));
+    padding.is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
+}
+
+/// Whether the name goes with the hash of the entry, as far as that can be told here.
+fn has_right_hash(owner: Owner, area: Area<'_>, entry: &Entry<'_>) -> bool {
     if entry.value_inode != 0 || (entry.hash == 0 && owner.block.is_none()) {
         return true;
     }
-    let cut = Entry { name: entry.name.get(..len).unwrap_or_default(), ..*entry };
     let Some(value) = area.value(entry) else { return true };
-    [CharSign::Unsigned, CharSign::Signed].iter().any(|sign| cut.hash_with_value(value, *sign) == entry.hash)
+    [CharSign::Unsigned, CharSign::Signed]
+        .iter()
+        .any(|sign| entry.hash_with_value(value, *sign) == entry.hash)
 }

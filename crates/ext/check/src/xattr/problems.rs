@@ -80,7 +80,7 @@ problem_rows! {
     UNNAMED = "ext.xattr.unnamed" {
         severity: Major, evidence: Local, preen: true,
         message: "an extended attribute of {inode} (entry at byte {at}) has a value ({stored:byte:bytes}), but no name",
-        meaning: "Under this prefix an attribute has a name of its own. The length of the name or the prefix was overwritten. The kernel lists the attribute, but cannot read it.",
+        meaning: "Under this prefix an attribute has a name of its own. The length of the name or the prefix was overwritten, and the name cannot be found. The kernel lists the attribute, but cannot read it.",
         repair: "The entry is removed. The other attributes are kept.",
         loss: "The value of this attribute.",
         peers: [],
@@ -99,6 +99,15 @@ problem_rows! {
         severity: Major, evidence: Local, preen: true,
         message: "the name of extended attribute {name} of {inode} is shorter than its length ({stored:byte:bytes})",
         meaning: "A name cannot contain a zero byte. The kernel refuses all attributes of the inode, and its inline data. The length was overwritten.",
+        repair: "The length is corrected.",
+        loss: "Nothing.",
+        peers: [],
+    }
+    /// The length of a name is 0, and the name is there.
+    NAME_LENGTH = "ext.xattr.name-length" {
+        severity: Major, evidence: Local, preen: true,
+        message: "extended attribute {name} of {inode} (entry at byte {at}) has name length 0, should be {observed}",
+        meaning: "The length of the name was overwritten. The kernel takes the name for the next attribute, and does not find those behind it. The name is known: it matches the hash, or it is the only one behind which the list of attributes continues.",
         repair: "The length is corrected.",
         loss: "Nothing.",
         peers: [],

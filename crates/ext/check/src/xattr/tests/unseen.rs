@@ -13,6 +13,22 @@ fn record_with_list() -> (Vec<u8>, Vec<u8>) {
     (list, record)
 }
 
+/// What the inspection of a block raises.
+fn raised_by_block(bytes: &mut [u8]) -> Vec<&'static str> {
+    let device = device();
+    let mut findings = Findings::new();
+    inspect_block(&fs(&device, all_features()), OWNER, BLOCK, bytes, &mut findings);
+    raised(&findings)
+}
+
+/// What the inspection of the attributes in an inode raises.
+fn inspected(record: &mut [u8]) -> Vec<&'static str> {
+    let device = device();
+    let mut findings = Findings::new();
+    inspect_in_inode(&fs(&device, all_features()), OWNER, record, &mut findings);
+    raised(&findings)
+}
+
 #[test]
 fn an_access_list_that_its_entry_does_not_lead_to_is_found_again() {
     let (list, sound) = record_with_list();
@@ -123,6 +139,64 @@ fn a_value_without_a_name_is_the_access_list_that_it_is_or_goes() {
         assert_eq!(expect_plain(&mut record, &[&problems::UNNAMED]).entries, 1);
         assert_eq!(names(&record), names(&record_with(&[two()[1]])));
     }
+}
+
+/// The kernel takes the name for the next attribute, and finds neither.
+#[test]
+fn an_attribute_whose_name_length_is_zero_gets_its_name_back() {
+    let names_of: [&[u8]; 5] = [b"a", b"two", b"four", b"other", b"eight.by"];
+    for index in [name_index::USER, name_index::TRUSTED, name_index::SECURITY] {
+        for name in names_of {
+            let first = Attribute { index, name, value: Stored::Here(b"value 1") };
+            for others in [&[][..], &[user(b"yyyy", b"3")]] {
+                let mut sound = record_with(&[&[first], others].concat());
+                for has_hash in [true, false] {
+                    if !has_hash {
+                        sound[HASH..HASH + 4].fill(0);
+                    }
+                    let mut record = sound.clone();
+                    record[NAME_LEN] = 0;
+                    expect_plain(&mut record, &[&problems::NAME_LENGTH]);
+                    assert_eq!(record, sound, "{index} {} {has_hash}", name.escape_ascii());
+                }
+                let sound = block_with(BLOCK, &[&[first], others].concat());
+                let mut block = sound.clone();
+                block[32] = 0;
+                let found = raised_by_block(&mut block);
+                assert!(found.contains(&problems::NAME_LENGTH.code), "{found:?}");
+                let area = Area::of_block(&block);
+                assert_eq!(area.entries().count(), others.len() + 1);
+                assert!(area.entries().any(|entry| entry.is_ok_and(|entry| entry.name == name)));
+            }
+        }
+    }
+    // The last of several, whose table ends behind it.
+    let sound = record_with(&two());
+    let second = NAME_LEN + 20;
+    let mut record = sound.clone();
+    record[second] = 0;
+    expect_plain(&mut record, &[&problems::NAME_LENGTH]);
+    assert_eq!(record, sound);
+}
+
+#[test]
+fn a_lost_name_is_not_guessed() {
+    // The prefix of a list was overwritten: what follows is the next entry, not a name.
+    let unnamed = Attribute { index: name_index::USER, name: b"", value: Stored::Here(b"no list") };
+    let mut record = record_with(&[unnamed, two()[1]]);
+    record[HASH..HASH + 4].fill(0);
+    assert_eq!(expect_plain(&mut record, &[&problems::UNNAMED]).entries, 1);
+    assert_eq!(names(&record), [b"other"]);
+    // A letter was overwritten, too: no name goes with the hash.
+    let mut block = block_with(BLOCK, &two());
+    (block[32], block[49]) = (0, b'?');
+    assert!(!raised_by_block(&mut block).contains(&problems::NAME_LENGTH.code));
+    // Behind no name does the list go on.
+    let mut record = record_with(&two());
+    record[HASH..HASH + 4].fill(0);
+    (record[NAME_LEN], record[NAME_LEN + 21]) = (0, 77);
+    let found = inspected(&mut record);
+    assert!(!found.contains(&problems::NAME_LENGTH.code), "{found:?}");
 }
 
 #[test]
